@@ -1,5 +1,5 @@
-//! Names the shared library after the versions that it is compatible with, and has it stay where it
-//! was loaded: threads that end, and pagers, run its code whoever has given it back.
+//! Names the shared library after its compatible versions, and keeps it loaded after `dlclose`:
+//! exiting threads and pager threads still run its code.
 
 use std::env;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! How single objects are read and changed.
+//! Reading and changing single objects.
 
 use std::ffi::c_void;
 

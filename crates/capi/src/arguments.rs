@@ -1,4 +1,4 @@
-//! What C passes, looked at before it is used.
+//! Validation and conversion of arguments from C.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -16,29 +16,29 @@ fn null(what: &str) -> Failure {
     Failure::invalid(format!("{what} is NULL"))
 }
 
-/// What a pointer leads to.
+/// Returns the value behind a pointer.
 ///
 /// # Safety
-/// It is NULL, or leads to a `T` that lives and does not change for as long as the answer is used.
+/// The pointer is NULL, or leads to a live `T` that does not change while the result is used.
 pub(crate) unsafe fn shared<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
 }
 
-/// What a pointer leads to, for a call that changes it.
+/// Returns the value behind a pointer for a call that changes it.
 ///
 /// # Safety
-/// It is NULL, or leads to a `T` that lives for as long as the answer is used, and that nobody else
-/// uses meanwhile.
+/// The pointer is NULL, or leads to a `T` that lives while the result is used and that no other
+/// code uses meanwhile.
 pub(crate) unsafe fn unique<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
 }
 
-/// Values that stand one after the other; the pointer of no values may be NULL.
+/// Returns an array of values; the pointer may be NULL if the array is empty.
 ///
 /// # Safety
-/// It is NULL, or leads to so many values that live and do not change for as long as the answer is
+/// The pointer is NULL, or leads to `count` values that live and do not change while the result is
 /// used.
 pub(crate) unsafe fn values<'a, T>(
     pointer: *const T,
@@ -49,15 +49,15 @@ pub(crate) unsafe fn values<'a, T>(
         return Ok(&[]);
     }
     let pointer = array(pointer.cast_mut(), count, what)?;
-    // SAFETY: the caller's promise; the values are no more than an address space holds.
+    // SAFETY: the caller's promise; `array` has checked that the size fits in an `isize`.
     Ok(unsafe { std::slice::from_raw_parts(pointer.as_ptr(), count) })
 }
 
-/// Room for bytes; the pointer of no room may be NULL.
+/// Returns a buffer for bytes; the pointer may be NULL if the buffer is empty.
 ///
 /// # Safety
-/// It is NULL, or leads to room for so many bytes that nobody else uses for as long as the answer
-/// is used. They may have any value: what C has not set is some value here.
+/// The pointer is NULL, or leads to room for `bytes` bytes that no other code uses while the result
+/// is used. The bytes may have any value: bytes that C has not initialized have some value here.
 pub(crate) unsafe fn buffer<'a>(
     pointer: *mut c_void,
     bytes: usize,
@@ -67,11 +67,11 @@ pub(crate) unsafe fn buffer<'a>(
         return Ok(&mut []);
     }
     let pointer = array(pointer.cast::<u8>(), bytes, what)?;
-    // SAFETY: the caller's promise; the bytes are no more than an address space holds.
+    // SAFETY: the caller's promise; `array` has checked that the size fits in an `isize`.
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) })
 }
 
-/// The first of some values, which are no more than there can be.
+/// Returns a pointer to the first of `count` values, whose size must fit in an `isize`.
 fn array<T>(pointer: *mut T, count: usize, what: &str) -> Result<NonNull<T>, Failure> {
     let bytes = count.checked_mul(size_of::<T>()).and_then(|bytes| isize::try_from(bytes).ok());
     if bytes.is_none() {
@@ -81,25 +81,25 @@ fn array<T>(pointer: *mut T, count: usize, what: &str) -> Result<NonNull<T>, Fai
     NonNull::new(pointer).ok_or_else(|| null(what))
 }
 
-/// Where an answer goes.
+/// Returns the place for a result.
 ///
 /// # Safety
-/// It is NULL, or leads to room for a `T` that nobody else uses while the place lives.
+/// The pointer is NULL, or leads to room for a `T` that no other code uses while the place lives.
 pub(crate) unsafe fn place<T>(pointer: *mut T, what: &str) -> Result<Place<T>, Failure> {
     NonNull::new(pointer).map(Place).ok_or_else(|| null(what))
 }
 
-/// Room for an answer; whether anything stands there does not matter.
+/// Room for a result, initialized or not.
 pub(crate) struct Place<T>(NonNull<T>);
 
 impl<T> Place<T> {
     pub(crate) fn put(self, value: T) {
-        // SAFETY: who made the place promised room that nobody else uses.
+        // SAFETY: the caller of `place` promised room that no other code uses.
         unsafe { self.0.write(value) }
     }
 }
 
-/// Where an answer goes that the caller may do without.
+/// Returns the place for an optional result; `None` for NULL.
 ///
 /// # Safety
 /// As for [`place`].
@@ -107,11 +107,11 @@ pub(crate) unsafe fn place_or_none<T>(pointer: *mut T) -> Option<Place<T>> {
     NonNull::new(pointer).map(Place)
 }
 
-/// Where so many answers go, one after the other; the pointer of none may be NULL.
+/// Returns the places of an array of results; the pointer may be NULL if `count` is 0.
 ///
 /// # Safety
-/// It is NULL, or leads to room for so many values of `T` that nobody else uses while the places
-/// live.
+/// The pointer is NULL, or leads to room for `count` values of `T` that no other code uses while
+/// the places live.
 pub(crate) unsafe fn places<T>(
     pointer: *mut T,
     count: usize,
@@ -121,41 +121,42 @@ pub(crate) unsafe fn places<T>(
     Ok(Places { first, count })
 }
 
-/// Room for some answers; whether anything stands there does not matter.
+/// Room for an array of results, initialized or not.
 pub(crate) struct Places<T> {
     first: NonNull<T>,
     count: usize,
 }
 
 impl<T> Places<T> {
-    /// Puts the answer that has number `n`.
+    /// Writes result number `n`.
     pub(crate) fn put(&mut self, n: usize, value: T) {
         assert!(n < self.count, "place {n} of {}", self.count);
-        // SAFETY: who made the places promised room for so many that nobody else uses.
+        // SAFETY: the caller of `places` promised room for `count` values that no other code uses.
         unsafe { self.first.add(n).write(value) }
     }
 }
 
 impl<T> Place<*mut T> {
-    /// Makes a handle of a value.
+    /// Writes a new handle of a value.
     pub(crate) fn put_handle(self, value: T) {
         self.put(Box::into_raw(Box::new(value)));
     }
 }
 
-/// The value of a handle, which is none any more; nothing for NULL.
+/// Takes the value out of a handle, which is invalid afterwards; `None` for NULL.
 ///
 /// # Safety
-/// It is NULL, or was made by [`Place::put_handle`] and not taken since; nobody uses it.
+/// The handle is NULL, or was made by [`Place::put_handle`] and not taken since, and no other code
+/// uses it.
 pub(crate) unsafe fn take_handle<T>(handle: *mut T) -> Option<T> {
-    // SAFETY: the caller's promise: it is a box that was turned into a pointer.
+    // SAFETY: the caller's promise: the handle came from `Box::into_raw`.
     (!handle.is_null()).then(|| *unsafe { Box::from_raw(handle) })
 }
 
-/// A name, or the usual one for NULL.
+/// Returns a name, or the default one for NULL.
 ///
 /// # Safety
-/// It is NULL or a string ended by zero that does not change during the call.
+/// The pointer is NULL, or leads to a zero-terminated string that does not change during the call.
 pub(crate) unsafe fn name(pointer: *const c_char, usual: &str) -> String {
     if pointer.is_null() {
         return usual.to_owned();
@@ -164,10 +165,10 @@ pub(crate) unsafe fn name(pointer: *const c_char, usual: &str) -> String {
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
-/// A path, in whatever bytes the system has.
+/// Returns a path, as the bytes of the system without a check of the encoding.
 ///
 /// # Safety
-/// As for [`name`], for as long as the answer is used.
+/// As for [`name`], but the string does not change while the result is used.
 pub(crate) unsafe fn path<'a>(pointer: *const c_char, what: &str) -> Result<&'a Path, Failure> {
     if pointer.is_null() {
         return Err(null(what));
@@ -177,7 +178,7 @@ pub(crate) unsafe fn path<'a>(pointer: *const c_char, what: &str) -> Result<&'a 
     Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// A ledger, or none for NULL.
+/// Returns a ledger; `None` for NULL.
 ///
 /// # Safety
 /// As for [`shared`].
@@ -186,12 +187,12 @@ pub(crate) unsafe fn ledger(pointer: *const ledger::Ledger) -> Option<Ledger> {
     unsafe { pointer.as_ref() }.map(|ledger| ledger.ledger.clone())
 }
 
-/// A number of bytes or pieces, or what zero stands for.
+/// Returns a number of bytes or items, or the default that zero stands for.
 pub(crate) fn or(value: u64, usual: usize) -> usize {
     if value == 0 { usual } else { to_usize(value) }
 }
 
-/// How long somebody waits: for ever where the milliseconds are all ones.
+/// Returns a timeout; `u64::MAX` milliseconds mean no limit.
 pub(crate) fn patience(ms: u64) -> Duration {
     if ms == u64::MAX { Duration::MAX } else { Duration::from_millis(ms) }
 }

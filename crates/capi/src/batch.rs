@@ -33,46 +33,45 @@ pub struct Part {
 
 impl Bytes {
     /// # Safety
-    /// They are NULL, or as many as they should be, and do not change for as long as the answer is
-    /// used.
+    /// `data` is NULL, or leads to `len` bytes that do not change while the result is used.
     pub(crate) unsafe fn get<'a>(&self) -> Result<&'a [u8], Failure> {
         // SAFETY: the caller's promise.
         unsafe { values(self.data.cast(), self.len, "data") }
     }
 }
 
-/// Objects that are read or changed at a time: as many as the store asks ahead for.
+/// Number of objects read or changed at a time: as many as the store prefetches.
 const CHUNK: usize = 32;
 
-/// A thread keeps the memory of its last batch, but for one that held more bytes than this.
+/// Maximum bytes of a batch whose memory the thread keeps for its next batch.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
     static KEPT: RefCell<Batch> = RefCell::new(Batch::new());
 }
 
-/// Lends this thread's batch for work that says how many bytes it held at most.
+/// Runs `work` on this thread's batch; `work` returns the maximum bytes that the batch held.
 fn with_batch(work: impl FnOnce(&mut Batch) -> usize) {
-    // A thread that ends has none any more.
+    // An exiting thread has no batch any more.
     let mut batch = KEPT.try_with(RefCell::take).unwrap_or_default();
     if work(&mut batch) <= KEPT_BYTES_MAX {
         let _ = KEPT.try_with(|kept| kept.replace(batch));
     }
 }
 
-/// The bytes of several objects, one after the other, as long as there is room.
+/// Bytes of several objects, packed into a buffer as long as they fit.
 struct Packed<'a> {
     buffer: &'a mut [u8],
     used: usize,
-    /// Bytes of all objects that were found.
+    /// Bytes of all objects that were found, including those that did not fit.
     needed: usize,
-    /// Objects that there was no room for.
+    /// Number of objects that did not fit.
     left_out: usize,
     first: Option<Failure>,
 }
 
 impl Packed<'_> {
-    /// Reads some objects; `put` is told where each of them is. How many bytes they have.
+    /// Reads objects, and passes the position of each to `put`; returns the bytes of those found.
     fn read(
         &mut self,
         store: &ObjectStore,
@@ -169,16 +168,16 @@ pub unsafe extern "C" fn terrace_objects_get_many(
     })
 }
 
-/// The ids that stand at an address.
+/// Returns the array of ids at an address.
 ///
 /// # Safety
 /// As for [`values`].
 unsafe fn ids_at<'a>(ids: *const u64, count: usize) -> Result<&'a [ObjectId], Failure> {
-    // SAFETY: the caller's promise; an id is its number and nothing else.
+    // SAFETY: the caller's promise; an id has the layout of its number.
     unsafe { values(ids.cast::<ObjectId>(), count, "ids") }
 }
 
-/// Where what became of each object goes, if anybody asks, and what is answered for all.
+/// Results of a batch: an optional status for each object, and the first failure.
 struct Outcome {
     statuses: Option<Places<Status>>,
     seen: usize,
@@ -187,7 +186,7 @@ struct Outcome {
 
 impl Outcome {
     /// # Safety
-    /// The statuses are NULL, or have room for count of them that nobody else uses while the
+    /// `statuses` is NULL, or leads to room for `count` of them that no other code uses while the
     /// outcome lives.
     unsafe fn new(statuses: *mut Status, count: usize) -> Result<Self, Failure> {
         let asked = !statuses.is_null();

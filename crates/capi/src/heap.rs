@@ -1,4 +1,4 @@
-//! Heaps: how they are made and closed.
+//! Creating and closing heaps.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -68,7 +68,8 @@ impl HeapOptions {
     };
 
     /// # Safety
-    /// Its pointers are NULL or lead to what they should, which does not change during the call.
+    /// Each pointer of the options is NULL or valid for its type, and its target does not change
+    /// during the call.
     unsafe fn config(&self, memory: HeapMemory) -> Result<HeapConfig, Failure> {
         // SAFETY: the caller's promise, for both.
         let (name, ledger) =
@@ -109,11 +110,11 @@ pub extern "C" fn terrace_heap_options_default() -> HeapOptions {
     HeapOptions::USUAL
 }
 
-/// Makes a heap over some memory.
+/// Creates a heap over a given memory.
 ///
 /// # Safety
-/// The options are NULL, or lead to options whose pointers lead to what they should; out is NULL or
-/// leads to room for a pointer.
+/// `options` is NULL, or leads to options whose pointers are valid; `out` is NULL or leads to room
+/// for a pointer.
 unsafe fn start(
     memory: HeapMemory,
     options: *const HeapOptions,

@@ -1,4 +1,4 @@
-//! How objects come to be, which ids there are, and how objects end.
+//! Creating and removing objects, and enumerating their ids.
 
 use std::ffi::c_void;
 
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn terrace_objects_create_consecutive(
     })
 }
 
-/// Consecutive ids begin somewhere.
+/// Fails for 0 consecutive ids, which have no first one.
 fn some(count: usize) -> Result<(), Failure> {
     if count == 0 { Err(Failure::invalid("consecutive ids of no objects")) } else { Ok(()) }
 }
@@ -191,10 +191,10 @@ pub unsafe extern "C" fn terrace_objects_exists(objects: *const Objects, object:
     attempt(|| Ok(unsafe { store(objects) }?.exists(id(object)))).unwrap_or(false)
 }
 
-/// Ids that are asked for at a time.
+/// Number of ids requested at a time.
 const IDS: usize = 4096;
 
-/// The ids behind one, in order, asked for by pieces.
+/// Iterates over the ids greater than `last`, in order, in requests of `piece` ids.
 fn ids_after(store: &ObjectStore, last: u64, piece: usize) -> impl Iterator<Item = ObjectId> {
     let mut last = Some(id(last));
     let pieces = std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Budgets that several regions, heaps and stores share.
+//! Budgets shared by several regions, heaps and stores.
 
 use crate::arguments::{place, shared, take_handle};
 use crate::status::{Failure, Status, attempt, status};

@@ -1,9 +1,9 @@
 //! The C and C++ interface of heaps, regions and stores of objects.
 //!
-//! `include/terrace.h` is made from this crate by cbindgen, its comments from the ones here: they
-//! speak to who writes C. `include/terrace_pmr.hpp` and `include/terrace_objects.hpp` put C++ on
-//! top: a `std::pmr::memory_resource`, and stores of objects. Why it is as it is stands in
-//! `docs/design/capi.md`.
+//! cbindgen generates `include/terrace.h` from this crate, and its comments from the ones here,
+//! which address C programmers. `include/terrace_pmr.hpp` and `include/terrace_objects.hpp` add C++
+//! on top: a `std::pmr::memory_resource`, and stores of objects. `docs/design/capi.md` gives the
+//! reasons for the design.
 //!
 //! ```text
 //!   C++   terrace::heap_resource, terrace::region, terrace::objects  throw
@@ -18,9 +18,9 @@
 //! # Rules that hold everywhere
 //!
 //! - Every function that can fail does its work in [`status::attempt`]: nothing unwinds into C.
-//! - NULL is answered, never read. Numbers that stand for a choice are checked: no C value becomes
-//!   a Rust enum unseen.
-//! - A handle is a box; what it names is shared by count, so that handles may be closed in any
+//! - NULL is reported as an error, never dereferenced. Numbers that stand for a choice are checked:
+//!   no unchecked C value becomes a Rust enum.
+//! - A handle is a box; the object behind it is reference-counted, so handles may be closed in any
 //!   order.
 
 pub mod access;

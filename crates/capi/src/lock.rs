@@ -1,4 +1,4 @@
-//! Locks of objects, held across operations.
+//! Object locks that are held across operations.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::store::{Objects, id, store};
 /// A lock may go from thread to thread, but no two threads use it at once. It keeps the store: the
 /// store's handle may be closed.
 pub struct Lock {
-    /// Ended before the store may end.
+    /// Dropped before the reference to the store, since fields are dropped in order.
     held: Held,
     object: ObjectId,
     _store: Arc<ObjectStore>,
 }
 
-/// What of an object is held.
+/// Guard of a locked object.
 enum Held {
     Read(ReadGuard<'static>),
     Write(WriteGuard<'static>),
-    /// The lock went with its object.
+    /// No guard: the object was removed under the lock.
     Nothing,
 }
 
@@ -53,8 +53,8 @@ impl Lock {
         timeout_ms: u64,
     ) -> Result<Self, Failure> {
         let kept = Arc::clone(objects);
-        // SAFETY: the store stays where it is for as long as the lock has its count of it, which
-        // ends after what is held: a structure's fields end in order.
+        // SAFETY: the store keeps its address while the lock holds a reference to it, which is
+        // dropped after the guard: the fields of a structure are dropped in order.
         let store: &'static ObjectStore = unsafe { &*Arc::as_ptr(&kept) };
         let timeout = patience(timeout_ms);
         let held = match mode {
@@ -80,7 +80,7 @@ impl Lock {
         }
     }
 
-    /// Turns what is held into something else, or leaves it with a reason.
+    /// Replaces the guard by the result of `to`, or restores it and returns the error.
     fn turn(
         &mut self,
         to: impl FnOnce(Held) -> Result<Held, (Held, ObjectError)>,

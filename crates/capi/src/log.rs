@@ -1,4 +1,4 @@
-//! Messages of the library, given to the program.
+//! Delivery of the library's log messages to the program.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
@@ -36,7 +36,7 @@ pub enum LogLevelChoice {
 /// the library holds locks: it must neither throw nor block for long. Messages of what it calls in
 /// the library itself are dropped.
 pub type LogFunction = Option<
-    // SAFETY: to call it: the context is that of the function, and both strings end in zero.
+    // SAFETY: callers pass the function's own context, and zero-terminated strings.
     unsafe extern "C" fn(
         context: *mut c_void,
         level: u32,
@@ -45,29 +45,29 @@ pub type LogFunction = Option<
     ),
 >;
 
-// SAFETY: to call it, as above.
+// SAFETY: callers promise the same as above.
 type Function = unsafe extern "C" fn(*mut c_void, u32, *const c_char, *const c_char);
 
-/// Where messages go.
+/// The program's function that receives messages, and its context.
 #[derive(Clone, Copy)]
 struct Receiver {
     function: Function,
     context: *mut c_void,
 }
 
-// SAFETY: the context is passed on and never followed; who gave it promised that any thread may
-// call the function with it.
+// SAFETY: the context is passed on and never dereferenced; the caller of `terrace_set_log` promised
+// that any thread may call the function with it.
 unsafe impl Send for Receiver {}
 // SAFETY: as above.
 unsafe impl Sync for Receiver {}
 
-/// Held, shared, for as long as the function is called.
+/// Current receiver. The lock is held in shared mode while the function runs.
 static RECEIVER: RwLock<Option<Receiver>> = RwLock::new(None);
-/// Whether the library's messages come to the receiver: decided once, by the first who asks.
+/// True if the library's messages go to the receiver; decided by the first call that sets one.
 static INSTALLED: OnceLock<bool> = OnceLock::new();
 
 thread_local! {
-    /// The thread is in the function.
+    /// True while this thread runs the program's function.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -99,8 +99,8 @@ impl Subscriber for ToProgram {
         let receiver = RECEIVER.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(Receiver { function, context }) = *receiver {
             let _ = INSIDE.try_with(|inside| inside.set(true));
-            // SAFETY: who set the function promised that any thread may call it with this context
-            // until it is taken back, which waits for this call.
+            // SAFETY: the caller of `terrace_set_log` promised that any thread may call the
+            // function with this context until another is set, which waits for this call.
             unsafe { function(context, level(event), target.as_ptr(), message.as_ptr()) };
             let _ = INSIDE.try_with(|inside| inside.set(false));
         }
@@ -128,7 +128,7 @@ fn string(text: &str) -> CString {
     CString::new(line.collect::<Vec<u8>>()).unwrap_or_default()
 }
 
-/// The text of a message, and its fields behind it.
+/// Text of a message, followed by its fields.
 #[derive(Default)]
 struct Text {
     message: String,
@@ -137,7 +137,7 @@ struct Text {
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // Strings take what is written to them.
+        // Writing to a string never fails.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
             name => write!(self.fields, ", {name}: {value:?}"),
@@ -188,21 +188,21 @@ mod tests {
     type Heard = Mutex<Vec<(u32, String)>>;
 
     /// # Safety
-    /// The context is the address of what was heard, and both strings end in zero.
+    /// The context is the address of a `Heard`, and both strings are zero-terminated.
     unsafe extern "C" fn hear(
         context: *mut c_void,
         level: u32,
         target: *const c_char,
         message: *const c_char,
     ) {
-        // SAFETY: the test gave the address of a list that outlives the function's use.
+        // SAFETY: the test passed the address of a list that lives until the function is unset.
         let heard = unsafe { &*context.cast::<Heard>() };
-        // SAFETY: both are strings, by the promise to the function.
+        // SAFETY: both are zero-terminated strings, as the function's contract says.
         let (target, message) = unsafe { (CStr::from_ptr(target), CStr::from_ptr(message)) };
         let text = format!("{} {}", target.to_string_lossy(), message.to_string_lossy());
         heard.lock().unwrap_or_else(PoisonError::into_inner).push((level, text));
         tracing::error!("of the function itself");
-        // SAFETY: takes no function.
+        // SAFETY: no function is set.
         assert_eq!(unsafe { terrace_set_log(None, std::ptr::null_mut()) }, Status::Invalid);
     }
 
@@ -210,7 +210,7 @@ mod tests {
     fn messages_go_to_the_function_of_now() {
         let heard = Heard::default();
         let set = |function| {
-            // SAFETY: the list lives until the function is taken back below.
+            // SAFETY: the list lives until the function is unset below.
             unsafe { terrace_set_log(function, (&raw const heard).cast_mut().cast()) }
         };
         tracing::error!("to nobody");

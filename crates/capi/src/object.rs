@@ -1,4 +1,4 @@
-//! The objects of a heap.
+//! Objects of a heap.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -8,10 +8,10 @@ use crate::arguments::shared;
 use crate::heap::Heap;
 use crate::status::{Failure, Status, attempt, status};
 
-/// What an object is aligned to where nobody says: as malloc's are.
+/// Default alignment of an object, the same as that of `malloc`.
 const ALIGN_USUAL: usize = 16;
 
-/// An object without bytes has one, so that its address is its own.
+/// Returns the layout of an object. Size 0 counts as 1, so that each object has its own address.
 fn layout(heap: &Heap, size: usize, align: usize) -> Result<Layout, Failure> {
     let align = if align == 0 { ALIGN_USUAL } else { align };
     Layout::from_size_align(size.max(1), align).map_err(|_| {
@@ -22,7 +22,7 @@ fn layout(heap: &Heap, size: usize, align: usize) -> Result<Layout, Failure> {
     })
 }
 
-/// An object that may be this heap's; none for NULL.
+/// Returns the object behind a pointer, which must be an address of this heap; `None` for NULL.
 fn object(heap: &Heap, pointer: *mut c_void) -> Result<Option<NonNull<u8>>, Failure> {
     let Some(object) = NonNull::new(pointer.cast::<u8>()) else { return Ok(None) };
     if heap.heap.contains(object.as_ptr()) {
@@ -32,7 +32,7 @@ fn object(heap: &Heap, pointer: *mut c_void) -> Result<Option<NonNull<u8>>, Fail
     Err(Failure::invalid(format!("heap {name}: {pointer:p} is no address of this heap")))
 }
 
-/// The address of what was allocated, or NULL.
+/// Returns the address of the object that `work` allocates, or NULL.
 fn answer(work: impl FnOnce() -> Result<NonNull<u8>, Failure>) -> *mut c_void {
     attempt(work).map_or(null_mut(), |object| object.as_ptr().cast())
 }

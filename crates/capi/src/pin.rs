@@ -1,4 +1,4 @@
-//! What users ask of a region's blocks.
+//! Requests for a region's blocks: pin, advise, evict and flush.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::status::{Failure, Status, attempt, status};
 ///
 /// What a system call, a device or another process must not find absent is pinned before.
 pub struct Pin {
-    /// Ended before the region may end.
+    /// Dropped before the reference to the region, since fields are dropped in order.
     pin: terrace_region::Pin,
     _region: Arc<terrace_region::Region>,
 }

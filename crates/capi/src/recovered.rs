@@ -1,4 +1,4 @@
-//! What a store was made of when it was opened.
+//! Results of a store's recovery when it was opened.
 
 use std::ffi::{CString, c_char};
 
@@ -27,7 +27,7 @@ pub struct ObjectsRecovered {
     pub damages: u64,
 }
 
-/// What recovery found, with its texts as C has them.
+/// Results of recovery, with texts as C strings.
 #[derive(Default)]
 pub(crate) struct Found {
     recovered: Recovered,

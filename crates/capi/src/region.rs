@@ -1,4 +1,4 @@
-//! Regions: how they are opened and closed.
+//! Opening and closing regions.
 
 use std::ffi::{c_char, c_void};
 use std::os::unix::fs::FileTypeExt;
@@ -86,7 +86,8 @@ impl RegionOptions {
     };
 
     /// # Safety
-    /// Its pointers are NULL or lead to what they should, which does not change during the call.
+    /// Each pointer of the options is NULL or valid for its type, and its target does not change
+    /// during the call.
     unsafe fn config(&self) -> Result<RegionConfig, Failure> {
         // SAFETY: the caller's promise, for both.
         let (name, ledger) =
@@ -135,10 +136,10 @@ pub extern "C" fn terrace_region_options_default() -> RegionOptions {
     RegionOptions::USUAL
 }
 
-/// The configuration that options ask for; NULL asks for the usual one.
+/// Returns the configuration for some options; NULL selects the default one.
 ///
 /// # Safety
-/// They are NULL, or lead to options whose pointers lead to what they should.
+/// `options` is NULL, or leads to options whose pointers are valid.
 unsafe fn config(options: *const RegionOptions) -> Result<RegionConfig, Failure> {
     // SAFETY: the caller's promise.
     unsafe { options.as_ref().unwrap_or(&RegionOptions::USUAL).config() }
@@ -157,7 +158,7 @@ fn start(config: RegionConfig, file: DirectFile, source: Range) -> Result<Region
     Ok(Region { region, lasts: contents == Contents::Stored })
 }
 
-/// What of a file becomes a region.
+/// Range of a file that a region covers, and the meaning of the bytes in it.
 struct Range {
     offset: u64,
     len: u64,

@@ -1,4 +1,4 @@
-//! Statistics as structures of numbers.
+//! Statistics, as structures of numbers.
 
 use std::ffi::c_char;
 
@@ -136,7 +136,7 @@ pub struct ObjectsDefragmented {
     pub used_bytes_after: u64,
 }
 
-/// A text that fits, cut where it is longer.
+/// Returns a text as a zero-terminated array, truncated if it is too long.
 fn text(long: &str) -> [c_char; STATS_TEXT_BYTES] {
     let mut text = [0; STATS_TEXT_BYTES];
     for (place, byte) in text[..STATS_TEXT_BYTES - 1].iter_mut().zip(long.bytes()) {

@@ -1,4 +1,4 @@
-//! What calls answer, and this thread's last failure.
+//! Status codes of calls, and the last failure of each thread.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -57,7 +57,7 @@ pub enum Status {
     Forked = 17,
 }
 
-/// A call that did not do what it should.
+/// Failure of a call: its status and its text.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: Status,
@@ -73,7 +73,7 @@ impl Failure {
         Self { status: Status::Buffer, text: text.into() }
     }
 
-    /// Of one object among several.
+    /// Creates the failure of an operation on an object.
     pub(crate) fn of_object(error: &ObjectError) -> Self {
         Self { status: object(error), text: error.to_string() }
     }
@@ -82,7 +82,7 @@ impl Failure {
         Self { status: Status::NoRoom, text: text.into() }
     }
 
-    /// Of a file: what was tried, and the kernel's word.
+    /// Creates the failure of a file operation, from its description and the kernel's error.
     pub(crate) fn io(what: impl std::fmt::Display, error: &io::Error) -> Self {
         Self { status: kernel(error), text: format!("{what}: {error}") }
     }
@@ -95,7 +95,7 @@ impl Failure {
     }
 }
 
-/// The kind of what the kernel said.
+/// Returns the status for an error of the kernel.
 fn kernel(error: &io::Error) -> Status {
     match error.kind() {
         io::ErrorKind::OutOfMemory
@@ -108,8 +108,8 @@ fn kernel(error: &io::Error) -> Status {
     }
 }
 
-/// The same where something was not to be had, which is for want of room unless the kernel says
-/// otherwise.
+/// Returns the status for an error of the kernel in an acquisition of resources: `NoRoom` unless
+/// the error has a more specific status.
 fn exhausted(error: &io::Error) -> Status {
     match kernel(error) {
         Status::Io => Status::NoRoom,
@@ -158,7 +158,7 @@ impl From<ObjectError> for Failure {
     }
 }
 
-/// The status of what went wrong with an object.
+/// Returns the status for an error of an object operation.
 pub(crate) fn object(error: &ObjectError) -> Status {
     match error {
         ObjectError::NotFound(_) => Status::NotFound,
@@ -179,7 +179,7 @@ pub(crate) fn object(error: &ObjectError) -> Status {
         ObjectError::Log(_) => Status::Io,
         ObjectError::Version { .. } => Status::Unsupported,
         ObjectError::Forked { .. } => Status::Forked,
-        // None that there is; what is added has its line here.
+        // No present variant gets here; each new one needs an arm above.
         _ => Status::Io,
     }
 }
@@ -193,15 +193,15 @@ thread_local! {
     static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
 }
 
-/// Does the work of a call; what fails, or panics, becomes this thread's last failure.
+/// Runs the work of a call; an error or a panic becomes this thread's last failure.
 pub(crate) fn attempt<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Status> {
-    // What a panic leaves behind is for the types below to be sound with: they poison their locks,
-    // or change nothing in steps under them.
+    // Unwind safety is the duty of the types below: each poisons its locks, or makes no multi-step
+    // change under them.
     let done = catch_unwind(AssertUnwindSafe(work));
     done.unwrap_or_else(|payload| Err(Failure::panic(&*payload))).map_err(remember)
 }
 
-/// As [`attempt`], for calls that answer a status alone.
+/// As [`attempt`], for calls that return only a status.
 pub(crate) fn status(work: impl FnOnce() -> Result<(), Failure>) -> Status {
     attempt(work).err().unwrap_or(Status::Ok)
 }
@@ -210,7 +210,7 @@ pub(crate) fn status(work: impl FnOnce() -> Result<(), Failure>) -> Status {
 fn remember(Failure { status, text }: Failure) -> Status {
     let text: Vec<u8> = text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
     let text = CString::new(text).unwrap_or_default();
-    // A thread that ends has nobody left to ask.
+    // An exiting thread can no longer be asked for its last failure.
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = Some(Last { status, text });
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     fn last() -> (Status, String) {
-        // SAFETY: the text stays until the next failure, and is copied here.
+        // SAFETY: the text lives until the next failure, and is copied here.
         let text = unsafe { CStr::from_ptr(terrace_last_error()) };
         (terrace_last_status(), text.to_string_lossy().into_owned())
     }

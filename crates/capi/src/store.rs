@@ -1,4 +1,4 @@
-//! Stores of objects: how they are made and closed.
+//! Creating and closing stores of objects.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::status::{Failure, Status, status};
 /// be read; what changes something is TERRACE_STATUS_FORKED there. A daemon opens its stores after
 /// it has forked.
 pub struct Objects {
-    /// Ended with the handle, also where a lock keeps the store.
+    /// Stopped with the handle, even if a lock keeps the store alive.
     keeper: Option<Keeper>,
     pub(crate) found: Found,
     pub(crate) store: Arc<ObjectStore>,
@@ -117,7 +117,7 @@ impl ObjectsOptions {
         reserved: 0,
     };
 
-    /// An empty store, or what a log or a dump has.
+    /// Opens an empty store, or one with the contents of a log or a dump.
     ///
     /// # Safety
     /// As for [`ObjectsOptions::config`].
@@ -157,7 +157,8 @@ impl ObjectsOptions {
     }
 
     /// # Safety
-    /// Its pointers are NULL or lead to what they should, which does not change during the call.
+    /// Each pointer of the options is NULL or valid for its type, and its target does not change
+    /// during the call.
     unsafe fn config(&self, memory: ObjectMemory) -> Result<ObjectConfig, Failure> {
         // SAFETY: the caller's promise, for both.
         let (name, ledger) =
@@ -193,11 +194,11 @@ pub extern "C" fn terrace_objects_options_default() -> ObjectsOptions {
     ObjectsOptions::USUAL
 }
 
-/// Makes a store over some memory.
+/// Creates a store over a given memory.
 ///
 /// # Safety
-/// The options are NULL, or lead to options whose pointers lead to what they should; out is NULL or
-/// leads to room for a pointer.
+/// `options` is NULL, or leads to options whose pointers are valid; `out` is NULL or leads to room
+/// for a pointer.
 unsafe fn start(
     memory: ObjectMemory,
     options: *const ObjectsOptions,
@@ -219,17 +220,16 @@ unsafe fn start(
     Ok(())
 }
 
-/// The store of a handle.
+/// Returns the store of a handle.
 ///
 /// # Safety
-/// The handle is NULL, or is a store's that was not closed and is not for as long as the answer is
-/// used.
+/// The handle is NULL, or belongs to a store and is not closed before the last use of the result.
 pub(crate) unsafe fn store<'a>(objects: *const Objects) -> Result<&'a Arc<ObjectStore>, Failure> {
     // SAFETY: the caller's promise.
     Ok(&unsafe { shared(objects, "objects") }?.store)
 }
 
-/// The id that a number stands for: any may be asked for.
+/// Returns the id that a number stands for; every number is a valid argument.
 pub(crate) fn id(bits: u64) -> ObjectId {
     ObjectId::from_bits(bits)
 }

@@ -1,14 +1,14 @@
-//! The header is what cbindgen makes of the sources.
+//! The header equals the output of cbindgen for the sources.
 
 use std::path::Path;
 
 use cbindgen::{Builder, Config};
 
-/// Set to write the header anew.
+/// Environment variable that makes the test rewrite the header.
 const WRITE: &str = "TERRACE_WRITE_HEADER";
 
-/// The sources in the order that a reader meets what they declare. The crate's root is none of
-/// them: it would bring all of them once more.
+/// Source files, in the order in which a reader needs their declarations. The crate's root is not
+/// among them: it would include all of them a second time.
 const SOURCES: &[&str] = &[
     "version",
     "status",

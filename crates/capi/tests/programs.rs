@@ -1,7 +1,7 @@
-//! Programs in C and C++ against the library as it is installed.
+//! C and C++ programs built against the installed library.
 //!
-//! Each test builds the programs in another way and runs them. What a way takes and this machine
-//! lacks is said on standard error, and the test passes.
+//! Each test builds the programs in a different way and runs them. If the machine lacks a tool or a
+//! feature, the test says so on standard error, and passes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use terrace_testkit::needs;
 
 const C: &[&str] = &["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g"];
 const CPP: &[&str] = &["-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-g"];
-/// What the static library takes beside itself, where nobody asks pkg-config.
+/// Libraries that the static library needs, for builds without pkg-config.
 const STATIC_NEEDS: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 
-/// A command that ends with success, and what it wrote.
+/// Runs a command, which must succeed, and returns its standard output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (said, failed) =
@@ -31,7 +31,7 @@ fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether all programs are there; says so where one is not.
+/// True if all programs are installed; reports the missing ones otherwise.
 fn has(programs: &[&str]) -> bool {
     let missing = |name: &&&str| Command::new(name).arg("--version").output().is_err();
     let missing: Vec<_> = programs.iter().filter(missing).collect();
@@ -49,12 +49,12 @@ fn source(name: &str) -> PathBuf {
     package().join("programs").join(name)
 }
 
-/// Where cargo keeps what tests leave behind, on a disk.
+/// Creates a directory on disk, where cargo keeps the files of tests.
 fn directory() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
 
-/// The library in the profile of this test, laid out by `cargo x install`.
+/// Returns the prefix of the library in this test's profile, installed by `cargo x install`.
 fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
@@ -71,8 +71,8 @@ fn prefix() -> &'static Path {
     })
 }
 
-/// Runs a program with a directory for its files, where the shared library is found; without what
-/// the kernel has to have for it, says so.
+/// Runs a program with a directory for its files, and with the shared library on its path. If the
+/// kernel lacks a required feature, reports that and skips the program.
 fn play(name: &str, program: &Path) {
     let can_play = name.starts_with("cost") || needs::regions() && needs::nodes();
     if !can_play {
@@ -113,7 +113,7 @@ fn programs_in_c_run_with_either_library() {
     }
 }
 
-/// As plug-ins do it, without a setting of the loader's.
+/// Loads the library as plug-ins do, without a setting of the loader.
 #[test]
 fn a_program_that_runs_loads_the_library() {
     if !has(&["cc"]) {

@@ -1,4 +1,4 @@
-//! The trait that collections ask for.
+//! The [`Allocator`] trait, which collections require, for [`Heap`].
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -7,13 +7,13 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::Heap;
 
-/// `object`, of as many bytes as were asked for.
+/// Returns the object as a slice of the requested length.
 fn slice(object: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(object, layout.size())
 }
 
-// SAFETY: objects stay where they are until they are freed or the last clone of the heap is
-// dropped; a clone is the same heap, and moving one changes nothing.
+// SAFETY: objects keep their addresses until they are freed or the last clone of the heap is
+// dropped; a clone is the same heap, and moving one has no effect on objects.
 unsafe impl Allocator for Heap {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.take(layout).map(|object| slice(object, layout)).ok_or(AllocError)
@@ -24,7 +24,7 @@ unsafe impl Allocator for Heap {
     }
 
     unsafe fn deallocate(&self, object: NonNull<u8>, layout: Layout) {
-        // SAFETY: the trait asks the same of its caller.
+        // SAFETY: the trait requires the same of its caller.
         unsafe { self.deallocate(object, layout) }
     }
 

@@ -1,7 +1,7 @@
-//! The allocator's controls, by their names.
+//! jemalloc's controls (`mallctl`), by their names.
 //!
-//! See `man jemalloc`, "MALLCTL NAMESPACE". Every control used here exists in jemalloc 5.3 as it is
-//! built with its statistics.
+//! See `man jemalloc`, "MALLCTL NAMESPACE". Every control used here exists in jemalloc 5.3 built
+//! with statistics, as it is here.
 
 use std::ffi::{CString, c_uint, c_void};
 use std::io;
@@ -11,17 +11,19 @@ use tikv_jemalloc_sys::{extent_hooks_t, mallctl};
 
 use crate::base;
 
-/// A control that refused, by its name.
+/// Error of a control, with the control's name.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) key: String,
     pub(crate) source: io::Error,
 }
 
-/// Calls a control that reads an `O`, unless there is none, and is given an `I`, unless none.
+/// Calls a control that writes an `O` to `output`, if given, and reads an `I` from `input`, if
+/// given.
 ///
 /// # Safety
-/// The control's types are `O` and `I`; a pointer among them is one that it may keep.
+/// The control's types are `O` and `I`. A pointer in the input is valid for as long as the control
+/// keeps it.
 unsafe fn control<I, O>(
     key: String,
     mut input: Option<I>,
@@ -36,8 +38,8 @@ unsafe fn control<I, O>(
         Some(input) => (ptr::from_mut::<I>(input).cast(), size_of::<I>()),
         None => (ptr::null_mut(), 0),
     };
-    // SAFETY: the name is ended by zero; the places are locals or borrowed for the call, of the
-    // types that the caller promises and of the lengths given.
+    // SAFETY: the name ends in a zero byte; the pointers lead to locals or to values borrowed for
+    // the call, of the types that the caller promises and of the lengths given.
     let code = unsafe { mallctl(name.as_ptr(), out.cast::<c_void>(), len, input, in_len) };
     match code {
         0 => Ok(()),
@@ -52,34 +54,35 @@ fn read_size(key: String) -> Result<usize, Refused> {
 }
 
 fn run(key: String) -> Result<(), Refused> {
-    // SAFETY: such controls take and give nothing.
+    // SAFETY: the controls named by the callers have neither input nor output.
     unsafe { control::<(), ()>(key, None, None) }
 }
 
-/// An arena with hooks of its own. What it was made of is given back by [`Arena::destroy`] alone.
+/// An arena with its own extent hooks. Only [`Arena::destroy`] releases its resources.
 #[derive(Debug)]
 pub(crate) struct Arena {
     index: c_uint,
 }
 
 impl Arena {
-    /// Makes an arena over hooks for its data, and for its metadata unless those lie in blocks of
-    /// their own.
+    /// Creates an arena over hooks for its data, and over hooks for its metadata unless those lie
+    /// in separate blocks of DRAM.
     ///
     /// # Safety
-    /// The hooks work, and stay where they are until the arena is destroyed.
+    /// The hooks are valid, and stay at their addresses until the arena is destroyed.
     pub(crate) unsafe fn create(
         data: *mut extent_hooks_t,
         metadata: Option<*mut extent_hooks_t>,
     ) -> Result<Self, Refused> {
         let mut index: c_uint = 0;
-        // An arena's metadata come from the hooks it was made with, its data from those it has.
+        // jemalloc takes an arena's metadata from the hooks of `arenas.create`, and its data from
+        // the current ones.
         let first = metadata.unwrap_or_else(base::hooks);
-        // SAFETY: the control reads a pointer to hooks and gives an `unsigned`.
+        // SAFETY: the control reads a pointer to hooks and writes an `unsigned`.
         unsafe { control("arenas.create".to_owned(), Some(first), Some(&mut index)) }?;
         let arena = Self { index };
         let key = arena.key("extent_hooks");
-        // SAFETY: the control takes a pointer to hooks; the old ones are not asked for.
+        // SAFETY: the control reads a pointer to hooks; the old pointer is not requested.
         let set = unsafe { control::<*mut extent_hooks_t, ()>(key, Some(data), None) };
         if let Err(refused) = set {
             arena.destroy()?;
@@ -96,8 +99,8 @@ impl Arena {
         format!("arena.{}.{name}", self.index)
     }
 
-    /// Bytes of the largest extent taken ahead of need; without effect where the process took
-    /// `retain:false` as an option of jemalloc's.
+    /// Sets the maximum bytes of an extent taken ahead of need. Has no effect if the process runs
+    /// jemalloc with the option `retain:false`.
     pub(crate) fn set_growth(&self, bytes: usize) -> Result<(), Refused> {
         // SAFETY: the control takes a `size_t`.
         let set = unsafe { control::<usize, ()>(self.key("retain_grow_limit"), Some(bytes), None) };
@@ -107,15 +110,15 @@ impl Arena {
         }
     }
 
-    /// Keeps what is freed for as long as [`Arena::set_decay`] says, however much lies together:
-    /// by itself jemalloc gives 8 MiB and more back at once.
+    /// Keeps freed extents of any length for the time that [`Arena::set_decay`] sets; by default
+    /// jemalloc gives extents of 8 MiB and more back at once.
     pub(crate) fn keep_large_extents(&self) -> Result<(), Refused> {
         let key = self.key("oversize_threshold");
         // SAFETY: the control takes a `size_t`.
         unsafe { control::<usize, ()>(key, Some(usize::MAX), None) }
     }
 
-    /// How long freed pages are kept, in milliseconds; -1 for good.
+    /// Sets the time that freed pages are kept, in milliseconds; -1 keeps them for good.
     pub(crate) fn set_decay(&self, ms: isize) -> Result<(), Refused> {
         for name in ["dirty_decay_ms", "muzzy_decay_ms"] {
             let ms = if name == "muzzy_decay_ms" { 0 } else { ms };
@@ -125,12 +128,12 @@ impl Arena {
         Ok(())
     }
 
-    /// Gives pages that are free back at once.
+    /// Gives all free pages back at once.
     pub(crate) fn purge(&self) -> Result<(), Refused> {
         run(self.key("purge"))
     }
 
-    /// Gives pages back that have been free for long enough.
+    /// Gives back the pages whose decay time has passed.
     pub(crate) fn decay(&self) -> Result<(), Refused> {
         run(self.key("decay"))
     }
@@ -145,34 +148,34 @@ impl Arena {
         run(self.key("destroy"))
     }
 
-    /// A number of the statistics that were taken last.
+    /// Returns one of the arena's statistics, as of the last [`take_statistics`].
     pub(crate) fn statistic(&self, name: &str) -> Result<usize, Refused> {
         read_size(format!("stats.arenas.{}.{name}", self.index))
     }
 }
 
-/// Takes statistics of all arenas anew.
+/// Refreshes the statistics of all arenas (`epoch`).
 pub(crate) fn take_statistics() -> Result<(), Refused> {
     // SAFETY: the control takes a `uint64_t` of any value.
     unsafe { control::<u64, ()>("epoch".to_owned(), Some(1), None) }
 }
 
-/// A number of the statistics of the whole allocator that were taken last.
+/// Returns one of the statistics of the whole allocator, as of the last [`take_statistics`].
 pub(crate) fn total(name: &str) -> Result<usize, Refused> {
     read_size(format!("stats.{name}"))
 }
 
-/// How often statistics were taken.
+/// Returns the number of times that statistics were refreshed.
 #[cfg(test)]
 pub(crate) fn statistics_taken() -> u64 {
     let mut count = 0;
-    // SAFETY: the control gives a `uint64_t`.
+    // SAFETY: the control writes a `uint64_t`.
     let told = unsafe { control::<(), u64>("epoch".to_owned(), None, Some(&mut count)) };
     told.expect("told");
     count
 }
 
-/// Has this thread's other allocations come from an arena; nobody destroys one with such threads.
+/// Binds this thread's other allocations to an arena, which then cannot be destroyed.
 #[cfg(test)]
 pub(crate) fn bind_thread(index: usize) {
     let index = c_uint::try_from(index).expect("a number of an arena");
@@ -180,7 +183,7 @@ pub(crate) fn bind_thread(index: usize) {
     unsafe { control::<c_uint, ()>("thread.arena".to_owned(), Some(index), None) }.expect("bound");
 }
 
-/// Makes a cache; its objects are those of the arena that each call names.
+/// Creates a thread cache; its objects belong to the arena that each call names.
 pub(crate) fn create_cache() -> Result<c_uint, Refused> {
     let mut index = 0;
     // SAFETY: the control gives an `unsigned`.
@@ -194,7 +197,7 @@ pub(crate) fn flush_cache(index: c_uint) -> Result<(), Refused> {
     unsafe { control::<c_uint, ()>("tcache.flush".to_owned(), Some(index), None) }
 }
 
-/// Empties a cache and ends it. Its number may be that of another cache from here on.
+/// Empties and destroys a cache. Its number may then be given to another cache.
 pub(crate) fn destroy_cache(index: c_uint) -> Result<(), Refused> {
     // SAFETY: the control takes an `unsigned`.
     unsafe { control::<c_uint, ()>("tcache.destroy".to_owned(), Some(index), None) }

@@ -1,7 +1,7 @@
-//! Where arenas keep their metadata in DRAM: blocks that are unmapped with their arena.
+//! Metadata of arenas in DRAM: blocks that are unmapped together with their arena.
 //!
-//! By itself jemalloc keeps the blocks of an arena that ends (2 MiB of addresses at least) and
-//! never uses them again, where it retains what it mapped. Nothing here takes a lock or allocates.
+//! By default, where jemalloc retains its mappings, it keeps the blocks of a destroyed arena (2 MiB
+//! of addresses at least) and never uses them again. Nothing here takes a lock or allocates.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr::{self, NonNull};
@@ -9,10 +9,10 @@ use std::ptr::{self, NonNull};
 use terrace_sys::map;
 use tikv_jemalloc_sys::extent_hooks_t;
 
-/// The hooks that an arena is made with, for its metadata alone.
+/// Hooks that an arena is created with, for its metadata alone.
 static HOOKS: extent_hooks_t = extent_hooks_t { alloc: Some(alloc), dalloc: Some(dalloc), ..NONE };
 
-/// Hooks of which none is there: jemalloc calls no others than `alloc` and `dalloc` for metadata.
+/// Hooks without any function: for metadata, jemalloc calls `alloc` and `dalloc` alone.
 pub(crate) const NONE: extent_hooks_t = extent_hooks_t {
     alloc: None,
     dalloc: None,
@@ -26,7 +26,7 @@ pub(crate) const NONE: extent_hooks_t = extent_hooks_t {
 };
 
 pub(crate) fn hooks() -> *mut extent_hooks_t {
-    // jemalloc calls them, and changes nothing of them.
+    // jemalloc calls the hooks and never writes to them.
     ptr::from_ref(&HOOKS).cast_mut()
 }
 
@@ -44,7 +44,7 @@ unsafe extern "C" fn alloc(
         return ptr::null_mut();
     }
     let Ok(block) = map::map_block(size, align) else { return ptr::null_mut() };
-    // SAFETY: jemalloc passes two places of its own.
+    // SAFETY: jemalloc passes pointers to two variables of its own.
     unsafe { (*zero, *commit) = (true, true) };
     block.as_ptr().cast()
 }
@@ -58,6 +58,7 @@ unsafe extern "C" fn dalloc(
     _arena: c_uint,
 ) -> bool {
     let Some(block) = NonNull::new(block.cast()) else { return true };
-    // SAFETY: jemalloc gives back whole blocks that `alloc` has mapped, once their arena is gone.
+    // SAFETY: jemalloc gives back whole blocks that `alloc` has mapped, after their arena was
+    // destroyed.
     unsafe { map::unmap_block(block, size) }.is_err()
 }

@@ -1,4 +1,4 @@
-//! Which blocks of a region hold pages that an arena uses: the others need not be kept.
+//! Use counts of a region's blocks; the contents of unused blocks need not be kept.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,21 +7,21 @@ use terrace_sys::size::{PAGE_BYTES, to_u64};
 
 use crate::lock;
 
-/// Pages in use by blocks, of those blocks that lie in a heap's part of a region as a whole.
-/// Nothing here allocates after it was made: hooks call it.
+/// Number of pages in use per block, for the blocks that lie entirely within a heap's part of a
+/// region. Nothing here allocates after construction, because the extent hooks call it.
 #[derive(Debug)]
 pub(crate) struct UsedBlocks {
     part: Part,
     block_pages: usize,
     /// Pages of the region before the heap's first.
     before: usize,
-    /// The number of the first block, and the pages in use of each.
+    /// Number of the first such block, and the pages in use of each block.
     first: usize,
     used: Mutex<Box<[u32]>>,
 }
 
 impl UsedBlocks {
-    /// Of a heap over a part of a region, in whole pages.
+    /// Creates the counts of a heap over a part of a region, in whole pages.
     pub(crate) fn new(part: Part) -> Self {
         let (before, pages) = (part.offset() / PAGE_BYTES, part.len() / PAGE_BYTES);
         let block_pages = part.region().block_bytes() / PAGE_BYTES;
@@ -29,7 +29,8 @@ impl UsedBlocks {
         let count = ((before + pages) / block_pages).saturating_sub(first);
         let used = Mutex::new(vec![0; count].into_boxed_slice());
         let blocks = Self { part, block_pages, before, first, used };
-        // Whatever was said of them before, those at its ends included.
+        // Earlier advice on the pages is void, including the pages of the partial blocks at both
+        // ends.
         blocks.tell_pages(before, pages, Advice::Used);
         blocks
     }
@@ -38,7 +39,8 @@ impl UsedBlocks {
         self.part.region()
     }
 
-    /// The heap has ended: what is left of it leaves memory, and who has the region may use it.
+    /// Ends the heap's use of its part: evicts its blocks, and lets the region's owner use them
+    /// again.
     pub(crate) fn end(&self) {
         let pages = lock(&self.used).len() * self.block_pages;
         let start = self.first * self.block_pages;
@@ -50,14 +52,14 @@ impl UsedBlocks {
         self.tell_pages(start, pages, Advice::Used);
     }
 
-    /// Tells the region of pages, counted from its first one.
+    /// Passes advice on pages to the region. `start` counts from the region's first page.
     fn tell_pages(&self, start: usize, pages: usize, advice: Advice) {
         let offset = (start - self.before) * PAGE_BYTES;
         let told = self.part.advise(offset, pages * PAGE_BYTES, advice);
         debug_assert!(told.is_ok(), "pages of the heap are its part: {told:?}");
     }
 
-    /// Pages are used from here on; said before anybody writes to them.
+    /// Marks pages as used; called before any write to them.
     pub(crate) fn take(&self, page: usize, count: usize) {
         self.change(page, count, Advice::Used, |used, pages| {
             let was_unused = *used == 0;
@@ -66,7 +68,7 @@ impl UsedBlocks {
         });
     }
 
-    /// Pages are not used any more; said while nobody else can have them.
+    /// Marks pages as unused; called before any other owner can take them.
     pub(crate) fn give(&self, page: usize, count: usize) {
         self.change(page, count, Advice::Unused, |used, pages| {
             debug_assert!(*used >= pages, "pages given that were not taken");
@@ -75,7 +77,8 @@ impl UsedBlocks {
         });
     }
 
-    /// Changes the count of each block, and tells the region of runs of those that it is said of.
+    /// Changes the count of each block, and passes the advice for each run of blocks where `change`
+    /// returns true.
     fn change(
         &self,
         page: usize,

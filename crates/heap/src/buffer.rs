@@ -1,11 +1,11 @@
-//! Bytes in a heap that never change.
+//! Immutable bytes in a heap.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use crate::{Heap, HeapError};
 
-/// Bytes in a heap, written once. They are freed when this is dropped, and keep their heap alive.
+/// Immutable bytes in a heap, freed when the buffer is dropped. The buffer keeps its heap alive.
 #[derive(Debug)]
 pub struct HeapBuffer {
     heap: Heap,
@@ -13,13 +13,13 @@ pub struct HeapBuffer {
     layout: Layout,
 }
 
-// SAFETY: the bytes are this buffer's alone and never change while it lives.
+// SAFETY: the buffer owns the bytes, which never change while it lives.
 unsafe impl Send for HeapBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for HeapBuffer {}
 
 impl HeapBuffer {
-    /// The heap that the bytes are in.
+    /// Returns the heap that the bytes are in.
     #[must_use]
     pub fn heap(&self) -> &Heap {
         &self.heap
@@ -28,21 +28,21 @@ impl HeapBuffer {
 
 impl AsRef<[u8]> for HeapBuffer {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the object has so many bytes, which were written before anybody saw it; they
-        // live as long as the buffer.
+        // SAFETY: the object has `layout.size()` bytes, which were written before the buffer was
+        // returned to a caller; they live as long as the buffer.
         unsafe { std::slice::from_raw_parts(self.place.as_ptr(), self.layout.size()) }
     }
 }
 
 impl Drop for HeapBuffer {
     fn drop(&mut self) {
-        // SAFETY: allocated in this heap with this layout, and nobody borrows it any more.
+        // SAFETY: allocated in this heap with this layout; no borrow outlives the buffer.
         unsafe { self.heap.deallocate(self.place, self.layout) }
     }
 }
 
 impl Heap {
-    /// A copy of bytes in this heap, at a multiple of `align`.
+    /// Copies bytes into this heap, at an address that is a multiple of `align`.
     ///
     /// # Errors
     /// [`HeapError::NoRoom`]; [`HeapError::Config`] for an alignment that is no power of two.
@@ -52,7 +52,8 @@ impl Heap {
             HeapError::Config { heap: self.name().to_owned(), reason }
         })?;
         let place = self.allocate(layout)?;
-        // SAFETY: the object was just allocated with as many bytes, and is nobody else's.
+        // SAFETY: the object was just allocated with `bytes.len()` bytes, and no other code has its
+        // address.
         unsafe { place.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         Ok(HeapBuffer { heap: self.clone(), place, layout })
     }

@@ -1,8 +1,8 @@
-//! A cache of freed objects for each thread and heap.
+//! Thread caches of freed objects, one per thread and heap.
 //!
-//! jemalloc has one cache for each thread, which it would use for every arena: objects of a tier
-//! would come out of plain `malloc`, and the other way round. So each thread has explicit caches
-//! here, one for each heap that it uses.
+//! jemalloc's automatic cache of a thread serves every arena: objects of a tier would come out of
+//! plain `malloc`, and the other way round. So each thread has explicit caches, one for each heap
+//! that it uses.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -15,20 +15,21 @@ use crate::arena;
 use crate::heap::Inner;
 use crate::lock;
 
-/// The caches that threads have of a heap, each with the life that it is of. A thread that ends
-/// keeps this alive for a moment, and not the heap.
+/// Thread caches of a heap, each with the life of the heap that it belongs to. An exiting thread
+/// keeps this structure alive for a moment, but not the heap.
 #[derive(Debug, Default)]
 pub(crate) struct CachesOfHeap(Mutex<HashSet<(u64, c_uint)>>);
 
 impl CachesOfHeap {
-    /// Makes a cache for a thread; none when there are too many.
+    /// Creates a cache for a thread; `None` if the allocator has no more.
     fn begin(&self, life: u64) -> Option<c_uint> {
         let index = arena::create_cache().ok()?;
         lock(&self.0).insert((life, index));
         Some(index)
     }
 
-    /// Ends the cache of a thread that ends. A reset waits for it, or has ended it before.
+    /// Destroys the cache of an exiting thread, unless a reset has destroyed it already. A
+    /// concurrent reset waits for this call.
     fn end(&self, life: u64, index: c_uint) {
         let mut caches = lock(&self.0);
         if caches.remove(&(life, index)) {
@@ -36,7 +37,7 @@ impl CachesOfHeap {
         }
     }
 
-    /// Ends all of them.
+    /// Destroys all caches.
     pub(crate) fn end_all(&self) {
         lock(&self.0).drain().for_each(|(_, index)| end(index));
     }
@@ -53,27 +54,27 @@ fn end(cache: c_uint) {
 }
 
 thread_local! {
-    /// The life of the heap that was used last, and the flags of its cache.
+    /// Life of the heap that this thread used last, and the flags of its cache.
     static LAST: Cell<(u64, c_int)> = const { Cell::new((0, 0)) };
     static CACHES: RefCell<Caches> = const { RefCell::new(Caches(Vec::new())) };
 }
 
-/// The caches of one thread.
+/// Caches of one thread.
 struct Caches(Vec<Cache>);
 
 struct Cache {
     life: u64,
-    /// None where the allocator has no more.
+    /// `None` if the allocator had no more caches.
     index: Option<c_uint>,
     all: Weak<CachesOfHeap>,
 }
 
 impl Drop for Caches {
     fn drop(&mut self) {
-        // Who frees later in this thread's end goes without a cache.
+        // Calls that free later in this thread's exit go without a cache.
         LAST.set((0, 0));
         for cache in self.0.drain(..) {
-            // A heap that has ended, or begun anew, has ended its caches itself.
+            // A heap that was dropped or reset has destroyed its caches itself.
             if let Some((all, index)) = cache.all.upgrade().zip(cache.index) {
                 all.end(cache.life, index);
             }
@@ -81,7 +82,8 @@ impl Drop for Caches {
     }
 }
 
-/// The flags that name this thread's cache of a heap, made if need be, or say that there is none.
+/// Returns the flags that name this thread's cache of a heap, which is created if need be, or the
+/// flag for no cache.
 pub(crate) fn flags(heap: &Arc<Inner>) -> c_int {
     let life = heap.life();
     let (last, flags) = LAST.get();
@@ -91,7 +93,8 @@ pub(crate) fn flags(heap: &Arc<Inner>) -> c_int {
 #[cold]
 fn find(heap: &Arc<Inner>, life: u64) -> c_int {
     let found = CACHES.try_with(|caches| {
-        // A collection of the allocator's own, in the middle of a change here, goes without.
+        // A nested call, made by a heap's collection during a change of this list, goes without a
+        // cache.
         let mut caches = caches.try_borrow_mut().ok()?;
         let known = caches.0.iter().find(|cache| cache.life == life).map(|cache| cache.index);
         Some(known.unwrap_or_else(|| caches.add(heap, life)))
@@ -105,7 +108,7 @@ fn find(heap: &Arc<Inner>, life: u64) -> c_int {
 impl Caches {
     fn add(&mut self, heap: &Arc<Inner>, life: u64) -> Option<c_uint> {
         let all = Arc::downgrade(heap.caches());
-        // Heaps that have ended, and former lives of this one.
+        // Remove the caches of dropped heaps and of former lives of this heap.
         self.0.retain(|cache| cache.all.strong_count() > 0 && !cache.all.ptr_eq(&all));
         let index = heap.caches().begin(life);
         self.0.push(Cache { life, index, all });

@@ -1,4 +1,4 @@
-//! How a heap is set up.
+//! Configuration of a heap.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 
 use crate::error::HeapError;
 
-/// The least memory of a heap: the first block of an arena's metadata, aligned, and one extent.
+/// Minimum size of a heap: the first block of an arena's metadata, aligned, and one extent.
 pub(crate) const BYTES_MIN: usize = 8 << 20;
 
-/// Where the bytes of a heap live.
+/// Memory that holds the objects of a heap.
 #[derive(Clone, Debug)]
 pub enum HeapMemory {
-    /// Local memory: so many bytes of addresses, filled as they are used.
+    /// Local memory: a range of addresses that takes memory as it is used.
     Dram {
         /// Bytes of addresses.
         bytes: usize,
@@ -30,7 +30,7 @@ pub enum HeapMemory {
     Region {
         /// The region.
         region: Arc<Region>,
-        /// Where the part begins, a multiple of 4 KiB.
+        /// Offset of the part in the region, a multiple of 4 KiB.
         offset: usize,
         /// Bytes of the part, a multiple of 4 KiB.
         bytes: usize,
@@ -38,14 +38,14 @@ pub enum HeapMemory {
 }
 
 impl HeapMemory {
-    /// All of a region.
+    /// Returns the memory of a whole region.
     #[must_use]
     pub fn region(region: Arc<Region>) -> Self {
         let bytes = region.len();
         Self::Region { region, offset: 0, bytes }
     }
 
-    /// The kind in one word, as statistics show it.
+    /// Returns the kind in one word, as statistics show it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -64,18 +64,18 @@ impl HeapMemory {
     }
 }
 
-/// Where the arena keeps what it knows of its extents.
+/// Placement of the arena's metadata, which describe its extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
-    /// In DRAM, wherever the data are: allocating touches nothing of a slow tier.
+    /// In DRAM, separate from the data: allocation never touches a slow tier.
     Separate,
-    /// In the heap's memory, beside the data. Over a region, a child process that is made by `fork`
-    /// ends at once.
+    /// In the heap's memory, beside the data. Over a region, a child process made by `fork` ends at
+    /// once.
     Together,
 }
 
 impl Metadata {
-    /// The name in one word.
+    /// Returns the name in one word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,16 +85,16 @@ impl Metadata {
     }
 }
 
-/// How an arena takes memory, and whether it gives it back.
+/// Retention policy of an arena: how it takes extents, and if it returns them to the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
-    /// It takes the range's addresses at once, splits them, and keeps them for itself.
+    /// The arena takes the addresses of the range at once, splits them, and retains them.
     On {
-        /// Bytes of the largest extent that it takes ahead of need of what is left of the range,
-        /// where that is not a length that objects have or holds metadata.
+        /// Maximum bytes of an extent taken ahead of need from the remainder of the range. There is
+        /// a remainder if the range's length is no size class, or if metadata lie in the range.
         growth_bytes_max: usize,
     },
-    /// It takes what each request needs, and gives back what is freed.
+    /// The arena takes an extent for each request, and gives back what is freed.
     Off,
 }
 
@@ -105,29 +105,30 @@ impl Default for Retain {
     }
 }
 
-/// How a heap is set up.
+/// Configuration of a heap.
 #[derive(Clone, Debug)]
 pub struct HeapConfig {
-    /// Its name in errors, statistics and the ledger.
+    /// Name in errors, statistics and the ledger.
     pub name: String,
-    /// Where its bytes live.
+    /// Memory that holds the data.
     pub memory: HeapMemory,
-    /// Where its metadata live.
+    /// Placement of the metadata.
     pub metadata: Metadata,
-    /// How it takes memory.
+    /// Retention policy of the arena.
     pub retain: Retain,
-    /// Whether each thread keeps objects that it freed, up to 32 KiB each, for its next requests.
+    /// True if each thread caches objects that it freed, up to 32 KiB each, for its next requests.
     pub thread_caches: bool,
-    /// How long freed pages are kept before they are given back, in milliseconds, by a call that
-    /// comes then or [`crate::Heap::decay`]; none: for good.
+    /// Milliseconds that freed pages are kept before they are given back, by a call made after that
+    /// time or by [`crate::Heap::decay`]; `None` keeps them for good.
     pub decay_ms: Option<u32>,
-    /// The budget that memory in use counts against. A region counts its blocks by itself, so a
-    /// heap over one has none.
+    /// Budget that memory in use is charged to. `None` for a heap over a region, which charges its
+    /// blocks itself.
     pub ledger: Option<Ledger>,
 }
 
 impl HeapConfig {
-    /// Metadata in DRAM, caches for threads, freed pages given back after a second, no ledger.
+    /// Returns the defaults: metadata in DRAM, thread caches, freed pages given back after a
+    /// second, no ledger.
     #[must_use]
     pub fn new(name: impl Into<String>, memory: HeapMemory) -> Self {
         Self {

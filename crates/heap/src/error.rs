@@ -1,4 +1,4 @@
-//! What can go wrong with a heap.
+//! Errors of heaps.
 
 use std::io;
 
@@ -7,43 +7,43 @@ use terrace_region::RegionError;
 /// An error of a heap.
 #[derive(Debug, thiserror::Error)]
 pub enum HeapError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error("heap {heap}: {reason}")]
     Config {
         /// The heap's name.
         heap: String,
-        /// What is wrong, and what would be right.
+        /// The invalid setting, and the valid values.
         reason: String,
     },
-    /// Addresses, or memory of the node, are not to be had.
+    /// The kernel refuses addresses, or memory of the node.
     #[error("heap {heap}: {what}: {source}")]
     System {
         /// The heap's name.
         heap: String,
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// The kernel's word.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
-    /// The region does not hold the arena's first block, 4 MiB where metadata are in it, or
-    /// somebody else has bytes of the heap's part.
+    /// The region cannot hold the arena's first block, 4 MiB if metadata lie in the region, or
+    /// another owner holds bytes of the heap's part.
     #[error("heap {heap}: {source}")]
     Region {
         /// The heap's name.
         heap: String,
-        /// The region's word.
+        /// The region's error.
         #[source]
         source: RegionError,
     },
-    /// The allocator refuses: a process has some 4,000 arenas, for example.
+    /// The allocator refuses a control; a process has some 4,000 arenas at most, for example.
     #[error("heap {heap}: the allocator refuses `{key}`: {source}")]
     Arena {
         /// The heap's name.
         heap: String,
-        /// What was asked, by the allocator's own name for it.
+        /// jemalloc's name of the control.
         key: String,
-        /// Its word.
+        /// The allocator's error.
         #[source]
         source: io::Error,
     },
@@ -52,7 +52,7 @@ pub enum HeapError {
     NoRoom {
         /// The heap's name.
         heap: String,
-        /// Bytes that were asked for.
+        /// Bytes requested.
         bytes: usize,
     },
 }

@@ -1,23 +1,23 @@
-//! Which pages of a range are taken.
+//! Page allocator of a range: first fit over a bitmap of free pages.
 //!
-//! Everything from a mark on is free; below it what came back is a set bit. A request is served by
-//! the first run of set bits that is long enough, or else from the mark. Nothing here allocates
-//! after it was made: hooks call it.
+//! All pages from `mark` on are free; below the mark, a set bit stands for a free page. A request
+//! is served from the first run of set bits that is long enough, or else from the mark. Nothing
+//! here allocates after construction, because the extent hooks call it.
 
 const BITS: usize = u64::BITS as usize;
 
-/// Pages of a range, by number.
+/// Free and taken pages of a range, by page number.
 #[derive(Debug)]
 pub(crate) struct Extents {
-    /// A bit for each page: set when it came back, below the mark.
+    /// One bit per page: set if the page lies below the mark and was given back.
     free: Box<[u64]>,
     free_count: usize,
-    /// No page below is free.
+    /// No page with a lower number is free.
     low: usize,
     /// Pages from here on are free.
     mark: usize,
     pages: usize,
-    /// No run of so many pages is free.
+    /// No run of this many pages or more is free below the mark.
     none_of: usize,
 }
 
@@ -27,24 +27,25 @@ impl Extents {
         Self { free, free_count: 0, low: 0, mark: 0, pages, none_of: usize::MAX }
     }
 
-    /// Free pages at the end of the range, but for those that came back before others did.
+    /// Returns the number of pages from the mark to the end of the range. Free pages right below
+    /// the mark are not counted.
     pub(crate) fn room(&self) -> usize {
         self.pages - self.mark
     }
 
-    /// Pages that are taken now.
+    /// Returns the number of pages that are taken.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {
         self.mark - self.free_count
     }
 
-    /// Takes `count` pages, the first a multiple of `align` pages beyond `phase`; the first one's
-    /// number.
+    /// Takes `count` pages, the first of them `phase` pages beyond a multiple of `align` pages;
+    /// returns the number of the first page.
     pub(crate) fn take(&mut self, count: usize, align: usize, phase: usize) -> Option<usize> {
         if let Some(page) = self.take_free(count, align, phase) {
             return Some(page);
         }
-        // Free pages below the mark are the first of those beyond.
+        // The run of free pages that ends at the mark continues beyond it.
         let page = next(self.free_tail(), align, phase);
         let end = page.checked_add(count).filter(|end| *end <= self.pages)?;
         let mark = std::mem::replace(&mut self.mark, end);
@@ -57,12 +58,12 @@ impl Extents {
         Some(page)
     }
 
-    /// The first of the free pages that end at the mark, or the mark.
+    /// Returns the first page of the free run that ends at the mark, or the mark.
     fn free_tail(&self) -> usize {
         let mut page = self.mark;
         while page > 0 {
             let (word, bit) = ((page - 1) / BITS, (page - 1) % BITS);
-            // Its bits up to that one, at the upper end.
+            // Shift the bits up to `bit` to the upper end of the word.
             let free = (self.free[word] << (BITS - 1 - bit)).leading_ones() as usize;
             page -= free.min(bit + 1);
             if free <= bit {
@@ -72,7 +73,7 @@ impl Extents {
         page
     }
 
-    /// Gives pages back.
+    /// Gives pages back to the range.
     pub(crate) fn give(&mut self, page: usize, count: usize) {
         debug_assert!(page + count <= self.mark, "pages that were never taken");
         self.none_of = usize::MAX;
@@ -108,13 +109,13 @@ impl Extents {
         None
     }
 
-    /// The first run of free pages at or after `from`.
+    /// Returns the first run of free pages at or after `from`, as its start and its end.
     fn next_run(&self, from: usize) -> Option<(usize, usize)> {
         let start = self.find(from, true)?;
         Some((start, self.find(start, false).unwrap_or(self.mark)))
     }
 
-    /// The first page at or after `from`, below the mark, whose bit is `set`.
+    /// Returns the first page at or after `from`, below the mark, whose bit is `set`.
     fn find(&self, from: usize, set: bool) -> Option<usize> {
         let mut page = from;
         while page < self.mark {
@@ -142,7 +143,7 @@ impl Extents {
     }
 }
 
-/// The first number from `from` on that is `phase` more than a multiple of `align`.
+/// Returns the first number from `from` on that is `phase` more than a multiple of `align`.
 fn next(from: usize, align: usize, phase: usize) -> usize {
     (from + align - phase % align).next_multiple_of(align) + phase % align - align
 }
@@ -178,7 +179,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and given: nothing twice, and what fits is found.
+        /// In any sequence of takes and gives, no page is taken twice, and a request that fits
+        /// succeeds.
         #[test]
         fn pages_are_taken_once(
             steps in prop::collection::vec((1_usize..70, 0_u32..5, 0_usize..8), 1..300)

@@ -1,4 +1,4 @@
-//! A heap as its users see it.
+//! The [`Heap`] type: allocation, statistics and set-up of its arena.
 
 use std::alloc::Layout;
 use std::ffi::c_int;
@@ -27,39 +27,40 @@ use crate::error::HeapError;
 use crate::hooks::{self, Memory, Range};
 use crate::stats::{self, HeapStats};
 
-/// Alignment that every object of so many bytes or more has by itself.
+/// Alignment that every object of at least this many bytes has without a request.
 const ALIGN_ALWAYS: usize = 16;
-/// Of a range with metadata in it, one part in so many is not the arena's first extent: 128 bytes
-/// for a page are a quarter of that.
+/// Divisor for a range that also holds metadata: one part of the range in this many is left out of
+/// the arena's first extent. Metadata of 128 bytes per page take a quarter of that part.
 const TOGETHER_SHARE: usize = 8;
-/// Times that an arena is asked for its free pages while another thread takes them from it.
+/// Maximum number of purges of an arena while another thread is purging it.
 const PURGES_MAX: usize = 10_000;
-/// Longest wait for pages that other threads are giving back, and the pause between two attempts.
+/// Maximum wait for pages that other threads are giving back, and the pause between two attempts.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_micros(50);
-/// What is kept in memory of a region while an arena's first block is written there.
+/// Bytes of a region that are pinned while the arena's first block is written there.
 const FIRST_BLOCK_BYTES: usize = 4 << 20;
 
 /// An allocator over one range of memory. See the crate's documentation.
 ///
-/// A clone is the same heap; the last one that is dropped frees every object at once. Collections
-/// hold a clone each, so memory outlives them.
+/// A clone is the same heap; dropping the last clone frees every object at once. Each collection
+/// holds a clone, so its memory outlives it.
 #[derive(Clone, Debug)]
 pub struct Heap {
     inner: Arc<Inner>,
 }
 
-/// What clones share.
+/// State shared by the clones of a heap.
 #[derive(Debug)]
 pub(crate) struct Inner {
     name: String,
     kind: &'static str,
     metadata: Metadata,
     arena: Arena,
-    /// Where jemalloc looks for the hooks: it stays in its place until the arena is destroyed.
+    /// Range with the hooks that jemalloc calls; it stays at its address until the arena is
+    /// destroyed.
     range: Arc<Range>,
     thread_caches: bool,
-    /// No other heap ever has this number, nor this one after it began anew.
+    /// Number of the heap's life, unique in the process; a reset begins a new life.
     life: AtomicU64,
     caches: Arc<CachesOfHeap>,
 }
@@ -67,22 +68,24 @@ pub(crate) struct Inner {
 static LIVES: AtomicU64 = AtomicU64::new(1);
 
 impl Heap {
-    /// Makes a heap.
+    /// Creates a heap.
     ///
     /// # Errors
-    /// [`HeapError::Config`]; [`HeapError::System`] when addresses or the node's memory are not to
-    /// be had; [`HeapError::Region`] when a region does not hold the arena's first block, or
-    /// somebody has bytes of the part; [`HeapError::Arena`] when the allocator refuses.
+    /// [`HeapError::Config`]; [`HeapError::System`] when the kernel refuses addresses or the node's
+    /// memory; [`HeapError::Region`] when a region cannot hold the arena's first block, or another
+    /// owner holds bytes of the part; [`HeapError::Arena`] when the allocator refuses.
     pub fn new(config: HeapConfig) -> Result<Self, HeapError> {
         config.check()?;
         let range = Arc::new(range(&config)?);
         let together = config.metadata == Metadata::Together;
-        // Threads that page must not find a lock of the allocator's held by who waits for them.
+        // A pager thread must never block on an allocator lock that is held by a thread with a
+        // pending page fault.
         let _first = if together { first_block(&config)? } else { None };
         let data = Arc::as_ptr(&range).cast_mut().cast();
         let metadata = together.then(|| hooks::metadata_hooks(data));
-        // SAFETY: the range begins with its hooks, and stays where it is until the arena is gone:
-        // below where it fails, in the inner's drop otherwise. Nobody changes it but by its lock.
+        // SAFETY: the range begins with its hooks, and its `Arc` keeps it in place until the arena
+        // is destroyed: by `create` if that fails, by the drop of `Inner` otherwise. The range
+        // changes through its lock and its atomics only.
         let arena = unsafe { Arena::create(data, metadata) };
         let arena = arena.map_err(refused(&config.name))?;
         let inner = Inner {
@@ -105,32 +108,32 @@ impl Heap {
         Ok(Self { inner })
     }
 
-    /// Its name.
+    /// Returns the heap's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The region that its bytes are in, if any.
+    /// Returns the region that holds the heap's bytes, if any.
     #[must_use]
     pub fn region(&self) -> Option<&Arc<Region>> {
         self.inner.range.region()
     }
 
-    /// The addresses that its bytes have: the first one, and how many.
+    /// Returns the heap's range of addresses: the first one, and their number.
     #[must_use]
     pub fn addresses(&self) -> (*mut u8, usize) {
         (self.inner.range.start(), self.inner.range.len())
     }
 
-    /// Whether an address is one of its.
+    /// True if an address lies in the heap's range.
     #[must_use]
     pub fn contains(&self, address: *const u8) -> bool {
         let (start, len) = self.addresses();
         address.addr().wrapping_sub(start.addr()) < len
     }
 
-    /// An object; without bytes for a layout without any, which needs no free.
+    /// Allocates an object. A layout of size 0 yields a dangling pointer, which need not be freed.
     ///
     /// # Errors
     /// [`HeapError::NoRoom`].
@@ -138,7 +141,7 @@ impl Heap {
         self.take(layout).ok_or_else(|| self.no_room(layout))
     }
 
-    /// An object whose bytes are zero.
+    /// Allocates an object whose bytes are zero.
     ///
     /// # Errors
     /// As [`Heap::allocate`].
@@ -158,9 +161,10 @@ impl Heap {
         if self.region().is_none() {
             return self.take_by(layout, self.flags(layout) | MALLOCX_ZERO);
         }
-        // jemalloc takes pages that it gave back for zeros; those of a region may be as they were.
+        // jemalloc assumes that pages it gave back read as zero; those of a region may keep their
+        // contents.
         let object = self.take(layout)?;
-        // SAFETY: the object has so many bytes and is nobody else's.
+        // SAFETY: the object has `layout.size()` bytes, and no other code has its address.
         unsafe { object.write_bytes(0, layout.size()) };
         Some(object)
     }
@@ -169,15 +173,15 @@ impl Heap {
         if layout.size() == 0 {
             return Some(layout.dangling_ptr());
         }
-        // SAFETY: the size is not zero; the flags name an arena that lives and a cache of it that
-        // is this thread's.
+        // SAFETY: the size is not zero; the flags name a live arena, and a cache of it that belongs
+        // to this thread.
         let take = || NonNull::new(unsafe { mallocx(layout.size(), flags) }.cast());
         take().or_else(|| self.take_from_trimmed(layout.size(), take))
     }
 
-    /// Once what is free was given back: freed pages that are kept for their next use lie in parts,
-    /// and count against the budget. Pages that another thread is giving back, jemalloc's own among
-    /// them, are nowhere to be had until it has.
+    /// Repeats an allocation after free memory was given back: freed pages kept for reuse are
+    /// fragmented, and count against the budget. Pages that another thread, one of jemalloc's
+    /// included, is giving back are unavailable until it has finished.
     #[cold]
     fn take_from_trimmed(
         &self,
@@ -202,26 +206,26 @@ impl Heap {
     /// Frees an object, from any thread.
     ///
     /// # Safety
-    /// The object is one of this heap, was allocated or last changed with this layout, and nobody
-    /// uses it any more.
+    /// The object belongs to this heap, was allocated or last changed with this layout, and is not
+    /// used afterwards.
     pub unsafe fn deallocate(&self, object: NonNull<u8>, layout: Layout) {
         if layout.size() == 0 {
             return;
         }
         debug_assert!(self.contains(object.as_ptr()), "freed in another heap");
-        // SAFETY: the caller's promise; the flags are those that such an object was made with, but
-        // for the cache, which is this thread's.
+        // SAFETY: the caller's promise; the flags are those of the allocation, except for the
+        // cache, which is this thread's.
         unsafe { sdallocx(object.as_ptr().cast(), layout.size(), self.flags(layout)) }
     }
 
-    /// Changes the length of an object, where it is if that can be; as many bytes as both lengths
-    /// have are kept.
+    /// Changes the length of an object, in place if possible; the bytes up to the smaller of both
+    /// lengths are kept.
     ///
     /// # Errors
     /// As [`Heap::allocate`]; the object is then as it was.
     ///
     /// # Safety
-    /// As [`Heap::deallocate`] with `old`; after success the old address is nobody's any more.
+    /// As [`Heap::deallocate`] with `old`; after success the old address is invalid.
     pub unsafe fn reallocate(
         &self,
         object: NonNull<u8>,
@@ -240,11 +244,10 @@ impl Heap {
         unsafe { self.resize(object, new) }
     }
 
-    /// As [`Heap::deallocate`], of an object whose layout nobody remembers.
+    /// Frees an object without its layout; otherwise as [`Heap::deallocate`].
     ///
     /// # Safety
-    /// The object is one of this heap, was not allocated without bytes, and nobody uses it any
-    /// more.
+    /// The object belongs to this heap, was not allocated with size 0, and is not used afterwards.
     pub unsafe fn free(&self, object: NonNull<u8>) {
         debug_assert!(self.contains(object.as_ptr()), "freed in another heap");
         let flags = self.flags(Layout::new::<u8>());
@@ -252,13 +255,13 @@ impl Heap {
         unsafe { dallocx(object.as_ptr().cast(), flags) }
     }
 
-    /// As [`Heap::reallocate`], of an object whose layout nobody remembers.
+    /// Changes the length of an object without its old layout; otherwise as [`Heap::reallocate`].
     ///
     /// # Errors
     /// As [`Heap::allocate`]; the object is then as it was.
     ///
     /// # Safety
-    /// As [`Heap::free`], and `new` has bytes; after success the old address is nobody's any more.
+    /// As [`Heap::free`], and the size of `new` is not 0; after success the old address is invalid.
     pub unsafe fn resize(
         &self,
         object: NonNull<u8>,
@@ -266,7 +269,7 @@ impl Heap {
     ) -> Result<NonNull<u8>, HeapError> {
         debug_assert!(new.size() > 0, "an object without bytes");
         let resize = || {
-            // SAFETY: the caller's promise; one that failed has left the object as it was.
+            // SAFETY: the caller's promise; a failed attempt leaves the object as it was.
             let place = unsafe { rallocx(object.as_ptr().cast(), new.size(), self.flags(new)) };
             NonNull::new(place.cast())
         };
@@ -274,16 +277,17 @@ impl Heap {
         resized.ok_or_else(|| self.no_room(new))
     }
 
-    /// Bytes that an object really has, all of which may be used.
+    /// Returns the usable bytes of an object, which may be more than were requested.
     ///
     /// # Safety
-    /// The object is one of this heap that is not freed, and was not allocated without bytes.
+    /// The object belongs to this heap, is not freed, and was not allocated with size 0.
     pub unsafe fn usable_bytes(&self, object: NonNull<u8>) -> usize {
         // SAFETY: the caller's promise.
         unsafe { sallocx(object.as_ptr().cast(), 0) }
     }
 
-    /// Changes the length of an object where it is; false, and nothing done, where that cannot be.
+    /// Changes the length of an object in place; returns false, and changes nothing, if that is
+    /// impossible.
     ///
     /// # Safety
     /// As [`Heap::deallocate`]; after success its layout is that of `size` bytes.
@@ -293,11 +297,11 @@ impl Heap {
         }
         // SAFETY: the caller's promise; neither size is zero.
         let has = unsafe { xallocx(object.as_ptr().cast(), size, 0, self.flags(layout)) };
-        // What it has must be what an object of that size is freed with.
+        // The size class must be the one that an object of that size is freed with.
         has >= size && has == usable(size, layout.align())
     }
 
-    /// Gives free memory back: what this thread keeps for itself, and what the arena does.
+    /// Gives free memory back: the objects in this thread's cache, and the free pages of the arena.
     pub fn trim(&self) {
         cache::flush(&self.inner);
         if let Err(refused) = self.inner.arena.purge() {
@@ -305,8 +309,8 @@ impl Heap {
         }
     }
 
-    /// Gives back what has been free for long enough. Calls that allocate and free do so as well,
-    /// every now and then; an idle heap needs this one.
+    /// Gives back the pages whose decay time has passed. Calls that allocate and free do so as
+    /// well, every now and then; an idle heap needs this call.
     pub fn decay(&self) {
         if let Err(refused) = self.inner.arena.decay() {
             tracing::warn!(key = refused.key, error = %refused.source, "nothing given back");
@@ -319,17 +323,17 @@ impl Heap {
     /// [`HeapError::Arena`] when the allocator refuses.
     ///
     /// # Safety
-    /// Nobody uses an object of the heap any more, and no other thread is in a call of it.
+    /// No object of the heap is used afterwards, and no other thread is in a call of the heap.
     pub unsafe fn reset(&self) -> Result<(), HeapError> {
         let inner = &self.inner;
         inner.end_caches();
         inner.arena.reset().map_err(refused(&inner.name))
     }
 
-    /// What it holds.
+    /// Returns the heap's statistics.
     ///
     /// # Errors
-    /// [`HeapError::Arena`] when the allocator does not tell.
+    /// [`HeapError::Arena`] when the allocator refuses its statistics.
     pub fn stats(&self) -> Result<HeapStats, HeapError> {
         self.inner.stats()
     }
@@ -356,28 +360,28 @@ impl Inner {
         self.arena.set_decay(decay)
     }
 
-    /// Has the arena take its range as one extent, which costs no memory: it merges what comes from
-    /// one extent alone, so what is freed serves objects of any length again.
+    /// Makes the arena take its range as one extent, which costs no memory. jemalloc merges only
+    /// parts of the same extent, so freed memory can serve objects of any length again.
     fn take_addresses(&self) -> Result<(), HeapError> {
         let room = self.range.room();
-        // Blocks of metadata that come later lie in the range, too.
+        // Later blocks of metadata lie in the range, too.
         let bytes = size_within(match self.metadata {
             Metadata::Separate => room,
             Metadata::Together => room - room / PAGE_BYTES / TOGETHER_SHARE * PAGE_BYTES,
         });
         self.range.begin(bytes);
         let flags = MALLOCX_ARENA(self.arena.index()) | MALLOCX_TCACHE_NONE;
-        // SAFETY: the size is not zero; the flags name an arena that lives, and no cache.
+        // SAFETY: the size is not zero; the flags name a live arena, and no cache.
         let object = NonNull::new(unsafe { mallocx(bytes, flags) });
         let no_room = || HeapError::NoRoom { heap: self.name.clone(), bytes };
-        // SAFETY: allocated just now by these flags.
+        // SAFETY: just allocated with these flags.
         unsafe { dallocx(object.ok_or_else(no_room)?.as_ptr(), flags) };
         for _ in 0..PURGES_MAX {
             self.arena.purge().map_err(refused(&self.name))?;
             if self.range.has_begun() {
                 return Ok(());
             }
-            // A thread of jemalloc's own is at it.
+            // One of jemalloc's own threads is purging the arena.
             thread::yield_now();
         }
         let source = io::Error::other("it keeps pages that are free");
@@ -392,7 +396,8 @@ impl Inner {
         &self.caches
     }
 
-    /// Ends all caches. Those that threads know are not those of the life that begins.
+    /// Destroys all caches. Threads no longer use the ones that they know: those belong to the life
+    /// that ends.
     fn end_caches(&self) {
         self.life.store(LIVES.fetch_add(1, Ordering::Relaxed), Ordering::Release);
         self.caches.end_all();
@@ -412,12 +417,12 @@ impl Inner {
         active.is_ok_and(|active| unused(active) == 0)
     }
 
-    /// A number of the arena's statistics that were taken last.
+    /// Returns one of the arena's statistics, as of the last refresh.
     pub(crate) fn statistic(&self, name: &str) -> Result<usize, Refused> {
         self.arena.statistic(name)
     }
 
-    /// By the statistics that were taken last.
+    /// Returns the heap's statistics as of the last refresh.
     pub(crate) fn taken_stats(&self) -> Result<HeapStats, HeapError> {
         let of = |name| self.arena.statistic(name).map(to_u64).map_err(refused(&self.name));
         let (taken, peak) = self.range.used();
@@ -445,11 +450,11 @@ impl Drop for Inner {
         if let Err(refused) = self.arena.destroy() {
             tracing::error!(heap = self.name, key = refused.key, error = %refused.source,
                 "an arena stays, and its memory with it");
-            // It may call its hooks as long as the process lives.
+            // The arena may call its hooks for as long as the process lives.
             let _stays = ManuallyDrop::new(Arc::clone(&self.range));
             return;
         }
-        // A region that nobody else has goes with the heap.
+        // A region without another owner is dropped with the heap; its blocks need no eviction.
         if self.range.region().is_some_and(|region| Arc::strong_count(region) > 1) {
             self.range.end();
         }
@@ -490,16 +495,17 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
     Ok(Range::new((start, bytes), Memory::Own(mapping), keeps, consumer))
 }
 
-/// Keeps the first block of a region's arena in memory.
+/// Pins the first block of an arena over a region.
 fn first_block(config: &HeapConfig) -> Result<Option<Pin>, HeapError> {
     let HeapMemory::Region { region, offset, bytes } = &config.memory else { return Ok(None) };
     let pinned = region.pin(to_u64(*offset), to_u64(FIRST_BLOCK_BYTES.min(*bytes)));
     Ok(Some(pinned.map_err(of_region(&config.name))?))
 }
 
-/// Bytes of the largest object that takes no more than so many, of some MiB and whole pages.
+/// Returns the bytes of the largest object that takes at most `bytes`, which are some MiB in whole
+/// pages.
 fn size_within(bytes: usize) -> usize {
-    // There are four such lengths between two powers of two, unless jemalloc rounds to pages.
+    // There are four size classes between two powers of two, unless jemalloc rounds to pages.
     let step = 1 << (bytes.ilog2() - 2);
     if usable(bytes, ALIGN_ALWAYS) == bytes { bytes } else { bytes / step * step }
 }
@@ -508,16 +514,16 @@ fn align_flag(size: usize, align: usize) -> c_int {
     if align <= ALIGN_ALWAYS && align <= size { 0 } else { MALLOCX_ALIGN(align) }
 }
 
-/// Bytes of a heap that an object takes: those of its layout, rounded up to a size that heaps
-/// have.
+/// Returns the bytes of a heap that an object takes: those of its layout, rounded up to a size
+/// class.
 #[must_use]
 pub fn object_bytes(layout: Layout) -> usize {
     usable(layout.size().max(1), layout.align())
 }
 
-/// Bytes that an object of so many really has.
+/// Returns the size class of an object of `size` bytes.
 fn usable(size: usize, align: usize) -> usize {
-    // SAFETY: computes on numbers, of which the size is not zero.
+    // SAFETY: computes on numbers; the size is not zero.
     unsafe { tikv_jemalloc_sys::nallocx(size, align_flag(size, align)) }
 }
 
@@ -525,7 +531,7 @@ fn usable(size: usize, align: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// jemalloc does not destroy an arena that threads are bound to, and may call its hooks.
+    /// jemalloc does not destroy an arena that threads are bound to, and may still call its hooks.
     #[test]
     fn the_hooks_of_an_arena_that_stays_stay_too() {
         let memory = HeapMemory::Dram { bytes: 64 << 20 };
@@ -535,10 +541,10 @@ mod tests {
         drop(heap);
         let range = range.upgrade().expect("it is there");
         let flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
-        // SAFETY: the size is not zero; the arena and its hooks are there.
+        // SAFETY: the size is not zero; the arena and its hooks still exist.
         let object = unsafe { mallocx(1 << 20, flags) };
         assert!(object.addr().wrapping_sub(range.start().addr()) < range.len());
-        // SAFETY: allocated above by these flags.
+        // SAFETY: allocated above with these flags.
         unsafe { dallocx(object, flags) };
         arena::bind_thread(0);
     }

@@ -1,8 +1,9 @@
 //! The extent hooks: how an arena takes memory from a heap's range.
 //!
-//! jemalloc calls them under locks of its own, from any thread that allocates. A bool that is true
-//! means "refused". Splitting and merging are always granted: an arena that may not split throws
-//! away what it does not need of each extent, which exhausts any range (`docs/design/heap.md`).
+//! jemalloc calls the hooks while it holds locks of its own, from any thread that allocates. A hook
+//! that returns true refuses. Splitting and merging are always granted: an arena that may not split
+//! discards the part of each extent that it does not need, which exhausts any range
+//! (`docs/design/heap.md`).
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -20,39 +21,41 @@ use crate::blocks::UsedBlocks;
 use crate::extents::Extents;
 use crate::lock;
 
-/// What the hooks of one arena work on. jemalloc knows the address of the hooks, which is that of
-/// the whole.
+/// Address range of one arena, and the state of its extent hooks. jemalloc is given the address of
+/// `hooks`, which is also the address of the whole structure.
 #[repr(C)]
 pub(crate) struct Range {
     hooks: extent_hooks_t,
-    /// Those of an arena's metadata that lie in the range; right behind `hooks`, see
+    /// Hooks for an arena's metadata that lie in the range; they directly follow `hooks`, see
     /// [`metadata_hooks`].
     metadata_hooks: extent_hooks_t,
     start: *mut u8,
     len: usize,
     memory: Memory,
     extents: Mutex<Extents>,
-    /// Whether the arena keeps its extents when they are free; they come back otherwise.
+    /// True if the arena keeps its free extents; they return to the range otherwise.
     keeps: bool,
     consumer: Option<Consumer>,
-    /// Bytes of the last extent that the budget had no room for, until it had some: there is no use
-    /// in taking addresses for it.
+    /// Bytes of the last pages that the budget refused, 0 after it granted some. Extents take no
+    /// addresses while the budget has no room for these bytes, see [`Range::is_broke`].
     unpaid: AtomicUsize,
-    /// Bytes of pages that the arena uses, and those up to the last page that it ever used.
+    /// Bytes of pages that the arena uses, and the offset in bytes of the end of the last page that
+    /// it ever used.
     used_bytes: AtomicUsize,
     used_end: AtomicUsize,
     /// Of the bytes in use, those of metadata.
     metadata_bytes: AtomicUsize,
-    /// Bytes of the extent that the arena takes at first, see [`Range::begin`]; none afterwards.
+    /// Length in bytes of the arena's first extent, see [`Range::begin`]; 0 once that extent's
+    /// pages are decommitted.
     first_bytes: AtomicUsize,
-    /// Whether it has that extent with pages that nobody counts.
+    /// True once the arena has taken that extent; its pages are neither counted nor charged.
     has_first: AtomicBool,
-    /// Extents that were asked for, and those that there was no room for.
+    /// Extents requested by the arena, and requests for extents or pages that were refused.
     pub(crate) calls: AtomicU64,
     pub(crate) refusals: AtomicU64,
 }
 
-/// What a range is made of.
+/// Memory behind a range.
 #[derive(Debug)]
 pub(crate) enum Memory {
     /// A mapping of the heap's own.
@@ -61,8 +64,8 @@ pub(crate) enum Memory {
     Region(UsedBlocks),
 }
 
-// SAFETY: the pointer is an address of memory that lives as long as the heap, and is handed out by
-// parts that do not overlap; everything else is shared by locks and atomics.
+// SAFETY: the pointer is an address of memory that lives as long as the heap, and is handed out in
+// parts that do not overlap; all other fields are protected by locks or are atomics.
 unsafe impl Send for Range {}
 // SAFETY: as above.
 unsafe impl Sync for Range {}
@@ -117,7 +120,7 @@ impl Range {
         }
     }
 
-    /// The region that it is a part of.
+    /// Returns the region that the range is a part of, if any.
     pub(crate) fn region(&self) -> Option<&Arc<Region>> {
         match &self.memory {
             Memory::Own(_) => None,
@@ -133,14 +136,15 @@ impl Range {
         self.len
     }
 
-    /// Nothing is used any more: the arena is gone.
+    /// Releases all pages of a range over a region. The arena no longer exists.
     pub(crate) fn end(&self) {
         if let Memory::Region(blocks) = &self.memory {
             blocks.end();
         }
     }
 
-    /// Bytes of pages in use, and those up to the last page that was ever used.
+    /// Returns the bytes of pages in use, and the offset in bytes of the end of the last page that
+    /// was ever used.
     pub(crate) fn used(&self) -> (usize, usize) {
         let [used, end] = [&self.used_bytes, &self.used_end];
         (used.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
@@ -151,33 +155,35 @@ impl Range {
         self.metadata_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were never taken, from some page on.
+    /// Returns the bytes of the free pages at the end of the range.
     pub(crate) fn room(&self) -> usize {
         lock(&self.extents).room() * PAGE_BYTES
     }
 
-    /// The arena is about to take its first extent, of so many bytes, and to free it: neither costs
-    /// anything, and its addresses stay with the arena.
+    /// Announces the arena's first extent, of `bytes` bytes, which the arena takes and frees at
+    /// once. Neither is charged to the budget, and the addresses of the extent stay with the arena.
     pub(crate) fn begin(&self, bytes: usize) {
         self.first_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the arena has its first extent, and none of its pages.
+    /// True if the arena has taken its first extent and decommitted its pages, or takes no such
+    /// extent.
     pub(crate) fn has_begun(&self) -> bool {
         self.first_bytes.load(Ordering::Acquire) == 0
     }
 
-    /// Whether so many bytes are those of the first extent, which was not taken yet.
+    /// True if `len` is the length of the first extent, and that extent is not taken yet.
     fn awaits_first(&self, len: usize) -> bool {
         len == self.first_bytes.load(Ordering::Relaxed) && !self.has_first.load(Ordering::Relaxed)
     }
 
-    /// Whether pages are those of the first extent, which is taken.
+    /// Marks the first extent as taken if `len` is its length; true if this call did so.
     fn takes_first(&self, len: usize) -> bool {
         self.awaits_first(len) && !self.has_first.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether pages are those of the first extent, which is given back.
+    /// Ends the exemption of the first extent if `len` is its length and the extent is taken; true
+    /// if this call did so.
     fn gives_first(&self, len: usize) -> bool {
         let is_first = len == self.first_bytes.load(Ordering::Relaxed);
         let is_given = is_first && self.has_first.load(Ordering::Relaxed);
@@ -187,7 +193,8 @@ impl Range {
         is_given
     }
 
-    /// Counts pages as used, and takes their bytes from the budget, if there is one.
+    /// Counts pages as used, and charges their bytes to the budget, if there is one; false if the
+    /// budget has no room.
     fn pay(&self, page: usize, bytes: usize) -> bool {
         if let Some(consumer) = &self.consumer {
             let is_paid = consumer.try_grow(to_u64(bytes)).is_ok();
@@ -201,9 +208,9 @@ impl Range {
         true
     }
 
-    /// Whether pages of an extent of so many bytes, or of one that was just refused them, could not
-    /// be paid. The arena would take its addresses all the same, and more each time: it keeps such
-    /// extents, in parts that it cannot merge.
+    /// True if the budget has no room for the pages of an extent of `bytes` bytes, or for the last
+    /// pages that it refused. Without this check the arena would take the addresses all the same,
+    /// and more at each attempt: it keeps such extents, in parts that it cannot merge.
     fn is_broke(&self, bytes: usize) -> bool {
         let needed = to_u64(bytes.max(self.unpaid.load(Ordering::Relaxed)));
         self.consumer.as_ref().is_some_and(|consumer| consumer.ledger().available() < needed)
@@ -217,12 +224,12 @@ impl Range {
     }
 
     fn refuse(&self) -> *mut c_void {
-        // The arena may ask for more than its first extent before it asks for that.
+        // The arena may request larger extents before its first one; such refusals are not counted.
         self.refusals.fetch_add(u64::from(self.has_begun()), Ordering::Relaxed);
         ptr::null_mut()
     }
 
-    /// Takes an extent, with pages that are paid for where `commit` is set.
+    /// Takes an extent, whose pages are charged to the budget if `commit` is set.
     fn alloc(&self, size: usize, align: usize, zero: &mut bool, commit: &mut bool) -> *mut c_void {
         self.calls.fetch_add(1, Ordering::Relaxed);
         debug_assert!(*commit || !*zero, "zeros without pages");
@@ -244,14 +251,16 @@ impl Range {
             return self.refuse();
         }
         match &self.memory {
-            // Fresh or given back, such pages read as zero; what is not asked for is paid later.
+            // Pages of a mapping read as zero, both fresh and decommitted ones. Uncommitted pages
+            // are charged later.
             Memory::Own(_) => *zero = true,
             Memory::Region(blocks) => {
                 if *commit {
                     blocks.take(page, count);
                 }
                 if *zero {
-                    // SAFETY: the extent lies in the range and is nobody else's.
+                    // SAFETY: the extent lies in the range, and no other owner has it: it was just
+                    // taken.
                     unsafe { place.write_bytes(0, size) };
                 }
             }
@@ -259,12 +268,13 @@ impl Range {
         place.cast()
     }
 
-    /// The number of the page at an address of the range.
+    /// Returns the number of the page at an address of the range.
     fn page(&self, place: *mut u8) -> usize {
         (place.addr() - self.start.addr()) / PAGE_BYTES
     }
 
-    /// Pays for the pages of a part, which somebody is about to use.
+    /// Charges the pages of a part to the budget before the arena uses them; false if the budget
+    /// refuses.
     fn take_pages(&self, place: *mut u8, len: usize) -> bool {
         if self.takes_first(len) {
             return true;
@@ -279,7 +289,7 @@ impl Range {
         true
     }
 
-    /// Gives the pages of a part back to the kernel or the region, and their bytes to the budget.
+    /// Returns the pages of a part to the kernel or the region, and their bytes to the budget.
     fn drop_pages(&self, place: *mut u8, len: usize) -> bool {
         if self.gives_first(len) {
             return true;
@@ -296,7 +306,7 @@ impl Range {
         true
     }
 
-    /// Takes an extent back, with its pages if it has any.
+    /// Returns an extent to the range, and its pages if it has any.
     fn give(&self, place: *mut u8, size: usize, committed: bool) -> bool {
         let done = !committed || self.drop_pages(place, size);
         if done {
@@ -306,7 +316,7 @@ impl Range {
     }
 }
 
-/// The range that hooks belong to.
+/// Returns the range that hooks belong to.
 ///
 /// # Safety
 /// The hooks are those of a `Range` that lives.
@@ -327,19 +337,19 @@ unsafe extern "C" fn alloc(
     _arena: c_uint,
 ) -> *mut c_void {
     if !new_address.is_null() {
-        // An extent at a place of the arena's choice: it goes on without.
+        // The arena requests an extent at an address of its choice, and handles a refusal.
         return ptr::null_mut();
     }
     // SAFETY: jemalloc passes the hooks it was given, and two places of its own.
     unsafe { range(hooks).alloc(size, align, &mut *zero, &mut *commit) }
 }
 
-/// The hooks for metadata that lie in the range of these.
+/// Returns the hooks for metadata of the range that `hooks` belongs to.
 pub(crate) fn metadata_hooks(hooks: *mut extent_hooks_t) -> *mut extent_hooks_t {
     hooks.wrapping_add(1)
 }
 
-/// The hooks of the range that hooks for metadata belong to.
+/// Returns the hooks for data of the range that `metadata_hooks` belongs to.
 fn data_hooks(metadata_hooks: *mut extent_hooks_t) -> *mut extent_hooks_t {
     metadata_hooks.wrapping_sub(1)
 }
@@ -364,8 +374,8 @@ unsafe extern "C" fn alloc_metadata(
     place
 }
 
-// SAFETY: jemalloc alone calls it, with hooks for metadata of a range that lives, once the arena is
-// gone.
+// SAFETY: jemalloc alone calls it, with hooks for metadata of a range that lives, after the arena
+// was destroyed.
 unsafe extern "C" fn dalloc_metadata(
     hooks: *mut extent_hooks_t,
     place: *mut c_void,

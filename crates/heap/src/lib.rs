@@ -1,9 +1,9 @@
 //! Heaps: an allocator whose memory is DRAM, a memory node, or a region larger than DRAM.
 //!
-//! A [`Heap`] is one arena of jemalloc whose extents come from one range of addresses, through all
-//! of jemalloc's extent hooks. It serves collections by [`allocator_api2::alloc::Allocator`], and
-//! anybody else by [`Heap::allocate`], [`Heap::deallocate`] and [`Heap::reallocate`]. What a
-//! thread frees it gets again without a lock, from a cache of its own for each heap.
+//! A [`Heap`] is one jemalloc arena whose extents come from one range of addresses, through all of
+//! jemalloc's extent hooks. Collections use it as an [`allocator_api2::alloc::Allocator`]; other
+//! callers use [`Heap::allocate`], [`Heap::deallocate`] and [`Heap::reallocate`]. Each thread has a
+//! cache per heap, from which it reuses without a lock the objects that it freed.
 //!
 //! ```text
 //!   collections, C, C++        threads
@@ -24,9 +24,10 @@
 //!
 //! # Rules that hold everywhere
 //!
-//! - A hook never allocates, and takes one lock, of the extents, that nobody holds while waiting.
-//! - Every call names a cache of its heap or none: jemalloc's own cache of a thread would serve one
-//!   heap with memory of another.
+//! - A hook never allocates. It takes one lock, that of the extents, which no thread holds while it
+//!   waits.
+//! - Every call names a cache of its heap or none: jemalloc's automatic thread cache would serve
+//!   one heap with memory of another.
 //! - A pointer stays valid until it is freed or its heap is dropped, whichever comes first.
 
 mod allocator;
@@ -51,8 +52,8 @@ pub use error::HeapError;
 pub use heap::{Heap, object_bytes};
 pub use stats::{HeapStats, allocator_bytes, heaps, stats_of};
 
-/// Locks; what a thread that panicked has left is whole, since no lock is held over a change in
-/// steps.
+/// Locks a mutex and ignores poisoning: a thread that panicked left the value consistent, since no
+/// lock is held across a multi-step change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What heaps hold.
+//! Statistics of heaps.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -10,36 +10,36 @@ use crate::error::HeapError;
 use crate::heap::{Heap, Inner, refused};
 use crate::lock;
 
-/// What a heap holds, at one moment.
+/// Statistics of a heap at one moment.
 #[derive(Clone, Debug)]
 pub struct HeapStats {
-    /// Its name.
+    /// Name of the heap.
     pub name: String,
-    /// Where its bytes live: `dram`, `node` or `region`.
+    /// Kind of memory that holds the data: `dram`, `node` or `region`.
     pub memory: &'static str,
-    /// Where its metadata live.
+    /// Placement of the metadata.
     pub metadata: Metadata,
     /// Bytes of addresses.
     pub bytes: u64,
-    /// Bytes of pages that its arena uses: those of objects, of metadata that are here, and of free
-    /// ones that it has not given back yet.
+    /// Bytes of pages that the arena uses: for objects, for metadata that lie in the heap's range,
+    /// and free ones that it has not given back yet.
     pub taken_bytes: u64,
-    /// Bytes from the first address to the last page that was ever used.
+    /// Bytes from the first address to the end of the last page that was ever used.
     pub taken_bytes_max: u64,
-    /// Bytes of objects below 16 KiB, those in caches of threads included.
+    /// Bytes of objects below 16 KiB, including those in thread caches.
     pub small_bytes: u64,
     /// Bytes of larger objects.
     pub large_bytes: u64,
-    /// Bytes of metadata, wherever they are.
+    /// Bytes of metadata, in DRAM or in the range.
     pub metadata_bytes: u64,
-    /// Bytes that the arena has and no object uses: free pages that still have memory, and
-    /// addresses alone.
+    /// Bytes that the arena holds without an object in them: free pages that still have memory, and
+    /// retained addresses without memory.
     pub free_bytes: u64,
-    /// Extents that the arena asked for since it was made.
+    /// Number of extents that the arena has requested since it was created.
     pub extents: u64,
-    /// Those that there was no room or no budget for.
+    /// Number of requests for extents or pages that were refused for lack of addresses or budget.
     pub refusals: u64,
-    /// Threads that keep freed objects for their next requests.
+    /// Number of thread caches, which keep freed objects for their thread's next requests.
     pub caches: u64,
 }
 
@@ -51,15 +51,16 @@ pub(crate) fn register(inner: &Arc<Inner>) {
     heaps.push(Arc::downgrade(inner));
 }
 
-/// The statistics of all heaps of this process, the oldest first.
+/// Returns the statistics of all heaps of this process, oldest first.
 #[must_use]
 pub fn heaps() -> Vec<HeapStats> {
     let all: Vec<Arc<Inner>> = lock(&HEAPS).iter().filter_map(Weak::upgrade).collect();
     taken_once(all.iter()).filter_map(Result::ok).collect()
 }
 
-/// The statistics of some heaps, in their order. Taking statistics goes over all arenas of the
-/// process, whoever asks; here that is done once, where [`Heap::stats`] does it for each heap.
+/// Returns the statistics of some heaps, in their order. jemalloc refreshes the statistics of all
+/// arenas of the process at once; this function refreshes them once, [`Heap::stats`] does for each
+/// heap.
 ///
 /// # Errors
 /// As [`Heap::stats`].
@@ -69,9 +70,9 @@ pub fn stats_of<'a>(
     taken_once(heaps.into_iter().map(Heap::inner)).collect()
 }
 
-/// Bytes of memory that the allocator of the program has for objects outside of heaps, free pages
-/// that it has not given back yet included. It is the whole of the program's heap where jemalloc is
-/// its `#[global_allocator]`. Takes some tens of microseconds.
+/// Returns the bytes of memory that the program's allocator holds for objects outside of heaps,
+/// including free pages that it has not given back yet. That is the whole of the program's heap if
+/// jemalloc is its `#[global_allocator]`. Takes some tens of microseconds.
 ///
 /// # Errors
 /// [`HeapError::Arena`] when the allocator refuses its statistics.

@@ -1,4 +1,4 @@
-//! Heaps whose budget others have.
+//! Heaps whose budget is used up by other consumers.
 
 use std::alloc::Layout;
 
@@ -11,7 +11,7 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 8).expect("a layout")
 }
 
-/// However often a heap is refused, it has its addresses when the budget has room again.
+/// Refusals by the budget take no addresses: a heap allocates again once the budget has room.
 #[test]
 fn refusals_cost_no_addresses() {
     for retain in [Retain::default(), Retain::Off] {
@@ -25,7 +25,8 @@ fn refusals_cost_no_addresses() {
         let small = heap.allocate(layout(MIB)).expect("room");
         let rest = ledger.available();
         others.try_grow(rest).expect("all of it");
-        // More than the whole budget as well: that there was once room for it helps nobody.
+        // Some requests exceed the whole budget, too: earlier room in the budget does not serve
+        // them.
         for (round, bytes) in (0..300).zip([MIB, 100 * MIB, 30 * MIB].into_iter().cycle()) {
             let error = heap.allocate(layout(bytes)).expect_err("no budget");
             assert!(matches!(error, HeapError::NoRoom { .. }), "{error}");
@@ -34,7 +35,7 @@ fn refusals_cost_no_addresses() {
         }
         others.shrink(rest);
         let large = heap.allocate(layout(48 * MIB)).expect("room");
-        // SAFETY: objects of this heap and these layouts, used no more.
+        // SAFETY: the objects belong to this heap, have these layouts, and are not used afterwards.
         unsafe {
             heap.deallocate(large, layout(48 * MIB));
             heap.deallocate(small, layout(MIB));
@@ -42,7 +43,7 @@ fn refusals_cost_no_addresses() {
     }
 }
 
-/// What a large object leaves behind serves a larger one, with the addresses that nobody took.
+/// The addresses of a freed object, merged with free addresses behind them, serve a larger object.
 #[test]
 fn what_is_free_is_one_with_what_lies_behind_it() {
     for retain in [Retain::default(), Retain::Off] {
@@ -51,7 +52,7 @@ fn what_is_free_is_one_with_what_lies_behind_it() {
         let heap = heap.expect("a heap");
         for bytes in [20 * MIB, 40 * MIB, 50 * MIB] {
             let object = heap.allocate(layout(bytes)).expect("room");
-            // SAFETY: an object of this heap and layout, used no more.
+            // SAFETY: the object belongs to this heap, has this layout, and is not used afterwards.
             unsafe { heap.deallocate(object, layout(bytes)) };
             heap.trim();
         }

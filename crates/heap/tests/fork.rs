@@ -1,7 +1,7 @@
-//! What a child process made by `fork` has of its parent's heaps, and that the parent keeps them.
+//! Heaps across `fork`: access of a child process to its parent's heaps, which stay intact.
 //!
-//! A heap whose metadata are in a region ends every child of the process, so one test at a time
-//! makes children.
+//! A heap whose metadata lie in a region ends every child of the process, so one test at a time
+//! creates children.
 
 use std::alloc::Layout;
 use std::os::unix::process::ExitStatusExt as _;
@@ -21,7 +21,7 @@ use terrace_tier::store::MemoryBlocks;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const LAYOUT: Layout = Layout::new::<[u8; 1000]>();
-/// Objects of 20 MB, of which a region has 8 MiB in memory.
+/// Number of objects, 20 MB in total; a region holds 8 MiB of them in memory.
 const OBJECTS: usize = 20_000;
 const CHILDREN: usize = 20;
 
@@ -49,7 +49,7 @@ fn in_a_region(metadata: Metadata) -> Heap {
     heap(HeapMemory::region(Arc::new(region)), metadata)
 }
 
-/// Objects of a heap that are full of what they should be.
+/// Objects of a heap, filled with a stamp that tests check.
 struct Objects<'a> {
     heap: &'a Heap,
     all: Vec<NonNull<u8>>,
@@ -64,7 +64,7 @@ impl<'a> Objects<'a> {
     }
 
     fn fill(&mut self, stamp: u8) {
-        // SAFETY: each object has so many bytes and is used by this thread alone.
+        // SAFETY: each object has `LAYOUT.size()` bytes and is used by this thread alone.
         self.all.iter().for_each(|object| unsafe { object.write_bytes(stamp, LAYOUT.size()) });
     }
 
@@ -81,26 +81,26 @@ impl<'a> Objects<'a> {
 
 impl Drop for Objects<'_> {
     fn drop(&mut self) {
-        // SAFETY: objects of this heap and layout, used no more.
+        // SAFETY: the objects belong to this heap, have this layout, and are not used afterwards.
         self.all.drain(..).for_each(|object| unsafe { self.heap.deallocate(object, LAYOUT) });
     }
 }
 
-/// Makes a child that does something and ends with success if that was so.
+/// Forks a child that runs `work`, and exits with success if `work` returned true.
 fn child(work: impl FnOnce() -> bool) -> ExitStatus {
-    // SAFETY: the allocators that a child calls here make their locks anew in it, and of its heaps
-    // no other thread is in a call when it is made.
+    // SAFETY: the allocators that a child calls here reset their locks in the child, and no other
+    // thread is in a call of those heaps at the time of the fork.
     unsafe { mischief::in_child(|| u8::from(!work())) }.expect("a child")
 }
 
-/// What a child may always do: use the usual allocator, and a heap in DRAM.
+/// Uses the program's allocator and a heap in DRAM, which every child may do; true if both work.
 fn works(dram: &Heap) -> bool {
     let numbers: Vec<usize> = (0..100_000).collect();
     let objects = Objects::new(dram, 3000, 5);
     objects.all.len() == 3000 && objects.are(5) && numbers.iter().sum::<usize>() == 4_999_950_000
 }
 
-/// Makes children while another thread of the parent uses the heap, and then looks at all of it.
+/// Forks children while another thread of the parent uses the heap, and then checks all objects.
 fn make_children(heap: &Heap, make: impl Fn()) {
     let (kept, stop) = (Objects::new(heap, OBJECTS, 7), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -166,7 +166,7 @@ fn metadata_in_a_region_end_a_child_at_once() {
         let status = child(|| true);
         assert_eq!(status.signal(), Some(mischief::SIGSEGV), "before it does anything: {status}");
     });
-    // Programs are started without a fork.
+    // A program is started without `fork`, so it is not affected.
     let program = std::env::current_exe().expect("this program");
     let output = Command::new(program).arg("--list").output().expect("started");
     assert!(output.status.success() && !output.stdout.is_empty(), "{output:?}");

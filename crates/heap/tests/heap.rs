@@ -1,4 +1,4 @@
-//! What heaps promise, over every memory.
+//! Contracts of heaps, over every kind of memory.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -28,8 +28,8 @@ fn region(bytes: usize, cap: usize) -> Arc<Region> {
     Arc::new(Region::new(config, source).expect("a region"))
 }
 
-/// A heap over each kind of memory that there is here, with metadata in each place; the last one is
-/// over a region, its metadata there, too, where there are regions.
+/// Creates a heap over each kind of memory of this machine, with each placement of metadata. If the
+/// machine has regions, the last heap is over a region that also holds its metadata.
 fn heaps(bytes: usize) -> Vec<Heap> {
     let (nodes, regions) = (needs::nodes(), needs::regions());
     let memories = || {
@@ -52,7 +52,7 @@ fn layout(size: usize, align: usize) -> Layout {
 }
 
 fn fill(object: NonNull<u8>, len: usize, stamp: u8) {
-    // SAFETY: the object has as many bytes and is this thread's.
+    // SAFETY: the object has `len` bytes and is used by this thread alone.
     unsafe { object.write_bytes(stamp, len) };
 }
 
@@ -80,7 +80,7 @@ fn objects_are_aligned_apart_and_in_the_range() {
             objects.iter().map(|(object, it, _)| (object.addr().get(), it.size())).collect();
         places.sort_unstable();
         assert!(places.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
-        // SAFETY: nobody uses the objects any more.
+        // SAFETY: the objects are not used afterwards.
         objects.into_iter().for_each(|(object, it, _)| unsafe { heap.deallocate(object, it) });
         heap.trim();
         let stats = heap.stats().expect("statistics");
@@ -95,7 +95,7 @@ fn lengths_change_and_bytes_stay() {
             let (old, new) = (layout(old, 8), layout(new, 8));
             let object = heap.allocate(old).expect("room");
             fill(object, old.size(), 7);
-            // SAFETY: the object is of this layout and of no other use.
+            // SAFETY: the object has this layout and is used here alone.
             let object = unsafe { heap.reallocate(object, old, new) }.expect("room");
             assert!(has(object, old.size().min(new.size()), 7));
             // SAFETY: as above.
@@ -104,7 +104,7 @@ fn lengths_change_and_bytes_stay() {
         let zeros = heap.allocate_zeroed(layout(3 * MIB, 64)).expect("room");
         assert!(has(zeros, 3 * MIB, 0), "{}", heap.name());
         fill(zeros, 3 * MIB, 1);
-        // SAFETY: nobody uses it.
+        // SAFETY: the object is not used afterwards.
         unsafe { heap.deallocate(zeros, layout(3 * MIB, 64)) };
         let again = heap.allocate_zeroed(layout(3 * MIB, 64)).expect("room");
         assert!(has(again, 3 * MIB, 0), "{}: memory that was used before", heap.name());
@@ -117,12 +117,12 @@ fn lengths_change_and_bytes_stay() {
     }
 }
 
-/// As C programs and SQLite do it: nobody remembers layouts.
+/// Resizing and freeing without a layout, as C programs and SQLite do.
 #[test]
 fn objects_know_their_length() {
     for heap in heaps(64 * MIB) {
         let object = heap.allocate(layout(100, 8)).expect("room");
-        // SAFETY: the object is of this heap, and of no other use.
+        // SAFETY: the object belongs to this heap and is used here alone.
         unsafe {
             assert_eq!(heap.usable_bytes(object), 112, "{}", heap.name());
             fill(object, 112, 5);
@@ -157,7 +157,8 @@ fn collections_live_in_a_region_larger_than_its_cap() {
     assert!((0..100_000).all(|key| map[&key].iter().all(|value| *value == key)));
 }
 
-/// Objects that nobody touches: what is in memory afterwards is what the allocator wrote.
+/// The objects are never touched, so the blocks in memory afterwards are those that the allocator
+/// wrote.
 #[test]
 fn separate_metadata_touch_nothing_of_the_range() {
     if !needs::regions() {
@@ -182,7 +183,7 @@ fn separate_metadata_touch_nothing_of_the_range() {
     assert!(blocks > 64, "and more than what was kept for it came to memory: {blocks}");
 }
 
-/// 16 KiB objects, and smaller and larger ones, leave little of a full range unused.
+/// Objects of 16 KiB, and smaller and larger ones, leave little of a full range unused.
 #[test]
 fn a_range_is_filled() {
     for retain in [Retain::default(), Retain::Off] {
@@ -227,12 +228,12 @@ fn memory_in_use_counts_and_comes_back() {
         }
         assert!((30..=32).contains(&objects.len()), "{retain:?}: {}", objects.len());
         assert!(ledger.granted() >= to_u64(objects.len() * MIB));
-        // SAFETY: nobody uses the objects.
+        // SAFETY: the objects are not used afterwards.
         objects.drain(..).for_each(|object| unsafe { heap.deallocate(object, layout(MIB, 8)) });
         heap.trim();
         assert_eq!(ledger.granted(), 0, "{retain:?}");
         if retain == Retain::Off {
-            // Extents that there was no budget for are tried again, so the arena keeps them.
+            // The arena keeps extents that the budget refused, to use them for later requests.
             let taken = heap.stats().expect("statistics").taken_bytes;
             assert!(taken <= to_u64(2 * MIB), "{taken}");
         }
@@ -251,15 +252,15 @@ fn a_reset_frees_all_at_once() {
             for layout in sizes {
                 fill(heap.allocate(layout).expect("room"), layout.size(), round);
             }
-            // Another thread has a cache, too, with something in it.
+            // Another thread has a cache that is not empty, too.
             let other = heap.clone();
             let thread = std::thread::spawn(move || {
                 let object = other.allocate(layout(64, 8)).expect("room");
-                // SAFETY: it is this thread's.
+                // SAFETY: the object was allocated by this thread and is not used afterwards.
                 unsafe { other.deallocate(object, layout(64, 8)) };
             });
             thread.join().expect("ended");
-            // SAFETY: the objects are forgotten, and no thread is left.
+            // SAFETY: the objects are not used afterwards, and no other thread uses the heap.
             unsafe { heap.reset() }.expect("reset");
             let stats = heap.stats().expect("statistics");
             assert_eq!((stats.small_bytes, stats.large_bytes), (0, 0), "{}", heap.name());
@@ -337,7 +338,7 @@ fn what_cannot_be_in_a_region_is_named() {
     assert!(Heap::new(config).expect_err("counted twice").to_string().contains("ledger"));
 }
 
-/// No byte is two heaps', and no safe call of the region changes or loses one of a heap.
+/// No byte belongs to two heaps, and no safe call of the region changes or loses a byte of a heap.
 #[test]
 fn a_part_of_a_region_is_one_heap_s() {
     if !needs::regions() {
@@ -367,7 +368,7 @@ fn a_part_of_a_region_is_one_heap_s() {
     Heap::new(HeapConfig::new("second", part(16 * MIB))).expect("it is free");
 }
 
-/// A cap that cannot hold the first block of metadata is an error at once.
+/// A cap too small for the first block of metadata is an error at once.
 #[test]
 fn metadata_that_do_not_fit_the_cap_are_refused() {
     if !needs::regions() {
@@ -381,7 +382,7 @@ fn metadata_that_do_not_fit_the_cap_are_refused() {
     assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for that");
 }
 
-/// What the interface for C tells of caps.
+/// Minimum cap that the C interface documents for metadata in a region.
 #[test]
 fn four_mib_and_a_block_for_each_pager_hold_the_first_metadata() {
     if !needs::regions() {
@@ -412,7 +413,7 @@ fn heaps_are_listed_while_they_live() {
     let find = || terrace_heap::heaps().into_iter().find(|heap| heap.name == "listed");
     let found = find().expect("it is there");
     assert_eq!((found.memory, found.large_bytes), ("dram", 1 << 20));
-    // SAFETY: it is this thread's.
+    // SAFETY: the object was allocated by this thread and is not used afterwards.
     unsafe { heap.deallocate(object, layout(1 << 20, 8)) };
     drop(heap);
     assert!(find().is_none());

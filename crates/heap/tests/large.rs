@@ -1,4 +1,4 @@
-//! What was full of small objects serves large ones once they are freed.
+//! Memory of freed small objects serves large ones.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -23,18 +23,18 @@ fn layout(size: usize) -> Layout {
 
 fn free(heap: &Heap, objects: Vec<(NonNull<u8>, usize)>) {
     for (object, size) in objects {
-        // SAFETY: an object of this heap and layout, used no more.
+        // SAFETY: the object belongs to this heap, has this layout, and is not used afterwards.
         unsafe { heap.deallocate(object, layout(size)) };
     }
 }
 
-/// Takes objects of these sizes in turn until there is no room for one.
+/// Allocates objects of these sizes in turn until one is refused.
 fn fill(heap: &Heap, sizes: &[usize]) -> Vec<(NonNull<u8>, usize)> {
     let sizes = sizes.iter().copied().cycle();
     sizes.map_while(|size| Some((heap.allocate(layout(size)).ok()?, size))).collect()
 }
 
-/// MiB of the largest object that there is room for.
+/// Returns the size in MiB of the largest object that the heap has room for.
 fn largest(heap: &Heap) -> usize {
     let fits = |mib: &usize| {
         let object = heap.allocate(layout(mib * MIB));
@@ -45,7 +45,8 @@ fn largest(heap: &Heap) -> usize {
 
 #[test]
 fn large_objects_follow_small_ones() {
-    // Without retain blocks of metadata lie wherever there was room for them.
+    // Without retention, blocks of metadata can lie anywhere in the range, so that case is left
+    // out.
     let [on, off] = RETAINS;
     let all = [(Metadata::Separate, on), (Metadata::Separate, off), (Metadata::Together, on)];
     for (metadata, retain) in all {
@@ -63,7 +64,8 @@ fn large_objects_follow_small_ones() {
     }
 }
 
-/// While another thread gives pages back, the arena has them nowhere.
+/// Allocation waits for pages that another thread is giving back: the arena cannot use them
+/// meanwhile.
 #[test]
 fn what_another_thread_gives_back_is_waited_for() {
     for metadata in [Metadata::Separate, Metadata::Together] {
@@ -88,7 +90,7 @@ fn what_another_thread_gives_back_is_waited_for() {
     }
 }
 
-/// What is free counts against the budget until it is given back, and is no reason to refuse.
+/// Free pages count against the budget until they are given back, but cause no refusal.
 #[test]
 fn a_budget_serves_large_objects_after_small_ones() {
     for retain in RETAINS {
@@ -107,8 +109,8 @@ fn a_budget_serves_large_objects_after_small_ones() {
     }
 }
 
-/// However much of it lies together: giving pages back and taking them again costs more than all
-/// else that an allocation does.
+/// Freed pages are kept for their decay time, even in long runs: returning pages and taking them
+/// again costs more than the rest of an allocation.
 #[test]
 fn what_is_freed_stays_for_its_time() {
     let memory = HeapMemory::Dram { bytes: BYTES };

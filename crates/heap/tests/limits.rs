@@ -1,10 +1,10 @@
-//! What all heaps of a process share: this test takes it all, so it has a process of its own.
+//! Process-wide limit of arenas. The test exhausts it, so it has a process of its own.
 
 use terrace_heap::{Heap, HeapConfig, HeapError, HeapMemory};
 
 const MIB: usize = 1 << 20;
 
-/// As many arenas as the allocator has: the error says so, and those that ended serve again.
+/// Exhausting the allocator's arenas is an error that says so; destroyed arenas are used again.
 #[test]
 fn arenas_run_out_and_come_back() {
     let make = || Heap::new(HeapConfig::new("one of many", HeapMemory::Dram { bytes: 8 * MIB }));

@@ -1,5 +1,5 @@
-//! A heap of a process that locks its memory (`mlockall`) takes memory for what is in use alone,
-//! and gives it back.
+//! In a process that locks its memory (`mlockall`), a heap takes memory only for bytes in use, and
+//! gives it back.
 
 use std::alloc::Layout;
 
@@ -32,7 +32,8 @@ fn addresses_take_no_memory_where_the_process_locks_it() {
     let layout = Layout::new::<[u8; MIB]>();
     let objects: Vec<_> = (0..64).map(|_| heap.allocate(layout).expect("room")).collect();
     for object in objects {
-        // SAFETY: an object of this heap and layout, used by this thread alone until it is freed.
+        // SAFETY: the object belongs to this heap, has this layout, and is used by this thread
+        // alone.
         unsafe {
             object.write_bytes(1, MIB);
             heap.deallocate(object, layout);

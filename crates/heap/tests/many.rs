@@ -1,4 +1,4 @@
-//! Heaps that come and go leave nothing behind: no addresses, no memory, no mappings.
+//! Heaps that are created and dropped leak no addresses, memory or mappings.
 
 use std::alloc::Layout;
 use std::fs;
@@ -9,12 +9,12 @@ use terrace_sys::process::resident_bytes;
 use terrace_testkit::{Rng, soak_time};
 
 const MIB: usize = 1 << 20;
-/// Heaps after which everything that grows once has grown.
+/// Number of heaps after which all caches of the process have their final size.
 const WARM: usize = 2000;
-/// Heaps that live beside the one that comes and goes.
+/// Number of heaps that live at a time; each new heap replaces one of them.
 const BESIDE: usize = 8;
 
-/// What a process holds.
+/// Mappings, addresses and memory of the process.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     mappings: usize,
@@ -44,7 +44,7 @@ fn heap(rng: &mut Rng) -> Heap {
     for _ in 0..8 {
         let size = 1 << rng.below(19);
         let object = heap.allocate(Layout::from_size_align(size, 8).expect("a layout"));
-        // SAFETY: it was just allocated with so many bytes.
+        // SAFETY: the object was just allocated with at least one byte.
         unsafe { object.expect("room").write(1) };
     }
     heap

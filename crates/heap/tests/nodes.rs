@@ -1,4 +1,4 @@
-//! Heaps on every memory node of the machine; the lab has machines with several.
+//! Heaps on every NUMA node of the machine; the lab has machines with several.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -18,15 +18,16 @@ fn node_under(address: *const u8) -> u32 {
 fn objects(heap: &Heap, count: usize, layout: Layout) -> Vec<NonNull<u8>> {
     let object = |_| {
         let object = heap.allocate(layout).expect("room");
-        // SAFETY: the object has as many bytes and is nobody else's.
+        // SAFETY: the object was just allocated with this layout, and no other code has its
+        // address.
         unsafe { object.write_bytes(7, layout.size()) };
         object
     };
     (0..count).map(object).collect()
 }
 
-/// Objects lie on the node of their heap, and metadata there when they are together: the arena's
-/// first block is then the first that it takes of the heap's addresses.
+/// Objects lie on the node of their heap, and so do metadata that share its range: the arena's
+/// first block then begins at the heap's first address.
 #[test]
 fn objects_lie_on_the_node_of_their_heap() {
     if !needs::nodes() {
@@ -41,7 +42,8 @@ fn objects_lie_on_the_node_of_their_heap() {
                 let layout = Layout::from_size_align(size, 8).expect("a layout");
                 for object in objects(&heap, 8, layout) {
                     assert_eq!(node_under(object.as_ptr()), node.id, "{size}, {metadata:?}");
-                    // SAFETY: an object of this heap and layout, used no more.
+                    // SAFETY: the object belongs to this heap, has this layout, and is not used
+                    // afterwards.
                     unsafe { heap.deallocate(object, layout) };
                 }
             }

@@ -1,4 +1,4 @@
-//! An engine that knows nothing of tiers, on one: SQLite in four times its DRAM.
+//! An unmodified engine on a tier: SQLite with four times as much data as DRAM.
 
 #[path = "../examples/sqlite/engine.rs"]
 mod engine;
@@ -9,12 +9,12 @@ use std::process::Command;
 
 use terrace_testkit::needs;
 
-/// Some 60 MiB with its index, of which 8 may be in DRAM.
+/// Rows of some 60 MiB with their index, of which 8 MiB may be in DRAM.
 const ROWS: u64 = 200_000;
 const CAP_BYTES: u64 = 8 << 20;
 const TEST: &str = "an_engine_answers_the_same_on_a_tier";
 
-/// What a process of its own answers: SQLite's allocator is chosen once for all.
+/// Runs the queries in a process of its own, since SQLite's allocator is set once per process.
 fn answers(part: &str) -> String {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);

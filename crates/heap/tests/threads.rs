@@ -1,6 +1,6 @@
-//! Many threads over many heaps, each freeing what others allocated.
+//! Many threads over many heaps; each thread frees objects that others allocated.
 //!
-//! A second by default; `TERRACE_SOAK_SECONDS` makes it longer.
+//! The test runs for a second by default; `TERRACE_SOAK_SECONDS` makes it longer.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -20,7 +20,7 @@ const THREADS: usize = 64;
 const HEAPS: usize = 8;
 const HEAP_BYTES: usize = 64 << 20;
 
-/// An object on its way: which heap it is of, and what it is full of.
+/// An object that threads pass on: its heap, and the stamp that fills it.
 struct Object {
     place: NonNull<u8>,
     layout: Layout,
@@ -28,7 +28,7 @@ struct Object {
     stamp: u8,
 }
 
-// SAFETY: an object is used by the thread alone that has it.
+// SAFETY: only the thread that owns the value uses the object.
 unsafe impl Send for Object {}
 
 impl Object {
@@ -41,14 +41,14 @@ impl Object {
         assert!(is_in(&heaps[heap]), "an object of another heap");
         assert_eq!(heaps.iter().filter(|heap| is_in(heap)).count(), 1);
         let stamp = rng.next_u64().to_le_bytes()[0];
-        // SAFETY: it was just allocated with so many bytes.
+        // SAFETY: the object was just allocated with this layout.
         unsafe { place.write_bytes(stamp, layout.size()) };
         Some(Self { place, layout, heap, stamp })
     }
 
     fn check(&self) {
         let len = self.layout.size();
-        // SAFETY: its bytes were written, and it is this thread's.
+        // SAFETY: the object's bytes were written, and this thread owns the object.
         let bytes = unsafe { std::slice::from_raw_parts(self.place.as_ptr(), len) };
         let wrong = |byte: &u8| *byte != self.stamp;
         let Some(first) = bytes.iter().position(wrong) else { return };
@@ -66,7 +66,7 @@ impl Object {
     fn resize(&mut self, heaps: &[Heap], rng: &mut Rng) {
         let size = 1 + rng.index(64 << 10);
         let Ok(layout) = Layout::from_size_align(size, 8) else { return };
-        // SAFETY: it is this thread's, of this heap and layout.
+        // SAFETY: this thread owns the object, which belongs to this heap and has this layout.
         let place = unsafe { heaps[self.heap].reallocate(self.place, self.layout, layout) };
         let Ok(place) = place else { return };
         let kept = self.layout.size().min(size);
@@ -79,7 +79,7 @@ impl Object {
 
     fn free(self, heaps: &[Heap]) {
         self.check();
-        // SAFETY: as above; it ends here.
+        // SAFETY: as above; the object is not used afterwards.
         unsafe { heaps[self.heap].deallocate(self.place, self.layout) };
     }
 }
@@ -104,7 +104,7 @@ fn churn(
                 _ if !held.is_empty() => {
                     let object = held.swap_remove(rng.index(held.len()));
                     let to = rng.index(THREADS);
-                    // A thread that has ended frees nothing more.
+                    // An exited thread receives no objects, so this thread frees the object itself.
                     if let Err(back) = others[to].send(object) {
                         back.0.free(heaps);
                     }
@@ -117,7 +117,7 @@ fn churn(
     held.into_iter().for_each(|object| object.free(heaps));
 }
 
-/// A region for half of the heaps, where there are regions.
+/// Creates the region that half of the heaps share, if the machine has regions.
 fn region() -> Option<Arc<Region>> {
     if !needs::regions() {
         return None;
@@ -148,7 +148,7 @@ fn heaps() -> Vec<Heap> {
     (0..HEAPS).map(make).collect()
 }
 
-/// Who drops the last clone has ended the heap, whatever threads end at the same time.
+/// Dropping the last clone ends the heap, even while threads that used it exit.
 #[test]
 fn a_thread_that_ends_keeps_no_heap() {
     const BYTES: u64 = 1 << 20;

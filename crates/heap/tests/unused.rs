@@ -1,4 +1,4 @@
-//! What is freed in a heap over a region leaves memory, and is not written.
+//! Freed memory of a heap over a region is evicted and not written back.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -16,7 +16,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const BLOCK: usize = 64 * KIB;
 
-/// By moving blocks, by copying them, or by what is cheaper.
+/// Creates a region that moves blocks or copies them; `None` selects the cheaper method.
 fn region_by(method: Option<Method>, bytes: usize, cap: usize) -> Arc<Region> {
     let blocks = Arc::new(MemoryBlocks::new(to_u64(bytes)));
     let source = Source { blocks, offset: 0, len: to_u64(bytes), contents: Contents::Blank };
@@ -36,7 +36,7 @@ fn heap(region: &Arc<Region>, retain: Retain, decay_ms: u32) -> Heap {
 }
 
 fn bytes(object: NonNull<u8>, len: usize) -> &'static mut [u8] {
-    // SAFETY: an object of this test with as many bytes, which it alone uses until it is freed.
+    // SAFETY: the object has `len` bytes and is used by this test alone until it is freed.
     unsafe { std::slice::from_raw_parts_mut(object.as_ptr(), len) }
 }
 
@@ -69,7 +69,8 @@ fn what_is_freed_leaves_memory_and_is_not_written() {
             let resident = region.stats().resident_bytes;
             assert!(resident >= to_u64(100 * OBJECT), "{retain:?}: {resident}");
             for object in objects {
-                // SAFETY: an object of this heap and layout, used no more.
+                // SAFETY: the object belongs to this heap, has this layout, and is not used
+                // afterwards.
                 unsafe { heap.deallocate(object, layout) };
             }
             heap.trim();
@@ -78,7 +79,8 @@ fn what_is_freed_leaves_memory_and_is_not_written() {
             });
         }
         let stats = region.stats();
-        // Blocks that were used again while they were taken out are looked at like any others.
+        // Blocks that were used again during their eviction are written back if dirty, like any
+        // others.
         assert!(stats.written_bytes <= to_u64(8 * BLOCK), "{retain:?}: {stats:?}");
         assert!(stats.discarded >= 3 * 100 * to_u64(OBJECT / BLOCK), "{stats:?}");
         drop(heap);
@@ -86,8 +88,8 @@ fn what_is_freed_leaves_memory_and_is_not_written() {
     }
 }
 
-/// What an ended heap said of its blocks holds for nobody who comes after it: neither for a heap
-/// whose part lies across the borders of blocks, nor for who uses the region as it is.
+/// A dropped heap's advice on its blocks is void for their next owner: both for a heap whose part
+/// is not aligned to blocks, and for direct users of the region.
 #[test]
 fn regions_outlive_their_heaps() {
     if !needs::regions() {
@@ -105,7 +107,7 @@ fn regions_outlive_their_heaps() {
         region.evict(0, 17 << 20).expect("gone");
         for object in objects {
             assert!(bytes(object, 16 * KIB).iter().all(|byte| *byte == round + 1), "{round}");
-            // SAFETY: an object of this heap and layout, used no more.
+            // SAFETY: the object belongs to this heap, has this layout, and is not used afterwards.
             unsafe { heap.deallocate(object, layout) };
         }
         heap.trim();
@@ -119,8 +121,8 @@ fn regions_outlive_their_heaps() {
     }
 }
 
-/// Objects of many sizes that are replaced while blocks come and go, given back at once and after a
-/// while: those that live are as they were left.
+/// Live objects keep their contents while objects of many sizes are replaced and blocks are
+/// evicted, with freed pages given back at once or later.
 #[test]
 fn what_lives_beside_it_is_kept() {
     const HELD: usize = 400;
@@ -141,7 +143,8 @@ fn what_lives_beside_it_is_kept() {
                     let (object, layout, stamp) = held.swap_remove(number);
                     let is_kept = bytes(object, layout.size()).iter().all(|byte| *byte == stamp);
                     assert!(is_kept, "{retain:?}, step {step}");
-                    // SAFETY: an object of this heap and layout, used no more.
+                    // SAFETY: the object belongs to this heap, has this layout, and is not used
+                    // afterwards.
                     unsafe { heap.deallocate(object, layout) };
                     continue;
                 }
@@ -157,7 +160,7 @@ fn what_lives_beside_it_is_kept() {
             heap.trim();
             let stats = region.stats();
             assert!(stats.write_backs > 100, "{retain:?}: {stats:?}");
-            // What is given back late has left memory before.
+            // With a decay time, blocks are evicted before their pages are given back.
             assert!(stats.discarded > 100 || decay_ms > 0, "{retain:?}: {stats:?}");
         });
     }

@@ -1,4 +1,4 @@
-//! A block's state: what everybody sees, and what its pager knows.
+//! State of a block: the atomic word that all threads share, and the private state of its pager.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -7,19 +7,20 @@ use std::time::Instant;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// What everybody sees of a block: whether it is in place and how often it is pinned.
+/// Shared state of a block: a residency flag, advice flags and a pin count in one atomic word.
 ///
-/// A pin can be taken while the block is in place; the pager takes a block out of its place only
-/// while nobody has a pin. Both by one compare-and-swap of one word.
+/// A thread pins a block only while the block is in place, and the pager takes a block out of its
+/// place only while the pin count is zero. Each does so by one compare-and-swap of the word.
 #[derive(Debug, Default)]
 pub(crate) struct Word(AtomicU32);
 
 const IN_PLACE: u32 = 1;
-/// Its bytes never change from here on.
+/// The bytes never change from here on ([`Advice::Immutable`](crate::Advice::Immutable)).
 const IMMUTABLE: u32 = 2;
-/// Nobody needs its bytes.
+/// The bytes are not needed ([`Advice::Unused`](crate::Advice::Unused)).
 const UNUSED: u32 = 4;
-/// Nobody has needed them for a while, and its pager has not taken note yet.
+/// The bytes were declared unused, and the pager has not acknowledged it yet; stays set when the
+/// block is used again.
 const LOST: u32 = 8;
 const PIN: u32 = 16;
 
@@ -30,18 +31,18 @@ impl Word {
         self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, step).is_ok()
     }
 
-    /// Gives a pin back.
+    /// Releases a pin.
     pub(crate) fn unpin(&self) {
         let before = self.0.fetch_sub(PIN, Ordering::Release);
         debug_assert!(before >= PIN, "unpinned more often than pinned");
     }
 
-    /// Says that the block is in place, with so many pins for those who wait for it.
+    /// Marks the block as in place, and takes `pins` pins for the threads that wait for it.
     pub(crate) fn publish(&self, pins: u32) {
         self.0.fetch_add(IN_PLACE + pins * PIN, Ordering::Release);
     }
 
-    /// Says that it is not, unless it is pinned.
+    /// Marks the block as out of its place, unless it is pinned; false if it is pinned or absent.
     pub(crate) fn withdraw(&self) -> bool {
         let step = |word: u32| (word & IN_PLACE != 0 && word < PIN).then_some(word & !IN_PLACE);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step).is_ok()
@@ -62,30 +63,31 @@ impl Word {
         self.0.load(Ordering::Relaxed) & IMMUTABLE != 0
     }
 
-    /// Says that nobody needs its bytes.
+    /// Declares the bytes of the block unused.
     pub(crate) fn set_unused(&self) {
         self.0.fetch_or(UNUSED | LOST, Ordering::SeqCst);
     }
 
-    /// Says that its bytes are used, before they are written to. A pager looks once the block is
-    /// out of its place, so what it then finds unused has not been written since.
+    /// Declares the bytes of the block used, before they are written to. The pager reads the flags
+    /// after it has taken the block out of its place, so a block that it then finds unused has not
+    /// been written to since.
     pub(crate) fn set_used(&self) {
         self.0.fetch_and(!(UNUSED | IMMUTABLE), Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether nobody needs its bytes now.
+    /// True if the bytes of the block are unused now.
     pub(crate) fn is_unused(&self) -> bool {
         self.0.load(Ordering::SeqCst) & UNUSED != 0
     }
 
-    /// Whether the bytes that the source has of it, or its frame out of its place, have become of
-    /// no use to anybody since a pager last took note of that.
+    /// True if the bytes were declared unused since the pager last acknowledged it: the source's
+    /// copy, or a frame that is out of its place, must not be read again.
     pub(crate) fn is_lost(&self) -> bool {
         self.0.load(Ordering::SeqCst) & LOST != 0
     }
 
-    /// Takes note of [`Word::is_lost`]; for its pager alone.
+    /// Acknowledges [`Word::is_lost`]; called by the block's pager alone.
     pub(crate) fn take_lost(&self) -> Lost {
         fence(Ordering::SeqCst);
         let word = self.0.fetch_and(!LOST, Ordering::SeqCst);
@@ -93,86 +95,88 @@ impl Word {
     }
 }
 
-/// What a pager finds in a block's word.
+/// Advice flags that a pager finds in the word of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
-    /// Nobody needs its bytes now: what is in its place is of no use.
+    /// The bytes are unused now: the mapped pages may be discarded.
     pub(crate) unused: bool,
-    /// Nobody needed them for a while: what is out of its place is of no use.
+    /// The bytes were unused for a while: a copy in the source or in a frame may be discarded.
     pub(crate) lost: bool,
 }
 
 /// A frame of staging memory, as large as a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// Whether it is of the mapping that new frames come from.
+    /// True if the frame belongs to the mapping that new frames come from.
     pub(crate) fresh: bool,
     pub(crate) index: usize,
 }
 
-/// Where a block is.
+/// State of a block in its life cycle; see the diagram of [`crate::pager`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// In the source alone.
+    /// Only in the source.
     Absent,
-    /// Wanted, and waits for a frame since.
+    /// Requested, and waiting for a frame since the instant.
     Queued(Instant),
-    /// Being read into a frame since.
+    /// Being read into a frame; the fault or request began at the instant.
     Filling(Slot, Instant),
     Resident,
-    /// Taken out of its place, with bytes that the source has.
+    /// Moved out to a staging frame for a second chance; the source has the same bytes.
     Aside(Slot),
-    /// Being written, out of its place or where it is; whether somebody wants it meanwhile.
+    /// Being written back, from a staging frame or (`None`) from its mapped pages; true if a thread
+    /// has faulted on it meanwhile.
     Writing(Option<Slot>, bool),
-    /// It could not be read.
+    /// Could not be read; its pages are poisoned.
     Poisoned,
-    /// Somebody unmapped it or a part of it; what is left of it stays where it is.
+    /// Unmapped by the process, whole or in part; the remaining pages stay mapped.
     Unmapped,
 }
 
-/// What the pager knows of a block.
+/// Pager's private state of a block.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub(crate) place: Place,
-    /// Whether the source has bytes of it.
+    /// True if the source has bytes of the block.
     pub(crate) stored: bool,
-    /// Of the bytes that the source has, or of zeros, once it was taken. It holds for as long as
-    /// nothing is written: nobody else writes to the source.
+    /// Fingerprint of the bytes in the source, or of zeros; `None` until it is computed. It stays
+    /// valid until the block is written back, because no other writer has access to the source.
     pub(crate) fingerprint: Option<u128>,
-    /// Of the bytes that are being written.
+    /// Fingerprint of the bytes that are being written back.
     pub(crate) next_fingerprint: u128,
-    /// Written to since it was read, as far as faults told; counts where blocks are copied.
+    /// Dirty: written to since it was read, as far as faults tell. Used where blocks are copied.
     pub(crate) dirty: bool,
-    /// Somebody waits for it.
+    /// A thread has faulted on the block.
     pub(crate) faulted: bool,
-    /// The first of those that were asked for ahead: it stays aside, so that its touch is told.
+    /// First block of a readahead window: it stays in its staging frame, so that its first touch
+    /// faults and triggers the next window.
     pub(crate) marker: bool,
-    /// Wanted again while it was aside.
+    /// Touched again while it was aside (second chance).
     pub(crate) hot: bool,
-    /// What the source has is not what it should have, whatever the fingerprint says: a part of a
-    /// write that failed, or bytes that nobody needed.
+    /// The source's copy is wrong, whatever the fingerprint says: it holds part of a failed write,
+    /// or bytes that were declared unused.
     pub(crate) torn: bool,
-    /// Whether it is in the pager's queue, and in its list of blocks aside.
+    /// True if the block is in the pager's eviction queue; `listed`: in its second-chance list.
     pub(crate) queued: bool,
     pub(crate) listed: bool,
-    /// Transfers that failed one after the other.
+    /// Consecutive transfers that failed.
     pub(crate) failures: u32,
-    /// Reads of less than a page, one after the other.
+    /// Consecutive reads that returned less than a page.
     pub(crate) short_reads: u32,
-    /// Bytes of the transfer that are done.
+    /// Bytes of the current transfer that are done.
     pub(crate) done: usize,
 }
 
 impl Block {
-    /// What the source has of it, if anything, is not to be read again. Where the source outlives
-    /// the region, zeros in its stead are to be written.
+    /// Forgets the source's copy, which must not be read again. If the source outlives the region,
+    /// zeros must be written over it.
     pub(crate) fn lose_bytes(&mut self, lasts: bool) {
         (self.stored, self.torn, self.fingerprint) = (false, lasts, None);
         (self.hot, self.marker) = (false, false);
     }
 
-    /// Whether the source does not have its bytes, as far as that is known without a look at them:
-    /// where blocks are copied it is.
+    /// True if the block is known to be dirty without a comparison of fingerprints. Where blocks
+    /// are copied this is exact.
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty || self.torn
     }

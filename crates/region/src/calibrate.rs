@@ -1,8 +1,8 @@
-//! Which way to get blocks into their place is the cheaper one on this machine.
+//! Measures the cheaper paging method of this machine: moving or copying.
 //!
-//! Moving changes page tables alone, and from Linux 6.18 on flushes translation caches once for
-//! many pages; before, once for each. So both ways are timed, once in a process for each size of
-//! blocks: in, and out again. That takes a few milliseconds.
+//! A move changes page tables alone. From Linux 6.18 on it flushes TLBs once for many pages, before
+//! that once for each page. So both methods are timed once per process for each block size, for a
+//! block in and out again. This takes a few milliseconds.
 
 use std::io;
 use std::sync::Mutex;
@@ -14,12 +14,12 @@ use terrace_sys::userfault::Userfault;
 use crate::config::Method;
 use crate::lock;
 
-/// Times that each way is tried; the least counts.
+/// Rounds of each method; the minimum counts.
 const ROUNDS: usize = 5;
 
 static KNOWN: Mutex<Vec<(usize, Method)>> = Mutex::new(Vec::new());
 
-/// What a block costs in and out.
+/// Time to bring a block in and out, by each method.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     moved: Duration,
@@ -32,7 +32,7 @@ impl Costs {
     }
 }
 
-/// The cheaper way for blocks of a size, where the kernel has both.
+/// Returns the cheaper method for a block size on a kernel that supports both.
 pub(crate) fn cheaper(fault: &Userfault, block_bytes: usize, huge: bool) -> Method {
     let known = |known: &[(usize, Method)]| {
         known.iter().find(|(bytes, _)| *bytes == block_bytes).map(|(_, method)| *method)
@@ -57,12 +57,12 @@ pub(crate) fn cheaper(fault: &Userfault, block_bytes: usize, huge: bool) -> Meth
 fn measure(fault: &Userfault, block_bytes: usize, huge: bool) -> io::Result<Costs> {
     let reserve = || {
         let mapping = Mapping::reserve(block_bytes)?;
-        // Where there are no huge pages there is nothing to ask for or to decline.
+        // Fails on kernels without huge pages, where there is nothing to request or to decline.
         let _ = mapping.advise_huge(huge);
         io::Result::Ok(mapping)
     };
     let (place, frame) = (reserve()?, reserve()?);
-    // Nobody answers faults here: what has no page is not touched once it is registered.
+    // No thread handles faults here: absent pages must not be touched after registration.
     frame.populate(0, block_bytes)?;
     fault.register(&place, 0, block_bytes, false)?;
     fault.register(&frame, 0, block_bytes, false)?;

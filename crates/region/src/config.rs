@@ -1,4 +1,4 @@
-//! How a region is set up.
+//! Configuration of a region: its source, its sizes and its paging method.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use terrace_market::Ledger;
 use terrace_tier::store::Blocks;
 
-/// The smallest block, a page.
+/// Size of the smallest block: one page.
 pub const BLOCK_BYTES_MIN: usize = 4 << 10;
-/// The largest block.
+/// Size of the largest block.
 pub const BLOCK_BYTES_MAX: usize = 4 << 20;
-/// Blocks of so many bytes and more are made of huge pages.
+/// Block size from which blocks are made of huge pages.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
-/// Blocks that a pager reads at a time, at most: as many as keep a device busy.
+/// Maximum number of blocks that a pager reads at a time; enough to keep a device busy.
 pub const DEPTH_MAX: usize = 16;
 
-/// Whether a source holds bytes that a region begins with.
+/// Initial contents of a region's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Blocks read as zero until they are written.
@@ -26,17 +26,17 @@ pub enum Contents {
     Stored,
 }
 
-/// Where the bytes of a region live.
+/// Backing store of a region.
 #[derive(Clone)]
 pub struct Source {
-    /// A file, a device, or any other store.
+    /// A file, a device or any other store.
     pub blocks: Arc<dyn Blocks>,
-    /// Where the region begins in it, a multiple of 4 KiB.
+    /// Offset of the region in the store, a multiple of 4 KiB.
     pub offset: u64,
-    /// Bytes of the region; what is beyond the end of a file reads as zero, and a file does not
-    /// grow beyond the page that the region ends in.
+    /// Length of the region in bytes. Bytes beyond the end of a file read as zero, and a file does
+    /// not grow beyond the page that the region ends in.
     pub len: u64,
-    /// Whether its bytes count.
+    /// Initial contents: zeros or the bytes of the store.
     pub contents: Contents,
 }
 
@@ -51,13 +51,13 @@ impl fmt::Debug for Source {
     }
 }
 
-/// How blocks get into their place and out.
+/// Mechanism by which pages get into and out of a block's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Their pages are moved (Linux 6.8 and later).
+    /// Pages are moved (`UFFDIO_MOVE`; Linux 6.8 and later).
     Move,
-    /// Their bytes are copied in, and their pages dropped. Memory that direct I/O or registered
-    /// buffers write to must be pinned here: protection does not stop a device.
+    /// Bytes are copied in (`UFFDIO_COPY`), and pages are dropped on eviction. Memory that direct
+    /// I/O or registered buffers write to must be pinned: write protection does not stop a device.
     Copy,
 }
 
@@ -70,35 +70,38 @@ impl fmt::Display for Method {
     }
 }
 
-/// How a region is set up.
+/// Configuration of a region.
 #[derive(Clone, Debug)]
 pub struct RegionConfig {
-    /// Its name in errors, statistics and the ledger.
+    /// Name of the region in errors, statistics and the ledger.
     pub name: String,
-    /// Bytes that come and go together: a power of two from [`BLOCK_BYTES_MIN`] to
-    /// [`BLOCK_BYTES_MAX`]. Those of 2 MiB and more are moved as huge pages: the cheapest ones
-    /// where most of a block is used once it is there. Below 64 KiB a fault costs more than its
-    /// transfer. The region keeps about 120 bytes of notes on each block, which no budget counts.
+    /// Block size, the unit of paging: a power of two from [`BLOCK_BYTES_MIN`] to
+    /// [`BLOCK_BYTES_MAX`]. Blocks of 2 MiB and more are moved as huge pages, which is cheapest if
+    /// most of a block is used once it is resident. Below 64 KiB a fault costs more than its
+    /// transfer. The region keeps about 120 bytes of metadata for each block, which no budget
+    /// counts.
     pub block_bytes: usize,
-    /// Bytes that are in memory at most, staging included; two blocks for each pager at least.
+    /// Maximum number of resident bytes, staging frames included; at least two blocks for each
+    /// pager.
     pub cap_bytes: u64,
-    /// The budget that resident blocks count against, beside the cap.
+    /// Budget that resident blocks are charged to, in addition to the cap.
     pub ledger: Ledger,
-    /// Threads that answer faults, each for a part of the blocks.
+    /// Number of pager threads; each handles the faults of its share of the blocks.
     pub pagers: usize,
-    /// Blocks that a pager reads at a time, 1 to [`DEPTH_MAX`].
+    /// Maximum number of blocks that a pager reads at a time, 1 to [`DEPTH_MAX`].
     pub depth: usize,
-    /// How blocks get into their place; the cheaper one by a trial if none is named.
+    /// Paging method; if `None`, the cheaper one by measurement.
     pub method: Option<Method>,
-    /// How long `pin`, `evict` and `flush` wait for a block, or for the next one of many, before
-    /// they are an error.
+    /// Time that `pin`, `evict` and `flush` wait for the next block of their range to be done
+    /// before they fail with a timeout.
     pub patience: Duration,
-    /// Bytes asked for ahead of who touches blocks one after the other, at most.
+    /// Maximum readahead of one sequential stream, in bytes.
     pub ahead_bytes: usize,
 }
 
 impl RegionConfig {
-    /// Blocks of 256 KiB, one pager, and a cap of the ledger's whole budget.
+    /// Returns a configuration with blocks of 256 KiB, one pager, and the ledger's whole budget as
+    /// cap.
     #[must_use]
     pub fn new(name: impl Into<String>, ledger: Ledger) -> Self {
         Self {

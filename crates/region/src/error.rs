@@ -1,4 +1,4 @@
-//! What can go wrong with a region.
+//! Errors of a region.
 
 use std::io;
 use std::time::Duration;
@@ -12,83 +12,83 @@ fn among(pagers: usize) -> String {
     }
 }
 
-/// An error of a region.
+/// Error of a region.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error("region {region}: {reason}")]
     Config {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// What is wrong, and what would be right.
+        /// Reason, and the valid values.
         reason: String,
     },
-    /// The kernel does not offer what a region needs, or not to this process.
+    /// The kernel, or the permissions of this process, lack what a region needs.
     #[error(
         "region {region}: {what}: {source}; userfaultfd takes Linux 6.6 and, in a container, a \
          seccomp profile that lets it pass or access to /dev/userfaultfd"
     )]
     Platform {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// The kernel's word.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// Somebody else, here or in another process, has bytes of the source.
+    /// Another region or store, in this or another process, has claimed bytes of the source.
     #[error(
         "region {region}: its {len} bytes at {offset} of the file cannot be had: {source}; close \
          it there, or name other bytes"
     )]
     InUse {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// Where it begins in the source.
+        /// Offset of the region in the source.
         offset: u64,
-        /// Its bytes.
+        /// Length of the region in bytes.
         len: u64,
-        /// Who has it, where that is known.
+        /// Current owner, if it is known.
         #[source]
         source: io::Error,
     },
-    /// Memory or addresses are exhausted.
+    /// Memory or address space is exhausted, or another system call has failed.
     #[error("region {region}: {what}: {source}")]
     System {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// The kernel's word.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// A range that does not lie inside.
+    /// The range does not lie inside the region.
     #[error("region {region}: {len} bytes at {offset} do not lie in {}", format_bytes(*.all))]
     Range {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// Where the range begins.
+        /// Offset of the range.
         offset: u64,
-        /// Its bytes.
+        /// Length of the range in bytes.
         len: u64,
-        /// Bytes of the region.
+        /// Length in bytes of the region or part that the range must lie in.
         all: u64,
     },
-    /// Somebody has bytes of the range.
+    /// Bytes of the range are held exclusively as a [`Part`](crate::Part).
     #[error("region {region}: {len} bytes at {offset}: some of them are a part of {holder}")]
     Taken {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// Where the range begins.
+        /// Offset of the range.
         offset: u64,
-        /// Its bytes.
+        /// Length of the range in bytes.
         len: u64,
-        /// Who has them.
+        /// Holder of the part.
         holder: String,
     },
-    /// More than may be in memory at a time.
+    /// The range is larger than the cap.
     #[error(
         "region {region}: {} cannot be in memory at a time: its cap is {}{}; pin less of it, or \
          raise the cap",
@@ -97,61 +97,61 @@ pub enum RegionError {
         among(*.pagers)
     )]
     Cap {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// Bytes of the blocks that were to be in memory.
+        /// Bytes of the blocks that were requested.
         bytes: u64,
-        /// Bytes that may be.
+        /// Cap of the region in bytes.
         cap: u64,
-        /// Threads that have a part of the cap each, for a part of the blocks.
+        /// Number of pagers; each has an equal share of the cap, for its share of the blocks.
         pagers: usize,
     },
-    /// Blocks neither come nor go any more; what is in memory stays there.
+    /// A pager has failed: blocks are no longer paged in or out, and resident blocks stay resident.
     #[error("region {region}: a pager cannot go on: {message}")]
     Broken {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// What it met.
+        /// Failure of the pager.
         message: String,
     },
-    /// A block could not be read; who touches it gets SIGBUS.
+    /// A block could not be read; threads that touch it receive SIGBUS.
     #[error("region {region}: the block at {offset} cannot be read: {message}")]
     Read {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
-        /// What the source said.
+        /// Error of the source.
         message: String,
     },
-    /// A block could not be written; it stays in memory.
+    /// A block could not be written back; it stays in memory.
     #[error(
         "region {region}: the block at {offset} stays in memory, it cannot be written: {message}"
     )]
     Write {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// Where the block begins.
+        /// Offset of the block.
         offset: u64,
-        /// What the source said.
+        /// Error of the source.
         message: String,
     },
-    /// The source could not be made durable.
+    /// The source could not be synced.
     #[error("region {region}: what was written is not safe: {message}")]
     Sync {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// What the source said.
+        /// Error of the source.
         message: String,
     },
-    /// Blocks stayed pinned, or their transfers did not end.
+    /// Blocks stayed pinned, or their transfers did not end, before the deadline.
     #[error("region {region}: {blocks} blocks were not ready within {waited:?}")]
     Timeout {
-        /// The region's name.
+        /// Name of the region.
         region: String,
-        /// Blocks that were not.
+        /// Number of blocks that were not ready.
         blocks: usize,
-        /// How long was waited.
+        /// Time that the caller waited.
         waited: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! What users ask of pagers.
+//! Command queue from the callers of a region to a pager.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -8,10 +8,10 @@ use terrace_sys::event_ring::Doorbell;
 use crate::lock;
 use crate::waiter::Waiter;
 
-/// Ranges that nobody needs which a pager is told of at a time.
+/// Capacity of the list of unused ranges that a pager has not yet taken.
 pub(crate) const UNUSED_MAX: usize = 256;
 
-/// What users ask of a pager.
+/// Commands and unused ranges for one pager, and the doorbell that wakes it.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     commands: Mutex<Vec<Command>>,
@@ -19,11 +19,12 @@ pub(crate) struct Inbox {
     pub(crate) bell: Arc<Doorbell>,
 }
 
-/// Blocks that nobody needs; who says so must not allocate.
+/// Ranges of unused blocks. A caller that declares one must not allocate, so the list has a fixed
+/// capacity.
 #[derive(Debug)]
 struct Unused {
     ranges: Vec<Range<usize>>,
-    /// There was no room for all of them.
+    /// The list overflowed: the pager must check all blocks.
     more: bool,
 }
 
@@ -31,19 +32,19 @@ struct Unused {
 pub(crate) enum Command {
     Want(Want, Vec<usize>, Arc<Waiter>),
     Ahead(Vec<usize>),
-    /// Who touches blocks in order comes to these next.
+    /// Continues a sequential stream: its next window begins in a stripe of this pager.
     Follow(Range<usize>),
-    /// Something has changed that the pager looks at.
+    /// The cap has changed: the pager must check it again.
     Look,
 }
 
-/// What is to become of a block.
+/// Operation requested on a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
     Pin,
     Evict,
     Flush,
-    /// Written from where it is, pinned or not: the region ends.
+    /// Write the block from its mapped pages, pinned or not, because the region is being dropped.
     Save,
 }
 
@@ -62,7 +63,7 @@ impl Inbox {
         std::mem::take(&mut *lock(&self.commands))
     }
 
-    /// Says that blocks are not needed.
+    /// Tells the pager that blocks are unused. Does not allocate.
     pub(crate) fn tell_unused(&self, blocks: Range<usize>) {
         let mut unused = lock(&self.unused);
         let is_first = unused.ranges.is_empty();
@@ -77,8 +78,8 @@ impl Inbox {
         }
     }
 
-    /// Exchanges the blocks that nobody needs for an empty list with room for more; false where
-    /// there were more of them.
+    /// Swaps the list of unused ranges for an empty one of the same capacity; false if the list
+    /// overflowed.
     pub(crate) fn swap_unused(&self, empty: &mut Vec<Range<usize>>) -> bool {
         debug_assert!(empty.is_empty() && empty.capacity() >= UNUSED_MAX);
         let mut unused = lock(&self.unused);

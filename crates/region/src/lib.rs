@@ -1,9 +1,9 @@
-//! Regions: memory whose bytes live in a file, a device or another store.
+//! Regions: memory paged in user space from a file, a device or another store.
 //!
-//! A [`Region`] is a range of addresses over a [`Source`]. A block of it (4 KiB to 4 MiB) comes
-//! into memory when somebody touches it, and leaves when the region's cap is reached. Who touches
-//! memory needs to know nothing of this: any code may use the addresses, in system calls too where
-//! this process may see their faults ([`Region::serves_system_calls`]).
+//! A [`Region`] is a range of addresses over a [`Source`]. A block of it (4 KiB to 4 MiB) is paged
+//! in when a thread touches it, and evicted when the region's cap is reached. Code that touches the
+//! memory needs no knowledge of this: it may use the addresses like any others, and pass them to
+//! system calls if this process may handle their faults ([`Region::serves_system_calls`]).
 //!
 //! ```text
 //!   threads that touch          pin, prefetch, evict, flush
@@ -16,16 +16,17 @@
 //!       source
 //! ```
 //!
-//! Frames are moved, not copied (`UFFDIO_MOVE`): a transfer reads into pages that are then mapped
-//! where the fault was, and a block that leaves is moved out whole, so that nobody can write to it
-//! while it is written back. Moved-out blocks stay *aside* for a while; who wants one again gets it
-//! back without a transfer, which is how recency is told without access bits. Where the kernel
-//! cannot move, blocks are copied in and protected from writes to know which are dirty, as UMap
-//! does (Peng et al., "UMap: Enabling Application-driven Optimizations for Page Management", 2019).
+//! Pages are moved, not copied (`UFFDIO_MOVE`): a transfer reads into a frame whose pages are then
+//! mapped at the fault address, and a victim is moved out whole, so that no thread can write to it
+//! while it is written back. Blocks that were moved out stay *aside* for a while (second chance): a
+//! fault on one brings it back without a transfer, which tells recency without access bits. If the
+//! kernel cannot move pages, blocks are copied in and write-protected to detect which are dirty, as
+//! UMap does (Peng et al., "UMap: Enabling Application-driven Optimizations for Page Management",
+//! 2019).
 //!
-//! Whoever touches a region waits for its pager, and a pager logs what goes wrong (by `tracing`):
-//! memory of a region must not be touched while a lock is held that the log takes, such as that of
-//! standard error.
+//! A thread that touches a region may wait for its pager, and a pager logs failures (by `tracing`):
+//! memory of a region must not be touched while holding a lock that the logger takes, such as that
+//! of standard error.
 
 mod block;
 mod calibrate;
@@ -53,8 +54,8 @@ pub use parts::Part;
 pub use region::{Advice, Pin, Region};
 pub use stats::RegionStats;
 
-/// Locks; what a thread that panicked has left is as good as what it found, since no lock is held
-/// over a change in steps.
+/// Locks a mutex and ignores its poison: no lock is held across a change in several steps, so the
+/// state that a panicked thread leaves is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Every interleaving of who gives a block up and uses it again with the pager that takes it out,
-//! explored by loom.
+//! Loom model of the block word: a thread declares a block unused and uses it again while the pager
+//! takes it out; every interleaving is explored.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p terrace-region --release --lib loom_tests`
 
@@ -8,12 +8,12 @@ use loom::thread;
 
 use crate::block::{Lost, Word};
 
-/// A block of one number. A fault is answered under the lock of the pager, as if by its thread.
+/// Block of one number. Faults are handled under the pager's lock, as if by its thread.
 struct Block {
     word: Word,
-    /// What is in its place, if anything.
+    /// Value in place; `None` if the block is absent.
     place: Mutex<Option<u64>>,
-    /// What the pager knows the source to have.
+    /// Value that the pager believes to be in the source.
     pager: Mutex<Option<u64>>,
 }
 
@@ -22,7 +22,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Block {
-    /// With a number that the source does not have, in its place.
+    /// Creates a block in place, with a value that the source does not have.
     fn new(value: u64) -> Arc<Self> {
         let word = Word::default();
         word.publish(0);
@@ -61,7 +61,7 @@ impl Block {
         self.take_out(&mut lock(&self.pager));
     }
 
-    /// The pager looks at what it was told.
+    /// Handles the notice that the block was declared unused, as the pager does.
     fn drop_unused(&self) {
         let mut source = lock(&self.pager);
         if !self.word.is_lost() {
@@ -76,7 +76,7 @@ impl Block {
     }
 }
 
-/// What is written after a block is used again stays, whenever it is taken out.
+/// A value written after the block is used again survives every eviction.
 #[test]
 fn what_is_used_again_is_kept() {
     loom::model(|| {
@@ -96,7 +96,8 @@ fn what_is_used_again_is_kept() {
     });
 }
 
-/// What was there before comes back whole or not at all, and the same each time once it is used.
+/// The former value comes back whole or as zero, and once the block is used again it stays the same
+/// or turns to zero.
 #[test]
 fn what_was_there_comes_back_or_not() {
     loom::model(|| {
@@ -116,7 +117,7 @@ fn what_was_there_comes_back_or_not() {
     });
 }
 
-/// Giving up twice is giving up: the second time is not forgotten for the first.
+/// A second declaration as unused takes effect even if the first is not yet acknowledged.
 #[test]
 fn what_is_given_up_again_is_heard() {
     loom::model(|| {

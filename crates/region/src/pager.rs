@@ -1,4 +1,5 @@
-//! The thread that answers faults: it alone moves blocks, and waits for nothing but events.
+//! Pager: the thread that handles page faults. It alone moves blocks, and it waits for nothing but
+//! events.
 //!
 //! ```text
 //!            fault                    read                      cap
@@ -9,11 +10,11 @@
 //!      +---------------------------------------------------------------------+
 //! ```
 //!
-//! A block that leaves is moved out of its place first; only then is it looked at: what differs by
-//! its fingerprint from what the source has is written. Nobody can write to it meanwhile, so no
-//! write is lost, and blocks that were only read cost no transfer. (Protecting a block after it was
-//! moved in would leave a moment in which a write goes unnoticed.) What was read or written once
-//! has a fingerprint when it is read again.
+//! A victim is moved out of its place before it is inspected; it is written back if its fingerprint
+//! differs from that of the bytes in the source. No thread can write to it meanwhile, so no write
+//! is lost, and clean blocks cost no transfer. (Write-protecting a block after it was moved in
+//! would leave a moment in which a write goes unnoticed.) A block that was read or written once has
+//! a fingerprint when it is read again.
 
 mod asked;
 mod broken;
@@ -48,30 +49,30 @@ use crate::shared::{Shared, system};
 use crate::streams::Streams;
 use crate::transfers::Transfers;
 
-/// Frames that blocks come from, or are copied from: those that are read, and some to spare.
+/// Frames that blocks are moved or copied from: those being read into, and some to spare.
 const FRESH_MAX: usize = 2 * DEPTH_MAX;
-/// Frames that wait aside or are written: one part in so many of all, within these bounds.
+/// Frames kept aside or in write-back: one in so many of the cap, within the bounds `ASIDE`.
 const ASIDE_SHARE: usize = 16;
 const ASIDE: (usize, usize) = (1, 64);
-/// Blocks written from where they are at a time.
+/// Maximum number of blocks that are written from their mapped pages at a time.
 const WRITES_MAX: usize = 64;
-/// Frames that a pager keeps whatever happens.
+/// Frames that a pager never gives back.
 const FRAMES_MIN: usize = 2;
-/// Requests of a pager's ring: transfers both ways, and two descriptors.
+/// Capacity of a pager's ring: transfers in both directions, and two polled descriptors.
 const REQUESTS_MAX: u32 = 256;
-/// Times that a transfer is tried again at once.
+/// Immediate retries of a failed transfer.
 const RETRIES: u32 = 3;
-/// How long a block that the source refused stays before it is tried again.
+/// Back-off before a block that the source refused is written again.
 const STUCK: Duration = Duration::from_secs(1);
-/// How long anything else is served before faults are.
+/// Maximum time spent on other work before pending faults are handled again.
 const AT_ONCE: Duration = Duration::from_micros(500);
-/// How often a pager looks by itself while somebody waits for what others hold.
+/// Interval at which a pager checks again for blocks or frames that it waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 const FAULTS: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
 
-/// A userfaultfd, or what keeps this process from one.
+/// Opens a userfaultfd; the error says why this process cannot have one.
 pub(crate) fn open_fault(region: &str) -> Result<Userfault, RegionError> {
     let refused = |what, source| RegionError::Platform { region: region.to_owned(), what, source };
     let fault = Userfault::open().map_err(|error| refused("opening userfaultfd", error))?;
@@ -89,44 +90,46 @@ pub(crate) struct Pager {
     fault: Userfault,
     waiting: EventLoop,
     transfers: Transfers,
-    /// By the number of a block among those of this pager.
+    /// State of this pager's blocks, indexed by [`Pager::local`].
     blocks: Vec<Block>,
-    /// Frames that pages are moved to; registered, so that nobody may touch an empty one.
+    /// Frames that pages are moved out to; registered, so that a touch of an empty one faults
+    /// instead of mapping a zero page.
     staging: Arc<Mapping>,
-    /// Frames that pages come from, or are copied from.
+    /// Frames that pages are moved or copied from.
     fresh: Arc<Mapping>,
     empty_staging: Vec<usize>,
-    /// Pages of empty staging frames that the kernel has asked for, see [`Pager::refuse_page`].
+    /// Pages of empty staging frames that the kernel faulted on, see [`Pager::refuse_page`].
     refused_pages: Vec<usize>,
     empty_fresh: Vec<usize>,
-    /// Frames with pages and no block.
+    /// Frames that have pages but hold no block.
     free: Vec<Slot>,
-    /// Blocks aside, the one that has been there longest first; some may have returned.
+    /// Second-chance list: blocks aside, the oldest first; some may have returned to their place.
     aside: VecDeque<usize>,
     aside_count: usize,
     writing_count: usize,
     filling_count: usize,
-    /// Resident blocks, the next to leave first.
+    /// Eviction queue: resident blocks, the next victim first.
     queue: VecDeque<usize>,
     /// Blocks that wait for a frame.
     wanted: VecDeque<usize>,
     ahead: VecDeque<usize>,
     waiters: HashMap<usize, Vec<Waits>>,
     asked: Asked,
-    /// Blocks that the source refused to take, and until when they are left alone.
+    /// Blocks that the source refused to take, and the end of the back-off of each.
     stuck: HashMap<usize, Instant>,
-    /// Frames held, each counted by the ledger.
+    /// Number of frames held, each charged to the ledger.
     frames: usize,
-    /// The budget or the cap refused a frame since there was last one to spare.
+    /// True if the budget or the cap has refused a frame and none has been given back since.
     is_full: bool,
-    /// Frames that were given back beyond the cap while somebody waited, where blocks are copied:
-    /// two of them let one be taken, so that who waits need not wait until the cap is kept.
+    /// Frames given back beyond the cap while blocks waited for one, where blocks are copied. Two
+    /// of them allow one frame to be taken, so that waiting blocks make progress before the cap is
+    /// met.
     owed: usize,
     streams: Streams,
     faults: Vec<Fault>,
-    /// Of a whole block of zeros, once it was taken.
+    /// Fingerprint of a whole block of zeros; `None` until it is computed.
     zeros: Option<u128>,
-    /// Ranges that nobody needs which were not looked at yet.
+    /// Ranges declared unused that are not processed yet.
     unused: Vec<Range<usize>>,
 }
 
@@ -142,8 +145,8 @@ impl Pager {
             let at = first * bytes;
             let len = (stripe * bytes).min(shared.len - at);
             fault.register(&shared.mapping, at, len, protects).map_err(registering())?;
-            // What the kernel has filled before, where this process locks its memory, would read
-            // as zero in place of the source.
+            // If this process locks its memory, the kernel has filled the range already; its zeros
+            // would be read in place of the source's bytes.
             shared.mapping.decommit(at, len).map_err(system(name, "emptying the region"))?;
         }
         let slots = FRESH_MAX + 2 * ASIDE.1;
@@ -201,7 +204,7 @@ impl Pager {
         Ok(pager)
     }
 
-    /// The first frames are held for good, so that faults can always be answered.
+    /// Takes the first frames, which are held for good, so that faults can always be handled.
     fn take_floor(&mut self) -> Result<(), RegionError> {
         let bytes = self.shared.block_bytes;
         let is_there = self.shared.consumer.ledger().available() >= to_u64(FRAMES_MIN * bytes);
@@ -222,7 +225,7 @@ impl Pager {
         self.waiting.poll(self.fault.as_fd(), FAULTS)?;
         self.waiting.poll(inbox.bell.as_fd(), BELL)?;
         let mut events = Vec::new();
-        // There is more to do at once, but for faults that come first.
+        // True if work is left over; the loop then polls for faults without blocking.
         let mut has_more = false;
         loop {
             let stops = self.stops();
@@ -247,7 +250,7 @@ impl Pager {
             }
             self.transfers.ended().into_iter().for_each(|ended| self.ended(ended));
             if stops {
-                // Nobody asks for anything any more: what is on its way is waited for.
+                // No more requests are accepted; only the transfers in flight are awaited.
                 has_more = false;
                 self.answer_transfers()?;
                 continue;
@@ -260,7 +263,7 @@ impl Pager {
         }
     }
 
-    /// Whether the region ends.
+    /// True if the region is being dropped.
     fn stops(&self) -> bool {
         self.shared.stop.load(Ordering::Acquire)
     }
@@ -273,7 +276,7 @@ impl Pager {
         self.shared.cap_frames.load(Ordering::Relaxed)
     }
 
-    /// The number of a block among those of this pager.
+    /// Returns the index of a block among those of this pager.
     fn local(&self, block: usize) -> usize {
         let (stripe, pagers) = (self.shared.stripe_blocks, self.shared.pagers);
         block / stripe / pagers * stripe + block % stripe
@@ -297,15 +300,15 @@ impl Pager {
         (mapping, slot.index * self.shared.block_bytes)
     }
 
-    /// The bytes of a frame.
+    /// Returns the bytes of a frame.
     ///
     /// # Safety
     /// The frame has pages for `len` bytes, and no transfer uses it.
     unsafe fn bytes(&mut self, slot: Slot, len: usize) -> &mut [u8] {
         let (mapping, at) = self.memory(slot);
         debug_assert!(at + len <= mapping.len());
-        // SAFETY: inside of a mapping that this thread alone reads and writes, but for transfers;
-        // the slice borrows the pager.
+        // SAFETY: the range is inside of a mapping that this thread alone reads and writes, except
+        // for transfers, which the caller rules out; the slice borrows the pager.
         unsafe { std::slice::from_raw_parts_mut(mapping.as_ptr().add(at), len) }
     }
 
@@ -321,18 +324,19 @@ impl Pager {
     }
 }
 
-/// Memory that blocks pass on their way. Pages move between memory that is locked and memory that
-/// is locked, or between two that are not: neither the region nor this is.
+/// Reserves memory for frames. `UFFDIO_MOVE` requires that both sides are locked or that neither
+/// is; this memory and the region's are unlocked.
 fn staging(bytes: usize, huge: bool) -> io::Result<Arc<Mapping>> {
     let mapping = Mapping::reserve(bytes)?;
     mapping.unlock()?;
-    // Where there are no huge pages there is nothing to ask for or to decline.
+    // Fails on kernels without huge pages, where there is nothing to request or to decline.
     let _ = mapping.advise_huge(huge);
     mapping.leave_out_of_forks()?;
     Ok(Arc::new(mapping))
 }
 
-/// Of a block's bytes; two blocks that differ have the same one in one case of 2^128.
+/// Returns the fingerprint of a block's bytes; two different blocks collide with probability
+/// 2^-128.
 fn fingerprint(bytes: &[u8]) -> u128 {
     twox_hash::XxHash3_128::oneshot(bytes)
 }

@@ -1,4 +1,4 @@
-//! Parts of a region that have one user each.
+//! Parts: exclusive byte ranges of a region.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -8,7 +8,7 @@ use terrace_sys::size::to_u64;
 use crate::error::RegionError;
 use crate::region::{Advice, Region};
 
-/// Who has which bytes.
+/// Exclusive byte ranges of a region and their owners.
 #[derive(Debug, Default)]
 pub(crate) struct Parts(RwLock<Vec<Taken>>);
 
@@ -19,7 +19,7 @@ pub(crate) struct Taken {
 }
 
 impl Parts {
-    /// Nobody takes a part, or gives one back, while this is held.
+    /// Locks the list for reading: no part is taken or released while the guard is held.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Vec<Taken>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -29,13 +29,13 @@ impl Parts {
     }
 }
 
-/// The first part that has a byte of a range.
+/// Returns the first part that overlaps a range.
 pub(crate) fn first_within(parts: &[Taken], range: Range<usize>) -> Option<&Taken> {
     parts.iter().find(|part| range.start < part.bytes.end && part.bytes.start < range.end)
 }
 
-/// A part of a region that is one user's alone until this is dropped: no other part has a byte of
-/// it, and no safe call of the region reads, changes or loses one.
+/// Exclusive byte range of a region, held until this is dropped: no other part overlaps it, and no
+/// safe call of the region reads, changes or loses a byte of it.
 #[derive(Debug)]
 pub struct Part {
     region: Arc<Region>,
@@ -43,11 +43,11 @@ pub struct Part {
 }
 
 impl Part {
-    /// Takes `len` bytes from `offset` on; `holder` is who has them, for the errors of others.
+    /// Takes `len` bytes from `offset` on; `holder` names the owner in the errors of other callers.
     ///
     /// # Errors
-    /// [`RegionError::Range`]; [`RegionError::Taken`] when somebody has a byte of them;
-    /// [`RegionError::Broken`] when the region does not get its bytes in and out any more.
+    /// [`RegionError::Range`]; [`RegionError::Taken`] when another part overlaps the range;
+    /// [`RegionError::Broken`] when a pager has failed.
     pub fn take(
         region: &Arc<Region>,
         holder: impl Into<String>,
@@ -66,38 +66,38 @@ impl Part {
         Ok(Self { region: Arc::clone(region), bytes })
     }
 
-    /// The region.
+    /// Region of the part.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
 
-    /// Where it begins.
+    /// Offset of the part in the region.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.bytes.start
     }
 
-    /// Its bytes.
+    /// Length of the part in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// True if the part is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Its first byte. The address is valid until the region is dropped.
+    /// Returns the address of the first byte, valid until the region is dropped.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.region.as_ptr().wrapping_add(self.bytes.start)
     }
 
-    /// As [`Region::advise`], of bytes that are counted from the part's first one. Whoever uses
-    /// their addresses answers for what advice does to them.
+    /// Gives an access hint as [`Region::advise`] does, at an offset from the part's first byte.
+    /// Callers that use the addresses directly must account for the bytes that advice may lose.
     ///
     /// # Errors
     /// As [`Region::advise`].

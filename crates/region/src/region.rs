@@ -1,4 +1,4 @@
-//! A region as its users see it.
+//! Public interface of a region: creation, pinning, readahead hints, eviction and flush.
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -22,50 +22,52 @@ use crate::shared::{self, Shared, cap_frames, system};
 use crate::stats::RegionStats;
 use crate::waiter::Waiter;
 
-/// What users say of a range.
+/// Access hint for a range of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Blocks are touched one after the other: the next ones are asked for ahead, as without
-    /// advice. Holds for the whole region.
+    /// Access is sequential: the blocks that follow are read ahead, as by default. Applies to the
+    /// whole region.
     Sequential,
-    /// Blocks are touched in no order: nothing is asked for ahead. Holds for the whole region.
+    /// Access is random: no readahead. Applies to the whole region.
     Random,
-    /// Bytes never change again: blocks leave without a look at whether they did. What is written
-    /// to them nevertheless may be lost.
+    /// The bytes never change again: blocks are evicted without a check for changes. Writes to them
+    /// may be lost.
     Immutable,
-    /// Bytes may change, as without advice.
+    /// The bytes may change, as by default.
     Mutable,
-    /// Bytes are not needed any more. Blocks that lie in the range as a whole leave without being
-    /// written, and are read as zeros or as they were, until they are used again.
+    /// The bytes are not needed any more. Blocks that lie completely in the range are evicted
+    /// without write-back, and read as zeros or as their former bytes until they are declared used.
     Unused,
-    /// Bytes are used again, as without advice, and may change; said before they are written to.
+    /// The bytes are used again, as by default, and may change. The caller must say so before it
+    /// writes to them.
     Used,
 }
 
-/// Memory over a source. See the crate's documentation.
+/// Memory paged from a source in user space. See the crate's documentation.
 ///
-/// The addresses are valid until the region is dropped. Who uses them answers for races among
-/// threads, as with any memory; the region itself never changes a byte that is in place.
+/// The addresses are valid until the region is dropped. As with any memory, callers that use them
+/// must prevent data races; the region itself never changes a byte that is in place.
 ///
-/// One system call over more blocks than the cap has frames waits for ever: it holds what it waits
-/// for. Pins end before the region does.
+/// A single system call over more blocks than the cap has frames never returns, because it holds
+/// the frames that it waits for. All pins must be dropped before the region is.
 ///
 /// A region is not inherited by a child process (`fork`): its addresses are not mapped there, and
 /// dropping a child's copy does nothing.
 ///
-/// A region has its bytes of a file alone: other regions, and stores, are refused them.
+/// A region has exclusive access to its bytes of a file: other regions and stores that open them
+/// are refused.
 #[derive(Debug)]
 pub struct Region {
     shared: Arc<Shared>,
     patience: Duration,
     threads: Vec<JoinHandle<()>>,
-    /// Given back when the pagers have ended.
+    /// Claim on the source; released after the pagers have ended.
     _claim: Option<Claim>,
-    /// The process that has the pagers.
+    /// Process that runs the pagers.
     process: u32,
 }
 
-/// Blocks that stay where they are until this is dropped: in memory, at their addresses.
+/// Blocks that stay resident at their addresses until the pin is dropped.
 #[derive(Debug)]
 pub struct Pin {
     shared: Arc<Shared>,
@@ -75,19 +77,19 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The first byte that was pinned.
+    /// Returns the address of the first byte of the pinned range.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.shared.mapping.as_ptr().wrapping_add(self.offset)
     }
 
-    /// Bytes that were asked for.
+    /// Length of the pinned range in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none were.
+    /// True if the pinned range is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -101,13 +103,13 @@ impl Drop for Pin {
 }
 
 impl Region {
-    /// Maps a source and starts its pagers.
+    /// Maps a source and starts the region's pagers.
     ///
     /// # Errors
-    /// [`RegionError::Config`] for sizes that cannot be; [`RegionError::InUse`] when another region
-    /// or a store has bytes of the source; [`RegionError::Platform`] when the kernel
-    /// has no userfaultfd for this process; [`RegionError::System`] when memory, a
-    /// thread or the budget for two blocks of each pager is not to be had.
+    /// [`RegionError::Config`] for invalid sizes; [`RegionError::InUse`] when another region or a
+    /// store has claimed bytes of the source; [`RegionError::Platform`] when userfaultfd is not
+    /// available to this process; [`RegionError::System`] when memory, a thread or the budget for
+    /// two blocks of each pager cannot be obtained.
     pub fn new(config: RegionConfig, source: Source) -> Result<Self, RegionError> {
         let patience = config.patience;
         shared::check(&config, &source)?;
@@ -125,34 +127,35 @@ impl Region {
         Ok(region)
     }
 
-    /// The first byte.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.shared.mapping.as_ptr()
     }
 
-    /// Bytes, those of the source rounded up to a page of 4 KiB.
+    /// Length of the region in bytes: that of the source rounded up to a page of 4 KiB.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.len
     }
 
-    /// Whether there are none; never true.
+    /// True if the region is empty, which never happens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A byte, by an atomic load; who writes to it at the same time does so by atomics, too.
+    /// Reads a byte by an atomic load; threads that write to the byte concurrently must use
+    /// atomics, too.
     ///
     /// # Panics
-    /// When it is outside, or somebody has it as a [`Part`](crate::Part).
+    /// If the offset is outside of the region, or the byte is held as a [`Part`](crate::Part).
     #[must_use]
     pub fn load(&self, offset: usize) -> u8 {
         self.atomic(offset, |byte| byte.load(Ordering::Relaxed))
     }
 
-    /// Changes a byte by an atomic store, as [`Region::load`] reads it.
+    /// Writes a byte by an atomic store; the counterpart of [`Region::load`].
     ///
     /// # Panics
     /// As [`Region::load`].
@@ -166,9 +169,9 @@ impl Region {
         if let Some(taken) = first_within(&parts, offset..offset + 1) {
             panic!("byte {offset} of region {} is a part of {}", self.name(), taken.holder);
         }
-        // SAFETY: the byte is inside of the mapping, which lives as long as the region, and is no
-        // part of anybody's while the list is held; whoever uses its address otherwise answers for
-        // races.
+        // SAFETY: the byte is inside of the mapping, which lives as long as the region, and belongs
+        // to no part while the read lock on the list of parts is held; callers that use its address
+        // directly must prevent data races.
         use_it(unsafe { AtomicU8::from_ptr(self.as_ptr().add(offset)) })
     }
 
@@ -181,34 +184,34 @@ impl Region {
         RegionError::Taken { region, offset, len, holder }
     }
 
-    /// Its name.
+    /// Name of the region.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     #[must_use]
     pub fn block_bytes(&self) -> usize {
         self.shared.block_bytes
     }
 
-    /// How blocks get into their place.
+    /// Mechanism by which pages get into their place.
     #[must_use]
     pub fn method(&self) -> Method {
         self.shared.method
     }
 
-    /// Whether system calls may be given any address of the region. Where this process may see
-    /// faults of its own code alone (see PLATFORM.md), a system call that is given a block which is
-    /// not in memory ends with `EFAULT`: what it is given is pinned before.
+    /// True if any address of the region may be passed to system calls. If this process may only
+    /// handle faults of its own code (`UFFD_USER_MODE_ONLY`, see PLATFORM.md), a system call on a
+    /// block that is not resident fails with `EFAULT`: callers must pin its memory first.
     #[must_use]
     pub fn serves_system_calls(&self) -> bool {
         self.shared.faults == FaultsOf::All
     }
 
-    /// How blocks move to and from the source: `io_uring`, or `threads` where the source is no
-    /// file or the kernel refuses io_uring to this process.
+    /// I/O engine of the region: `io_uring`, or `threads` if the source is not a file or the kernel
+    /// refuses io_uring to this process.
     #[must_use]
     pub fn engine(&self) -> &'static str {
         let is_file = self.shared.source.blocks.file().is_some();
@@ -219,7 +222,7 @@ impl Region {
         }
     }
 
-    /// What it has done.
+    /// Returns the counters of the region.
     #[must_use]
     pub fn stats(&self) -> RegionStats {
         let frames = self.shared.frames.load(Ordering::Relaxed);
@@ -227,13 +230,13 @@ impl Region {
         self.shared.counters.stats(resident_bytes, &self.shared.recorders)
     }
 
-    /// [`RegionStats::denied`] alone, which costs one load.
+    /// Returns [`RegionStats::denied`] alone, at the cost of one load.
     #[must_use]
     pub fn denied(&self) -> u64 {
         self.shared.counters.denied.get()
     }
 
-    /// How many bytes may be in memory.
+    /// Maximum number of resident bytes.
     #[must_use]
     pub fn cap_bytes(&self) -> u64 {
         let shared = &self.shared;
@@ -241,7 +244,8 @@ impl Region {
         to_u64(frames * shared.block_bytes)
     }
 
-    /// Changes how many bytes may be in memory; what is too much leaves soon.
+    /// Changes the maximum number of resident bytes; blocks beyond a lower cap are evicted soon
+    /// after.
     ///
     /// # Errors
     /// [`RegionError::Config`] below two blocks for each pager.
@@ -253,23 +257,24 @@ impl Region {
         Ok(())
     }
 
-    /// Brings a range into memory and keeps it there. What a system call is given is pinned before,
-    /// where its faults are not told ([`Region::serves_system_calls`]).
+    /// Brings a range into memory and keeps it resident. Memory that is passed to a system call
+    /// must be pinned first if the region cannot handle the faults of system calls
+    /// ([`Region::serves_system_calls`]).
     ///
     /// # Errors
-    /// [`RegionError::Range`]; [`RegionError::Cap`] for more than may be in memory;
-    /// [`RegionError::Read`] when a block cannot be read; [`RegionError::Timeout`] when others keep
-    /// the frames that it takes.
+    /// [`RegionError::Range`]; [`RegionError::Cap`] for a range that is larger than the cap;
+    /// [`RegionError::Read`] when a block cannot be read; [`RegionError::Timeout`] when other pins
+    /// hold the frames that it needs.
     pub fn pin(&self, offset: u64, len: u64) -> Result<Pin, RegionError> {
         let blocks = self.blocks(offset, len)?;
         self.check_cap(&blocks)?;
         let shared = &self.shared;
-        // Blocks that are protected are opened for system calls by their pager.
+        // Write-protected blocks must be unprotected for system calls, which only their pager does.
         let is_by_pager = shared.method == Method::Copy && !self.serves_system_calls();
         let is_missing = |block: &usize| is_by_pager || !shared.words[*block].try_pin();
         let missing: Vec<usize> = blocks.clone().filter(is_missing).collect();
         let (offset, len) = (to_usize(offset), to_usize(len));
-        // What is pinned is given back by its drop, whatever happens to the rest.
+        // On failure the pins that were taken are released.
         let mut got = blocks.clone().collect::<Vec<_>>();
         got.retain(|block| missing.binary_search(block).is_err());
         if let Err(error) = self.want(Want::Pin, missing, &mut got) {
@@ -279,7 +284,7 @@ impl Region {
         Ok(Pin { shared: Arc::clone(shared), blocks, offset, len })
     }
 
-    /// Whether all of these blocks can be in memory at a time.
+    /// Checks that all of these blocks can be resident at a time.
     fn check_cap(&self, blocks: &Range<usize>) -> Result<(), RegionError> {
         let shared = &self.shared;
         let most = shared.blocks_max();
@@ -293,8 +298,9 @@ impl Region {
         Err(RegionError::Cap { region, bytes, cap, pagers })
     }
 
-    /// Asks for a range ahead of its use, and does not wait: for its first blocks, if it is more
-    /// than may be in memory at a time. What has not been touched for long leaves for them.
+    /// Starts to read a range ahead of its use, without waiting. If the range is larger than may be
+    /// read ahead at a time, only its first blocks are read. Blocks that have not been touched for
+    /// long are evicted for them.
     ///
     /// # Errors
     /// [`RegionError::Range`].
@@ -311,17 +317,18 @@ impl Region {
         Ok(())
     }
 
-    /// Says how a range is used. [`Advice::Unused`] and [`Advice::Used`] neither wait nor allocate.
+    /// Gives an access hint for a range. [`Advice::Unused`] and [`Advice::Used`] neither wait nor
+    /// allocate.
     ///
     /// # Errors
-    /// [`RegionError::Range`]; for [`Advice::Immutable`] as [`Region::flush`];
-    /// [`RegionError::Taken`] for advice by which bytes may be lost, of a range in which somebody
-    /// has a [`Part`](crate::Part).
+    /// [`RegionError::Range`]; for [`Advice::Immutable`] the errors of [`Region::flush`];
+    /// [`RegionError::Taken`] for advice that may lose bytes, if bytes of the range are held as a
+    /// [`Part`](crate::Part).
     pub fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<(), RegionError> {
         let blocks = self.blocks(offset, len)?;
         let loses = matches!(advice, Advice::Immutable | Advice::Unused);
         if loses && !blocks.is_empty() {
-            // Bytes of immutable blocks are lost wherever in the block they are.
+            // Immutable advice covers whole blocks: writes anywhere in such a block may be lost.
             let block_bytes = self.shared.block_bytes;
             let range = match advice {
                 Advice::Immutable => blocks.start * block_bytes..blocks.end * block_bytes,
@@ -339,7 +346,7 @@ impl Region {
         self.set_advice(offset, len, advice)
     }
 
-    /// As [`Region::advise`], of bytes that are the caller's.
+    /// Applies advice as [`Region::advise`] does, to bytes that the caller holds exclusively.
     pub(crate) fn advise_any(
         &self,
         offset: u64,
@@ -367,32 +374,33 @@ impl Region {
         Ok(())
     }
 
-    /// Takes a range out of memory, written back where it has changed. Of what could not be read
-    /// there is nothing to take out.
+    /// Evicts a range, writing dirty blocks back first. Blocks that could not be read are not in
+    /// memory and are skipped.
     ///
     /// # Errors
-    /// [`RegionError::Range`]; [`RegionError::Write`] for a block that stays, of which the others
-    /// do not; [`RegionError::Timeout`] while blocks are pinned.
+    /// [`RegionError::Range`]; [`RegionError::Write`] for a block that cannot be written back and
+    /// stays resident, while the others are evicted; [`RegionError::Timeout`] while blocks are
+    /// pinned.
     pub fn evict(&self, offset: u64, len: u64) -> Result<(), RegionError> {
         let blocks = self.blocks(offset, len)?.collect();
         self.want(Want::Evict, blocks, &mut Vec::new())
     }
 
-    /// Makes what was written to a range before this call durable. It stays in memory. To what
-    /// could not be read nobody has written.
+    /// Makes all writes to a range before this call durable; its blocks stay resident. Blocks that
+    /// could not be read cannot have been written to and are skipped.
     ///
     /// # Errors
     /// [`RegionError::Range`]; [`RegionError::Write`] for a block that the source refuses, or
-    /// [`RegionError::Timeout`] while blocks are pinned: all others are durable; and
-    /// [`RegionError::Sync`] when the source does not sync, from then on for good: nobody knows
-    /// what it has lost.
+    /// [`RegionError::Timeout`] while blocks are pinned, in both cases with all other blocks
+    /// durable; and [`RegionError::Sync`] when the source fails to sync. A failed sync is
+    /// permanent, because it is unknown which writes were lost.
     pub fn flush(&self, offset: u64, len: u64) -> Result<(), RegionError> {
         let written = self.flush_blocks(self.blocks(offset, len)?);
         let synced = self.shared.sync();
         written.and(synced)
     }
 
-    /// Whether all pagers do their work.
+    /// Returns an error if a pager has failed.
     pub(crate) fn check_pagers(&self) -> Result<(), RegionError> {
         match &*lock(&self.shared.broken) {
             Some(message) => {
@@ -403,7 +411,7 @@ impl Region {
         }
     }
 
-    /// Whether this is the process that has the pagers.
+    /// Returns an error in a process other than the one that runs the pagers.
     fn check_process(&self) -> Result<(), RegionError> {
         if self.process == process::id() {
             return Ok(());
@@ -430,7 +438,8 @@ impl Region {
         self.want(Want::Flush, blocks.collect(), &mut Vec::new())
     }
 
-    /// Has pagers do something with blocks and waits for it; `got` are those that were done.
+    /// Sends a request for blocks to their pagers and waits for it. Appends the blocks that were
+    /// done to `got` (pins only).
     fn want(
         &self,
         want: Want,
@@ -455,7 +464,7 @@ impl Region {
         })
     }
 
-    /// Whether a range lies inside; its end.
+    /// Checks that a range lies inside of the region, and returns its end.
     pub(crate) fn check(&self, offset: u64, len: u64) -> Result<u64, RegionError> {
         let all = to_u64(self.shared.len);
         let end = offset.checked_add(len).filter(|end| *end <= all);
@@ -466,7 +475,7 @@ impl Region {
         RegionError::Range { region: self.shared.name.clone(), offset, len, all }
     }
 
-    /// The blocks of a range.
+    /// Returns the blocks that a range overlaps.
     fn blocks(&self, offset: u64, len: u64) -> Result<Range<usize>, RegionError> {
         let end = self.check(offset, len)?;
         let block = to_u64(self.shared.block_bytes);
@@ -475,7 +484,7 @@ impl Region {
     }
 }
 
-/// Takes the bytes of a file that a region is over for it alone.
+/// Claims the region's bytes of a file for exclusive use; `None` if the source is not a file.
 fn claim(region: &str, source: &Source) -> Result<Option<Claim>, RegionError> {
     let Some(file) = source.blocks.file() else { return Ok(None) };
     let (region, offset, len) = (region.to_owned(), source.offset, source.len);
@@ -484,22 +493,23 @@ fn claim(region: &str, source: &Source) -> Result<Option<Claim>, RegionError> {
 }
 
 impl Drop for Region {
-    /// Writes back what has changed and makes it durable, where the source is one that lasts.
+    /// Writes dirty blocks back and syncs the source, if its contents outlive the region.
     fn drop(&mut self) {
         if self.process != process::id() {
-            // Neither the pagers nor the memory are here.
+            // A forked child has neither the pagers nor the memory.
             let _elsewhere = ManuallyDrop::new(std::mem::take(&mut self.threads));
             return;
         }
         let lasts = self.shared.source.contents == Contents::Stored;
         if lasts && self.threads.len() == self.shared.pagers {
-            // Nobody pins any more; what is still pinned is written from where it is.
+            // No new pins can be taken; blocks that are still pinned are written from their mapped
+            // pages.
             let all = 0..self.shared.words.len();
             let (mut saved, rest): (Vec<_>, _) =
                 all.clone().partition(|block| self.shared.words[*block].is_pinned());
             if self.want(Want::Flush, rest, &mut Vec::new()).is_err() {
-                // The kernel holds some in their place, or the source refused one: those that have
-                // changed are written from there.
+                // The kernel holds pages of some blocks in place, or the source refused a write:
+                // dirty blocks are written from their mapped pages.
                 saved = all.collect();
             }
             if let Err(error) = self.want(Want::Save, saved, &mut Vec::new()) {

@@ -1,4 +1,4 @@
-//! What a region's pagers and its users share, and how it is made from a configuration.
+//! State that a region's pagers and its callers share, and its creation from a configuration.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,52 +23,52 @@ use crate::pager::open_fault;
 use crate::parts::Parts;
 use crate::stats::Counters;
 
-/// Blocks next to each other that one pager serves: at least so many bytes, and so few parts of a
-/// region that the kernel has mappings for them.
+/// Smallest stripe, the run of adjacent blocks that one pager serves, and the maximum number of
+/// stripes, which keeps the kernel's mappings of a region few.
 const STRIPE_BYTES_MIN: usize = 16 << 20;
 const STRIPES_MAX: usize = 4096;
-/// Pagers of a region at most.
+/// Maximum number of pagers of a region.
 const PAGERS_MAX: usize = 64;
-/// One part in so many of what may be in memory is never asked for ahead.
+/// One in so many of a pager's blocks is kept free of prefetch and readahead.
 const AHEAD_ROOM: usize = 8;
 
-/// What a region's pagers and its users share.
+/// State that a region's pagers and its callers share.
 pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) source: Source,
     pub(crate) method: Method,
-    /// Whose faults are told.
+    /// Faults that the pagers may handle: those of all code or of user code alone.
     pub(crate) faults: FaultsOf,
-    /// Whether every pager has io_uring.
+    /// True if every pager has io_uring.
     pub(crate) has_rings: AtomicBool,
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) block_bytes: usize,
-    /// Bytes of the region, whole pages.
+    /// Length of the region in bytes, whole pages.
     pub(crate) len: usize,
-    /// Those that transfers reach: all of them, but where the source ends inside of the last page
-    /// and does not grow.
+    /// Bytes that transfers cover: all of them, unless the source ends inside of the last page and
+    /// does not grow.
     pub(crate) source_len: usize,
-    /// Bytes of the source when it is a file that ends inside of the last page.
+    /// Length that a file is cut to after its last block is written, if it ends inside of a page.
     pub(crate) file_end: Option<u64>,
     pub(crate) parts: Parts,
-    /// What a sync of the source said when it failed: what was written before may be lost, and the
-    /// next sync would not say so.
+    /// Error of the first sync that failed. Earlier writes may be lost, and a later sync would not
+    /// report it again.
     unsynced: Mutex<Option<String>>,
-    /// Why a pager could not go on.
+    /// Failure of the first pager that stopped.
     pub(crate) broken: Mutex<Option<String>>,
     pub(crate) stripe_blocks: usize,
     pub(crate) pagers: usize,
     pub(crate) depth: usize,
     pub(crate) words: Box<[Word]>,
     pub(crate) consumer: Consumer,
-    /// Frames of each pager, at most and now.
+    /// Maximum number of frames of each pager, and the current number of frames of all pagers.
     pub(crate) cap_frames: AtomicUsize,
     pub(crate) frames: AtomicUsize,
     pub(crate) ahead_blocks: usize,
     pub(crate) looks_ahead: AtomicBool,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) stop: AtomicBool,
-    /// Blocks that the source refuses to take.
+    /// Number of blocks that the source refuses to take.
     pub(crate) stuck: AtomicUsize,
     pub(crate) counters: Counters,
     pub(crate) recorders: Vec<Recorder>,
@@ -108,21 +108,22 @@ impl Shared {
         self.inboxes[pager].send(command);
     }
 
-    /// Blocks of a pager that can be in memory at a time. Where they are copied, one frame is what
-    /// they are copied from.
+    /// Maximum number of blocks of a pager that can be resident at a time. Where blocks are copied,
+    /// one frame is kept as the buffer to copy from.
     pub(crate) fn blocks_max(&self) -> usize {
         let frames = self.cap_frames.load(Ordering::Relaxed);
         frames - usize::from(self.method == Method::Copy)
     }
 
-    /// Blocks of a pager that are asked for at a time before somebody needs them: beside them there
-    /// is room for those that others touch meanwhile.
+    /// Maximum number of blocks of a pager that are read ahead of demand at a time; the rest is
+    /// room for blocks that threads touch meanwhile.
     pub(crate) fn blocks_ahead_max(&self) -> usize {
         let most = self.blocks_max();
         (most - most.div_ceil(AHEAD_ROOM)).max(1)
     }
 
-    /// A device tells of a failure once, and forgets what it could not keep.
+    /// Syncs the source. The first error is kept and returned from then on, because a device
+    /// reports a failed write once and then drops the bytes.
     pub(crate) fn sync(&self) -> Result<(), RegionError> {
         let mut unsynced = lock(&self.unsynced);
         if unsynced.is_none()
@@ -140,7 +141,7 @@ impl Shared {
         }
     }
 
-    /// Sends each pager its part of the blocks.
+    /// Sends each pager the blocks of its stripes.
     pub(crate) fn send_parts(
         &self,
         blocks: impl IntoIterator<Item = usize>,
@@ -155,16 +156,16 @@ impl Shared {
 }
 
 impl Shared {
-    /// Of a configuration that was checked.
+    /// Creates the shared state from a configuration that [`check`] has accepted.
     pub(crate) fn new(config: RegionConfig, source: Source) -> Result<Self, RegionError> {
         let (name, block_bytes) = (config.name, config.block_bytes);
         let file_end = file_end(&name, &source)?;
         let source_len = source_len(&name, &source)?;
         let mapping = Mapping::reserve(to_usize(source.len))
             .map_err(system(&name, "reserving the region's addresses"))?;
-        // The cap says what is in memory, whatever this process locks.
+        // The cap limits resident memory, even if this process locks its memory (`mlockall`).
         mapping.unlock().map_err(system(&name, "unlocking the region's addresses"))?;
-        // A child must not share pages that move.
+        // A child process must not share pages that move.
         mapping.leave_out_of_forks().map_err(system(&name, "keeping the region out of forks"))?;
         let len = mapping.len();
         let blocks = len.div_ceil(block_bytes);
@@ -172,7 +173,7 @@ impl Shared {
         let pagers = config.pagers;
         let fault = open_fault(&name)?;
         let method = method(&name, &fault, config.method, block_bytes)?;
-        // Where there are no huge pages there is nothing to ask for or to decline.
+        // Fails on kernels without huge pages, where there is nothing to request or to decline.
         let _ = mapping.advise_huge(has_huge_pages(method, block_bytes));
         let inboxes = (0..pagers).map(|_| Inbox::new()).collect::<Result<Vec<_>, _>>();
         Ok(Self {
@@ -207,10 +208,10 @@ impl Shared {
     }
 }
 
-/// What is known of each block.
+/// Metadata of each block in bytes.
 const BLOCK_NOTES_BYTES: u64 = to_u64(size_of::<Word>() + size_of::<Block>());
 
-/// Whether sizes and counts can be.
+/// Checks the sizes and counts of a configuration.
 pub(crate) fn check(config: &RegionConfig, source: &Source) -> Result<(), RegionError> {
     let wrong = |reason: String| RegionError::Config { region: config.name.clone(), reason };
     let block_bytes = config.block_bytes;
@@ -235,7 +236,7 @@ pub(crate) fn check(config: &RegionConfig, source: &Source) -> Result<(), Region
             source.len, source.offset
         )));
     }
-    // Below 2^51 blocks of some hundred bytes: it is a number.
+    // No overflow: below 2^51 blocks of some hundred bytes each.
     let notes = source.len.div_ceil(to_u64(block_bytes)) * BLOCK_NOTES_BYTES;
     if notes > memory_bytes() / 2 {
         let all = [source.len, to_u64(block_bytes), notes].map(format_bytes);
@@ -254,7 +255,7 @@ pub(crate) fn check(config: &RegionConfig, source: &Source) -> Result<(), Region
     Ok(())
 }
 
-/// How blocks get into their place: as it was asked for, or the cheaper way.
+/// Returns the paging method: the requested one, or the cheaper one by measurement.
 fn method(
     name: &str,
     fault: &Userfault,
@@ -275,14 +276,16 @@ fn method(
     }
 }
 
-/// Whether a block may be made of huge pages, which are moved as such. A fault then asks for a huge
-/// page's entry too: a table of pages in its place would have the kernel split what is moved there.
-/// Blocks that share a huge page would split it, and copied ones are made of pages.
+/// True if blocks may be made of huge pages, which are moved as such. The region's mapping then is
+/// advised to use huge pages as well: a page table of small pages at the fault address would make
+/// the kernel split the huge page that is moved there. Not for blocks smaller than a huge page,
+/// which would split it, nor for copied ones, which are made of small pages.
 fn has_huge_pages(method: Method, block_bytes: usize) -> bool {
     method == Method::Move && block_bytes >= HUGE_BYTES
 }
 
-/// Where a file ends that ends inside of the region's last page, and does so after every write.
+/// Returns the length that a file must have after every write of the region's last block, if the
+/// file ends inside of a page of the region.
 fn file_end(name: &str, source: &Source) -> Result<Option<u64>, RegionError> {
     let Some(file) = source.blocks.file() else { return Ok(None) };
     if source.contents == Contents::Blank || file.is_block_device() {
@@ -294,8 +297,8 @@ fn file_end(name: &str, source: &Source) -> Result<Option<u64>, RegionError> {
         .then_some(len.max(end)))
 }
 
-/// Bytes of the region that transfers reach. A file grows by whole pages, and is cut again; what
-/// has an end of its own is not written beyond it.
+/// Returns the bytes of the region that transfers cover. A file grows by whole pages and is cut
+/// afterwards; a source with a fixed end is not written beyond it.
 fn source_len(name: &str, source: &Source) -> Result<usize, RegionError> {
     let whole = source.len.next_multiple_of(to_u64(PAGE_BYTES));
     let Some(file) = source.blocks.file() else {
@@ -323,7 +326,7 @@ pub(crate) fn system(
     move |source| RegionError::System { region, what, source }
 }
 
-/// Frames of each pager.
+/// Returns the maximum number of frames of each pager.
 pub(crate) fn cap_frames(
     region: &str,
     block_bytes: usize,

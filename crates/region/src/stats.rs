@@ -1,4 +1,4 @@
-//! What a region has done.
+//! Statistics of a region.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,51 +7,51 @@ use terrace_sys::histogram::{Histogram, Quantiles, Recorder};
 
 use crate::lock;
 
-/// Counters of a region, all since it began.
+/// Counters of a region since its creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionStats {
-    /// Faults that were told: threads that found a block absent.
+    /// Page faults that the pagers handled.
     pub faults: u64,
-    /// Faults for blocks that were there when they were looked at.
+    /// Faults on blocks that were in place by the time they were handled.
     pub spurious: u64,
     /// Blocks read from the source.
     pub fills: u64,
-    /// Blocks that began as zeros.
+    /// Blocks filled with zeros instead of being read.
     pub zeroed: u64,
-    /// Blocks asked for ahead of a fault.
+    /// Blocks read ahead of a fault.
     pub ahead: u64,
     /// Blocks taken out of their place.
     pub taken_out: u64,
-    /// Those that came back without a transfer.
+    /// Blocks taken out that a fault brought back without a transfer (second-chance hits).
     pub returned: u64,
-    /// Blocks that left memory.
+    /// Blocks evicted from memory.
     pub evicted: u64,
-    /// Those whose bytes nobody needed.
+    /// Evicted blocks that were discarded because their bytes were unused.
     pub discarded: u64,
-    /// Blocks written to the source.
+    /// Blocks written back to the source.
     pub write_backs: u64,
-    /// Blocks whose frame came by copying although the region moves.
+    /// Blocks copied into place, at least in part, although the region moves pages.
     pub copied: u64,
     /// Bytes read from the source.
     pub read_bytes: u64,
     /// Bytes written to the source.
     pub written_bytes: u64,
-    /// Reads and writes that failed and were tried again or given up.
+    /// Reads and writes that failed, including those that were retried.
     pub failures: u64,
-    /// Blocks that cannot be read.
+    /// Blocks poisoned because they could not be read.
     pub poisoned: u64,
-    /// Frames that the budget refused while the cap had room for them.
+    /// Frames that the budget refused while the cap allowed them.
     pub denied: u64,
-    /// Bytes of frames now, staging included.
+    /// Bytes of frames now held, staging included.
     pub resident_bytes: u64,
-    /// From the moment a fault was told to the moment its block was in place.
+    /// Latency from the arrival of a fault until its block was in place.
     pub fault: Quantiles,
-    /// What the source said when it refused to take a block, until it took one again; or why what
-    /// was written may be lost, for good: it did not sync, or a pager cannot go on.
+    /// Error of the last write that the source refused, cleared when it takes a block again; or,
+    /// for good, the reason why writes may be lost: a failed sync or a failed pager.
     pub latched: Option<String>,
 }
 
-/// A count that any thread adds to.
+/// Counter that any thread may increment.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -84,12 +84,12 @@ pub(crate) struct Counters {
     pub(crate) poisoned: Count,
     pub(crate) denied: Count,
     pub(crate) latched: Mutex<Option<String>>,
-    /// The first failure that does not mend.
+    /// First permanent failure.
     lasting: Mutex<Option<String>>,
 }
 
 impl Counters {
-    /// Something has failed for good.
+    /// Records a permanent failure; the first one is kept.
     pub(crate) fn break_for(&self, message: String) {
         lock(&self.lasting).get_or_insert(message);
     }

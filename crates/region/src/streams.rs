@@ -1,55 +1,55 @@
-//! Who touches blocks one after the other, as far as faults tell, and which blocks come next.
+//! Detects sequential access from the fault stream and picks the blocks to read ahead.
 //!
 //! ```text
-//!     touched        asked for before      asked for last        not yet
+//!     touched        previous window         last window         not requested
 //!  |............|=======================|====================|.............
 //!               ^                       ^                    ^
 //!               start - window          start                end
 //! ```
 //!
-//! A touch of what was asked for last asks for the next window: the device reads it while the
-//! reader is in this one.
+//! A touch inside of the last window requests the next one, so that the device reads it while the
+//! reader works on the last.
 
 use std::ops::Range;
 
-/// Orders that are followed at a time, and touches that may begin one. A new one takes the place of
-/// the one that was touched longest ago.
+/// Number of streams that are followed at a time, and of candidates for one. A new one replaces the
+/// least recently touched.
 const STREAMS: usize = 8;
-/// Touches that make an order.
+/// Touches in sequence that turn a candidate into a stream.
 const TOUCHES: u32 = 3;
-/// Blocks that the touches which make an order may lie apart.
+/// Maximum distance in blocks between the touches of a candidate.
 const STEP_MAX: usize = 2;
-/// Blocks asked for first; then twice as many each time, up to what the region allows.
+/// Blocks of the first window; each later window is twice as large, up to the limit of the region.
 const WINDOW_FIRST: usize = 2;
 
-/// Touches that may become an order.
+/// Candidate for a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Begun {
     last: usize,
-    /// One after the other, none in an empty place.
+    /// Touches in sequence; 0 in an empty slot.
     touches: u32,
     used: u64,
 }
 
-/// An order.
+/// Sequential stream that is read ahead.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// Where what was asked for last begins and ends.
+    /// First block of the last window, and the block after its end.
     start: usize,
     end: usize,
-    /// Blocks that were asked for last, none in an empty place.
+    /// Blocks of the last window; 0 in an empty slot.
     window: usize,
     used: u64,
 }
 
 impl Stream {
-    /// Whether a touch of `block` is one of this order.
+    /// True if a touch of `block` belongs to this stream.
     fn is_near(&self, block: usize) -> bool {
         let window = self.window;
         window > 0 && block + window >= self.start && block < self.end + window
     }
 
-    /// Goes on from `first` on, by twice as many blocks as before.
+    /// Opens the next window at `first`, of twice as many blocks as the last and at most `most`.
     fn ask(&mut self, first: usize, most: usize) -> Range<usize> {
         self.window = (2 * self.window).max(WINDOW_FIRST).min(most);
         (self.start, self.end) = (first, first + self.window);
@@ -57,7 +57,7 @@ impl Stream {
     }
 }
 
-/// The orders that a pager follows.
+/// Sequential streams that a pager follows.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     streams: [Stream; STREAMS],
@@ -66,8 +66,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// A block was touched. The blocks that are to be asked for, `most` of them at most, which is
-    /// not zero.
+    /// Records a touch of a block. Returns the blocks to read ahead, at most `most`, which is not
+    /// zero.
     pub(crate) fn touch(&mut self, block: usize, most: usize) -> Option<Range<usize>> {
         self.clock += 1;
         let near = self.streams.iter_mut().filter(|stream| stream.is_near(block));
@@ -85,7 +85,7 @@ impl Streams {
         Some(asked)
     }
 
-    /// Whether a touch is the last of those that make an order.
+    /// Records a touch in the candidates; true if the touch turns one of them into a stream.
     fn makes_order(&mut self, block: usize) -> bool {
         let used = self.clock;
         let is_next = |begun: &&mut Begun| {
@@ -105,20 +105,20 @@ impl Streams {
         false
     }
 
-    /// Goes on with an order that another pager followed; `asked` is asked for from here on.
+    /// Takes over a stream from another pager, with `asked` as its last window.
     pub(crate) fn adopt(&mut self, asked: &Range<usize>) {
         self.clock += 1;
         let (start, end, used) = (asked.start, asked.end, self.clock);
         *self.oldest() = Stream { start, end, window: asked.len(), used };
     }
 
-    /// Another pager goes on with the order that asked for blocks from `start` on.
+    /// Drops the stream whose last window begins at `start`; another pager takes it over.
     pub(crate) fn leave(&mut self, start: usize) {
         let left = self.streams.iter_mut().filter(|stream| stream.start == start);
         left.for_each(|stream| *stream = Stream::default());
     }
 
-    /// Whether a block was asked for last: its touch is waited for.
+    /// True if a block is in the last window of a stream, whose reader has yet to touch it.
     pub(crate) fn awaits(&self, block: usize) -> bool {
         self.streams.iter().any(|stream| (stream.start..stream.end).contains(&block))
     }

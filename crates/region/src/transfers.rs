@@ -1,5 +1,5 @@
-//! Transfers that a pager does not wait for: by its ring where it has one and the source is a file,
-//! else by threads over the file or [`Blocks`].
+//! Asynchronous transfers of a pager: by its ring if it has one and the source is a file, else by
+//! threads over the file or [`Blocks`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,10 +15,10 @@ use terrace_tier::store::{Blocks, Io};
 
 use crate::lock;
 
-/// Threads over a source that is no file.
+/// Threads over a source that is not a file.
 const THREADS: usize = 4;
 
-/// The end of a transfer: its token, and the bytes that moved.
+/// Completion of a transfer: its token, and the bytes that were moved.
 pub(crate) type Ended = (u64, io::Result<usize>);
 
 pub(crate) enum Transfers {
@@ -27,8 +27,7 @@ pub(crate) enum Transfers {
 }
 
 impl Transfers {
-    /// The way to the source, `depth` transfers at a time; ends of transfers by threads ring
-    /// `bell`.
+    /// Opens the source for `depth` transfers at a time; threads ring `bell` on each completion.
     pub(crate) fn open(
         blocks: &Arc<dyn Blocks>,
         has_ring: bool,
@@ -42,8 +41,8 @@ impl Transfers {
         })
     }
 
-    /// Starts a transfer. Nobody else may use the bytes of the piece, or change them where they are
-    /// written, until it has ended.
+    /// Starts a transfer. Until it has ended, no other code may use the bytes of the piece, or for
+    /// a write change them.
     pub(crate) fn start(
         &self,
         waiting: &mut EventLoop,
@@ -66,7 +65,7 @@ impl Transfers {
         }
     }
 
-    /// Transfers of threads that ended since this was last called.
+    /// Returns the completions of the threads since the last call.
     pub(crate) fn ended(&self) -> Vec<Ended> {
         match self {
             Self::Ring(_) => Vec::new(),
@@ -76,7 +75,7 @@ impl Transfers {
 }
 
 impl Transfers {
-    /// Waits for none of its transfers: each has what it needs.
+    /// Drops the transfers without waiting for those in flight: each owns the memory that it needs.
     pub(crate) fn leave(self) {
         if let Self::Threads(mut threads) = self {
             threads.workers.clear();
@@ -90,10 +89,10 @@ struct Job {
     token: u64,
 }
 
-/// Reads that come before a write that waits: more often somebody waits for them.
+/// Reads served before a queued write; a thread is more often blocked on a read.
 const READS_FIRST: usize = 3;
 
-/// What threads are to do.
+/// Queue of the threads.
 #[derive(Default)]
 struct Jobs {
     queues: Mutex<Queues>,
@@ -104,7 +103,7 @@ struct Jobs {
 struct Queues {
     reads: VecDeque<Job>,
     writes: VecDeque<Job>,
-    /// Reads since there was last a write.
+    /// Reads served since the last write.
     reads_first: usize,
     over: bool,
 }
@@ -134,7 +133,7 @@ impl Jobs {
         self.changed.notify_one();
     }
 
-    /// The next one, waited for; none when all are done and no more come.
+    /// Waits for the next job; `None` when all jobs are done and the queue has been ended.
     fn next(&self) -> Option<Job> {
         let mut queues = lock(&self.queues);
         loop {
@@ -152,10 +151,10 @@ impl Jobs {
     }
 }
 
-/// What threads move bytes to and from.
+/// Target of the threads' transfers.
 #[derive(Clone)]
 enum Way {
-    /// As a ring does: by calls that may move less.
+    /// File, by calls that may move fewer bytes than requested, as a ring does.
     File(Arc<DirectFile>),
     Blocks(Arc<dyn Blocks>),
 }
@@ -187,7 +186,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.jobs.end();
         for worker in self.workers.drain(..) {
-            // A panic has been told by the hook; the transfers that it kept are over.
+            // The panic hook has reported a panic; the thread's transfers are over.
             let _ = worker.join();
         }
     }
@@ -208,13 +207,14 @@ impl Way {
         let Piece { mapping, at, len, offset, .. } = &job.piece;
         debug_assert!(at + len <= mapping.len());
         if job.is_write {
-            // SAFETY: the piece lies inside of its mapping, whose pages are there, and whoever
-            // started the transfer promised that nobody changes its bytes until it has ended.
+            // SAFETY: the piece lies inside of its mapping, whose pages are present, and the caller
+            // that started the transfer promised that no thread changes its bytes until it has
+            // ended.
             return self.write(*offset, unsafe {
                 std::slice::from_raw_parts(mapping.as_ptr().add(*at), *len)
             });
         }
-        // SAFETY: as above, and nobody else looks at them.
+        // SAFETY: as above, and no other thread reads or writes the bytes meanwhile.
         self.read(*offset, unsafe {
             std::slice::from_raw_parts_mut(mapping.as_ptr().add(*at), *len)
         })
@@ -265,7 +265,7 @@ mod tests {
             start(token, is_write);
         }
         assert_eq!([next(), next()], [Some(2), Some(3)]);
-        // There is always one more to read.
+        // There is always another read in the queue.
         let mut order = Vec::new();
         for token in 4..10 {
             start(token, false);

@@ -1,4 +1,4 @@
-//! Who waits for blocks.
+//! Completion handle of a request over one or more blocks.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::error::RegionError;
 use crate::lock;
 
-/// Counts blocks down; the first error stays.
+/// Counts the blocks of a request down and keeps the first error.
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
     state: Mutex<State>,
@@ -16,24 +16,24 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct State {
     left: usize,
-    /// When the last one was done.
+    /// Time when the last block was done.
     moved: Option<Instant>,
-    /// Those that were done, where somebody wants to know.
+    /// Blocks that were done, if the caller needs the list.
     done: Option<Vec<usize>>,
     error: Option<RegionError>,
-    /// Nobody waits any more.
+    /// The caller has stopped waiting.
     over: bool,
 }
 
 impl Waiter {
-    /// For so many blocks; `lists` those that were done.
+    /// Creates a handle for so many blocks; it records the blocks that were done if `lists` is set.
     pub(crate) fn new(blocks: usize, lists: bool) -> Self {
         let done = lists.then(Vec::new);
         let state = State { left: blocks, done, ..State::default() };
         Self { state: Mutex::new(state), ..Self::default() }
     }
 
-    /// One block is done; false when nobody waits any more.
+    /// Reports one block as done; false if the caller has stopped waiting.
     pub(crate) fn done(&self, block: usize, result: Result<(), RegionError>) -> bool {
         let mut state = lock(&self.state);
         if state.over {
@@ -51,7 +51,8 @@ impl Waiter {
         true
     }
 
-    /// Waits for all blocks, so long for each after the one before; the blocks that were not done.
+    /// Waits until all blocks are done. `patience` limits the time from one block to the next.
+    /// Returns the first error, or `Err(None)` on a timeout.
     pub(crate) fn wait(&self, patience: Duration) -> Result<(), Option<RegionError>> {
         let began = Instant::now();
         let mut state = lock(&self.state);
@@ -75,17 +76,17 @@ impl Waiter {
         }
     }
 
-    /// Whether nobody waits any more.
+    /// True if the caller has stopped waiting.
     pub(crate) fn is_over(&self) -> bool {
         lock(&self.state).over
     }
 
-    /// Blocks that were done.
+    /// Takes the list of blocks that were done.
     pub(crate) fn take_done(&self) -> Vec<usize> {
         lock(&self.state).done.take().unwrap_or_default()
     }
 
-    /// Blocks that are not done.
+    /// Number of blocks that are not done.
     pub(crate) fn left(&self) -> usize {
         lock(&self.state).left
     }

@@ -1,4 +1,4 @@
-//! Regions whose source fails, whose memory is taken away, and processes that may not have one.
+//! Failures: of the source, of the region's memory, of a pager, and processes without userfaultfd.
 
 mod common;
 
@@ -63,8 +63,8 @@ fn what_the_source_refuses_stays_and_is_told() {
     }
 }
 
-/// While nothing can be written and all frames are full, who touches more waits; nothing is lost,
-/// who asks explicitly gets an error, and all go on when there is room.
+/// While the source refuses writes and all frames are dirty, threads that touch more blocks wait;
+/// no bytes are lost, explicit requests get an error, and all continue when the source has room.
 #[test]
 fn a_full_source_makes_waiters_wait_until_there_is_room() {
     for method in methods() {
@@ -132,15 +132,17 @@ fn a_child_process_has_no_part_in_it() {
     (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 2));
 }
 
-/// All frames are those of blocks that somebody unmaps, one of them in part.
+/// Unmaps blocks that hold all frames, one of them in part.
 fn lose_a_part(method: Method, block_bytes: usize) -> Region {
-    // By the kernel: a thread that reads what is being unmapped would end this process.
+    // I/O by the kernel: a thread that reads bytes while they are being unmapped would end this
+    // process.
     let (path, config) = (file_of(4 * MIB), config(method, MIB.max(2 * block_bytes as u64)));
     let region = over_file_by(path.path(), block_bytes, 4 * MIB, config);
     let memory = Memory::of(&region);
     touch_all(memory, 4 * MIB, 1);
     let start = region.as_ptr().wrapping_add((2 << 20) + 4096);
-    // SAFETY: nobody keeps a reference to the region's bytes. It is a mistake all the same.
+    // SAFETY: no reference to the region's bytes exists. The unmap violates the region's contract,
+    // which is what this tests.
     unsafe { mischief::unmap(start, (2 << 20) - 4096) }.expect("unmapped");
     for round in 2..5 {
         touch_all(memory, 2 * MIB, round);
@@ -161,7 +163,8 @@ fn what_somebody_unmaps_hurts_nobody_else() {
         return;
     }
     if child::part().is_some() {
-        // They are not dropped: what they would unmap is somebody else's by now, perhaps.
+        // The regions are not dropped: other code may have mapped the addresses that they would
+        // unmap.
         let by = |block| methods.iter().map(move |way| lose_a_part(*way, block));
         let _regions: Vec<Region> = [256 << 10, 2 << 20].into_iter().flat_map(by).collect();
         mischief::leave(7);
@@ -194,7 +197,7 @@ fn what_cannot_be_read_is_in_nobody_s_way() {
     }
 }
 
-/// Who has lost what was written says so once; a region says it from then on.
+/// A source reports lost writes once; the region repeats the error from then on.
 #[test]
 fn a_sync_that_failed_is_never_forgotten() {
     for method in methods() {
@@ -222,8 +225,8 @@ fn wait_for_the_end(region: &Region) {
     }
 }
 
-/// A pager that fails: what is in memory can be read and written, who touches another block gets a
-/// signal, whoever asks is told at once, and the budget gets its bytes back.
+/// Ends a pager. Resident blocks can still be read and written, a touch of another block gets
+/// SIGBUS, requests fail at once, and the budget gets its bytes back.
 fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) {
     let ledger = Ledger::new(64 * MIB);
     let config = RegionConfig {
@@ -237,7 +240,7 @@ fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) 
     assert_eq!(memory.read(0), 0);
     memory.write(64 * KIB, 3);
     let pin = region.pin(2 * MIB, 1).expect("pinned");
-    // A block is on its way to the source, which takes its time.
+    // A slow write-back of a block is in flight.
     memory.write(128 * KIB, 4);
     blocks.inject(Target::Write, When::Nth(1), Fault::Delay(Duration::from_millis(300)));
     let writer = Arc::clone(&region);
@@ -265,7 +268,7 @@ fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) 
     assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for nothing");
     drop((pin, region));
     assert_eq!(ledger.granted(), 0, "{method}");
-    // What was on its way has come, and nothing else.
+    // The write in flight has arrived, and nothing else.
     std::thread::sleep(Duration::from_millis(500));
     blocks.heal();
     let mut byte = [0];
@@ -275,7 +278,7 @@ fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) 
     assert_eq!(byte, [4], "{method}");
 }
 
-/// Whoever tells this of a failure panics.
+/// Log subscriber that panics when a failure is logged.
 struct PanicsWhenTold;
 
 impl tracing::Subscriber for PanicsWhenTold {

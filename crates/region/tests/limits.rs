@@ -26,7 +26,7 @@ fn by_small_blocks(method: Method) -> RegionConfig {
     RegionConfig { block_bytes: to_usize(BLOCK), patience: LONG, ..config(method, MIB) }
 }
 
-/// What can never be is refused at once, and nobody waits for it.
+/// A pin that can never succeed fails at once, without a wait.
 #[test]
 fn more_than_the_cap_cannot_be_pinned() {
     for method in methods() {
@@ -44,7 +44,7 @@ fn more_than_the_cap_cannot_be_pinned() {
     }
 }
 
-/// No size ends the process.
+/// Sizes that cannot be mapped return an error instead of ending the process.
 #[test]
 fn more_notes_than_memory_are_refused() {
     let blocks = Arc::new(MemoryBlocks::new(64 << 40));
@@ -56,7 +56,7 @@ fn more_notes_than_memory_are_refused() {
     }
 }
 
-/// A prefetch of more than may be in memory brings its first blocks, and they stay.
+/// A prefetch of more than the cap brings the first blocks of the range, and they stay.
 #[test]
 fn what_is_asked_for_ahead_fits() {
     for method in methods() {
@@ -78,7 +78,7 @@ fn what_is_asked_for_ahead_fits() {
     }
 }
 
-/// Who waits for blocks that are pinned takes the pager no time that others need.
+/// Requests that wait for pinned blocks take no pager time from faults.
 #[test]
 fn faults_come_before_who_waits_for_pins() {
     const PINNED: u64 = 20_000;
@@ -106,7 +106,8 @@ fn faults_come_before_who_waits_for_pins() {
             std::thread::sleep(Duration::from_millis(300));
             assert!(!flush.is_finished(), "{method}: they are pinned");
             let beside = touch(300);
-            // It was a hundred times as long when all of them were looked at for each fault.
+            // This took a hundred times as long when all waiting blocks were checked for each
+            // fault.
             let limit = 10 * alone + Duration::from_millis(200);
             assert!(beside < limit, "{method}: {beside:?} and {alone:?}");
             drop(pin);
@@ -115,7 +116,7 @@ fn faults_come_before_who_waits_for_pins() {
     }
 }
 
-/// Nobody waits for the whole of somebody else's range.
+/// A small request does not wait for the whole of a large one.
 #[test]
 fn large_ranges_take_turns_with_small_ones() {
     const BLOCKS: u64 = 3000;
@@ -139,7 +140,7 @@ fn large_ranges_take_turns_with_small_ones() {
     }
 }
 
-/// Millions of blocks that are not there are looked at while faults are answered.
+/// Faults are handled while a request covers millions of absent blocks.
 #[test]
 fn very_large_ranges_keep_nobody_waiting() {
     let Some(method) = a_method() else { return };
@@ -166,13 +167,13 @@ fn very_large_ranges_keep_nobody_waiting() {
         is_done.store(true, Ordering::Relaxed);
         let mut times = touches.join().expect("no panic");
         times.sort_unstable();
-        // One call took 90 ms, and nobody's fault was answered meanwhile.
+        // A single call once took 90 ms, during which no fault was handled.
         let slow = times.iter().filter(|time| **time > Duration::from_millis(50)).count();
         assert!(slow <= 1, "{slow} of {} touches, {:?} at most", times.len(), times.last());
     });
 }
 
-/// What ends within a page is read and written to its end, and no further.
+/// A source that ends within a page is read and written up to its end, and no further.
 #[test]
 fn sources_may_have_odd_ends() {
     for method in methods() {
@@ -209,7 +210,7 @@ fn sources_may_have_odd_ends() {
     }
 }
 
-/// A pin that outlives its region keeps its memory, not its bytes from the source.
+/// A pin that outlives its region keeps its memory; its bytes reach the source all the same.
 #[test]
 fn what_is_pinned_when_a_region_ends_is_written() {
     for method in methods() {

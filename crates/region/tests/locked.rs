@@ -1,5 +1,5 @@
-//! Regions of a process that locks its memory (`mlockall`): the kernel fills what is mapped, and a
-//! region must not take its zeros for the bytes of a file.
+//! Regions of a process that locks its memory (`mlockall`): the kernel fills new mappings with
+//! zeros, which a region must not take for the bytes of a file.
 
 mod common;
 
@@ -14,7 +14,7 @@ const CAP: u64 = 4 * MIB;
 /// Memory of threads and staging that is filled at once.
 const SLACK: u64 = 16 * MIB;
 
-/// A child that may lock all of its memory; none where its limit forbids that.
+/// Locks all memory of this child process; false if its limit forbids that.
 fn locks() -> bool {
     let locked = mischief::lock_memory();
     if let Err(error) = &locked {
@@ -23,7 +23,7 @@ fn locks() -> bool {
     locked.is_ok()
 }
 
-/// Every page has its stamp, takes a write, and has it in the file after a flush.
+/// Checks that every page has its stamp, takes a write, and has it in the file after a flush.
 fn serves(region: &Region, path: &std::path::Path) {
     let memory = Memory::of(region);
     let pages = || (0..LEN).step_by(4096);
@@ -65,8 +65,8 @@ fn a_region_of_a_process_that_locks_its_memory_has_the_bytes_of_its_file() {
     });
 }
 
-/// What is locked later is read once, as of a file that is mapped; it stays right, and the cap is
-/// kept.
+/// Locking an existing region reads its blocks once, as with a mapped file; its bytes stay right,
+/// and the cap is kept.
 #[test]
 fn a_region_that_is_locked_later_stays_right() {
     in_child("a_region_that_is_locked_later_stays_right", |method| {

@@ -1,4 +1,5 @@
-//! One file is not two regions: whoever opens it again is refused, and told who has it.
+//! Exclusive ownership of a file: a second region over the same bytes is refused and told the
+//! owner.
 
 mod common;
 
@@ -87,14 +88,15 @@ fn another_process_is_told_who_has_it() {
     drop(region);
 }
 
-/// A child process shares the open file: what it drops stays its parent's, and what its parent
-/// gives back it does not keep.
+/// A forked child shares the open file. Dropping its copy does not end the parent's region, and it
+/// does not keep the file after the parent has released it.
 #[test]
 fn a_forked_child_neither_ends_a_region_nor_keeps_its_file() {
     let Some(method) = a_method() else { return };
     let path = file_of(LEN);
     let region = open(path.path(), 0, LEN, method).expect("nobody has it");
-    // SAFETY: dropping a child's copy takes no lock and frees nothing; the parent's is not touched.
+    // SAFETY: dropping a child's copy takes no lock and frees nothing; the parent's region is
+    // untouched.
     let status = unsafe {
         mischief::in_child(|| {
             drop(std::ptr::read(&raw const region));
@@ -105,7 +107,7 @@ fn a_forked_child_neither_ends_a_region_nor_keeps_its_file() {
     refusal(open(path.path(), 0, LEN, method));
     Memory::of(&region).write(LEN - 1, 9);
     let lives = thread::spawn(|| {
-        // SAFETY: the child sleeps, and nothing else.
+        // SAFETY: the child only sleeps.
         unsafe {
             mischief::in_child(|| {
                 thread::sleep(Duration::from_millis(500));

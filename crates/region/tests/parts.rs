@@ -1,4 +1,4 @@
-//! Parts of a region that have one user each.
+//! Parts: exclusive byte ranges of a region.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn no_byte_is_two_parts_of_a_region() {
     assert!(matches!(beyond, RegionError::Range { .. }), "{beyond}");
 }
 
-/// No safe call of the region reads, changes or loses what somebody has.
+/// No safe call of the region reads, changes or loses bytes of a part.
 #[test]
 fn nobody_else_changes_a_part() {
     let Some(region) = region() else { return };
@@ -65,7 +65,7 @@ fn nobody_else_changes_a_part() {
     told(0, MIB - 4096, Advice::Unused).expect("the block that both have stays");
     told(0, MIB - 4096, Advice::Immutable).expect_err("they are whole blocks");
     told(0, MIB - BLOCK, Advice::Immutable).expect("none of its blocks");
-    // Its user may do all of it.
+    // The owner of the part may give all advice.
     part.advise(4096, 64 << 10, Advice::Unused).expect("told");
     part.advise(4096, 64 << 10, Advice::Used).expect("told");
     let beyond = part.advise(4096, part.len(), Advice::Used).expect_err("it ends before");

@@ -1,5 +1,5 @@
-//! Whoever waits is served in time: for a block that becomes free, for the next one of many, for a
-//! fault beside much other work; and a region ends, whatever its source does.
+//! Requests are served in time: for a block that is unpinned, for the next of many blocks, for a
+//! fault beside much other work; and a region can be dropped, whatever its source does.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn slow(ms: u64) -> Fault {
     Fault::Delay(Duration::from_millis(ms))
 }
 
-/// A region with so many changed blocks of a page, fewer than its cap.
+/// Creates a region with `count` dirty blocks of one page, fewer than its cap.
 fn changed(method: Method, count: u64, patience: Duration) -> (Region, Arc<FaultyBlocks>) {
     let config = RegionConfig { block_bytes: 4096, patience, ..config(method, 32 * MIB) };
     let (region, blocks) = faulty(config, 64 * MIB, Contents::Blank);
@@ -33,7 +33,7 @@ fn changed(method: Method, count: u64, patience: Duration) -> (Region, Arc<Fault
     (region, blocks)
 }
 
-/// A block that is on its way beside it is no reason to forget one that is pinned.
+/// A pinned block is checked again although another block is in transfer beside it.
 #[test]
 fn who_waits_for_a_pinned_block_is_served_once_it_is_free() {
     for method in methods() {
@@ -54,7 +54,7 @@ fn who_waits_for_a_pinned_block_is_served_once_it_is_free() {
     }
 }
 
-/// Patience is for each block: what goes on, however slowly, is not given up.
+/// The timeout applies to each block: a request that progresses slowly does not time out.
 #[test]
 fn what_goes_on_is_waited_for() {
     const BLOCKS: u64 = 64;
@@ -80,12 +80,12 @@ fn what_goes_on_is_waited_for() {
     }
 }
 
-/// Of more blocks than may be on their way at a time each is done when it has left.
+/// An eviction of more blocks than can be in transfer at a time reports each block as it leaves.
 #[test]
 fn an_eviction_of_many_goes_on() {
     const BLOCKS: u64 = 400;
     for method in methods() {
-        // Four at a time: the first 160 take 800 ms.
+        // Four blocks are written at a time: the first 160 take 800 ms.
         let patience = Duration::from_millis(500);
         let (region, blocks) = changed(method, BLOCKS, patience);
         blocks.inject(Target::Write, When::Always, slow(20));
@@ -95,7 +95,7 @@ fn an_eviction_of_many_goes_on() {
     }
 }
 
-/// Blocks that were on their way out when nobody waited any more hold nobody up.
+/// Blocks left in write-back by an eviction that timed out do not hold up later requests.
 #[test]
 fn what_an_eviction_left_behind_makes_room() {
     const BLOCKS: u64 = 1000;
@@ -114,7 +114,7 @@ fn what_an_eviction_left_behind_makes_room() {
     }
 }
 
-/// A region ends although its source refuses what it is to write, before and at its end.
+/// A region can be dropped although its source refuses all writes, before the drop and during it.
 #[test]
 fn a_region_whose_source_refuses_all_ends() {
     let cases = methods()
@@ -125,7 +125,7 @@ fn a_region_whose_source_refuses_all_ends() {
         blocks.inject(Target::Write, When::Always, slow(20));
         blocks.inject(Target::Write, When::Always, Fault::Full);
         let memory = Memory::of(&region);
-        // As many as there are frames: some have to leave.
+        // The blocks fill all frames, so that some must be evicted.
         let count = if method == Method::Move { 64 } else { 63 };
         (0..count).for_each(|block| memory.write(block * BLOCK, 1));
         let until = Instant::now() + LONG;
@@ -142,7 +142,7 @@ fn a_region_whose_source_refuses_all_ends() {
     }
 }
 
-/// Faults are answered while much is asked for ahead, and while much has to leave.
+/// Faults are handled during a large prefetch, and while the cap shrinks.
 #[test]
 fn faults_come_before_hints_and_smaller_caps() {
     const CAP: u64 = 256 * MIB;
@@ -172,7 +172,7 @@ fn faults_come_before_hints_and_smaller_caps() {
             }
             is_beside
         };
-        // A thread that sleeps long enough on a busy machine sees none of it.
+        // A thread that sleeps too long on a busy machine misses both.
         let seen: Vec<_> = (0..5).map(|_| beside()).collect();
         assert!(seen.iter().any(|(ahead, _)| *ahead), "{method}: {seen:?}");
         assert!(seen.iter().any(|(_, cap)| *cap), "{method}: {seen:?}");

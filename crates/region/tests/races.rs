@@ -1,4 +1,4 @@
-//! Threads that write while blocks come and go: nothing is lost.
+//! Threads that write while blocks are paged in and out: no write is lost.
 
 mod common;
 
@@ -11,12 +11,13 @@ use terrace_region::{Method, RegionConfig};
 use terrace_sys::size::to_usize;
 use terrace_testkit::{Rng, needs, with_seed};
 
-/// Seconds that a race runs; more by `TERRACE_SOAK_SECONDS`.
+/// Duration of a race in seconds; `TERRACE_SOAK_SECONDS` overrides it.
 fn seconds() -> u64 {
     std::env::var("TERRACE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
-/// A writer's words: one in every page, a few of them hot, written to while they are taken out.
+/// Increments the words of one writer, one in every page, a few of them hot, while their blocks are
+/// taken out.
 fn count_up(memory: Memory, len: u64, writer: u64, seed: u64, stop: &AtomicBool, of: Method) {
     let mut rng = Rng::new(seed + writer);
     let mut words = vec![0_u64; to_usize(len / 4096)];
@@ -36,13 +37,13 @@ fn count_up(memory: Memory, len: u64, writer: u64, seed: u64, stop: &AtomicBool,
     }
 }
 
-/// Each writer has words of its own all over the region and counts them up; a word that a writer
-/// finds is the one that it left. Others evict, flush, prefetch, pin and resize all the while.
+/// Each writer increments its own words all over the region, and finds each as it left it, while
+/// other threads evict, flush, prefetch, pin and change the cap.
 #[test]
 fn a_hot_writer_loses_nothing() {
     const WRITERS: u64 = 3;
-    // Bytes of a block, of the region, and of the smallest of four caps; how many blocks come and
-    // are written at least.
+    // Bytes of a block, of the region, and of the smallest of four caps; minimum number of blocks
+    // that are paged and written.
     let small = (64 << 10, 16 * MIB, MIB, 100);
     let huge = (2 << 20, 64 * MIB, 8 * MIB, 20);
     let pages = (4 << 10, 4 * MIB, 256 * KIB, 100);
@@ -100,7 +101,7 @@ fn a_hot_writer_loses_nothing() {
     }
 }
 
-/// Pages are on their way to another frame of the kernel's when a pager is to move them.
+/// Kernel compaction migrates pages while a pager moves them.
 #[test]
 fn what_the_kernel_moves_meanwhile_is_kept() {
     const LEN: u64 = 64 * MIB;

@@ -1,4 +1,4 @@
-//! Regions as users meet them: over files and memory, by moving and by copying.
+//! Regions through the public interface: over files and memory, by moving and by copying.
 
 mod common;
 
@@ -58,7 +58,7 @@ fn bytes_of_a_file_are_read_and_written_whatever_the_cap() {
     }
 }
 
-/// A region over a part of a block device: what is beside it stays as it is.
+/// A region over a part of a block device leaves the bytes beside that part unchanged.
 #[test]
 fn bytes_of_a_device_are_read_and_written() {
     let Some(device) = or_skip("a block device", LoopDevice::attach(16 * MIB)) else { return };
@@ -75,7 +75,7 @@ fn bytes_of_a_device_are_read_and_written() {
         for at in (0..8 * MIB).step_by(5000) {
             memory.write(at, stamp(at) ^ round);
         }
-        // The device is open once at a time, and what was written is there.
+        // The device can be opened only once at a time, and the earlier writes are there.
         drop(region);
         let region = over(0, 16 * MIB);
         let memory = Memory::of(&region);
@@ -146,7 +146,7 @@ fn what_is_pinned_stays_and_the_rest_goes_on() {
         drop(pin);
         region.evict(MIB, 512 * KIB).expect("gone");
         assert_eq!(memory.read(MIB), 5, "{method}: and back");
-        // Pins that were refused have been given back.
+        // The pins of failed calls have been released.
         region.evict(0, 16 * MIB).expect("all of it");
         assert!(region.stats().resident_bytes <= MIB, "{:?}", region.stats());
         drop(region.pin(0, 1).expect("pinned"));
@@ -211,8 +211,8 @@ fn blocks_are_asked_for_ahead_in_order_and_on_request() {
     drop(pin);
 }
 
-/// Readers that work on what they read, each in its part of the region: blocks are there when they
-/// come to them, whoever reads beside them, and whichever pager serves the next part.
+/// Slow sequential readers, each in its own part of the region, find their blocks resident,
+/// whatever other readers do and whichever pager serves the next part.
 #[test]
 fn each_of_many_readers_in_order_finds_its_blocks_there() {
     const LEN: u64 = 48 * MIB;
@@ -239,7 +239,8 @@ fn each_of_many_readers_in_order_finds_its_blocks_there() {
         let blocks = LEN / (256 * KIB);
         assert!(stats.ahead > blocks * 8 / 10, "{readers} readers, {pagers} pagers: {stats:?}");
         assert!(stats.faults < blocks / 2, "{readers} readers, {pagers} pagers: {stats:?}");
-        // Behind a reader's part are blocks that the next one has read and left.
+        // The blocks behind a reader's part may be read twice: the next reader has read and left
+        // them.
         assert!(stats.fills <= blocks + 16 * readers, "read twice: {stats:?}");
     }
 }
@@ -261,7 +262,7 @@ fn touches_in_no_order_ask_for_nothing_ahead() {
     assert!(stats.fills > blocks, "{stats:?}");
 }
 
-/// More dirty blocks than there are frames to stage them in, or requests in flight.
+/// Flush and drop with more dirty blocks than frames to stage them in, or requests in flight.
 #[test]
 fn a_flush_of_many_blocks_keeps_them_and_a_drop_writes_them() {
     const LEN: u64 = 32 * MIB;
@@ -287,7 +288,7 @@ fn a_flush_of_many_blocks_keeps_them_and_a_drop_writes_them() {
     }
 }
 
-/// Most of it was never touched, or has left again.
+/// Requests on a range of which most blocks were never touched or are evicted again.
 #[test]
 fn ranges_of_very_many_blocks_are_evicted_and_flushed_in_time() {
     for method in methods() {
@@ -306,7 +307,7 @@ fn ranges_of_very_many_blocks_are_evicted_and_flushed_in_time() {
 
 #[test]
 fn immutable_blocks_are_not_looked_at() {
-    // Where blocks are copied, nobody has to look: who writes to one is told.
+    // Copied blocks are not checked for changes: write protection reports writes to them.
     if !needs::moves() {
         return;
     }
@@ -318,7 +319,7 @@ fn immutable_blocks_are_not_looked_at() {
     for _ in 0..3 {
         (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), stamp(at)));
     }
-    // Nobody may do this; that it is lost shows that nobody looks.
+    // This write violates the advice; that it is lost shows that the block was not checked.
     memory.write(0, 250);
     region.evict(0, 4 * MIB).expect("gone");
     assert_eq!((region.stats().write_backs, memory.read(0)), (written, stamp(0)));
@@ -333,7 +334,7 @@ fn system_calls_may_use_the_memory() {
     let region = blank(4 * MIB, config(method, MIB));
     let path = file_of(3 * MIB);
     let mut file = path.reopen().expect("there");
-    // SAFETY: bytes of the region, which this test alone uses.
+    // SAFETY: the bytes belong to the region, and only this test uses them.
     let bytes = unsafe { std::slice::from_raw_parts_mut(region.as_ptr(), 3 * to_usize(MIB)) };
     file.read_exact(bytes).expect("read into the region");
     let mut copy = tempfile::tempfile().expect("a file");
@@ -349,13 +350,13 @@ fn pages_that_somebody_drops_read_as_zero() {
         let memory = Memory::of(&region);
         (0..MIB).step_by(4096).for_each(|at| memory.write(at, 7));
         let pin = region.pin(0, 4096).expect("pinned");
-        // SAFETY: pages of the region, of which nobody keeps a reference.
+        // SAFETY: the pages belong to the region, and no reference to them exists.
         unsafe { mischief::drop_pages(region.as_ptr(), 8192) }.expect("dropped");
         assert_eq!((memory.read(0), memory.read(4096)), (0, 0), "{method}");
         assert_eq!(memory.read(8192), 7);
         drop(pin);
         if method == Method::Copy {
-            // What nobody has touched since comes back from the source there.
+            // A dropped page that was not touched since is read from the source again.
             continue;
         }
         // SAFETY: as above.
@@ -365,7 +366,7 @@ fn pages_that_somebody_drops_read_as_zero() {
     }
 }
 
-/// A block of a huge page moves as one, and page by page once somebody has made a hole in it.
+/// A block of a huge page moves as one, and page by page after a hole is made in it.
 #[test]
 fn blocks_of_huge_pages_lose_nothing() {
     const LEN: u64 = 21 * MIB + 1234;
@@ -384,7 +385,8 @@ fn blocks_of_huge_pages_lose_nothing() {
                     bytes[to_usize(at)] = round;
                 }
             }
-            // A page of one block, and all of another; what a copied block loses may come back.
+            // One page of a block, and all pages of another; dropped pages of a copied block may
+            // come back.
             let holes = if method == Method::Move {
                 [(3 * HUGE + 8192, 4096), (HUGE, HUGE)]
             } else {
@@ -392,7 +394,7 @@ fn blocks_of_huge_pages_lose_nothing() {
             };
             for (at, len) in holes {
                 let pin = region.pin(at as u64, len as u64).expect("pinned");
-                // SAFETY: pages of the region, of which nobody keeps a reference.
+                // SAFETY: the pages belong to the region, and no reference to them exists.
                 unsafe { mischief::drop_pages(pin.as_ptr(), len) }.expect("dropped");
                 bytes[at..at + len].fill(0);
                 assert_eq!(memory.read(at as u64), 0);
@@ -439,7 +441,8 @@ fn what_cannot_be_is_named() {
     drop(region.pin(MIB, 0).expect("nothing"));
 }
 
-/// The last block is written by whole pages and cut; what others keep behind it is not.
+/// The last block is written by whole pages and the file is cut back, unless another writer has
+/// extended the file.
 #[test]
 fn a_file_that_became_longer_is_not_cut() {
     for method in methods() {

@@ -1,4 +1,4 @@
-//! Regions of processes that may do little: of any user, without io_uring, with nothing to lock.
+//! Regions of unprivileged processes: any user, no io_uring, no memory to lock.
 
 mod common;
 
@@ -31,8 +31,7 @@ fn in_child(test: &str, part: impl Fn(Method)) {
     }
 }
 
-/// A region over a file through a quarter of its memory; false where only root can become another
-/// user, and this is not root.
+/// Becomes an unprivileged user; false if this process is not root and cannot.
 fn become_nobody() -> bool {
     let done = Probe::detect().root;
     if done {
@@ -43,13 +42,14 @@ fn become_nobody() -> bool {
     done
 }
 
+/// Opens a region over a file, with a cap of a quarter of the file.
 fn over(path: &std::path::Path, method: Method) -> Region {
     let patience = Duration::from_secs(10);
     let config = RegionConfig { patience, ..config(method, LEN / 4) };
     over_file(path, 0, LEN, config)
 }
 
-/// Every page has its stamp and keeps what is written, through memory and through the file.
+/// Checks that every page has its stamp and keeps a write, through memory and through the file.
 fn serves(region: &Region) {
     let memory = Memory::of(region);
     for at in (0..LEN).step_by(4096) {
@@ -66,7 +66,8 @@ fn serves(region: &Region) {
 /// Reads a file into the region by a system call.
 fn read_into(region: &Region, offset: usize) -> std::io::Result<usize> {
     let mut zeros = std::fs::File::open("/dev/zero").expect("it is there");
-    // SAFETY: inside of the region, and used by this thread alone; bytes of any value are bytes.
+    // SAFETY: the range is inside of the region and used by this thread alone; any byte value is
+    // valid.
     zeros.read(unsafe { std::slice::from_raw_parts_mut(region.as_ptr().add(offset), 4096) })
 }
 
@@ -88,7 +89,7 @@ fn any_user_has_regions() {
             let error = read_into(&region, 5 << 20).expect_err("the block is absent");
             assert_eq!(error.raw_os_error(), Some(14), "EFAULT: {error}");
         }
-        // What is pinned may be read and written by system calls, also if it was in memory before.
+        // System calls may read and write pinned memory, even if it was resident before.
         for round in 0..2 {
             let pin = region.pin(5 * MIB, 64 * KIB).expect("pinned");
             assert_eq!(read_into(&region, 5 << 20).expect("it is there"), 4096, "{round}");
@@ -100,7 +101,7 @@ fn any_user_has_regions() {
     });
 }
 
-/// As [`become_nobody`], who then owns the file.
+/// Gives the file to an unprivileged user and becomes that user, as [`become_nobody`] does.
 fn become_nobody_with(path: &std::path::Path) -> bool {
     if Probe::detect().root {
         std::os::unix::fs::chown(path, Some(NOBODY), None).expect("root gives files away");
@@ -119,7 +120,7 @@ fn a_region_needs_no_io_uring() {
         serves(&region);
         let end = region.pin(LEN - 1, 1).expect("pinned");
         drop((end, region));
-        // Beyond the end of a file there are zeros, and what is written there makes it longer.
+        // Bytes beyond the end of a file read as zero, and writes there extend the file.
         let longer = RegionConfig { patience: Duration::from_secs(10), ..config(method, MIB) };
         let region = over_file(path.path(), 0, LEN + MIB, longer);
         let memory = Memory::of(&region);

@@ -1,4 +1,4 @@
-//! What nobody needs is neither written nor read again, and what is needed again is kept.
+//! Blocks declared unused are neither written back nor read again; blocks used again are kept.
 
 mod common;
 
@@ -48,10 +48,10 @@ fn what_nobody_needs_leaves_without_being_written() {
         assert_eq!(region.stats().write_backs, 16, "{method}");
         (0..MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 8, "{method}"));
         assert_eq!(region.stats().read_bytes, MIB, "{method}");
-        // What the source has of it is not read again.
+        // The source's copy of the blocks is not read again.
         region.evict(0, MIB).expect("gone");
         region.advise(0, MIB, Advice::Unused).expect("said");
-        // Who waits for something else has this done first.
+        // The pager processes unused ranges before later requests.
         region.evict(0, 1).expect("gone");
         (0..MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 0, "{method}"));
         assert_eq!(region.stats().read_bytes, MIB, "{method}");
@@ -66,7 +66,7 @@ fn blocks_that_are_needed_in_part_stay_whole() {
         let region = over_file_by(path.path(), to_usize(BLOCK), 2 * MIB + 1234, config);
         let memory = Memory::of(&region);
         (0..2 * MIB).step_by(4096).for_each(|at| memory.write(at, !stamp(at)));
-        // Of sixteen blocks and two halves, and of the last one, which is short.
+        // The ranges cover sixteen blocks and two halves, and the last block, which is short.
         let (from, end) = (MIB / 2 - BLOCK / 2, MIB + MIB / 2 + BLOCK / 2);
         region.advise(from, end - from, Advice::Unused).expect("said");
         region.advise(2 * MIB, region.len() as u64 - 2 * MIB, Advice::Unused).expect("said");
@@ -84,7 +84,7 @@ fn blocks_that_are_needed_in_part_stay_whole() {
     }
 }
 
-/// What a full device refuses and what it cannot read is of no matter once nobody needs it.
+/// Write and read failures of a block end when the block is declared unused.
 #[test]
 fn failures_are_forgotten_with_the_bytes() {
     for method in methods() {
@@ -107,7 +107,7 @@ fn failures_are_forgotten_with_the_bytes() {
     }
 }
 
-/// Zeros that take the place of bytes that nobody needed are stored like any others.
+/// Zeros that replace unused bytes are stored like any other bytes.
 #[test]
 fn zeros_are_stored_where_other_bytes_were() {
     for method in methods() {
@@ -121,7 +121,7 @@ fn zeros_are_stored_where_other_bytes_were() {
         region.advise(0, BLOCK, Advice::Used).expect("said");
         (0..BLOCK).for_each(|at| memory.write(at, 0));
         region.flush(0, BLOCK).expect("stored");
-        // Where nobody writes them, too: they were read, and are read again.
+        // Also without a write: the zeros were read once and must be read again.
         region.advise(BLOCK, BLOCK, Advice::Unused).expect("said");
         region.evict(BLOCK, BLOCK).expect("gone");
         region.advise(BLOCK, BLOCK, Advice::Used).expect("said");
@@ -135,7 +135,7 @@ fn zeros_are_stored_where_other_bytes_were() {
     }
 }
 
-/// Who uses bytes again may change them, whatever was said of those that were there.
+/// Bytes used again may change, even if their predecessors were declared immutable.
 #[test]
 fn what_never_changed_may_change_once_it_is_used_again() {
     for method in methods() {
@@ -151,7 +151,7 @@ fn what_never_changed_may_change_once_it_is_used_again() {
     }
 }
 
-/// However many parts are said to be of no use at a time, none of them is read again.
+/// A pager that is told of more unused ranges than its list holds reads none of them again.
 #[test]
 fn more_parts_than_a_pager_is_told_of() {
     const PARTS: u64 = 2000;
@@ -171,7 +171,8 @@ fn more_parts_than_a_pager_is_told_of() {
     }
 }
 
-/// What is said while a block is being written, and used again before that has ended, is heard.
+/// A declaration as unused during a block's write-back takes effect, even if the block is used
+/// again before the write ends.
 #[test]
 fn blocks_that_are_being_written_are_not_read_again() {
     for method in methods() {
@@ -193,7 +194,7 @@ fn blocks_that_are_being_written_are_not_read_again() {
     }
 }
 
-/// A lower cap takes out what is too much, and no more.
+/// A lower cap evicts the excess blocks, and no more.
 #[test]
 fn a_lower_cap_takes_out_what_is_too_much() {
     for method in methods() {
@@ -209,7 +210,7 @@ fn a_lower_cap_takes_out_what_is_too_much() {
     }
 }
 
-/// Uses a block of its own, finds what it wrote, and gives it up.
+/// Uses one of the caller's blocks, checks the bytes last written, and declares it unused.
 fn use_and_give_up(region: &Region, memory: Memory, own: Range<u64>, rng: &mut Rng) {
     let any = |rng: &mut Rng| (own.start + rng.below(own.end - own.start)) * BLOCK;
     let at = any(rng);

@@ -1,4 +1,4 @@
-//! What is asked of SQLite: an in-memory database that is loaded, indexed, joined and changed.
+//! The SQLite workload: an in-memory database that is loaded, indexed, joined and changed.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result, params};
@@ -19,7 +19,7 @@ const QUERIES: &[&str] = &[
     "PRAGMA quick_check",
 ];
 
-/// Loads `rows` orders and answers the queries.
+/// Loads `rows` orders, and returns the answers to the queries.
 pub fn run(rows: u64) -> Result<Vec<String>> {
     let mut database = Connection::open_in_memory()?;
     database.execute_batch(

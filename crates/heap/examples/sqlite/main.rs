@@ -1,10 +1,10 @@
-//! SQLite, as it is, with all of its memory in a region: an in-memory database four times as large
-//! as what may be in DRAM.
+//! Unmodified SQLite with all of its memory in a region: an in-memory database four times as large
+//! as its share of DRAM.
 //!
 //!     cargo run --release -p terrace-heap --example sqlite
 //!
-//! `--plain` leaves SQLite its own allocator, `--rows N` changes how much it holds, and `--cap
-//! SIZE` how much may be in DRAM.
+//! `--plain` leaves SQLite its own allocator, `--rows N` sets the number of rows, and `--cap SIZE`
+//! the memory that may be in DRAM.
 
 mod engine;
 mod memory;

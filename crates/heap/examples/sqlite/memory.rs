@@ -1,4 +1,4 @@
-//! SQLite's memory functions, served by a heap.
+//! SQLite's memory functions (`sqlite3_mem_methods`), served by a heap.
 
 use std::alloc::Layout;
 use std::error::Error;
@@ -13,14 +13,14 @@ use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_sys::file::DirectFile;
 use terrace_tier::store::{EngineChoice, FileBlocks};
 
-/// Addresses for all that SQLite will ever hold.
+/// Bytes of addresses, more than SQLite will ever use.
 const BYTES: u64 = 1 << 30;
 const ALIGN: usize = 8;
 
-/// SQLite's functions know no context.
+/// Heap behind the functions, which receive no context from SQLite.
 static HEAP: OnceLock<Heap> = OnceLock::new();
 
-/// Gives SQLite a heap over a temporary file, of which `cap_bytes` may be in DRAM.
+/// Installs a heap over a temporary file as SQLite's allocator; `cap_bytes` of it may be in DRAM.
 pub fn install(cap_bytes: u64) -> Result<&'static Heap, Box<dyn Error>> {
     let file = DirectFile::temporary(&std::env::temp_dir())?;
     let blocks = Arc::new(FileBlocks::open(file, BYTES, EngineChoice::Auto)?);
@@ -42,7 +42,8 @@ pub fn install(cap_bytes: u64) -> Result<&'static Heap, Box<dyn Error>> {
         xShutdown: Some(end),
         pAppData: ptr::null_mut(),
     };
-    // SAFETY: SQLite copies the functions, which follow its rules; where it is in use it says so.
+    // SAFETY: SQLite copies the functions, which follow its rules; it returns an error if it is in
+    // use already.
     let code = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) };
     if code == ffi::SQLITE_OK { Ok(heap) } else { Err("SQLite is in use already".into()) }
 }
@@ -52,36 +53,37 @@ fn layout(bytes: c_int) -> Option<Layout> {
     Layout::from_size_align(bytes, ALIGN).ok()
 }
 
-// SAFETY: for SQLite alone; it asks nothing of its caller.
+// SAFETY: called by SQLite alone; requires nothing of its caller.
 unsafe extern "C" fn allocate(bytes: c_int) -> *mut c_void {
     let object = HEAP.get().zip(layout(bytes)).map(|(heap, layout)| heap.allocate(layout));
     object.and_then(Result::ok).map_or(ptr::null_mut(), |object| object.as_ptr().cast())
 }
 
-// SAFETY: for SQLite alone, with what `allocate` gave it.
+// SAFETY: called by SQLite alone, with a pointer that `allocate` returned.
 unsafe extern "C" fn free(object: *mut c_void) {
     if let Some((heap, object)) = HEAP.get().zip(NonNull::new(object.cast())) {
-        // SAFETY: SQLite frees what it allocated here, once.
+        // SAFETY: SQLite frees an object that it allocated here, once.
         unsafe { heap.free(object) }
     }
 }
 
-// SAFETY: for SQLite alone, with what `allocate` gave it.
+// SAFETY: called by SQLite alone, with a pointer that `allocate` returned.
 unsafe extern "C" fn reallocate(object: *mut c_void, bytes: c_int) -> *mut c_void {
     let Some(((heap, object), layout)) =
         HEAP.get().zip(NonNull::new(object.cast())).zip(layout(bytes))
     else {
         return ptr::null_mut();
     };
-    // SAFETY: SQLite changes what it allocated here, and forgets the old address.
+    // SAFETY: SQLite resizes an object that it allocated here, and does not use the old address
+    // again.
     let object = unsafe { heap.resize(object, layout) };
     object.map_or(ptr::null_mut(), |object| object.as_ptr().cast())
 }
 
-// SAFETY: for SQLite alone, with what `allocate` gave it.
+// SAFETY: called by SQLite alone, with a pointer that `allocate` returned.
 unsafe extern "C" fn size(object: *mut c_void) -> c_int {
     let Some((heap, object)) = HEAP.get().zip(NonNull::new(object.cast())) else { return 0 };
-    // SAFETY: the object is one of the heap's, alive.
+    // SAFETY: the object belongs to the heap and is not freed.
     c_int::try_from(unsafe { heap.usable_bytes(object) }).unwrap_or(c_int::MAX)
 }
 

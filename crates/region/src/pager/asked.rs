@@ -1,16 +1,16 @@
-//! Who waits for blocks, and when they are looked at.
+//! Queue of requests on blocks (pin, evict, flush, save) and the order in which they are served.
 //!
 //! ```text
-//!   orders --> a look --> done
-//!               ^  |
-//!   the end of  |  v  not yet
-//!   a transfer, or after a while
+//!   requests --> check --> done
+//!                ^  |
+//!    the end of  |  v  no progress
+//!    a transfer, or the back-off
 //! ```
 //!
-//! However many blocks they are, faults come first: all of this has a little time, and then a turn
-//! later. Pins come before the others, which take turns, so that nobody waits for the whole of
-//! somebody else's range. What cannot be gone on with, since it is pinned for example, is looked at
-//! again after a while, which is longer where looking takes long.
+//! Faults come first, however many blocks are requested: requests are served for a bounded time and
+//! then yield. Pins come before all other requests, which take turns, so that a small request does
+//! not wait for the whole of a large one. A block that cannot progress, for example because it is
+//! pinned, is checked again after a back-off that grows with the time that the checks take.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,33 +22,33 @@ use crate::block::Place;
 use crate::inbox::Want;
 use crate::waiter::Waiter;
 
-/// Blocks of an order before the next order has its turn.
+/// Blocks served of one request before the next request has its turn.
 const TURN: usize = 64;
-/// What could not be gone on with is looked at again after so many times as long as that took, at
-/// most after this.
+/// Back-off of blocks that cannot progress: so many times the duration of the last checks, at most
+/// [`LOOK_AGAIN_MAX`].
 const LOOK_SHARE: u32 = 10;
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
 
-/// What somebody waits for.
+/// Requested operation on a block, and the handle that its completion is reported to.
 pub(super) type Waits = (Want, Arc<Waiter>);
 
-/// What was asked for.
+/// Pending requests of a pager.
 #[derive(Default)]
 pub(super) struct Asked {
     pins: VecDeque<Order>,
-    /// The others, the one whose turn it is first.
+    /// Requests other than pins, the one whose turn it is first.
     orders: VecDeque<Order>,
-    /// Blocks that it had.
+    /// Blocks served of the current request in its turn.
     turn: usize,
-    /// Blocks of which a transfer has ended, or for which there was no room.
+    /// Blocks to check now: a transfer of theirs has ended, or there was no room for them.
     now: VecDeque<usize>,
-    /// Blocks that could not be gone on with, those that are looked at again and those that will
-    /// be; some have no waiters any more.
+    /// Blocks that could not progress: `again` is being checked, and `later` is checked after the
+    /// back-off. Some have no waiters any more.
     again: VecDeque<usize>,
     later: VecDeque<usize>,
-    /// Until when the latter are left alone.
+    /// End of the back-off, before which `later` is not checked.
     rest: Option<Instant>,
-    /// The time that looking at them took.
+    /// Time spent on checks of blocks that could not progress, since the last back-off began.
     spent: Duration,
 }
 
@@ -58,20 +58,20 @@ struct Order {
     waiter: Arc<Waiter>,
 }
 
-/// What there is to do.
+/// Next step of the pager.
 enum Next {
     Look(usize),
     Note(Want, usize, Arc<Waiter>),
 }
 
-/// How it goes on with a block.
+/// Result of a check of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Nobody waits for it any more.
+    /// No request waits for the block any more.
     Done,
-    /// It is pinned, on its way, or refused.
+    /// The block is pinned, in transfer or refused by the source.
     NotYet,
-    /// There is no room for one more on its way.
+    /// All staging frames or write slots are in use.
     NoRoom,
 }
 
@@ -81,12 +81,12 @@ impl Asked {
         orders.push_back(Order { want, blocks: blocks.into_iter(), waiter });
     }
 
-    /// A transfer of a block with waiters has ended.
+    /// Queues a block for a check after its transfer has ended.
     pub(super) fn look_at(&mut self, block: usize) {
         self.now.push_back(block);
     }
 
-    /// Takes all orders, as far as they were not taken note of.
+    /// Takes all requests, each with the blocks that are not noted yet.
     pub(super) fn take_orders(
         &mut self,
     ) -> impl Iterator<Item = (Want, vec::IntoIter<usize>, Arc<Waiter>)> + use<> {
@@ -95,7 +95,8 @@ impl Asked {
         orders.map(|order| (order.want, order.blocks, order.waiter))
     }
 
-    /// What comes next. Pins take no room.
+    /// Returns the next step. Without room for another block out of its place, only pins are
+    /// served.
     fn next(&mut self, now: Instant, has_room: bool) -> Option<Next> {
         if let Some(next) = next_of(&mut self.pins) {
             return Some(next);
@@ -124,14 +125,14 @@ impl Asked {
         next_of(&mut self.orders)
     }
 
-    /// A block could not be gone on with.
+    /// Queues a block that could not progress for a check after the back-off.
     fn put_off(&mut self, block: usize, took: Duration) {
         self.later.push_back(block);
         self.spent += took;
     }
 }
 
-/// The next block of the first order that has one, of which somebody waits.
+/// Returns the next block of the first request that has one and whose caller still waits.
 fn next_of(orders: &mut VecDeque<Order>) -> Option<Next> {
     while let Some(order) = orders.front_mut() {
         if let Some(block) = order.blocks.next().filter(|_| !order.waiter.is_over()) {
@@ -143,13 +144,13 @@ fn next_of(orders: &mut VecDeque<Order>) -> Option<Next> {
 }
 
 impl Pager {
-    /// Whether somebody waits for a block.
+    /// True if any request is pending.
     pub(super) fn is_asked(&self) -> bool {
         let Asked { pins, orders, .. } = &self.asked;
         !self.waiters.is_empty() || !pins.is_empty() || !orders.is_empty()
     }
 
-    /// Goes on with what somebody waits for; true when there is more to do than there is time for.
+    /// Serves requests; true if it ran out of time with work left over.
     pub(super) fn serve_asked(&mut self) -> bool {
         let began = Instant::now();
         let (mut now, mut has_room) = (began, true);
@@ -164,7 +165,8 @@ impl Pager {
                 Some((block, Progress::NotYet)) => self.asked.put_off(block, now - before),
                 Some((block, Progress::NoRoom)) => {
                     self.asked.now.push_front(block);
-                    // The end of a transfer makes some, or who waits aside.
+                    // A write in flight makes room. Without one, or with too many blocks aside,
+                    // a block aside is evicted.
                     let is_soon = self.writing_count > 0 && self.aside_count <= ASIDE.1;
                     has_room = !is_soon && self.drop_aside();
                 }
@@ -177,9 +179,9 @@ impl Pager {
         false
     }
 
-    /// Takes note of who waits for a block, if there is anything to do for it.
+    /// Registers a waiter for a block. Returns the block if it needs a check.
     fn note(&mut self, want: Want, block: usize, waiter: Arc<Waiter>) -> Option<usize> {
-        // Most blocks of a large range are not in memory.
+        // Most blocks of a large range are absent: there is nothing to evict or to flush.
         if want != Want::Pin && matches!(self.place(block), Place::Absent) {
             waiter.done(block, Ok(()));
             return None;

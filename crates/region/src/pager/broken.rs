@@ -1,5 +1,5 @@
-//! What is left to a pager that cannot go on: nothing that is absent may read as zero, and nobody
-//! may wait for it.
+//! Shutdown of a failed pager: no absent block may read as zero, and no thread may wait for one
+//! forever.
 
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ use crate::lock;
 use crate::waiter::Waiter;
 
 impl Pager {
-    /// Answers until the region ends.
+    /// Runs the pager until the region is dropped.
     pub(crate) fn run(mut self) {
         let why = match catch_unwind(AssertUnwindSafe(|| self.serve())) {
             Ok(Ok(())) => return,
@@ -33,10 +33,12 @@ impl Pager {
         if refused.is_ok() {
             ManuallyDrop::into_inner(broken).leave();
         }
-        // Else the descriptor stays open: who touches what is absent waits, and reads no zeros.
+        // If that panicked, the descriptor stays open: threads that touch absent blocks block
+        // forever instead of reading zeros.
     }
 
-    /// Puts what is in memory in its place, where everybody may write to it.
+    /// Puts all blocks in memory back in their place, writable, poisons those that are queued or
+    /// being read, and fails all requests.
     fn give_up(&mut self, why: &str) {
         lock(&self.shared.broken).get_or_insert_with(|| why.to_owned());
         self.shared.counters.break_for(format!("a pager cannot go on: {why}"));
@@ -50,7 +52,7 @@ impl Pager {
                     self.settle(block);
                 }
                 Place::Writing(Some(slot), _) => {
-                    // Its transfer goes on, and is of what the frame has.
+                    // The write continues from the frame, whose bytes are copied into place.
                     self.copy_pages(block, slot, 0..self.shared.block_len(block), false);
                     self.wake(block);
                     self.settle(block);
@@ -76,7 +78,7 @@ impl Pager {
         tracing::error!(region = self.shared.name, why, "a pager cannot go on");
     }
 
-    /// Has who waits for a block go on, and get a signal.
+    /// Poisons a block and wakes every thread that faulted on it; each receives SIGBUS.
     fn lose(&mut self, block: usize) {
         self.block(block).place = Place::Poisoned;
         let (at, len) = (self.offset(block), self.shared.block_len(block));
@@ -84,13 +86,14 @@ impl Pager {
         self.wake(block);
     }
 
-    /// Answers until the region ends, without the ring.
+    /// Fails faults on absent blocks, and requests, until the region is dropped; works without the
+    /// ring.
     fn refuse(&mut self, why: &str) {
         let shared = Arc::clone(&self.shared);
         let mut faults = Vec::new();
         while !shared.stop.load(Ordering::Acquire) {
             thread::sleep(LOOK_AGAIN);
-            // What cannot be read now is read the next time.
+            // Faults that cannot be read now are read in the next round.
             let _ = self.fault.read(&mut faults);
             faults.drain(..).for_each(|fault| self.answer_broken(fault));
             for command in shared.inboxes[self.number].take() {
@@ -117,7 +120,7 @@ impl Pager {
         let result = match want {
             Want::Pin if word.try_pin() => Ok(()),
             Want::Pin => Err(self.unreadable(block, &message)),
-            // What is not there has not been written to.
+            // A block that is not resident has no unwritten changes.
             Want::Evict | Want::Flush | Want::Save if !is_there => Ok(()),
             Want::Evict | Want::Flush | Want::Save => Err(self.unwritable(block, &message)),
         };
@@ -127,12 +130,12 @@ impl Pager {
         }
     }
 
-    /// Ends, but for what the kernel or a thread may still use.
+    /// Drops the pager, except for memory that the kernel or a thread may still use.
     fn leave(self) {
         let Self { mut waiting, transfers, .. } = self;
         transfers.leave();
         if waiting.ring().is_some_and(|ring| ring.transfers() > 0) {
-            // It has the memory of its transfers.
+            // The ring owns the memory of its transfers in flight.
             let _used = ManuallyDrop::new(waiting);
         }
     }

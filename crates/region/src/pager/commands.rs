@@ -1,4 +1,4 @@
-//! What users ask of blocks.
+//! Commands of callers: pin, evict, flush, save and readahead of blocks.
 
 use std::time::Instant;
 
@@ -25,8 +25,8 @@ impl Pager {
             Command::Follow(asked) => self.follow(asked),
             Command::Want(want, blocks, waiter) => {
                 if want == Want::Evict {
-                    // Who asked for them ahead has changed their mind. Parts of a range are in
-                    // order.
+                    // An eviction cancels earlier readahead of the same blocks. The blocks of a
+                    // command are sorted.
                     self.ahead.retain(|block| blocks.binary_search(block).is_err());
                 }
                 self.asked.add_order(want, blocks, waiter);
@@ -34,7 +34,7 @@ impl Pager {
         }
     }
 
-    /// Goes on with a block that somebody waits for.
+    /// Advances the requests that wait for a block, as far as its place allows.
     pub(super) fn go_on_with(&mut self, block: usize, now: Instant) -> Progress {
         let Some(waiters) = self.waiters.get_mut(&block) else { return Progress::Done };
         waiters.retain(|(_, waiter)| !waiter.is_over());
@@ -75,7 +75,8 @@ impl Pager {
 
     fn serve_resident(&mut self, block: usize) -> Progress {
         if self.has_waiter(block, Want::Pin) {
-            // It came without them, as when they asked while it was in place.
+            // The block became resident without these waiters, for example before the pin was
+            // requested.
             self.open_for_system_calls(block);
             let word = &self.shared.words[block];
             if let Some(waiters) = self.waiters.get_mut(&block) {
@@ -132,7 +133,8 @@ impl Pager {
         self.progress(block)
     }
 
-    /// Nobody can pin a block that cannot be read; to write or to take out there is nothing.
+    /// Ends the requests on a poisoned block: pins fail, and there is nothing to write back or
+    /// evict.
     pub(super) fn end_waiters_of_poisoned(&mut self, block: usize, message: &str) {
         for (want, waiter) in self.waiters.remove(&block).unwrap_or_default() {
             let result = match want {

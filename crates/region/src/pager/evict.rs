@@ -1,4 +1,4 @@
-//! Blocks leave their place, and memory.
+//! Eviction: takes blocks out of their place, writes dirty ones back, and discards clean ones.
 
 use std::io;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::error::RegionError;
 use crate::inbox::Want;
 use crate::lock;
 
-/// What is found at a page of a block in its place.
+/// State of a page of a block in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     There,
-    /// Somebody dropped it; zeros are there now.
+    /// The process dropped it (`madvise`); it has just been filled with zeros.
     Filled,
-    /// Somebody unmapped it.
+    /// The process unmapped it.
     Gone,
 }
 
 impl Pager {
-    /// Whether there is room for one more block that is out of its place, or being written.
+    /// True if there is room for one more block out of its place or in write-back.
     pub(super) fn has_room_to_take_out(&self, block: usize) -> bool {
         match self.shared.method {
             Method::Move => !self.empty_staging.is_empty(),
@@ -35,7 +35,7 @@ impl Pager {
         }
     }
 
-    /// Takes a block out of its place; false while it is pinned, or held by the kernel.
+    /// Takes a block out of its place; false if it is pinned, held by the kernel, or finds no room.
     pub(super) fn take_out(&mut self, block: usize) -> bool {
         if self.shared.method == Method::Copy {
             return self.take_out_copied(block);
@@ -65,7 +65,7 @@ impl Pager {
             return true;
         }
         let len = self.shared.block_len(block);
-        // SAFETY: the block's pages have just been moved to the frame; nothing is in flight.
+        // SAFETY: the block's pages have just been moved to the frame, and no transfer uses it.
         let found = fingerprint(unsafe { self.bytes(slot, len) });
         if self.block(block).fingerprint == Some(found) && !self.block(block).torn {
             self.unstick(block);
@@ -92,8 +92,9 @@ impl Pager {
         self.transfer(block, true);
     }
 
-    /// Looks whether a page is still the region's: where somebody unmapped it, somebody else may
-    /// have mapped another since. A hole is filled with zeros.
+    /// Probes a page by `UFFDIO_ZEROPAGE`, which tells if the page still belongs to the region:
+    /// after an unmap, other code of the process may have mapped another page there. Fills a hole
+    /// with zeros.
     fn look(&self, page: usize) -> Page {
         match self.fault.zero(&self.shared.mapping, page, PAGE_BYTES) {
             Ok(()) => Page::Filled,
@@ -102,8 +103,8 @@ impl Pager {
         }
     }
 
-    /// Moves a block's pages to a frame, all or none of them. The kernel moves from one mapping
-    /// alone: where the first page is ours, all are that it moves.
+    /// Moves a block's pages to a frame, all or none of them. The kernel moves pages of a single
+    /// mapping only: if the first page belongs to the region, so do all pages that it moves.
     fn move_out(&mut self, block: usize, slot: Slot) -> bool {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         if self.look(at) == Page::Gone {
@@ -118,7 +119,7 @@ impl Pager {
                 return true;
             };
             done += partial.done;
-            // A hole that somebody made reads as zero, and so does what is filled there.
+            // A hole made by `madvise` reads as zero, so filling it with zeros changes nothing.
             let is_hole = partial.error.kind() == io::ErrorKind::NotFound;
             if !is_hole || self.fault.zero(&shared.mapping, at + done, PAGE_BYTES).is_err() {
                 tracing::debug!(region = shared.name, error = %partial.error, "a block stays");
@@ -131,14 +132,15 @@ impl Pager {
         {
             self.copy_rest(block, slot, partial.done..done);
         }
-        // A frame with a page would refuse every block from here on.
+        // The frame must be empty: a page left in it would make every later move to it fail.
         let (mapping, to) = self.memory(slot);
         self.warn_of(mapping.decommit(to, len), "dropping");
         self.wake(block);
         false
     }
 
-    /// Drops a copied block, or begins to write it. A write to a protected block waits meanwhile.
+    /// Drops a copied block if it is clean, else starts its write-back. Threads that write to the
+    /// protected block wait meanwhile.
     fn take_out_copied(&mut self, block: usize) -> bool {
         let dirty = self.block(block).is_dirty();
         if !self.has_room_to_take_out(block) || !self.shared.words[block].withdraw() {
@@ -148,14 +150,16 @@ impl Pager {
         let (first, end) = (self.offset(block), self.offset(block) + self.shared.block_len(block));
         let [head, tail] = [first, (end - 1) / PAGE_BYTES * PAGE_BYTES].map(|page| self.look(page));
         let is_whole = !dirty && head == Page::There && tail == Page::There;
-        // It is protected: who writes to it waits. The kernel refuses what somebody else mapped.
+        // The block is write-protected, so that writers wait. The kernel refuses to protect a range
+        // that other code has mapped.
         let is_ours =
             is_whole && self.fault.protect(&self.shared.mapping, first, end - first, true).is_ok();
         if is_ours {
             let Lost { unused, .. } = self.take_lost(block);
             self.drop_copied(block, unused);
         } else if !self.lose_unmapped(block) {
-            // Holes are filled: they would be faults of the transfer, which this thread answers.
+            // The holes are filled: otherwise the transfer would fault on them, and this thread
+            // handles the faults.
             self.protect(block, true);
             match self.take_lost(block) {
                 Lost { unused: true, .. } => self.drop_copied(block, true),
@@ -165,8 +169,8 @@ impl Pager {
         true
     }
 
-    /// Fills a block's holes with zeros; of a block that somebody unmapped, or a part of it, gives
-    /// the frame up and returns true.
+    /// Fills a block's holes with zeros. If any of its pages is unmapped, gives up the frame and
+    /// returns true.
     fn lose_unmapped(&mut self, block: usize) -> bool {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         let is_unmapped =
@@ -208,18 +212,18 @@ impl Pager {
         self.unstick(block);
         self.shared.counters.write_backs.add(1);
         *lock(&self.shared.counters.latched) = None;
-        // What was written before somebody asked for it was in the block when it was taken out.
+        // A write made before the flush was requested was in the block when it was taken out.
         let flushed = self.has_waiter(block, Want::Flush);
         self.end_waiters_for(block, Want::Flush);
         let evicts = self.has_waiter(block, Want::Evict);
         let stays = wanted || (flushed || self.waiters.contains_key(&block)) && !evicts;
         match slot {
             _ if stays => {
-                // Who wrote to a copied block waits, and will have changed it.
+                // A thread that waits to write to a copied block will make it dirty.
                 self.block(block).dirty = wanted && slot.is_none();
                 self.put_back(block, slot);
             }
-            // What became of no use while it was written has not been written to since.
+            // A block declared unused during its write-back has not been written to since.
             Some(slot) if self.take_lost(block).lost => self.discard(block, slot),
             Some(slot) => self.set_aside(block, slot),
             None => {
@@ -229,12 +233,13 @@ impl Pager {
         }
     }
 
-    /// The last block is written by whole pages; the file keeps its length.
+    /// Cuts the file back to its length after a write of the last block, which is written by whole
+    /// pages.
     fn cut_file(&self, block: usize) {
         let Some(end) = self.shared.file_end else { return };
         let Some(file) = self.shared.source.blocks.file() else { return };
         let written = self.shared.source.offset + to_u64(self.shared.len);
-        // What others have put behind it since is theirs.
+        // A file that is longer has been extended by other writers, whose bytes must stay.
         if block + 1 == self.shared.words.len()
             && file.len().is_ok_and(|len| len <= written)
             && let Err(error) = file.truncate(end)
@@ -247,7 +252,7 @@ impl Pager {
         let Place::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
         self.stick(block);
-        // The source has a part of it, perhaps: it counts as changed, whatever it is found to be.
+        // The source may hold part of the write, so the block is dirty, whatever its fingerprint.
         self.block(block).dirty = true;
         self.block(block).torn = true;
         let waiters = self.waiters.remove(&block).unwrap_or_default();
@@ -262,9 +267,9 @@ impl Pager {
         }
     }
 
-    /// Writes a block from where it is, if it has changed, whoever else does so: the region ends,
-    /// and somebody has pinned it, or it could not be taken out of its place. Nobody touches the
-    /// region any more, so this thread may wait.
+    /// Writes a dirty block from its mapped pages when the region is dropped, if it is pinned or
+    /// could not be taken out of its place. No thread uses the region any more, so the pager may
+    /// block.
     pub(super) fn save(&mut self, block: usize) -> Result<(), String> {
         let is_clean = self.shared.method == Method::Copy && !self.block(block).is_dirty();
         let word = &self.shared.words[block];
@@ -276,9 +281,9 @@ impl Pager {
         }
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         let mut bytes = AlignedBuffer::zeroed(len);
-        // SAFETY: the block's pages are there, where `lose_unmapped` found holes it filled them;
-        // who writes to them meanwhile has lost the region already, and gets some of its bytes
-        // written. The buffer has as many.
+        // SAFETY: all pages of the block are present, because `lose_unmapped` has filled its holes;
+        // a thread that writes to them meanwhile violates the contract of the dropped region, and
+        // only affects the bytes that are written. The buffer has the same length.
         unsafe {
             let from = self.shared.mapping.as_ptr().add(at);
             from.copy_to_nonoverlapping(bytes.as_mut_ptr(), len);

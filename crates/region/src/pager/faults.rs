@@ -1,4 +1,4 @@
-//! Faults, and what they say of the blocks to come.
+//! Handles page faults, and derives readahead from them.
 
 use std::io;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::Pager;
 use crate::block::Place;
 use crate::inbox::Command;
 
-/// A window is one part in so many of what may be in memory, at most.
+/// A readahead window is at most one in so many of the frames of the cap.
 const WINDOW_SHARE: usize = 8;
 
 impl Pager {
@@ -32,7 +32,7 @@ impl Pager {
         }
     }
 
-    /// Answers the faults of transfers alone: of blocks that are written from where they are.
+    /// Handles the faults of transfers alone, which are on blocks being written from mapped pages.
     pub(super) fn answer_transfers(&mut self) -> io::Result<()> {
         let mut faults = std::mem::take(&mut self.faults);
         let result = self.fault.read(&mut faults);
@@ -70,7 +70,7 @@ impl Pager {
             Place::Queued(_) | Place::Filling(..) => {
                 let state = self.block(block);
                 state.dirty |= fault.write;
-                // The first who waits is the one whose time counts.
+                // Latency counts from the first thread that faulted.
                 if !std::mem::replace(&mut state.faulted, true) {
                     if let Place::Filling(_, since) = &mut state.place {
                         *since = now;
@@ -86,7 +86,7 @@ impl Pager {
                 let done = self.fault.protect(&self.shared.mapping, at, PAGE_BYTES, false);
                 self.warn_of(done, "protecting");
             }
-            // Somebody dropped pages of it, or it has come meanwhile.
+            // The process dropped pages of the block, or the block came into place meanwhile.
             Place::Resident | Place::Unmapped => self.mend_page(at),
             Place::Aside(slot) => {
                 self.aside_count -= 1;
@@ -101,21 +101,21 @@ impl Pager {
                 self.block(block).place = Place::Writing(slot, true);
             }
             Place::Writing(slot, _) => {
-                // Who writes to the page that is filled now is not noticed: it counts as changed.
+                // Writes to a page filled here are not detected, so the block counts as dirty.
                 self.mend_page(at);
                 self.block(block).place = Place::Writing(slot, true);
             }
             Place::Poisoned => {
-                // Somebody dropped the poison.
+                // The process has dropped the poison marker.
                 let _ = self.fault.poison(&self.shared.mapping, at, PAGE_BYTES);
                 self.wake(block);
             }
         }
     }
 
-    /// Lets the kernel go on without a page of staging memory. It asks for one of an empty frame
-    /// where this process locks all of its memory (`mlockall`), and a page there would be in the
-    /// way of a block. Everybody else looks only where there are pages.
+    /// Resolves a fault on a page of staging memory without providing the page. The kernel faults
+    /// on pages of empty frames if this process locks all of its memory (`mlockall`), and a page
+    /// there would block a later move. All other accesses are to pages that are present.
     fn refuse_page(&mut self, fault: Fault) {
         let staging = Arc::clone(&self.staging);
         let at = fault.address.wrapping_sub(staging.as_ptr().addr());
@@ -123,27 +123,27 @@ impl Pager {
             tracing::error!(region = self.shared.name, "a fault outside of the region");
             return;
         }
-        // Poison ends the kernel's wait with an error, on which it leaves the mapping alone.
+        // Poison ends the kernel's fault with an error; the kernel then leaves the mapping alone.
         if self.fault.poison(&staging, at, PAGE_BYTES).is_ok() {
             self.refused_pages.push(at);
         }
         self.warn_of(self.fault.wake(&staging, at, PAGE_BYTES), "waking");
     }
 
-    /// Empties the pages that were refused, before a block is moved there.
+    /// Drops the poison of refused pages, before a block is moved there.
     pub(super) fn clear_refused_pages(&mut self) {
         for at in std::mem::take(&mut self.refused_pages) {
             self.warn_of(self.staging.decommit(at, PAGE_BYTES), "dropping");
         }
     }
 
-    /// Fills a hole in a block that is in place, which somebody made by `madvise`, with zeros;
-    /// wakes who waited where there is none.
+    /// Fills a hole in a resident block, made by `madvise`, with zeros; if the page is present,
+    /// wakes the threads that faulted on it.
     fn mend_page(&mut self, at: usize) {
         let shared = Arc::clone(&self.shared);
         shared.counters.spurious.add(1);
         if self.fault.zero(&shared.mapping, at, PAGE_BYTES).is_ok() {
-            // The page is not protected.
+            // The new page is not write-protected.
             self.block(at / shared.block_bytes).dirty = true;
         } else {
             self.warn_of(self.fault.wake(&shared.mapping, at, PAGE_BYTES), "waking");
@@ -161,7 +161,7 @@ impl Pager {
         self.warn_of(done, "protecting");
     }
 
-    /// The region's memory is no longer as it was mapped: somebody unmapped it.
+    /// Logs a failed operation on the region's memory; the usual cause is that it was unmapped.
     pub(super) fn warn_of(&self, done: io::Result<()>, what: &str) {
         if let Err(error) = done {
             tracing::error!(region = self.shared.name, %error, "{what} pages: is it unmapped?");
@@ -173,9 +173,9 @@ impl Pager {
         self.shared.recorders[self.number].record(ns);
     }
 
-    /// Asks for the blocks that follow one which was touched in order.
+    /// Reads ahead if a touched block continues a sequential stream.
     fn look_ahead(&mut self, block: usize) {
-        // An order that is followed holds two windows; eight of them are not to hold all frames.
+        // Each stream holds up to two windows; the streams together must not hold all frames.
         let most = self.shared.ahead_blocks.min(self.cap() / WINDOW_SHARE);
         if most == 0 || !self.shared.looks_ahead.load(Ordering::Relaxed) {
             return;
@@ -190,24 +190,24 @@ impl Pager {
         }
     }
 
-    /// Who serves the first block of a window, none beyond the region's end.
+    /// Returns the pager of a window's first block; `None` beyond the end of the region.
     fn window_pager(&self, asked: &Range<usize>) -> Option<usize> {
         (asked.start < self.shared.words.len()).then(|| self.shared.pager_of(asked.start))
     }
 
-    /// Goes on with an order that began in blocks of another pager.
+    /// Takes over a sequential stream that began in another pager's stripe.
     pub(super) fn follow(&mut self, asked: Range<usize>) {
         self.streams.adopt(&asked);
         self.ask_window(asked);
     }
 
-    /// Asks for some blocks ahead. Blocks in place are touched without a fault, so the first one is
-    /// kept out of its place: who touches it asks for the blocks after these.
+    /// Queues a window for readahead. Resident blocks are touched without a fault, so the window's
+    /// first block is kept out of its place: its first touch faults and triggers the next window.
     fn ask_window(&mut self, asked: Range<usize>) {
         let asked = asked.start..asked.end.min(self.shared.words.len());
         let (own, others): (Vec<usize>, Vec<usize>) =
             asked.partition(|block| self.shared.pager_of(*block) == self.number);
-        // What reads as zero is made as fast as it is asked for.
+        // Blocks of zeros are not read ahead: they are made as fast as they are requested.
         let absent = |block: &usize| {
             let state = &self.blocks[self.local(*block)];
             state.stored && matches!(state.place, Place::Absent)

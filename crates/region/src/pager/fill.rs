@@ -1,4 +1,4 @@
-//! Blocks come into memory.
+//! Brings blocks into memory: reads them, or fills them with zeros, and puts them in place.
 
 use std::io;
 use std::ops::Range;
@@ -18,7 +18,8 @@ use crate::inbox::Want;
 use crate::lock;
 use crate::transfers::Ended;
 
-/// Tries to copy a page while memory is exhausted, and the time between them.
+/// Retries of a page copy while memory is exhausted, for all pages of a call, and the time between
+/// them.
 const COPY_TRIES: u32 = 100;
 const COPY_AGAIN: Duration = Duration::from_millis(10);
 
@@ -50,19 +51,19 @@ impl Pager {
 
     fn fill_with_zeros(&mut self, block: usize, slot: Slot, since: Instant) {
         let len = self.shared.block_len(block);
-        // SAFETY: the frame was taken with pages for the block, and nothing is in flight.
+        // SAFETY: the frame was taken with pages for the block, and no transfer uses it.
         unsafe { self.bytes(slot, len) }.fill(0);
         self.block(block).fingerprint = Some(self.fingerprint_of_zeros(len));
         self.shared.counters.zeroed.add(1);
         self.came(block, slot, since);
     }
 
-    /// Starts the transfer of what is left of a block, one way or the other.
+    /// Starts the transfer of the rest of a block, in either direction.
     pub(super) fn transfer(&mut self, block: usize, is_write: bool) {
         let (done, len) = (self.block(block).done, self.shared.transfer_len(block));
         let (mapping, at) = match self.place(block) {
             Place::Filling(slot, _) | Place::Writing(Some(slot), _) => self.memory(slot),
-            // Copied blocks are written from where they are, protected.
+            // Copied blocks are written from their mapped pages, which are write-protected.
             _ => (&self.shared.mapping, self.offset(block)),
         };
         let piece = Piece {
@@ -102,7 +103,7 @@ impl Pager {
                     state.done = before;
                     self.failed(block, is_write, &io::ErrorKind::WriteZero.into());
                 } else if moved == 0 || state.short_reads == RETRIES {
-                    // The file ends here; what lies beyond reads as zero.
+                    // The file ends here; bytes beyond its end read as zero.
                     self.arrived(block, is_write);
                 } else {
                     state.done = before;
@@ -115,7 +116,7 @@ impl Pager {
         if !self.waiters.contains_key(&block) {
             return;
         }
-        // A block that is evicted leaves at once: its frame is room for the next one.
+        // A block that is being evicted leaves at once, so that its frame serves the next one.
         let leaves = matches!(self.place(block), Place::Aside(_));
         if !leaves || self.go_on_with(block, Instant::now()) != Progress::Done {
             self.asked.look_at(block);
@@ -153,7 +154,7 @@ impl Pager {
         let compares =
             self.shared.method == Method::Move && !self.shared.words[block].is_immutable();
         let is_new = compares && self.block(block).fingerprint.is_none();
-        // SAFETY: the frame has pages for the block, and its transfer has ended.
+        // SAFETY: the frame has pages for the block, and the block's transfer has ended.
         let bytes = unsafe { self.bytes(slot, len) };
         bytes[done..].fill(0);
         if is_new {
@@ -165,7 +166,8 @@ impl Pager {
         self.came(block, slot, since);
     }
 
-    /// A block's bytes are in a frame: puts them in place.
+    /// Puts a block whose bytes are complete in a frame in its place, or aside if it marks a
+    /// window.
     fn came(&mut self, block: usize, slot: Slot, since: Instant) {
         self.filling_count -= 1;
         let state = self.block(block);
@@ -196,7 +198,7 @@ impl Pager {
         self.blocks[self.local(block)].dirty
     }
 
-    /// The block is in place: tells who waits.
+    /// Marks a block as resident and completes the pins that wait for it.
     pub(super) fn settle(&mut self, block: usize) {
         self.block(block).place = Place::Resident;
         if !std::mem::replace(&mut self.block(block).queued, true) {
@@ -219,8 +221,8 @@ impl Pager {
         }
     }
 
-    /// Lets system calls write to a block that is about to be pinned, where faults of system calls
-    /// are not told: none may come.
+    /// Marks a block dirty and removes its write protection before it is pinned, if system calls
+    /// cannot have their faults handled (`UFFD_USER_MODE_ONLY`): they must not fault on it.
     pub(super) fn open_for_system_calls(&mut self, block: usize) {
         let is_protected = self.shared.method == Method::Copy && !self.block(block).dirty;
         if is_protected && self.shared.faults == FaultsOf::UserCode {
@@ -234,12 +236,13 @@ impl Pager {
         let (mapping, from) = self.memory(slot);
         let moved = self.fault.move_pages((&self.shared.mapping, at), (mapping, from), len, true);
         if let Err(Partial { done, error }) = moved {
-            // The kernel still holds pages of the transfer, or somebody filled a hole.
+            // The kernel still holds pages of the transfer, or a hole of the region was filled
+            // meanwhile.
             tracing::debug!(region = self.shared.name, %error, done, "a block is copied in");
             self.shared.counters.copied.add(1);
             self.copy_rest(block, slot, done..len);
         }
-        // Pages beyond a short block's end belong to nobody.
+        // Pages beyond the end of a short last block are not needed.
         if len < self.shared.block_bytes {
             let (mapping, from) = self.memory(slot);
             let rest = mapping.decommit(from + len, self.shared.block_bytes - len);
@@ -248,7 +251,7 @@ impl Pager {
         self.clear_slot(slot);
     }
 
-    /// Copies what could not be moved, page by page, and drops what it was copied from.
+    /// Copies the pages that could not be moved, one by one, and drops them from the frame.
     pub(super) fn copy_rest(&mut self, block: usize, slot: Slot, rest: Range<usize>) {
         self.copy_pages(block, slot, rest.clone(), false);
         let (mapping, from) = self.memory(slot);
@@ -261,19 +264,20 @@ impl Pager {
         let dirty = self.block(block).dirty;
         let shared = Arc::clone(&self.shared);
         let (mapping, from) = self.memory(slot);
-        // SAFETY: inside of the frame, which has pages for the block, with nothing in flight.
+        // SAFETY: the range is inside of the frame, which has pages for the block, and no transfer
+        // uses it.
         let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr().add(from), len) };
         if let Err(Partial { done, .. }) = self.fault.copy_in(&shared.mapping, at, bytes, !dirty) {
             self.copy_pages(block, slot, done..len, !dirty);
             self.wake(block);
         }
-        // Its pages serve the next block; those of this one are new.
+        // The frame keeps its pages for the next block; the block in place has new ones.
         self.free.push(slot);
     }
 
-    /// Copies pages of a frame to where they belong, those that are not there already. While there
-    /// is no memory for one it waits, a second for all of them at most; what cannot be had is
-    /// poisoned: it must not read as anything else.
+    /// Copies pages of a frame to their place, except those that are present there. While memory is
+    /// exhausted it waits, at most one second for all pages together. A page that still cannot be
+    /// copied is poisoned, because it must not read as anything else.
     pub(super) fn copy_pages(
         &mut self,
         block: usize,
@@ -285,7 +289,7 @@ impl Pager {
         let shared = Arc::clone(&self.shared);
         let mut tries = 0;
         for at in range.step_by(PAGE_BYTES) {
-            // SAFETY: the pages of the range are still in the frame, and nothing is in flight.
+            // SAFETY: the pages of the range are still in the frame, and no transfer uses it.
             let page = unsafe { self.bytes(slot, at + PAGE_BYTES) }[at..].to_vec();
             loop {
                 let copied = self.fault.copy_in(&shared.mapping, start + at, &page, protects);
@@ -295,7 +299,7 @@ impl Pager {
                         break;
                     }
                     Err(Partial { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
-                        // It is unmapped.
+                        // The page is unmapped.
                         break;
                     }
                     Err(Partial { error, .. }) if tries < COPY_TRIES && may_pass(&error) => {
@@ -316,7 +320,7 @@ impl Pager {
     fn poison(&mut self, block: usize, message: &str) {
         let Place::Filling(slot, since) = self.place(block) else { return };
         if self.take_lost(block).lost {
-            // Nobody needs what could not be read.
+            // The bytes that could not be read are unused.
             self.lose_bytes(block);
             return self.fill_with_zeros(block, slot, since);
         }
@@ -342,7 +346,7 @@ impl Pager {
     }
 }
 
-/// Whether memory, or a moment of the kernel's, is all that lacks.
+/// True if the error may be transient: memory is exhausted, or the kernel asks to try again.
 fn may_pass(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock)
 }

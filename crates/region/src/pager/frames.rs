@@ -1,4 +1,4 @@
-//! Frames of memory: where they come from, and who gives them back.
+//! Allocation of frames under the cap and the budget, and their release.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use crate::block::{Place, Slot};
 use crate::config::Method;
 
 impl Pager {
-    /// A frame more, with pages for `len` bytes, if cap, budget and memory allow it.
+    /// Allocates a frame with pages for `len` bytes, if the cap, the budget and memory allow it.
     pub(super) fn grow(&mut self, len: usize) -> Option<Slot> {
         if !self.reserve() {
             return None;
@@ -28,7 +28,7 @@ impl Pager {
         slot
     }
 
-    /// Takes the bytes of a frame from cap and budget.
+    /// Charges a frame to the cap and the budget; false if either refuses.
     fn reserve(&mut self) -> bool {
         let (bytes, consumer) = (to_u64(self.shared.block_bytes), &self.shared.consumer);
         let granted = if self.frames < FRAMES_MIN {
@@ -61,7 +61,7 @@ impl Pager {
         };
     }
 
-    /// Gives the pages of a frame back.
+    /// Frees the pages of a frame and releases its budget.
     pub(super) fn drop_frame(&mut self, slot: Slot) {
         let bytes = self.shared.block_bytes;
         let (mapping, at) = self.memory(slot);
@@ -72,7 +72,7 @@ impl Pager {
         self.lose_frame();
     }
 
-    /// As [`Pager::drop_frame`], but for the last ones.
+    /// Frees a frame as [`Pager::drop_frame`] does, but keeps the last `FRAMES_MIN` frames.
     pub(super) fn give_back(&mut self, slot: Slot, len: usize) {
         if self.frames <= FRAMES_MIN && len == self.shared.block_bytes {
             self.free.push(slot);
@@ -89,13 +89,13 @@ impl Pager {
         self.owed = if is_beyond { (2 * self.wanted.len()).min(self.owed + 1) } else { 0 };
     }
 
-    /// A frame with pages for a block of `len` bytes: a free one, a new one, or that of the block
-    /// which has been aside longest. Where blocks are copied it is what they are copied from, and
-    /// the bytes of another frame are reserved.
+    /// Takes a frame with pages for a block of `len` bytes: a free one, a new one, or that of the
+    /// oldest block aside. Where blocks are copied, the frame is the buffer to copy from, and the
+    /// bytes of another frame are reserved for the block itself.
     pub(super) fn take_frame(&mut self, len: usize) -> Option<Slot> {
         let bytes = self.shared.block_bytes;
         if self.shared.method == Method::Copy {
-            // All but one of the frames that blocks are copied from make room where there is none.
+            // Without room, copy buffers are freed until one is left.
             while !self.reserve() {
                 if self.free.len() < 2 {
                     return None;
@@ -113,7 +113,8 @@ impl Pager {
             let slot = self.free.pop();
             return slot.or_else(|| self.grow(len)).or_else(|| self.take_aside());
         }
-        // The last block's frame has no more pages than it needs, and serves no other.
+        // The frame of a short last block has only the pages that it needs, and fits no other
+        // block.
         if let Some(slot) = self.grow(len) {
             return Some(slot);
         }
@@ -123,8 +124,8 @@ impl Pager {
         Some(slot)
     }
 
-    /// The frame of the block that has been aside longest. One that a reader in order comes to soon
-    /// is kept while there are others.
+    /// Evicts the oldest block aside and takes its frame. A block that a sequential reader will
+    /// touch soon is kept while there are others.
     pub(super) fn take_aside(&mut self) -> Option<Slot> {
         let mut kept = 0;
         while let Some(block) = self.aside.pop_front() {
@@ -145,7 +146,7 @@ impl Pager {
         None
     }
 
-    /// Gives the frame of one block aside back, if there is any.
+    /// Evicts the oldest block aside and frees its frame; false if there is none.
     pub(super) fn drop_aside(&mut self) -> bool {
         let slot = self.take_aside();
         slot.into_iter().for_each(|slot| self.drop_frame(slot));
@@ -156,7 +157,7 @@ impl Pager {
         self.blocks[self.local(block)].marker && self.streams.awaits(block)
     }
 
-    /// A block that is aside is in the source alone from here on.
+    /// Evicts a block that is aside: from here on it is only in the source.
     pub(super) fn forget(&mut self, block: usize) {
         self.aside_count -= 1;
         self.block(block).place = Place::Absent;

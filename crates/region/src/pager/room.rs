@@ -1,4 +1,4 @@
-//! Room: who waits for a frame, and which blocks go.
+//! Distribution of frames to waiting blocks, and choice of victims.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use crate::block::Place;
 use crate::config::Method;
 use crate::inbox::Want;
 
-/// Blocks that are looked at for one that may go.
+/// Maximum number of blocks checked to find a victim.
 const LOOKS: usize = 16 << 10;
 
 impl Pager {
-    /// Serves who waits for a frame, and keeps frames ready for who will; true when there is more
-    /// to do than there is time for.
+    /// Hands frames to waiting blocks and to readahead, enforces the cap, and evicts ahead of
+    /// demand. Returns true if it ran out of time.
     pub(super) fn balance(&mut self) -> bool {
         let end = Instant::now() + AT_ONCE;
         let is_late = self.serve_wanted(end) | self.shrink(end);
@@ -27,7 +27,7 @@ impl Pager {
                 continue;
             };
             if !self.block(block).faulted && !self.has_waiter(block, Want::Pin) {
-                // Who wanted to pin it waits no longer.
+                // The caller that wanted to pin the block has stopped waiting.
                 self.block(block).place = Place::Absent;
                 self.wanted.pop_front();
                 continue;
@@ -38,7 +38,7 @@ impl Pager {
             let Some(slot) = self.take_frame(self.shared.block_len(block)) else { return false };
             self.wanted.pop_front();
             self.fill(block, slot, since);
-            // What reads as zero comes without a transfer, one after the other.
+            // Blocks of zeros complete without a transfer, so this loop is bounded by time.
             if Instant::now() > end {
                 return !self.wanted.is_empty();
             }
@@ -61,7 +61,8 @@ impl Pager {
                 self.take_frame(len)
             });
             let Some(slot) = slot else {
-                // A hint is worth no waiting for others, but for what it has begun itself.
+                // Readahead waits for transfers in flight, but not for frames that other blocks
+                // hold.
                 if self.in_flight() == 0 {
                     self.ahead.clear();
                 }
@@ -80,9 +81,9 @@ impl Pager {
         false
     }
 
-    /// Gives frames beyond the cap back.
+    /// Gives back frames beyond the cap. Returns true if it ran out of time.
     fn shrink(&mut self, end: Instant) -> bool {
-        // What is being written leaves soon.
+        // Blocks in write-back leave soon and are not counted.
         while self.frames - self.writing_count.min(self.frames) > self.cap().max(FRAMES_MIN) {
             if Instant::now() > end {
                 return true;
@@ -90,7 +91,7 @@ impl Pager {
             let spare = self.free.pop().or_else(|| self.take_aside());
             match spare {
                 Some(slot) if self.shared.method == Method::Copy && self.free.is_empty() => {
-                    // The last one to copy from stays.
+                    // The last copy buffer is kept.
                     self.free.push(slot);
                     if !self.take_out_next() {
                         return false;
@@ -104,26 +105,27 @@ impl Pager {
         false
     }
 
-    /// Takes blocks out of their place before somebody needs their frames.
+    /// Evicts ahead of demand, to keep spare frames ready for the next faults.
     fn keep_ready(&mut self) {
         if !self.is_full && self.frames < self.cap() {
             return;
         }
         let spare = (self.cap() / ASIDE_SHARE).clamp(ASIDE.0, ASIDE.1);
-        // Beyond the cap blocks leave as time lets them, and others only for who waits.
+        // Beyond the cap, `shrink` evicts as time permits; here only blocks for waiting ones are
+        // evicted.
         let spare = if self.frames > self.cap() { 0 } else { spare };
         let target = spare + self.wanted.len();
         let ready = |pager: &Self| {
             let free = match pager.shared.method {
                 Method::Move => pager.free.len(),
-                // What is copied from becomes room, but for one frame.
+                // Copy buffers are freed to make room, except for one.
                 Method::Copy => (pager.free.len() + pager.filling_count).saturating_sub(1),
             };
             let room = pager.cap().saturating_sub(pager.frames);
             let room = if pager.is_full { 0 } else { room };
             pager.aside_count + pager.writing_count + free + room
         };
-        // Beyond the cap what is dropped makes no room.
+        // Bounded: beyond the cap a dropped frame makes no room.
         for _ in 0..target {
             let is_ready = ready(self) >= target.min(self.empty_staging.len());
             if is_ready || !self.take_out_next() {
@@ -132,7 +134,7 @@ impl Pager {
         }
     }
 
-    /// Takes the next block out that may go; false when there is none, or none was found soon.
+    /// Evicts the next victim; false if there is none, or none within `LOOKS` blocks.
     fn take_out_next(&mut self) -> bool {
         if self.shared.method == Method::Move && self.empty_staging.is_empty() {
             return false;

@@ -1,4 +1,4 @@
-//! Blocks that nobody needs leave memory without being written, and are not read again.
+//! Blocks declared unused: they leave memory without write-back and are not read again.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -9,12 +9,12 @@ use crate::config::{Contents, DEPTH_MAX, Method};
 use crate::inbox::Inbox;
 use crate::lock;
 
-/// Blocks that are dropped, and looked at, between two looks at faults.
+/// Blocks dropped, and blocks checked, before faults are handled again.
 const DROPS: usize = 32;
 const LOOKS: usize = 16 << 10;
 
 impl Pager {
-    /// Drops what users have said that they do not need, a part of it at a time: what is left stays
+    /// Drops blocks that callers have declared unused, a bounded number at a time; the rest stays
     /// in the list.
     pub(super) fn drop_unused(&mut self, inbox: &Inbox) {
         let (mut drops, mut looks) = (DROPS, LOOKS);
@@ -41,16 +41,17 @@ impl Pager {
         }
     }
 
-    /// The first block from this one on that is one of this pager's, or one beyond the last.
+    /// Returns the first block from `block` on that belongs to this pager, possibly beyond the last
+    /// one.
     fn next_own(&self, block: usize) -> usize {
         let (stripe, pagers) = (self.shared.stripe_blocks, self.shared.pagers);
         let others = (self.number + pagers - self.shared.pager_of(block)) % pagers;
         if others == 0 { block } else { (block / stripe + others) * stripe }
     }
 
-    /// Gives frames back that nobody waits for.
+    /// Frees spare frames that no block waits for.
     pub(super) fn drop_spare(&mut self) {
-        // The last one to copy from stays.
+        // The last copy buffer is kept.
         let kept =
             self.wanted.len().min(DEPTH_MAX) + usize::from(self.shared.method == Method::Copy);
         while self.free.len() > kept
@@ -72,7 +73,7 @@ impl Pager {
                 self.forget(block);
                 self.lose_frame_of(block, slot);
             }
-            // What is in its place may have been written since.
+            // A block that was declared used again may have been written to and must stay.
             Place::Resident if self.shared.words[block].is_unused() => {
                 self.take_out(block);
             }
@@ -83,7 +84,7 @@ impl Pager {
                 self.block(block).place = Place::Absent;
                 self.lose_bytes(block);
             }
-            // They are looked at when they are filled or written, or have been lost.
+            // These blocks are checked when their fill or write-back ends, or cannot be dropped.
             Place::Resident
             | Place::Queued(_)
             | Place::Filling(..)
@@ -96,14 +97,14 @@ impl Pager {
         self.shared.words[block].take_lost()
     }
 
-    /// What the source has of a block is not to be read again.
+    /// Forgets the source's copy of a block, which must not be read again.
     pub(super) fn lose_bytes(&mut self, block: usize) {
         let lasts = self.shared.source.contents == Contents::Stored;
         self.unstick(block);
         self.block(block).lose_bytes(lasts);
     }
 
-    /// Nobody needs a block that is out of its place.
+    /// Discards an unused block that is out of its place.
     pub(super) fn discard(&mut self, block: usize, slot: Slot) {
         self.block(block).place = Place::Absent;
         self.shared.counters.evicted.add(1);
@@ -120,14 +121,15 @@ impl Pager {
         }
     }
 
-    /// The source refuses a block, which is left alone for a while.
+    /// Begins the back-off of a block that the source refused.
     pub(super) fn stick(&mut self, block: usize) {
         if self.stuck.insert(block, Instant::now() + STUCK).is_none() {
             self.shared.stuck.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The source has a block, or need not have it; the last one that it refused opens the latch.
+    /// Ends the back-off of a block that was written or discarded. The last one clears the latched
+    /// error.
     pub(super) fn unstick(&mut self, block: usize) {
         let is_last = |pager: &Self| pager.shared.stuck.fetch_sub(1, Ordering::Relaxed) == 1;
         if self.stuck.remove(&block).is_some() && is_last(self) {

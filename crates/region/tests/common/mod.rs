@@ -1,4 +1,4 @@
-//! What the tests of regions share.
+//! Helpers shared by the tests of regions.
 
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
@@ -19,7 +19,7 @@ use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 
-/// Every way to get blocks into their place that this kernel has; a word where one is missing.
+/// Returns every paging method that this kernel supports; prints a skip notice for a missing one.
 pub fn methods() -> Vec<Method> {
     match needs::regions() {
         true if needs::moves() => vec![Method::Move, Method::Copy],
@@ -28,17 +28,17 @@ pub fn methods() -> Vec<Method> {
     }
 }
 
-/// The first of them.
+/// Returns the first supported method.
 pub fn a_method() -> Option<Method> {
     methods().first().copied()
 }
 
-/// What a test file has at a place.
+/// Byte of a test file at an offset.
 pub fn stamp(at: u64) -> u8 {
     (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 | 1
 }
 
-/// A file of stamps.
+/// Creates a file of stamps.
 pub fn file_of(len: u64) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a file");
     let bytes: Vec<u8> = (0..len).map(stamp).collect();
@@ -47,7 +47,7 @@ pub fn file_of(len: u64) -> NamedTempFile {
     file
 }
 
-/// A region with a cap, whose budget is ample.
+/// Configuration with a cap and an ample budget.
 pub fn config(method: Method, cap_bytes: u64) -> RegionConfig {
     RegionConfig {
         method: Some(method),
@@ -61,7 +61,7 @@ pub fn over_file(path: &Path, offset: u64, len: u64, config: RegionConfig) -> Re
     over_file_at(path, offset, len, RegionConfig { block_bytes: 256 << 10, ..config })
 }
 
-/// With blocks of this size.
+/// Opens a region over a file with blocks of the given size.
 pub fn over_file_by(path: &Path, block_bytes: usize, len: u64, config: RegionConfig) -> Region {
     over_file_at(path, 0, len, RegionConfig { block_bytes, ..config })
 }
@@ -73,28 +73,28 @@ fn over_file_at(path: &Path, offset: u64, len: u64, config: RegionConfig) -> Reg
     Region::new(config, source).expect("a region")
 }
 
-/// A region over memory.
+/// Opens a blank region over memory.
 pub fn blank(len: u64, config: RegionConfig) -> Region {
     let blocks = Arc::new(MemoryBlocks::new(len));
     let source = Source { blocks, offset: 0, len, contents: Contents::Blank };
     Region::new(config, source).expect("a region")
 }
 
-/// A region over memory that fails or is slow when it is told to.
+/// Opens a region over memory with injected failures and delays.
 pub fn faulty(config: RegionConfig, len: u64, contents: Contents) -> (Region, Arc<FaultyBlocks>) {
     let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(len)), 1));
     let source = Source { blocks: blocks.clone(), offset: 0, len, contents };
     (Region::new(config, source).expect("a region"), blocks)
 }
 
-/// The bytes of a region, used as any thread would.
+/// Bytes of a region, accessed by atomics from any thread.
 #[derive(Clone, Copy)]
 pub struct Memory {
     start: *mut u8,
     len: usize,
 }
 
-// SAFETY: its bytes are reached by atomics alone.
+// SAFETY: the bytes are accessed by atomics alone.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -110,7 +110,7 @@ impl Memory {
     }
 
     pub fn read(&self, at: u64) -> u8 {
-        // SAFETY: inside of a region that outlives the test's use of it.
+        // SAFETY: the byte is inside of a region that outlives the test's use of it.
         unsafe { AtomicU8::from_ptr(self.at(at)) }.load(Ordering::Relaxed)
     }
 
@@ -119,7 +119,7 @@ impl Memory {
         unsafe { AtomicU8::from_ptr(self.at(at)) }.store(value, Ordering::Relaxed);
     }
 
-    /// A word at a multiple of eight.
+    /// Returns the word at an offset that is a multiple of eight.
     pub fn word(&self, at: u64) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && to_usize(at) + 8 <= self.len);
         // SAFETY: as above, and aligned.
