@@ -1,4 +1,4 @@
-//! An encoded column in bytes that somebody else owns, and how its rows are decoded.
+//! An encoded column in borrowed bytes, and the decoding of its rows.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -28,12 +28,12 @@ use crate::gather::{Codes, gather, unshared};
 use crate::library::{SESSION, context};
 use crate::storage::Storage;
 
-/// Which rows of a column are wanted.
+/// Selection of the rows to decode.
 #[derive(Clone, Debug)]
 pub enum Rows {
     /// All rows of a range.
     All(Range<usize>),
-    /// The rows of a range whose bit is set. There are as many bits as rows.
+    /// The rows of a range whose bit is set. The range has as many rows as there are bits.
     Selected(Range<usize>, BooleanBuffer),
 }
 
@@ -44,9 +44,9 @@ pub struct Column {
     storage: Storage,
     rows: usize,
     tree: vortex_array::ArrayRef,
-    /// The bits of the rows that are not null, where there are others.
+    /// Validity bitmap, if the column has nulls.
     valid: Option<Bytes>,
-    /// The values of a dictionary, decoded when they are first asked for.
+    /// Values of the dictionary, decoded on first use.
     dictionary: OnceLock<ArrayRef>,
 }
 
@@ -55,7 +55,8 @@ impl Column {
     /// The body is read in place if it is aligned to [`BODY_ALIGNMENT`](crate::BODY_ALIGNMENT).
     ///
     /// # Errors
-    /// [`CompactError`] when they are not what [`encode`](crate::encode) made.
+    /// [`CompactError`] if the description and body were not produced by
+    /// [`encode`](crate::encode).
     pub fn open(
         description: &[u8],
         body: &Bytes,
@@ -80,16 +81,16 @@ impl Column {
         Ok(Self { data_type, storage, rows, tree, valid, dictionary: OnceLock::new() })
     }
 
-    /// Rows of the column.
+    /// Returns the number of rows of the column.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Decodes rows.
+    /// Decodes the selected rows.
     ///
     /// # Errors
-    /// [`CompactError`] when there are no such rows or the bytes cannot be decoded.
+    /// [`CompactError`] if the rows are out of range or the bytes cannot be decoded.
     pub fn read(&self, rows: &Rows) -> Result<ArrayRef, CompactError> {
         let nulls = self.nulls(rows)?;
         let wanted = match rows {
@@ -110,8 +111,9 @@ impl Column {
         })
     }
 
-    /// The values that rows have by their codes, where the column is a dictionary without nulls:
-    /// what holds for a value holds for every row that has it ([`Column::rows_with`]).
+    /// Returns the values of the dictionary, if the column is a dictionary without nulls. A
+    /// predicate can be evaluated once for each value instead of for each row
+    /// ([`Column::rows_with`]).
     ///
     /// # Errors
     /// As [`Column::read`].
@@ -125,11 +127,11 @@ impl Column {
         })
     }
 
-    /// For each row of a range, whether `wanted` is set for its value among
+    /// Returns a bit for each row of a range, set if `wanted` is true for the row's value among
     /// [`Column::distinct_values`].
     ///
     /// # Errors
-    /// As [`Column::read`], and for a column that is no dictionary.
+    /// As [`Column::read`], and if the column is not a dictionary.
     pub fn rows_with(
         &self,
         range: Range<usize>,
@@ -145,7 +147,7 @@ impl Column {
         })
     }
 
-    /// The codes of all rows and the decoded values, where the column is a dictionary.
+    /// Returns the codes of all rows and the decoded values, if the column is a dictionary.
     fn dictionary(
         &self,
         context: &mut ExecutionCtx,
@@ -156,7 +158,7 @@ impl Column {
             return Ok(Some((codes, values)));
         }
         let values = tree.values().clone().execute::<Canonical>(context)?;
-        // Text of its own: that of the body would keep the page as long as any row that has it.
+        // Copies the text: rows that share the body's text would keep the page in memory.
         let values = unshared(&self.to_arrow(values, None)?);
         Ok(Some((codes, self.dictionary.get_or_init(|| values))))
     }
@@ -168,7 +170,7 @@ impl Column {
         }
     }
 
-    /// The bits of these rows that are not null; none where all are.
+    /// Returns the validity bits of the rows, or `None` if none of them is null.
     fn nulls(&self, rows: &Rows) -> Result<Option<NullBuffer>, CompactError> {
         let (Rows::All(range) | Rows::Selected(range, _)) = rows;
         self.check(range)?;
@@ -178,7 +180,7 @@ impl Column {
             return Err(CompactError::damaged(format!("{} bits for {range:?}", bits.len())));
         }
         let Some(valid) = &self.valid else { return Ok(None) };
-        // A copy of just these bits: whoever holds the rows shall not hold the page for them.
+        // Copies only these bits, so that the decoded rows do not keep the page in memory.
         let bytes = valid.get(range.start / 8..range.end.div_ceil(8));
         let bytes = bytes.ok_or_else(|| CompactError::damaged("its bits are not all there"))?;
         let bits = BooleanBuffer::new(Buffer::from(bytes), range.start % 8, range.len());
@@ -194,7 +196,7 @@ impl Column {
         Ok(Some(NullBuffer::new(bits)).filter(|nulls| nulls.null_count() > 0))
     }
 
-    /// Decoded values as the Arrow array that is closest to them: text as views.
+    /// Converts decoded values to the closest Arrow array; text becomes an array of views.
     fn to_arrow(
         &self,
         decoded: Canonical,
@@ -230,14 +232,14 @@ impl Column {
             return Err(CompactError::damaged("its nulls are not as many as its values"));
         }
         let builder = ArrayData::builder(data_type).len(len).buffers(buffers).nulls(nulls);
-        // SAFETY: numbers have one word of the type's width per row, which `words` has compared.
+        // SAFETY: numbers have one word of the type's width per row, which `words` has checked.
         // Views were built by the decoder over the bytes it decoded, or are those that were
-        // encoded; both are in bounds. That text is text is vouched for by whoever vouches for the
-        // body: it was an array of text when it was encoded.
+        // encoded; both are in bounds. Text is valid UTF-8 if the body is intact, which its owner
+        // guarantees: it was an array of text when it was encoded.
         Ok(make_array(unsafe { builder.build_unchecked() }))
     }
 
-    /// The words of decoded numbers, as wide as the Arrow type has them.
+    /// Returns the words of decoded numbers, widened to the width of the Arrow type.
     fn words(&self, values: &PrimitiveArray) -> Result<Buffer, CompactError> {
         let words = values.buffer_handle().try_to_host_sync()?.into_arrow_buffer();
         let len = values.len();
@@ -258,7 +260,7 @@ impl Column {
         }
     }
 
-    /// The array as the column's type: text that is no views is copied into its form.
+    /// Casts the array to the column's type; text whose type has no views is copied.
     fn as_typed(&self, array: &ArrayRef) -> Result<ArrayRef, CompactError> {
         match array.data_type() == &self.data_type {
             true => Ok(Arc::clone(array)),
@@ -271,7 +273,7 @@ impl Column {
     }
 }
 
-/// The rows of a tree that are wanted, still encoded.
+/// Returns the selected rows of a tree, still encoded.
 fn chosen(
     tree: &vortex_array::ArrayRef,
     rows: &Rows,
@@ -300,7 +302,7 @@ fn codes_of(
     }
 }
 
-/// A description taken apart.
+/// A parsed description.
 struct Description<'a> {
     storage: Storage,
     has_nulls: bool,

@@ -1,4 +1,4 @@
-//! Encodes a column: values without nulls, a tree of encodings, its buffers.
+//! Encodes a column into a description of its tree of encodings, the tree's buffers, and a bitmap.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteViewType, Decimal128Type};
@@ -19,11 +19,11 @@ use crate::error::guarded;
 use crate::library::{COMPRESSOR, SESSION, context};
 use crate::storage::Storage;
 
-/// Alignment that the first byte of the buffers needs to be read in place.
+/// Alignment of a body that is read in place, without copying.
 pub const BODY_ALIGNMENT: usize = 256;
 
-/// The least a description has: storage, whether there are nulls, number of encodings, length of
-/// the tree.
+/// Length of the head of a description: storage, null flag, number of encodings, length of the
+/// tree.
 pub(crate) const DESCRIPTION_BYTES: usize = 8;
 
 /// An encoded column, ready to be written.
@@ -34,21 +34,21 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// What [`Column::open`](crate::Column::open) needs beside the body.
+    /// Returns the description, which [`Column::open`](crate::Column::open) needs beside the body.
     #[must_use]
     pub fn description(&self) -> &[u8] {
         &self.description
     }
 
-    /// Bytes of the body.
+    /// Returns the length of the body in bytes.
     #[must_use]
     pub fn body_bytes(&self) -> usize {
         let nulls = self.nulls.as_ref().map_or(0, Buffer::len);
         nulls + self.buffers.iter().map(ByteBuffer::len).sum::<usize>()
     }
 
-    /// Writes the body to `out`, which has just its length: the buffers of the tree, then the bits
-    /// of the rows that are not null.
+    /// Writes the body to `out`, which has exactly its length: the buffers of the tree, then the
+    /// validity bitmap.
     pub fn write_body(&self, out: &mut [u8]) {
         let nulls = self.nulls.as_ref().map(Buffer::as_slice);
         let pieces = self.buffers.iter().map(ByteBuffer::as_slice).chain(nulls);
@@ -60,16 +60,16 @@ impl Encoded {
     }
 }
 
-/// Encodes the rows of `pieces`, which are of one type, as one column. None where that type is not
-/// encoded or the values do not shrink by it.
+/// Encodes the rows of `pieces`, which are of one type, as one column. Returns `None` if the type
+/// is not encoded or no encoding makes the values smaller.
 ///
 /// # Errors
-/// [`CompactError`] when the encodings refuse the values.
+/// [`CompactError`] if the encodings refuse the values.
 pub fn encode(pieces: &[&dyn Array]) -> Result<Option<Encoded>, CompactError> {
     let Some(storage) = pieces.first().and_then(|piece| Storage::of(piece.data_type())) else {
         return Ok(None);
     };
-    // Text with offsets of 32 bits may be too long in sum.
+    // Text with 32-bit offsets may exceed them when concatenated.
     let Ok(whole) = concat(pieces) else { return Ok(None) };
     let nulls = whole.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
     let Some((storage, values)) = values(&whole, storage, nulls.as_ref())? else {
@@ -85,7 +85,7 @@ pub fn encode(pieces: &[&dyn Array]) -> Result<Option<Encoded>, CompactError> {
         Ok(Some(tree.serialize(&ids, &SESSION, &options)?))
     })?;
     let Some(mut buffers) = buffers else { return Ok(None) };
-    // Behind the buffers come the tree and its length.
+    // The serialized form ends with the tree and its length.
     buffers.pop();
     let Some(tree) = buffers.pop() else {
         return Err(CompactError::damaged("a tree of encodings without bytes"));
@@ -96,7 +96,8 @@ pub fn encode(pieces: &[&dyn Array]) -> Result<Option<Encoded>, CompactError> {
     Ok(Some(Encoded { description, buffers, nulls }))
 }
 
-/// Storage, nulls, the number of encodings, the length of the tree; the names; the tree.
+/// Builds a description: storage, null flag, number of encodings, length of the tree; then the
+/// names of the encodings; then the tree.
 fn describe(
     storage: Storage,
     has_nulls: bool,
@@ -115,7 +116,7 @@ fn describe(
     Ok(out)
 }
 
-/// The values as the library takes them, null rows filled with what costs nothing to encode.
+/// Converts values to the library's arrays. Null rows get values that add little to the encoding.
 fn values(
     array: &ArrayRef,
     storage: Storage,
@@ -176,7 +177,7 @@ fn primitive<T: vortex_array::dtype::NativePType>(values: Vec<T>) -> vortex_arra
     PrimitiveArray::new(values, Validity::NonNullable).into_array()
 }
 
-/// Gives every null row the value of the row before it, the first ones that of the first value.
+/// Replaces every null by the previous value, leading nulls by the first value.
 fn fill<T: ArrowNativeType>(mut values: Vec<T>, nulls: Option<&NullBuffer>) -> Vec<T> {
     let Some(nulls) = nulls else { return values };
     let first = nulls.valid_indices().next();
@@ -190,7 +191,7 @@ fn fill<T: ArrowNativeType>(mut values: Vec<T>, nulls: Option<&NullBuffer>) -> V
     values
 }
 
-/// Decimals in the fewest bits that hold them; none where 64 do not.
+/// Narrows decimals to 32 or 64 bits. Returns `None` if 64 bits are too few.
 fn narrowed(
     values: &[i128],
     nulls: Option<&NullBuffer>,

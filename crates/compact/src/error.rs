@@ -1,13 +1,13 @@
-//! Why a column cannot be encoded or decoded.
+//! Errors of encoding and decoding.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use vortex_error::VortexError;
 
-/// Why a column cannot be encoded or decoded.
+/// Error of encoding or decoding a column.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactError {
-    /// The bytes are not what was encoded.
+    /// The bytes are damaged: they differ from those that were encoded.
     #[error("{0}")]
     Damaged(String),
     /// The encodings refuse the values or the bytes.
@@ -30,11 +30,12 @@ impl CompactError {
     }
 }
 
-/// Runs `work`, whose panics are errors: the encodings assert what damaged bytes violate.
+/// Runs `work` and converts a panic to an error: the encodings assert invariants that damaged bytes
+/// violate.
 pub(crate) fn guarded<T>(
     work: impl FnOnce() -> Result<T, CompactError>,
 ) -> Result<T, CompactError> {
-    // Nothing that `work` borrows is changed by it, so there is no state to find broken.
+    // `work` changes nothing that it borrows, so a panic leaves no inconsistent state.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().map(String::as_str);
         let what = what.or_else(|| panic.downcast_ref::<&str>().copied());

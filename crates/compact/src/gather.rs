@@ -1,4 +1,4 @@
-//! Looks up values by their codes.
+//! Lookup of dictionary values by their codes.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
@@ -6,8 +6,8 @@ use arrow_data::ArrayData;
 
 use crate::CompactError;
 
-/// Dictionaries of longer text than this are not shared by the rows that use them: whoever holds a
-/// few of those rows would hold, and be charged for, all of it.
+/// Maximum text of a dictionary that decoded rows share. A few rows would otherwise keep a long
+/// dictionary in memory, and their query would be charged for all of it.
 const SHARED_BYTES: usize = 64 << 10;
 
 /// Codes of rows in a dictionary.
@@ -42,7 +42,7 @@ macro_rules! by_width {
 }
 
 impl Codes {
-    /// For each row, whether its value is one of `wanted`.
+    /// Returns a bit for each row, set if `wanted` is true for its code.
     pub(crate) fn are_in(
         &self,
         wanted: &[bool],
@@ -55,7 +55,7 @@ impl Codes {
     }
 }
 
-/// The values with these codes, of a dictionary of fixed width or of views.
+/// Returns the values with these codes, from a dictionary of fixed-width values or of views.
 pub(crate) fn gather(
     values: &ArrayRef,
     codes: &Codes,
@@ -82,9 +82,9 @@ pub(crate) fn gather(
     let shared: usize = buffers[1..].iter().map(Buffer::len).sum();
     let builder = ArrayData::builder(data.data_type().clone()).len(rows);
     let builder = builder.buffers(buffers).nulls(nulls);
-    // SAFETY: the first buffer has one value, or one view, of a valid array of the same type per
-    // row; the others are those of that array, which its views point into. The bits of the nulls
-    // are as many as there are rows.
+    // SAFETY: the first buffer has, for each row, one value or view of a valid array of the same
+    // type; the other buffers are those of that array, to which its views point. There are as many
+    // null bits as rows.
     let gathered = make_array(unsafe { builder.build_unchecked() });
     Ok(if shared > SHARED_BYTES { unshared(&gathered) } else { gathered })
 }
@@ -111,7 +111,7 @@ fn check<C: ArrowNativeType + Ord>(codes: &[C], values: usize) -> Result<(), Com
     }
 }
 
-/// The same text in a buffer of its own.
+/// Copies text into its own buffers; returns other arrays as they are.
 pub(crate) fn unshared(array: &ArrayRef) -> ArrayRef {
     use arrow_array::cast::AsArray;
     use std::sync::Arc;

@@ -1,20 +1,20 @@
-//! Columns encoded small: Arrow arrays to bytes and back.
+//! Column compression: encodes Arrow arrays to bytes and decodes them.
 //!
 //! A column of some thousand rows becomes one tree of encodings (dictionary, frame of reference,
-//! bit packing, runs, FSST), chosen by sampling, and the buffers of that tree become one run of
-//! bytes. It is opened from those bytes without copying them, and any range of its rows is decoded
-//! on its own, all of them or those a mask selects.
+//! bit packing, run-length, FSST), chosen by sampling, and the buffers of the tree become one
+//! contiguous body. A column is opened from the body without copying it, and any range of its rows
+//! is decoded by itself, all of them or those that a mask selects.
 //!
 //! - The crate knows nothing of pages, files or queries: bytes come as [`Bytes`](bytes::Bytes),
 //!   whose owner keeps them in memory.
-//! - What describes the tree ([`Encoded::description`]) is apart from the buffers, so that whoever
-//!   stores both can check it on every open.
-//! - Null rows are a bitmap beside the tree; the tree never sees a null.
+//! - The description of the tree ([`Encoded::description`]) is separate from the buffers, so that
+//!   the caller that stores both can verify it on every open.
+//! - Null rows are a bitmap beside the tree; the tree never contains a null.
 //! - Types that gain nothing, and columns that do not shrink, are not encoded: [`encode`] returns
-//!   none, and the caller keeps them as they are.
+//!   `None`, and the caller keeps them as they are.
 //!
-//! The descriptions are checked when they are opened; what the buffers hold is trusted as far as
-//! text goes, and anything in them that cannot be decoded is an error, not a panic.
+//! Descriptions are checked when a column is opened. Text in the buffers is trusted to be valid
+//! UTF-8; any other bytes that cannot be decoded are an error, not a panic.
 
 mod column;
 mod encode;

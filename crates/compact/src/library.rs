@@ -1,4 +1,4 @@
-//! The encodings in use, and the compressor that chooses among them.
+//! Registry of the encodings, and the compressor that chooses among them.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use vortex_btrblocks::schemes::{binary, float, integer, string};
 use vortex_btrblocks::{BtrBlocksCompressor, BtrBlocksCompressorBuilder};
 use vortex_session::VortexSession;
 
-/// The registry of every encoding that the compressor may choose.
+/// Registry of every encoding that the compressor may choose.
 pub(crate) static SESSION: LazyLock<VortexSession> = LazyLock::new(|| {
     let session = array_session();
     vortex_alp::initialize(&session);
@@ -23,11 +23,11 @@ pub(crate) static SESSION: LazyLock<VortexSession> = LazyLock::new(|| {
 static FRAME_OF_REFERENCE: integer::FoRScheme = integer::FoRScheme::v1();
 static BIT_PACKING: integer::BitPackingScheme = integer::BitPackingScheme::v1();
 
-/// The compressor. Its schemes decode at memory speed; those that save a little more and decode
+/// Compressor. Its schemes decode at memory bandwidth; schemes that save a little more and decode
 /// several times slower (delta, run-length with indices, OnPair, real doubles) are left out.
 pub(crate) static COMPRESSOR: LazyLock<BtrBlocksCompressor> = LazyLock::new(|| {
     BtrBlocksCompressorBuilder::empty()
-        // Before bit packing, which would need patches where an offset does.
+        // Precedes bit packing, which would need patches where an offset is enough.
         .with_new_scheme(&FRAME_OF_REFERENCE)
         .with_new_scheme(&integer::ZigZagScheme)
         .with_new_scheme(&BIT_PACKING)
@@ -43,7 +43,7 @@ pub(crate) static COMPRESSOR: LazyLock<BtrBlocksCompressor> = LazyLock::new(|| {
         .build()
 });
 
-/// A context to encode or decode in.
+/// Creates a context for encoding or decoding.
 pub(crate) fn context() -> ExecutionCtx {
     SESSION.create_execution_ctx()
 }

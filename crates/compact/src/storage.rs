@@ -1,11 +1,11 @@
-//! How the values of an Arrow type are stored.
+//! Storage types: the stored form of the values of each Arrow type.
 
 use arrow_schema::{DataType, IntervalUnit};
 use vortex_array::dtype::{DType, Nullability, PType};
 
 use crate::CompactError;
 
-/// The values of a column as the encodings see them. The codes are part of the format.
+/// Storage type of a column's values, as the encodings see them. The codes are part of the format.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Storage {
     I8 = 0,
@@ -20,9 +20,9 @@ pub(crate) enum Storage {
     F64 = 9,
     Text = 10,
     Bytes = 11,
-    /// 128-bit decimals that fit 32 bits.
+    /// 128-bit decimals that fit in 32 bits.
     Narrow32 = 12,
-    /// 128-bit decimals that fit 64 bits.
+    /// 128-bit decimals that fit in 64 bits.
     Narrow64 = 13,
 }
 
@@ -44,8 +44,8 @@ const ALL: [Storage; 14] = [
 ];
 
 impl Storage {
-    /// How values of `data_type` are stored; none if they stay as they are. Wide decimals are
-    /// stored by 64 bits unless their values allow for less.
+    /// Returns the storage type of `data_type`, or `None` if its values are not encoded. 128-bit
+    /// decimals get 64 bits here; encoding narrows them to 32 bits if their values permit.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
             DataType::Int8 => Self::I8,
@@ -78,7 +78,7 @@ impl Storage {
         self as u8
     }
 
-    /// What `code` stands for in a column of `data_type`.
+    /// Returns the storage type of `code` in a column of `data_type`.
     pub(crate) fn from_code(code: u8, data_type: &DataType) -> Result<Self, CompactError> {
         let found = ALL.get(usize::from(code)).copied();
         let own = Self::of(data_type);
@@ -90,7 +90,7 @@ impl Storage {
         found.filter(fits).ok_or_else(wrong)
     }
 
-    /// The type of the values in the library of encodings.
+    /// Returns the type of the values in the library of encodings.
     pub(crate) fn dtype(self) -> DType {
         let primitive = |ptype| DType::Primitive(ptype, Nullability::NonNullable);
         match self {

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 use crate::{Column, Encoded, Rows, encode};
 
-/// Aligned bytes on the heap, as a page has them.
+/// Aligned bytes on the heap, like those of a page.
 struct Heap(MutableBuffer);
 
 impl AsRef<[u8]> for Heap {
@@ -49,7 +49,7 @@ fn numbers(n: usize) -> Vec<i64> {
     (0..n).map(|row| i64::try_from(row * row % 977).unwrap_or(0)).collect()
 }
 
-/// Arrays that shrink, one of every type that is encoded.
+/// Returns arrays that encoding makes smaller, one of every encoded type.
 fn arrays() -> Vec<ArrayRef> {
     let n = 20_000;
     let words: Vec<String> =
@@ -136,7 +136,7 @@ fn columns_shrink_and_those_that_do_not_are_left_alone() {
     assert!(encode(&[&huge]).expect("encodes").is_none());
 }
 
-/// Zeros of both signs and payloads of NaN are values of their own.
+/// Zeros of both signs and NaNs of different payloads are distinct values.
 #[test]
 fn floats_come_back_to_the_bit() {
     let specials = [0.0, -0.0, f64::NAN, -f64::NAN, f64::INFINITY, 1.5, f64::MIN_POSITIVE, 1e300];
@@ -184,7 +184,7 @@ fn rows_that_are_not_there_are_an_error() {
     assert!(column.read(&Rows::Selected(0..10, BooleanBuffer::new_set(9))).is_err());
 }
 
-/// Whoever reads bytes that nobody checked gets an error or an array, and never a panic.
+/// A reader of unverified bytes gets an error or an array, never a panic.
 #[test]
 fn damaged_bytes_do_not_panic() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;

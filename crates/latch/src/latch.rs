@@ -2,24 +2,24 @@
 //!
 //! ```text
 //! bits 63..19  version, +1 at every exclusive release
-//! bit  18      writer first: a writer has waited so long that it goes before new readers
-//! bit  17      parked: threads sleep for this latch
+//! bit  18      writer first: a writer has waited so long that it precedes new readers
+//! bit  17      parked: threads sleep on this latch
 //! bit  16      exclusive
 //! bits 15..0   shared holders
 //! ```
 //!
-//! A pin is a shared hold that outlives the call that took it, so holds may be released by another
-//! thread than took them.
+//! A pin is a shared hold that outlives the call that acquired it, so a hold may be released by a
+//! thread other than the one that acquired it.
 //!
 //! # Fairness
 //!
-//! A writer waits for a moment without readers, which a stream of short holds may never leave. One
-//! that has waited for [`PRECEDENCE_AFTER`] sets *writer first*: readers then wait until it has had
-//! the latch, so that it gets in when the present holds end. A reader that has let writers go first
-//! for some milliseconds in vain takes its hold past them: it may be that the writer waits for a
-//! hold of the same thread, which a strictly fair latch turns into a deadlock. The times are those
-//! of [`crate::precedence`]. Optimistic readers hold nothing and take no part in this. Writers have
-//! no order among themselves.
+//! A writer needs a moment without readers, which overlapping short holds may never allow. A writer
+//! that has waited for [`PRECEDENCE_AFTER`] sets *writer first*: new readers then wait until it has
+//! held the latch, so that it acquires the latch when the present holds end. A reader that has
+//! yielded to writers for some milliseconds in vain acquires its hold ahead of them: the writer may
+//! be waiting for a hold of the reader's own thread, which would be a deadlock under a strictly
+//! fair latch. The limits are those of [`crate::precedence`]. Optimistic readers hold nothing and
+//! are not affected. Writers have no order among themselves.
 
 use std::time::Instant;
 
@@ -34,44 +34,45 @@ const WRITER_FIRST: u64 = 1 << 18;
 const VERSION_ONE: u64 = 1 << 19;
 const VERSION_MASK: u64 = !(VERSION_ONE - 1);
 
-/// Looks at a busy latch before its thread sleeps: about a microsecond, the length of a short hold.
-/// None under loom, which lets no other thread in between before a thread that gave way.
+/// Attempts on a busy latch before the thread sleeps: about a microsecond, the length of a short
+/// hold. Zero under loom, where a spinning thread lets no other thread run in between.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 
-/// A latch word. All zero bytes are an open latch of version 0.
+/// A latch word. All zero bytes are a free latch of version 0.
 ///
-/// It does not own what it guards: who holds it, and what may be touched meanwhile, is the business
-/// of its users.
+/// It does not own the data it guards, and gives no access to it: its users track their holds and
+/// the data that each hold permits them to access.
 #[derive(Debug)]
 pub struct Latch(AtomicU64);
 
-/// Whether there are as many readers as a latch word can count.
+/// True if the count of shared holders is at its maximum.
 fn is_full(word: u64) -> bool {
     word & SHARED_MASK == SHARED_MASK
 }
 
-/// Whether a latch word keeps out a reader that lets waiting writers go first.
+/// True if a reader that yields to waiting writers cannot acquire a shared hold.
 fn busy_for_shared(word: u64) -> bool {
     word & (EXCLUSIVE | WRITER_FIRST) != 0 || is_full(word)
 }
 
-/// Whether a latch word keeps out every reader.
+/// True if no reader can acquire a shared hold.
 fn closed_for_shared(word: u64) -> bool {
     word & EXCLUSIVE != 0 || is_full(word)
 }
 
-/// Whether a latch word keeps out whoever wants the exclusive hold.
+/// True if a writer cannot acquire the exclusive hold.
 fn busy_for_exclusive(word: u64) -> bool {
     word & (EXCLUSIVE | SHARED_MASK) != 0
 }
 
-/// Stands between taking the exclusive hold and writing, so that an optimistic reader who sees any
-/// of the writes sees the hold too. Pairs with the fence of [`Latch::is_still`].
+/// Orders the acquisition of the exclusive hold before the writes under it, so that an optimistic
+/// reader that sees any of the writes sees the hold too. Pairs with the fence of
+/// [`Latch::is_still`].
 fn before_writing() {
     fence(Ordering::Release);
 }
 
-/// The version an optimistic reader saw.
+/// Version of a latch that a reader has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u64);
 
@@ -82,7 +83,7 @@ impl Default for Latch {
 }
 
 impl Latch {
-    /// An open latch. Zero bytes are one as well.
+    /// Creates a free latch, which consists of zero bytes.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
@@ -92,14 +93,14 @@ impl Latch {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Whether anybody holds the latch, shared or exclusive.
+    /// True if the latch is held, shared or exclusively.
     #[must_use]
     #[inline]
     pub fn is_held(&self) -> bool {
         busy_for_exclusive(self.0.load(Ordering::Relaxed))
     }
 
-    /// Takes a shared hold unless the latch is held exclusively, or a writer has waited long.
+    /// Acquires a shared hold unless the latch is held exclusively, or a writer has precedence.
     #[must_use]
     #[inline]
     pub fn try_shared(&self) -> bool {
@@ -119,10 +120,10 @@ impl Latch {
         false
     }
 
-    /// Takes the exclusive hold if nobody holds the latch.
+    /// Acquires the exclusive hold if the latch is not held.
     ///
-    /// Sequentially consistent with the releases: of a thread that dooms a page and then tries its
-    /// latch, and one that releases it and then looks for doom, one sees the other.
+    /// Sequentially consistent with the releases. If one thread dooms a page and then tries its
+    /// latch, and another releases the latch and then checks for doom, at least one sees the other.
     #[must_use]
     #[inline]
     pub fn try_exclusive(&self) -> bool {
@@ -145,13 +146,13 @@ impl Latch {
         false
     }
 
-    /// Takes a shared hold, sleeping while the latch is busy and `wanted`; whether it was taken, or
-    /// `None` when `deadline` passed. Lets writers go first that have waited long, within limits:
-    /// see the module.
+    /// Acquires a shared hold, sleeping while the latch is busy and `wanted` returns true. Returns
+    /// true if the hold was acquired, false if it is not wanted any more, or `None` if `deadline`
+    /// has passed. Yields to writers that have waited long, within limits: see the module.
     ///
-    /// `wanted` may turn false only under the exclusive hold. Without that question a thread would
-    /// go on waiting for whoever has the latch next, for another page: and in a circle, where that
-    /// one waits for a page which the first thread holds.
+    /// `wanted` may turn false only under the exclusive hold. Without this check a thread would go
+    /// on waiting for the latch's next holder, which uses it for another page; if that holder waits
+    /// for a page that the first thread holds, this is a deadlock.
     #[must_use]
     pub fn shared_while(
         &self,
@@ -173,7 +174,7 @@ impl Latch {
                     yields.end(writer_first);
                     return Look::Done(true);
                 }
-                // The wait for a writer that goes first has a limit, that for a holder has none.
+                // The wait for a writer with precedence is limited, the wait for a holder is not.
                 let closed = closed_for_shared(word);
                 let sleep = || if closed { Look::Sleep } else { yields.sleep() };
                 if let Some(look) = self.look_busy(word, busy, PARKED, &wanted, sleep) {
@@ -183,8 +184,8 @@ impl Latch {
         })
     }
 
-    /// Takes the exclusive hold as [`Latch::shared_while`] takes a shared one. New readers wait for
-    /// a writer that has waited for 100 microseconds.
+    /// Acquires the exclusive hold as [`Latch::shared_while`] acquires a shared one. New readers
+    /// wait for a writer that has waited for 100 microseconds.
     #[must_use]
     pub fn exclusive_while(
         &self,
@@ -216,9 +217,9 @@ impl Latch {
         taken
     }
 
-    /// Takes the exclusive hold, however long that takes.
+    /// Acquires the exclusive hold, waiting without a limit.
     pub fn exclusive(&self, lot: &ParkingLot) {
-        // Without a deadline, and wanted always, it is taken.
+        // Without a deadline and with `wanted` always true, the hold is acquired.
         let _ = self.exclusive_while(lot, None, || true);
     }
 
@@ -227,7 +228,7 @@ impl Latch {
             if take(self) {
                 return true;
             }
-            // A reader that a waiting writer keeps out has to wait for longer than a short hold.
+            // A reader that yields to a waiting writer waits for longer than a short hold.
             if self.0.load(Ordering::Relaxed) & WRITER_FIRST != 0 {
                 return false;
             }
@@ -236,8 +237,9 @@ impl Latch {
         false
     }
 
-    /// What a thread does that found the latch busy in `word`: sleeps once `bits` are set, or is
-    /// done when it wants the latch no more. `None` when the word has changed: look again.
+    /// Decides the next step of a thread that found the latch busy in `word`: sleep once `bits` are
+    /// set, or end the wait if the hold is not wanted any more. Returns `None` if `word` is not
+    /// busy or the latch has changed: the caller tries again.
     fn look_busy(
         &self,
         word: u64,
@@ -249,16 +251,16 @@ impl Latch {
         if !busy(word) {
             return None;
         }
-        // After the word was read: the release that ends the hold under which `wanted` turned false
-        // changes the word, so that it either shows here or wakes the sleeper.
+        // Checked after the word was read: the release of the hold under which `wanted` turned
+        // false changes the word, so the change either shows here or wakes the sleeper.
         if !wanted() {
             return Some(Look::Done(false));
         }
         (word & bits == bits || self.swap(word, word | bits)).then(sleep)
     }
 
-    /// Lets readers in again that wait for a writer whose deadline has passed. Other writers that
-    /// have waited long wake as well, and go first again.
+    /// Clears the precedence of a writer whose deadline has passed and wakes the readers that wait
+    /// for it. Other writers that have waited long wake as well and set their precedence again.
     fn give_precedence_up(&self, lot: &ParkingLot) {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & WRITER_FIRST != 0 {
@@ -274,14 +276,14 @@ impl Latch {
         self.0.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives a shared hold back. True when it was the last.
+    /// Releases a shared hold. Returns true if it was the last.
     #[inline]
     pub fn release_shared(&self, lot: &ParkingLot) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             debug_assert!(word & SHARED_MASK != 0, "a shared latch was released twice");
             let last = word & SHARED_MASK == 1;
-            // A full count keeps readers out as well, and those who wait for one hold to go.
+            // At the maximum count readers sleep too, until one hold is released.
             let wakes = last || is_full(word);
             let next = if wakes { (word - 1) & !PARKED } else { word - 1 };
             match self.0.compare_exchange_weak(word, next, Ordering::SeqCst, Ordering::Relaxed) {
@@ -297,13 +299,14 @@ impl Latch {
         }
     }
 
-    /// Gives the exclusive hold back under a new version.
+    /// Releases the exclusive hold under a new version.
     #[inline]
     pub fn release_exclusive(&self, lot: &ParkingLot) {
         self.leave_exclusive(lot, 0);
     }
 
-    /// Turns the exclusive hold into a shared one without a gap, under a new version.
+    /// Downgrades the exclusive hold to a shared one, under a new version, without releasing the
+    /// latch in between.
     pub fn downgrade(&self, lot: &ParkingLot) {
         self.leave_exclusive(lot, 1);
     }
@@ -332,7 +335,7 @@ impl Latch {
         }
     }
 
-    /// Turns a shared hold into the exclusive one if it is the only hold.
+    /// Upgrades a shared hold to the exclusive one if it is the only hold.
     #[must_use]
     #[inline]
     pub fn try_upgrade(&self) -> bool {
@@ -345,7 +348,7 @@ impl Latch {
         upgraded
     }
 
-    /// Takes the exclusive hold if nobody holds the latch and no writer came since `seen`.
+    /// Acquires the exclusive hold if the latch is not held and its version is still `seen`.
     #[must_use]
     #[inline]
     pub fn try_exclusive_if(&self, seen: Version) -> bool {
@@ -359,21 +362,21 @@ impl Latch {
         taken
     }
 
-    /// The version, for whoever holds the latch shared.
+    /// Returns the version; the caller holds the latch shared.
     #[must_use]
     #[inline]
     pub fn shared_version(&self) -> Version {
         Version(self.0.load(Ordering::Acquire) & VERSION_MASK)
     }
 
-    /// Whether no writer came since `seen`, for whoever holds the latch exclusively.
+    /// True if no writer has held the latch since `seen`; the caller holds it exclusively.
     #[must_use]
     #[inline]
     pub fn has_version(&self, seen: Version) -> bool {
         self.0.load(Ordering::Relaxed) & VERSION_MASK == seen.0
     }
 
-    /// The version to read under, or `None` while a writer is at work.
+    /// Returns the version for an optimistic read, or `None` if the latch is held exclusively.
     #[must_use]
     #[inline]
     pub fn version(&self) -> Option<Version> {
@@ -381,7 +384,7 @@ impl Latch {
         (word & EXCLUSIVE == 0).then_some(Version(word & VERSION_MASK))
     }
 
-    /// Whether what was read since `seen` is what stands there: no writer came between.
+    /// Validates an optimistic read: true if no writer has held the latch since `seen`.
     #[must_use]
     #[inline]
     pub fn is_still(&self, seen: Version) -> bool {

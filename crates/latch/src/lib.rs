@@ -1,14 +1,14 @@
-//! Latches of eight bytes with versions, and where threads sleep for them.
+//! Latches of eight bytes with versions, and a parking lot for their threads.
 //!
-//! | module | what it has |
+//! | module | contents |
 //! |---|---|
-//! | `latch` | the word: shared and exclusive holders, and a version for readers who do without |
-//! | `park` | places to sleep for any word that has a bit to say that threads do |
-//! | `precedence` | how long new readers let a waiting writer go first |
+//! | `latch` | the latch word: shared and exclusive holders, and a version for optimistic readers |
+//! | `park` | the parking lot: threads sleep on any word that has a *parked* bit |
+//! | `precedence` | precedence of waiting writers over new readers, and its limits |
 //!
-//! A [`Latch`] is short-lived mutual exclusion inside a data structure, where the locks of the
-//! standard library are too large or cannot be read optimistically (Leis et al., "The ART of
-//! Practical Synchronization", DaMoN 2016). Every interleaving of its word is explored by loom.
+//! A [`Latch`] is a short-term lock inside a data structure, where the locks of the standard
+//! library are too large or cannot be read optimistically (Leis et al., "The ART of Practical
+//! Synchronization", DaMoN 2016). Its interleavings are explored by loom.
 
 #![forbid(unsafe_code)]
 

@@ -1,25 +1,26 @@
-//! Where threads sleep until a latch or a page's state changes.
+//! Parking lot: threads sleep here until the word of a latch or of a page's state changes.
 //!
-//! A word that has sleepers carries a *parked* bit. A sleeper sets it under the bucket's lock and
-//! then waits; whoever changes the word clears the bit with the same atomic step and wakes the
-//! bucket. The bucket's lock closes the gap between "I saw it busy" and "I sleep".
+//! A word that has sleepers carries a *parked* bit. A sleeper sets the bit under the bucket's lock
+//! and then waits; the thread that changes the word clears the bit in the same atomic operation and
+//! wakes the bucket. The bucket's lock prevents a lost wake-up between the check of the word and
+//! the sleep.
 //!
-//! Locking order: a bucket's lock is the innermost of all; nothing is locked under it.
+//! Locking order: a bucket's lock is the innermost of all; no other lock is taken under it.
 
 use std::time::Instant;
 
 use crate::sync::{Condvar, Mutex, lock};
 
-/// Buckets, a power of two. Threads of different words may share one: they wake, look, sleep on.
+/// Number of buckets, a power of two. Words may share a bucket: their threads then wake spuriously.
 const BUCKETS: usize = if cfg!(loom) { 1 } else { 256 };
 
-/// What a sleeper finds when it looks at its word under the bucket's lock.
+/// Result of a sleeper's check of its word under the bucket's lock.
 pub enum Look<T> {
     /// The wait is over.
     Done(T),
-    /// The word is busy and its parked bit is set: sleep.
+    /// The word is busy and its parked bit is set: the thread sleeps.
     Sleep,
-    /// As [`Look::Sleep`], and look again at this time, woken or not.
+    /// As [`Look::Sleep`], but the thread checks again at this time even if it is not woken.
     SleepUntil(Instant),
 }
 
@@ -29,7 +30,7 @@ struct Bucket {
     wake: Condvar,
 }
 
-/// A fixed set of places to sleep, chosen by the address of the word waited for.
+/// A fixed set of buckets for sleeping threads, chosen by the address of the awaited word.
 #[derive(Debug)]
 pub struct ParkingLot {
     buckets: Vec<Bucket>,
@@ -44,7 +45,7 @@ impl Default for ParkingLot {
 }
 
 impl ParkingLot {
-    /// A lot where nobody sleeps.
+    /// Creates a lot without sleepers.
     #[must_use]
     pub fn new() -> Self {
         let bucket = || Bucket { lock: Mutex::new(()), wake: Condvar::new() };
@@ -55,8 +56,8 @@ impl ParkingLot {
         }
     }
 
-    /// A lot whose readers never wait for writers that go first, instead of for ever: loom, which
-    /// has no clock, explores either side of the limit.
+    /// Creates a lot whose readers never yield to writers, instead of without a limit: loom, which
+    /// has no clock, explores both sides of the limit.
     #[cfg(loom)]
     #[must_use]
     pub fn with_passing_readers() -> Self {
@@ -69,14 +70,15 @@ impl ParkingLot {
     }
 
     fn bucket(&self, key: usize) -> &Bucket {
-        // Words lie 32 or 64 bytes apart; the multiplier spreads their addresses.
+        // Words are 32 or 64 bytes apart; the multiplier spreads their addresses.
         let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15_usize) >> 40;
         &self.buckets[hash & (BUCKETS - 1)]
     }
 
-    /// Sleeps until `look` is done, or `None` when `deadline` has passed.
+    /// Sleeps until `look` returns [`Look::Done`], and returns its value, or `None` if `deadline`
+    /// has passed.
     ///
-    /// `look` must set the word's parked bit before it says [`Look::Sleep`].
+    /// `look` must set the word's parked bit before it returns [`Look::Sleep`].
     pub fn park<T>(
         &self,
         key: usize,
@@ -106,7 +108,8 @@ impl ParkingLot {
         }
     }
 
-    /// Wakes everyone who sleeps for `key`, after the word was changed and its parked bit cleared.
+    /// Wakes all threads that sleep on `key`, after the word was changed and its parked bit
+    /// cleared.
     pub fn unpark(&self, key: usize) {
         let bucket = self.bucket(key);
         drop(lock(&bucket.lock));

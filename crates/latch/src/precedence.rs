@@ -1,14 +1,14 @@
 //! Precedence of waiting writers over new readers, and its limits.
 //!
-//! A writer has precedence once it has waited for [`PRECEDENCE_AFTER`]: a latch that many write to
-//! would otherwise keep its readers asleep half of the time. A reader yields to it for
-//! [`YIELD_MAX`], which is longer than holds are, and then takes its hold past the writer, which
-//! may be waiting for another hold of the same thread.
+//! A writer has precedence once it has waited for [`PRECEDENCE_AFTER`]; with precedence from the
+//! start, a latch with many writers would keep its readers asleep half of the time. A reader yields
+//! to the writer for [`YIELD_MAX`], which is longer than usual holds, and then acquires its hold
+//! ahead of the writer, which may be waiting for another hold of the reader's thread.
 //!
 //! A thread that has yielded in vain yields only in the first half of every [`PERIOD`] from then
-//! on, until a writer got in. So a thread that holds a page and fixes it again and again spends at
-//! most half of its time on writers. The periods are the same for all threads: their holds, if they
-//! are shorter than half a period, end in the same halves, which no thread begins a new one in.
+//! on, until a writer has acquired the latch. So a thread that holds a page and fixes it repeatedly
+//! spends at most half of its time waiting for writers. The periods are the same for all threads:
+//! holds shorter than half a period end in the same halves, in which no thread begins a new hold.
 
 #[cfg(not(loom))]
 pub(crate) use clock::Yield;
@@ -17,15 +17,15 @@ pub(crate) use model::Yield;
 
 use std::time::Duration;
 
-/// What a writer waits for before new readers wait for it. At once under loom, which has no clock.
+/// Wait of a writer before it has precedence over new readers. Zero under loom, which has no clock.
 pub(crate) const PRECEDENCE_AFTER: Duration =
     if cfg!(loom) { Duration::ZERO } else { Duration::from_micros(100) };
 
-/// How long a reader yields: a time slice of the scheduler, since the thread that holds the latch
-/// may have lost its processor.
+/// Maximum time that a reader yields: a time slice of the scheduler, since the thread that holds
+/// the latch may be preempted.
 #[cfg(not(loom))]
 const YIELD_MAX: Duration = Duration::from_millis(4);
-/// How often all threads yield at once that have yielded in vain, each time for half of it.
+/// Period of the threads that have yielded in vain; all of them yield in the first half of each.
 #[cfg(not(loom))]
 const PERIOD: Duration = Duration::from_millis(32);
 
@@ -38,32 +38,33 @@ mod clock {
     use super::{PERIOD, YIELD_MAX};
     use crate::park::{Look, ParkingLot};
 
-    /// Where the periods of all threads begin.
+    /// Start of the first period, common to all threads.
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     thread_local!(static YIELDED_IN_VAIN: Cell<bool> = const { Cell::new(false) });
 
-    /// What is left of the half of a period in which threads yield that have yielded in vain.
+    /// Returns the rest of the first half of the current period, in which threads that have yielded
+    /// in vain yield; `None` in the second half.
     fn left_of_half(now: Instant) -> Option<Duration> {
         let past = now.saturating_duration_since(*ORIGIN).as_nanos() % PERIOD.as_nanos();
         let left = (PERIOD / 2).as_nanos().checked_sub(past).filter(|left| *left > 0)?;
         u64::try_from(left).ok().map(Duration::from_nanos)
     }
 
-    /// One reader's wait for writers that go first.
+    /// Wait of one reader for writers with precedence.
     pub(crate) struct Yield {
         deadline: Option<Instant>,
-        /// When it ends, once it has begun.
+        /// End of the wait, once it has begun.
         end: Option<Instant>,
     }
 
     impl Yield {
-        /// A wait that has not begun. It ends at `deadline` at the latest.
+        /// Creates a wait that has not begun. It ends at `deadline` at the latest.
         pub(crate) fn new(_lot: &ParkingLot, deadline: Option<Instant>) -> Self {
             Self { deadline, end: None }
         }
 
-        /// Whether the reader may take its hold past a writer.
+        /// True if the reader may acquire its hold ahead of a writer.
         pub(crate) fn is_over(&self) -> bool {
             let now = Instant::now();
             let is_over = match self.end {
@@ -73,7 +74,7 @@ mod clock {
             is_over || self.deadline.is_some_and(|end| now >= end)
         }
 
-        /// Sleeps until it is over.
+        /// Begins the wait if it has not begun. Returns that the thread sleeps until its end.
         pub(crate) fn sleep<T>(&mut self) -> Look<T> {
             Look::SleepUntil(*self.end.get_or_insert_with(|| {
                 let now = Instant::now();
@@ -82,7 +83,8 @@ mod clock {
             }))
         }
 
-        /// Notes that the hold was taken: past a writer that still waits, or after it.
+        /// Ends the wait after the hold was acquired. Remembers for the thread if it yielded in
+        /// vain, that is, if the writer still waits.
         pub(crate) fn end(&self, in_vain: bool) {
             if self.end.is_some() {
                 YIELDED_IN_VAIN.set(in_vain);
@@ -97,7 +99,7 @@ mod model {
 
     use crate::park::{Look, ParkingLot};
 
-    /// One reader's wait for writers that go first: without an end, or over before it has begun.
+    /// Wait of one reader for writers with precedence: without an end, or over before it begins.
     pub(crate) struct Yield {
         is_over: bool,
     }

@@ -1,6 +1,6 @@
-//! The synchronisation types of the modules that loom explores.
+//! Synchronisation types of the modules that loom tests.
 //!
-//! Under `--cfg loom` they are loom's, elsewhere the standard library's.
+//! Under `--cfg loom` they are loom's, else the standard library's.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -13,12 +13,12 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
 use std::sync::PoisonError;
 
-/// Locks a mutex whose data no panic can leave half changed.
+/// Locks a mutex, ignoring poison: a panic cannot leave its data inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives way for a moment between two looks at a contended word.
+/// Pauses between two attempts on a contended word (`spin_loop`).
 pub(crate) fn relax() {
     #[cfg(loom)]
     loom::thread::yield_now();
@@ -26,8 +26,8 @@ pub(crate) fn relax() {
     std::hint::spin_loop();
 }
 
-/// Stands for the total order of sequentially consistent accesses, which loom does not model but
-/// by fences; elsewhere the accesses have it by themselves.
+/// Fence for the total order of sequentially consistent accesses, which loom models only for
+/// fences. Without loom it does nothing, since the accesses themselves are so ordered.
 pub(crate) fn total_order() {
     #[cfg(loom)]
     fence(Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! Writers beside streams of readers, and readers that hold twice what a writer waits for.
+//! Fairness: writers against streams of readers, and readers that acquire a second hold of a latch
+//! for which a writer waits.
 
 #![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures of the design page")]
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use terrace_latch::{Latch, ParkingLot};
 
-/// The longest that one writer may wait on a machine that has other work as well.
+/// Maximum wait of a writer, on a machine that runs other work too.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 fn soak() -> Duration {
@@ -23,7 +24,8 @@ fn spin(length: Duration) {
     }
 }
 
-/// The writes, and the longest wait for one, beside readers that take their next hold at once.
+/// Returns the number of writes, and the longest wait for one, while readers acquire their next
+/// hold at once.
 fn write_beside(readers: usize, hold: impl Fn() + Sync) -> (u64, Duration) {
     let (latch, lot, stop) = (Latch::new(), ParkingLot::new(), AtomicBool::new(false));
     let read = || {

@@ -1,4 +1,4 @@
-//! Every interleaving of a latch, explored by loom.
+//! Interleavings of operations on a latch, explored by loom.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p terrace-latch --release --test loom`
 
@@ -17,8 +17,8 @@ struct Guarded {
     value: UnsafeCell<u64>,
 }
 
-// SAFETY: `value` is touched only under `latch`, which is what the tests are about: loom reports
-// any access that the latch lets overlap with a write.
+// SAFETY: `value` is accessed only under `latch`. The tests check this: loom reports any access
+// that the latch lets overlap with a write.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
@@ -169,13 +169,14 @@ fn a_reader_does_not_sleep_behind_readers() {
             other.latch.release_shared(&other.lot);
         });
         shared.latch.downgrade(&shared.lot);
-        // The shared hold stays until the other reader has had its own.
+        // The shared hold is kept until the other reader has released its own.
         reader.join().expect("reader");
         shared.latch.release_shared(&shared.lot);
     });
 }
 
-/// A page leaves its frame, and the next holder of the frame waits for whoever waited for the page.
+/// A page leaves its frame, and the frame's next holder waits for the thread that waited for the
+/// page: that thread must end its wait.
 #[test]
 fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
     loom::model(|| {
@@ -194,10 +195,10 @@ fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
     });
 }
 
-/// Holds that overlap leave no moment without one. They end once a writer has waited.
+/// Overlapping shared holds leave no moment without a holder; they end once a writer has waited.
 ///
-/// The bound is on how often a reader may run between two steps of the writer. Without one its
-/// exchanges could fail for ever, as those of every loop over an exchange.
+/// The preemption bound limits the reader's runs between two steps of the writer. Without it the
+/// writer's compare-exchanges could fail forever, as in every such loop.
 #[test]
 fn a_stream_of_readers_ends_for_a_writer_that_waits() {
     let mut model = loom::model::Builder::new();
@@ -308,7 +309,7 @@ fn an_optimistic_reader_notices_another_that_became_a_writer() {
     optimistic(|latch, _lot| latch.version().is_some_and(|seen| latch.try_exclusive_if(seen)));
 }
 
-/// Of two who saw the same version and write by what they saw, one must see it anew.
+/// If two optimistic writers have seen the same version, one of them fails and must restart.
 #[test]
 fn of_two_optimistic_writers_of_one_version_one_is_refused() {
     loom::model(|| {

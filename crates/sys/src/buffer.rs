@@ -1,4 +1,4 @@
-//! Heap buffers aligned to a page, as direct I/O wants them.
+//! Heap buffers aligned to a page, as direct I/O requires.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -13,7 +13,7 @@ pub struct AlignedBuffer {
     len: usize,
 }
 
-// SAFETY: the buffer owns its allocation alone and gives it out only under Rust's borrow rules.
+// SAFETY: the buffer is the only owner of its allocation and lends it only under borrow rules.
 unsafe impl Send for AlignedBuffer {}
 // SAFETY: as above; a shared borrow only reads.
 unsafe impl Sync for AlignedBuffer {}
@@ -22,7 +22,7 @@ impl AlignedBuffer {
     /// Allocates `len` zero bytes.
     ///
     /// # Panics
-    /// When `len` exceeds `isize::MAX` less a page. Aborts when the allocator has no memory.
+    /// Panics if `len` exceeds `isize::MAX` less a page. Aborts if the allocator has no memory.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
@@ -32,7 +32,7 @@ impl AlignedBuffer {
         AlignedBuffer { start, len }
     }
 
-    /// A buffer of the bytes of `data`.
+    /// Creates a buffer with a copy of `data`.
     #[must_use]
     pub fn copy_of(data: &[u8]) -> Self {
         let mut buffer = Self::zeroed(data.len());

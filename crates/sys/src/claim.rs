@@ -1,13 +1,14 @@
-//! Exclusive use of a file, or of ranges of it, which other processes see.
+//! Exclusive use of a file, or of ranges of it, across processes.
 //!
-//! A range is locked for the open file (`F_OFD_SETLK`), so that it excludes whoever opens the file
-//! again, in this process or another; ranges of one open file exclude each other by a list. `flock`
-//! would lock whole files alone, and `F_SETLK` no second user in the same process. The locks are
-//! advisory: readers and writers that lock nothing go on. A file that only says who has a directory
-//! is locked by `flock` and holds that process's number ([`LockedFile`](crate::lock::LockedFile)).
+//! A range is locked for the open file description (`F_OFD_SETLK`), so that it excludes every other
+//! open of the file, in this process or another; ranges of one open file exclude each other by a
+//! list. `flock` would lock only whole files, and `F_SETLK` would not exclude a second user in the
+//! same process. The locks are advisory: readers and writers without a lock are not stopped. A file
+//! that only marks the owner of a directory is locked by `flock` and contains the owner's process
+//! id ([`LockedFile`](crate::lock::LockedFile)).
 //!
 //! A child process (`fork`) shares the open file, and with it the locks, until it closes its copy
-//! or starts another program; so a claim is given back by name, and by its owner alone.
+//! or executes another program; so a claim is released explicitly, and by its owner alone.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,18 +23,18 @@ use crate::file::DirectFile;
 use crate::lock::patiently;
 use crate::size::{PAGE_BYTES, to_u64};
 
-/// Ranges of one open file that are claimed.
+/// Claimed ranges of one open file.
 pub(crate) type Claims = Mutex<Vec<Range<u64>>>;
 
-/// Processes that a refusal names at most.
+/// Maximum number of processes that an error names.
 const HOLDERS_MAX: usize = 3;
 
-/// A range of a file, in whole pages, that one owner has; given back when this is dropped.
+/// Exclusive claim of a range of a file, in whole pages; released on drop.
 #[derive(Debug)]
 pub struct Claim {
     file: Arc<DirectFile>,
     range: Range<u64>,
-    /// The process that made it.
+    /// Id of the process that made the claim.
     owner: u32,
 }
 
@@ -41,8 +42,8 @@ impl Claim {
     /// Claims the pages of a range.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when somebody has a part of it or all of the file; the
-    /// message names who, where that is known. What the file system says where it has no locks.
+    /// [`io::ErrorKind::WouldBlock`] if another claim overlaps the range or the file is locked;
+    /// the message names the processes if known. The file system's error if it has no locks.
     pub fn take(file: &Arc<DirectFile>, range: Range<u64>) -> io::Result<Claim> {
         let end = range.end.checked_next_multiple_of(to_u64(PAGE_BYTES)).unwrap_or(range.end);
         let range = range.start / to_u64(PAGE_BYTES) * to_u64(PAGE_BYTES)..end;
@@ -64,18 +65,18 @@ impl Drop for Claim {
         }
         let mut claims = claims(&self.file);
         claims.retain(|range| *range != self.range);
-        // A lock that cannot be given back ends with the descriptor.
+        // A lock that cannot be released ends with the descriptor.
         let _ = set_lock(&self.file, &self.range, libc::F_UNLCK);
     }
 }
 
-/// Locks all of a file, however long it becomes, until it is closed.
+/// Locks all of a file, including future growth, until it is closed.
 pub(crate) fn lock_all(file: &DirectFile) -> io::Result<()> {
     lock(file, &(0..u64::MAX))
 }
 
-/// Locks a range. A holder that ends is waited for, in this process too: the kernel may let go of
-/// a file late.
+/// Locks a range. Waits up to two seconds for another holder, also in this process: the kernel may
+/// release a file late.
 fn lock(file: &DirectFile, range: &Range<u64>) -> io::Result<()> {
     let locked = patiently(io::ErrorKind::WouldBlock, || set_lock(file, range, libc::F_WRLCK));
     locked.map_err(|error| named(error, file))
@@ -88,13 +89,13 @@ fn claims(file: &DirectFile) -> MutexGuard<'_, Vec<Range<u64>>> {
 fn set_lock(file: &DirectFile, range: &Range<u64>, kind: libc::c_int) -> io::Result<()> {
     let number = |value: u64| libc::off_t::try_from(value).unwrap_or(libc::off_t::MAX);
     let (start, end) = (number(range.start), number(range.end));
-    // SAFETY: all zero is a value of this struct of integers.
+    // SAFETY: the struct consists of integers, for which zero bytes are valid.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::c_short::try_from(kind).unwrap_or_default();
     lock.l_whence = libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default();
     (lock.l_start, lock.l_len) = (start, end - start);
     let fd = file.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open, and the struct a local that the call reads.
+    // SAFETY: the descriptor is open, and the struct is a local that the call reads.
     match unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &raw const lock) } {
         0 => Ok(()),
         _ => match io::Error::last_os_error() {
@@ -110,14 +111,14 @@ fn in_use(who: &str) -> io::Error {
     io::Error::new(io::ErrorKind::WouldBlock, format!("it is in use: {who}"))
 }
 
-/// A refused lock, with the processes that hold one.
+/// Adds the processes that hold a lock to the error of a refused lock.
 fn named(error: io::Error, file: &DirectFile) -> io::Error {
     if error.kind() != io::ErrorKind::WouldBlock {
         return io::Error::new(error.kind(), format!("it cannot be locked: {error}"));
     }
     let holders = holders(file.as_file());
     if holders.contains(&process::id()) {
-        // Others that have the same open file are its children.
+        // Other processes that share the open file are its children.
         return in_use("this process has locked it");
     }
     let names: Vec<String> = holders.iter().take(HOLDERS_MAX).map(ToString::to_string).collect();
@@ -128,7 +129,7 @@ fn named(error: io::Error, file: &DirectFile) -> io::Error {
     }
 }
 
-/// Processes with a lock of the file, of those whose descriptors this one may see.
+/// Returns the processes that lock the file, as far as this process may see their descriptors.
 fn holders(file: &File) -> Vec<u32> {
     let Ok(status) = file.metadata() else { return Vec::new() };
     let numbers = |path: &Path| {
@@ -146,7 +147,7 @@ fn holders(file: &File) -> Vec<u32> {
     numbers(Path::new("/proc")).filter(has_lock).collect()
 }
 
-/// Whether a descriptor's notes (`/proc/PID/fdinfo/FD`) have a lock that excludes others.
+/// True if a descriptor's notes (`/proc/PID/fdinfo/FD`) list an exclusive lock.
 fn holds_lock(notes: &Path) -> bool {
     let text = fs::read_to_string(notes).unwrap_or_default();
     text.lines().any(|line| line.starts_with("lock:") && line.contains("WRITE"))

@@ -1,4 +1,4 @@
-//! What an event loop waits for: by a ring with transfers in it, or by `ppoll` where the kernel
+//! Waiting of an event loop: by an io_uring that also runs transfers, or by `ppoll` if the kernel
 //! refuses io_uring to this process.
 
 use std::fmt;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::event_ring::{Event, EventRing};
 
-/// Waits for descriptors, and for transfers where there is a ring.
+/// Waits for descriptors, and for transfers if there is a ring.
 pub enum EventLoop {
     /// io_uring: transfers may be started in it.
     Ring(Box<EventRing>),
-    /// `ppoll`: whoever has transfers makes them by threads.
+    /// `ppoll`: the owner of the loop runs transfers on threads.
     Poll(Polled),
 }
 
@@ -27,8 +27,9 @@ impl fmt::Debug for EventLoop {
 }
 
 impl EventLoop {
-    /// A ring of up to `depth` requests, or none, with the kernel's reason: it has no io_uring,
-    /// does not allow it, or has too little memory for it that this process may lock (`ulimit -l`).
+    /// Creates a loop with a ring of up to `depth` requests, or without a ring and with the
+    /// kernel's error: it has no io_uring, does not permit it, or lacks memory for it that this
+    /// process may lock (`ulimit -l`).
     #[must_use]
     pub fn new(depth: u32) -> (EventLoop, Option<io::Error>) {
         match EventRing::new(depth) {
@@ -37,7 +38,7 @@ impl EventLoop {
         }
     }
 
-    /// The ring, if there is one.
+    /// Returns the ring, if there is one.
     pub fn ring(&mut self) -> Option<&mut EventRing> {
         match self {
             EventLoop::Ring(ring) => Some(ring),
@@ -45,10 +46,11 @@ impl EventLoop {
         }
     }
 
-    /// Tells by one event when `fd` can be read. The descriptor must stay open until then.
+    /// Polls `fd` once: produces one event when it is readable. The descriptor must stay open until
+    /// then.
     ///
     /// # Errors
-    /// When too many requests are in flight.
+    /// Fails if too many requests are in flight.
     pub fn poll(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         match self {
             EventLoop::Ring(ring) => ring.poll(fd, token),
@@ -59,10 +61,10 @@ impl EventLoop {
         }
     }
 
-    /// Waits until something happens or the time is over, and adds what happened.
+    /// Waits for an event until `time` has passed, and appends the events.
     ///
     /// # Errors
-    /// When the kernel cannot wait.
+    /// Fails if the kernel cannot wait.
     pub fn wait(&mut self, time: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         match self {
             EventLoop::Ring(ring) => ring.wait(time, events),
@@ -71,7 +73,7 @@ impl EventLoop {
     }
 }
 
-/// Descriptors that are waited for, with their tokens.
+/// Polled descriptors, with their tokens.
 #[derive(Debug, Default)]
 pub struct Polled {
     waits: Vec<(RawFd, u64)>,
@@ -88,15 +90,15 @@ impl Polled {
         });
         let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
         let count = libc::nfds_t::try_from(entries.len()).unwrap_or(libc::nfds_t::MAX);
-        // SAFETY: the list is a local of `count` entries, the time, if any, a local; signals stay
-        // as they are.
+        // SAFETY: the list is a local of `count` entries; the time is a local or null; the signal
+        // mask is null and stays unchanged.
         if unsafe { libc::ppoll(entries.as_mut_ptr(), count, time, ptr::null()) } < 0 {
             let error = io::Error::last_os_error();
-            // The caller comes again.
+            // The caller calls again.
             let passes = error.kind() == io::ErrorKind::Interrupted;
             return if passes { Ok(()) } else { Err(error) };
         }
-        // What has failed is told like what can be read: whoever reads it finds the error.
+        // A failed descriptor is reported as readable: the read returns the error.
         let mut happened = entries.iter().map(|entry| entry.revents != 0);
         self.waits.retain(|(_, token)| {
             let happened = happened.next().unwrap_or(false);
@@ -129,7 +131,7 @@ mod tests {
             waiting.wait(None, &mut events).expect("rung");
         });
         assert!(matches!(events[..], [Event::Readable(2)]), "{events:?}");
-        // It is told once, until it is asked for again.
+        // A poll produces one event, until the descriptor is polled again.
         waiting.wait(Some(Duration::ZERO), &mut events).expect("over");
         assert_eq!(events.len(), 1, "{events:?}");
         waiting.poll(other.as_fd(), 3).expect("started");

@@ -1,7 +1,7 @@
-//! Transfers and readiness of many at a time by one thread: what an event loop waits for.
+//! An io_uring for an event loop: transfers and descriptor readiness, waited for by one thread.
 //!
-//! Where [`crate::uring`] runs a batch and returns, this keeps transfers in flight from one call to
-//! the next. Their memory is part of a [`Mapping`], which the ring keeps until the kernel is done.
+//! Unlike [`crate::uring`], which runs a batch and returns, an event ring keeps transfers in flight
+//! between calls. It holds the [`Mapping`] of each transfer until the kernel completes it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -14,51 +14,52 @@ use crate::file::DirectFile;
 use crate::map::Mapping;
 use crate::size::to_usize;
 
-/// What happened.
+/// Completion of a request.
 #[derive(Debug)]
 pub enum Event {
-    /// A descriptor that was polled can be read, or has failed.
+    /// The polled descriptor of this token is readable or has failed.
     Readable(u64),
-    /// A transfer of this token moved so many bytes, which may be fewer than were asked for.
+    /// The transfer of this token ended, with its number of bytes, which may be fewer than
+    /// requested.
     Moved(u64, io::Result<usize>),
 }
 
-/// Bytes of a mapping and where they are in a file.
+/// A range of a mapping and its offset in a file.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Their memory.
+    /// Mapping that contains the bytes.
     pub mapping: Arc<Mapping>,
-    /// Where they begin in it.
+    /// Offset in the mapping.
     pub at: usize,
-    /// How many there are, 2 GiB less a page at most.
+    /// Number of bytes, at most 2 GiB less a page.
     pub len: usize,
-    /// Where they begin in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Whether pages may be absent, so that a thread of the kernel has to take the faults: this one
-    /// may be who answers them.
+    /// True if pages may be missing: a kernel thread then takes the faults (`IOSQE_ASYNC`), since
+    /// the submitting thread may be the one that handles them.
     pub may_fault: bool,
 }
 
-/// What a request in flight keeps alive.
+/// Resources that a request in flight keeps alive.
 enum Flying {
     Poll,
     Transfer { _file: Arc<DirectFile>, _memory: Arc<Mapping> },
 }
 
-/// A ring with requests in flight. Dropping it waits for transfers.
+/// An io_uring with requests in flight. Dropping it waits for the transfers.
 pub struct EventRing {
     uring: IoUring,
-    /// By the request's number.
+    /// Token and resources of each request in flight, indexed by its number.
     slots: Vec<Option<(u64, Flying)>>,
     idle: Vec<u32>,
     transfers: usize,
 }
 
 impl EventRing {
-    /// A ring with up to `depth` requests in flight, rounded up to a power of two.
+    /// Creates a ring for up to `depth` requests in flight, rounded up to a power of two.
     ///
     /// # Errors
-    /// When the kernel has no io_uring, refuses it to this process, or has no memory for it.
+    /// Fails if the kernel has no io_uring, refuses it to this process, or has no memory for it.
     pub fn new(depth: u32) -> io::Result<EventRing> {
         let depth = depth.clamp(2, 4096).next_power_of_two();
         let uring = IoUring::builder().dontfork().build(depth)?;
@@ -66,33 +67,34 @@ impl EventRing {
         Ok(EventRing { uring, slots, idle: (0..depth).collect(), transfers: 0 })
     }
 
-    /// Transfers in flight.
+    /// Returns the number of transfers in flight.
     #[must_use]
     pub fn transfers(&self) -> usize {
         self.transfers
     }
 
-    /// Tells by one event when `fd` can be read. The descriptor must stay open until then.
+    /// Polls `fd` once: produces one event when it is readable. The descriptor must stay open until
+    /// then.
     ///
     /// # Errors
-    /// When too many requests are in flight.
+    /// Fails if too many requests are in flight.
     pub fn poll(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let mask = u32::try_from(libc::POLLIN).unwrap_or(1);
         let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), mask).build();
         self.push(entry, token, Flying::Poll)
     }
 
-    /// Starts to read a piece. Nobody may use its bytes until the event.
+    /// Starts to read a piece. No thread may use its bytes until the event.
     ///
     /// # Errors
-    /// When it is outside of its mapping, or too many requests are in flight.
+    /// Fails if the piece is not inside its mapping, or too many requests are in flight.
     pub fn read(&mut self, file: &Arc<DirectFile>, piece: &Piece, token: u64) -> io::Result<()> {
         let (address, len) = memory(piece)?;
         let entry = opcode::Read::new(descriptor(file), address, len).offset(piece.offset).build();
         self.start(entry, file, piece, token)
     }
 
-    /// Starts to write a piece. Nobody may change its bytes until the event.
+    /// Starts to write a piece. No thread may change its bytes until the event.
     ///
     /// # Errors
     /// As [`EventRing::read`].
@@ -118,7 +120,7 @@ impl EventRing {
 
     fn push(&mut self, entry: squeue::Entry, token: u64, flying: Flying) -> io::Result<()> {
         let slot = self.idle.pop().ok_or(io::ErrorKind::ResourceBusy)?;
-        // SAFETY: the memory and the descriptor of a transfer are kept by the slot until the
+        // SAFETY: the slot keeps the memory and the descriptor of a transfer alive until its
         // completion; a poll uses no memory, and a closed descriptor is an error of the request.
         if unsafe { self.uring.submission().push(&entry.user_data(slot.into())) }.is_err() {
             self.idle.push(slot);
@@ -128,11 +130,11 @@ impl EventRing {
         Ok(())
     }
 
-    /// Hands requests to the kernel, waits until something happens or the time is over, and adds
-    /// what happened.
+    /// Submits requests, waits for a completion until `time` has passed, and appends the events.
+    /// Does not wait if completions are available.
     ///
     /// # Errors
-    /// When the ring cannot be entered.
+    /// Fails if the ring cannot be entered.
     pub fn wait(&mut self, time: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         if !self.reap(events) {
             let result = match time {
@@ -151,7 +153,7 @@ impl EventRing {
         check(self.uring.submit())
     }
 
-    /// Adds completions; whether there were any.
+    /// Appends the available completions. Returns true if there were any.
     fn reap(&mut self, events: &mut Vec<Event>) -> bool {
         let before = events.len();
         for entry in self.uring.completion() {
@@ -177,7 +179,7 @@ impl EventRing {
 }
 
 impl Drop for EventRing {
-    /// The kernel writes to the memory of reads until they are done.
+    /// Waits for the transfers, since the kernel writes to the memory of reads until they complete.
     fn drop(&mut self) {
         let mut events = Vec::new();
         while self.transfers > 0 {
@@ -192,7 +194,7 @@ impl Drop for EventRing {
 fn check(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Ok(_) => Ok(()),
-        // Interrupted, over time, or completions are to be taken first: the caller comes again.
+        // Interrupted, timed out, or completions must be reaped first: the caller calls again.
         Err(error)
             if matches!(
                 error.raw_os_error(),
@@ -217,43 +219,43 @@ fn memory(piece: &Piece) -> io::Result<(*mut u8, u32)> {
         let text = format!("{len} bytes at {at} are not inside of a mapping of {all}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     };
-    // SAFETY: the piece begins inside of the mapping, or at its end with no bytes.
+    // SAFETY: the piece begins inside the mapping, or at its end if it has no bytes.
     Ok((unsafe { piece.mapping.as_ptr().add(piece.at) }, len))
 }
 
-/// A descriptor that one thread rings and another waits for.
+/// An eventfd by which one thread wakes another that polls it.
 #[derive(Debug)]
 pub struct Doorbell {
     fd: OwnedFd,
 }
 
 impl Doorbell {
-    /// A new one, silent.
+    /// Creates a doorbell that is not readable.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// Fails if the process has no descriptors left.
     pub fn new() -> io::Result<Doorbell> {
-        // SAFETY: takes and returns plain numbers.
+        // SAFETY: takes and returns integers, no pointers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was opened just now and belongs to nobody else.
+        // SAFETY: the descriptor was just opened and has no other owner.
         Ok(Doorbell { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Makes it readable.
+    /// Makes the descriptor readable.
     pub fn ring(&self) {
         let one = 1_u64.to_ne_bytes();
-        // SAFETY: the bytes are a local of the length given. It fails only where it has been rung
-        // 2^64 times.
+        // SAFETY: the bytes are a local of the given length. The write fails only if the counter
+        // would exceed 2^64 - 2.
         unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Makes it silent.
+    /// Makes the descriptor not readable.
     pub fn clear(&self) {
         let mut count = [0_u8; 8];
-        // SAFETY: as in `ring`. It fails where it is silent already.
+        // SAFETY: as in `ring`. The read fails if the counter is zero already.
         unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     }
 }
@@ -282,7 +284,7 @@ mod tests {
         let file = DirectFile::temporary(&std::env::temp_dir()).expect("a file");
         let file = Arc::new(file);
         let mapping = Arc::new(Mapping::reserve(4 * PAGE_BYTES).expect("memory"));
-        // SAFETY: two pages of a mapping of this test alone, with nothing in flight.
+        // SAFETY: two pages of a mapping that only this test uses, with no transfer in flight.
         unsafe { mapping.as_ptr().write_bytes(7, 2 * PAGE_BYTES) };
         let piece = |at, pages, offset| Piece {
             mapping: Arc::clone(&mapping),
@@ -302,7 +304,7 @@ mod tests {
         let mut events = Vec::new();
         ring.wait(Some(Duration::ZERO), &mut events).expect("a ring");
         assert!(events.is_empty(), "nobody rang: {events:?}");
-        // A read that goes beyond the end of the file is short.
+        // A read across the end of the file is short.
         ring.read(&file, &piece(2, 2, PAGE_BYTES as u64), 3).expect("started");
         std::thread::scope(|scope| {
             scope.spawn(|| bell.ring());
@@ -311,7 +313,7 @@ mod tests {
             assert!(events.iter().any(|event| matches!(event, Event::Moved(3, Ok(PAGE_BYTES)))));
         });
         bell.clear();
-        // SAFETY: as above; the read is done.
+        // SAFETY: as above; the read has completed.
         assert_eq!(unsafe { mapping.as_ptr().add(2 * PAGE_BYTES).read() }, 7);
         assert!(ring.read(&file, &piece(3, 2, 0), 4).is_err(), "outside of the mapping");
     }

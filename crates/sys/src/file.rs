@@ -13,54 +13,53 @@ use crate::lock;
 use crate::size::{PAGE_BYTES, to_u64};
 use crate::transfer::{Buffer, Io};
 
-/// How often a transfer that was interrupted or put off is tried again before it is an error.
+/// Retries of a transfer that the kernel interrupts or defers, before its error is returned.
 pub(crate) const RETRY_COUNT_MAX: u32 = 64;
 
-/// What positions, lengths and addresses of direct transfers must be multiples of.
+/// Alignment that direct I/O requires of file offsets, lengths and memory addresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Alignment {
-    /// For addresses in memory, in bytes.
+    /// Alignment of memory addresses, in bytes.
     pub memory_bytes: u64,
-    /// For positions and lengths, in bytes.
+    /// Alignment of file offsets and lengths, in bytes.
     pub offset_bytes: u64,
 }
 
 /// A file or block device whose transfers bypass the page cache.
 ///
-/// File systems that refuse direct I/O are served through the page cache;
-/// [`DirectFile::is_direct`] tells. Transfers and system calls take `&self` and may be made by many
-/// threads at once.
+/// On file systems that refuse direct I/O, transfers go through the page cache, and
+/// [`DirectFile::is_direct`] is false. Transfers and system calls take `&self` and may be made by
+/// many threads at once.
 #[derive(Debug)]
 pub struct DirectFile {
     file: File,
     direct: bool,
     block_device: bool,
     alignment: Alignment,
-    /// The error of the sync that failed.
+    /// Error code of the first failed sync; every later sync returns it.
     unsynced: Mutex<Option<i32>>,
     claims: Claims,
 }
 
 impl DirectFile {
-    /// Opens a file for reading and writing, creating it when it is missing, and keeps its
-    /// contents.
+    /// Opens a file for reading and writing without truncating it; creates it if it is missing.
     ///
     /// # Errors
-    /// When the path cannot be opened, or is a block device or directory.
+    /// Fails if the path cannot be opened, or is a block device or directory.
     pub fn create(path: &Path) -> io::Result<DirectFile> {
         regular(open_with(path, OpenOptions::new().read(true).write(true).create(true), 0)?)
     }
 
-    /// As [`DirectFile::create`], for a file that must be there: an error when there is none.
+    /// Opens an existing file as [`DirectFile::create`] does; fails if it is missing.
     pub fn open(path: &Path) -> io::Result<DirectFile> {
         regular(open_with(path, OpenOptions::new().read(true).write(true), 0)?)
     }
 
-    /// Opens a block device exclusively: one that is mounted, or open this way elsewhere, is
-    /// refused as busy after two seconds.
+    /// Opens a block device exclusively (`O_EXCL`). A device that is mounted, or open this way
+    /// elsewhere, is refused as busy after two seconds.
     ///
     /// # Errors
-    /// When the device cannot be opened or the path is something else.
+    /// Fails if the device cannot be opened or the path is not a block device.
     pub fn device(path: &Path) -> io::Result<DirectFile> {
         if !std::fs::metadata(path)?.file_type().is_block_device() {
             return Err(io::Error::other("it is not a block device"));
@@ -70,11 +69,11 @@ impl DirectFile {
         })
     }
 
-    /// Creates a file without a name in `dir`; its space is free again when it is closed, however
-    /// the process ends.
+    /// Creates a file without a name in `dir` (`O_TMPFILE`). Its space is freed when it is closed,
+    /// also when the process crashes.
     ///
     /// # Errors
-    /// When the directory is missing or not writable.
+    /// Fails if the directory is missing or not writable.
     pub fn temporary(dir: &Path) -> io::Result<DirectFile> {
         let mut options = OpenOptions::new();
         let unnamed = open_with(dir, options.read(true).write(true), libc::O_TMPFILE);
@@ -86,28 +85,28 @@ impl DirectFile {
         }
     }
 
-    /// Whether transfers bypass the page cache.
+    /// True if transfers bypass the page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.direct
     }
 
-    /// Whether it is a block device: its length is fixed.
+    /// True if this is a block device, whose length is fixed.
     #[must_use]
     pub fn is_block_device(&self) -> bool {
         self.block_device
     }
 
-    /// What transfers must be aligned to.
+    /// Returns the alignment that transfers require.
     #[must_use]
     pub fn alignment(&self) -> Alignment {
         self.alignment
     }
 
-    /// Bytes of the file or the device.
+    /// Returns the length of the file or the device in bytes.
     ///
     /// # Errors
-    /// When the kernel cannot tell.
+    /// Fails if the kernel does not return the length.
     pub fn len(&self) -> io::Result<u64> {
         if self.block_device {
             return (&self.file).seek(io::SeekFrom::End(0));
@@ -115,7 +114,7 @@ impl DirectFile {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Whether it has no bytes.
+    /// True if the length is zero.
     ///
     /// # Errors
     /// As [`DirectFile::len`].
@@ -123,11 +122,11 @@ impl DirectFile {
         Ok(self.len()? == 0)
     }
 
-    /// Allocates space for a range and makes the file long enough to hold it. Where the file system
-    /// cannot allocate ahead, the file becomes long and sparse, and room shows at the write.
+    /// Allocates space for a range and extends the file to hold it. If the file system cannot
+    /// preallocate, the file is extended sparsely, and a lack of space shows only at the write.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] without room.
+    /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] if there is no space.
     pub fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         match self.fallocate(0, offset, len) {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
@@ -138,27 +137,27 @@ impl DirectFile {
         }
     }
 
-    /// Gives the space of a range back; it reads as zero afterwards.
+    /// Deallocates the space of a range (`FALLOC_FL_PUNCH_HOLE`), which reads as zero afterwards.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] where the file system or device cannot.
+    /// [`io::ErrorKind::Unsupported`] if the file system or device cannot punch holes.
     pub fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         self.fallocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
     }
 
-    /// Cuts the file off, or makes it longer without allocating.
+    /// Sets the length of the file: truncates it, or extends it without allocating space.
     ///
     /// # Errors
-    /// When it is a device or the file system refuses.
+    /// Fails if this is a device or the file system refuses.
     pub fn truncate(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
 
-    /// Waits until completed writes are on the device (`fdatasync`).
+    /// Makes completed writes durable (`fdatasync`).
     ///
     /// # Errors
-    /// When the device fails, and from then on whenever it is called: what was lost is unknown, and
-    /// a device tells the first who asks, and him alone.
+    /// Fails if the device fails, and on every later call: the kernel reports a write-back error to
+    /// only one `fdatasync`, and the writes that were lost are unknown.
     pub fn sync(&self) -> io::Result<()> {
         let mut failed = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = *failed {
@@ -172,7 +171,7 @@ impl DirectFile {
     /// Fills `data` from `offset`.
     ///
     /// # Errors
-    /// When the device fails or the file ends within the range.
+    /// Fails if the device fails or the file ends within the range.
     pub fn read_at(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
         let len = data.len();
         let read = |done: usize| self.file.read_at(&mut data[done..], offset + to_u64(done));
@@ -182,43 +181,46 @@ impl DirectFile {
     /// Writes all of `data` at `offset`.
     ///
     /// # Errors
-    /// When the device fails or has no room.
+    /// Fails if the device fails or is full.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let write = |done: usize| self.file.write_at(&data[done..], offset + to_u64(done));
         transfer(data.len(), io::ErrorKind::WriteZero, write)
     }
 
-    /// Reads once, at most all of `data`: how many bytes came, fewer at the end of the file.
+    /// Reads into `data` with one call. Returns the number of bytes read, which may be fewer than
+    /// `data` holds, for instance at the end of the file.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Fails if the device fails.
     pub fn read_some_at(&self, offset: u64, data: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(data, offset)
     }
 
-    /// Writes once, at most all of `data`: how many bytes went.
+    /// Writes from `data` with one call. Returns the number of bytes written, which may be fewer
+    /// than `data` holds.
     ///
     /// # Errors
-    /// When the device fails or has no room.
+    /// Fails if the device fails or is full.
     pub fn write_some_at(&self, offset: u64, data: &[u8]) -> io::Result<usize> {
         self.file.write_at(data, offset)
     }
 
-    /// Bytes that this user may still write to the file system of the file; zero for a device.
+    /// Returns the bytes of the file system that this user may still allocate; zero for a device.
     ///
     /// # Errors
-    /// When the file system cannot tell.
+    /// Fails if the file system does not report its free space.
     pub fn free_bytes(&self) -> io::Result<u64> {
         if self.block_device {
             return Ok(0);
         }
-        // SAFETY: a descriptor that `self` keeps open.
+        // SAFETY: the descriptor is open, since `self` owns the file; `status` points to a struct
+        // of `free_by` that the call fills.
         free_by(|status| unsafe { libc::fstatvfs(self.file.as_raw_fd(), status) })
     }
 
-    /// Performs transfers that follow one another in the file, see
-    /// [`run_len`](crate::transfer::run_len): all by one call, or each by its own when that does
-    /// not do everything. Sets their results.
+    /// Performs transfers of adjacent ranges, see [`run_len`](crate::transfer::run_len), and sets
+    /// their results. Uses one vectored call (`preadv`, `pwritev`); if that is short, repeats each
+    /// transfer by itself.
     pub fn transfer(&self, run: &mut [Io<'_>]) {
         if run.len() > 1 && self.vectored(run) {
             return run.iter_mut().for_each(|io| io.result = Ok(()));
@@ -231,7 +233,7 @@ impl DirectFile {
         }
     }
 
-    /// Whether one call moved every byte of the run.
+    /// Transfers the run with one vectored call. Returns true if every byte was transferred.
     fn vectored(&self, run: &mut [Io<'_>]) -> bool {
         let (Some(first), Ok(count)) = (run.first(), i32::try_from(run.len())) else {
             return false;
@@ -244,8 +246,8 @@ impl DirectFile {
             buffers.push(libc::iovec { iov_base: start.cast(), iov_len });
         }
         let fd = self.file.as_raw_fd();
-        // SAFETY: each entry is a buffer that `run` borrows beyond the call, exclusively where the
-        // call writes to it; the list is a local of `count` entries.
+        // SAFETY: each entry is a buffer that `run` borrows for longer than the call, exclusively
+        // if the call writes to it; the list is a local of `count` entries.
         let moved = unsafe {
             match write {
                 true => libc::pwritev(fd, buffers.as_ptr(), count, offset),
@@ -256,12 +258,12 @@ impl DirectFile {
         usize::try_from(moved) == Ok(wanted)
     }
 
-    /// Locks the file for this process alone, until it is closed. Waits up to two seconds for a
-    /// process that ends.
+    /// Locks the file for this process alone, until it is closed. Waits up to two seconds, for a
+    /// process that holds the lock and is about to exit.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when another process, or another open file here, keeps it or a
-    /// [`Claim`](crate::claim::Claim) of it; the message names the process, where that is known.
+    /// [`io::ErrorKind::WouldBlock`] if another process, or another open file of this process,
+    /// holds the lock or a [`Claim`](crate::claim::Claim); the message names the process if known.
     pub fn lock(&self) -> io::Result<()> {
         claim::lock_all(self)
     }
@@ -279,7 +281,7 @@ impl DirectFile {
         let offset = libc::off_t::try_from(offset).map_err(too_far)?;
         let len = libc::off_t::try_from(len).map_err(too_far)?;
         for _ in 0..RETRY_COUNT_MAX {
-            // SAFETY: plain numbers and a descriptor that `self` keeps open.
+            // SAFETY: takes no pointers; the descriptor is open, since `self` owns the file.
             if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, len) } == 0 {
                 return Ok(());
             }
@@ -298,7 +300,7 @@ impl AsFd for DirectFile {
     }
 }
 
-/// Repeats a positioned transfer until `len` bytes are done; `ended` is the error of no progress.
+/// Repeats `step` until `len` bytes are transferred; `ended` is the error if a step transfers none.
 fn transfer(
     len: usize,
     ended: io::ErrorKind,
@@ -316,7 +318,7 @@ fn transfer(
     Ok(())
 }
 
-/// Whether the same call may succeed if it is made again at once.
+/// True if the call may succeed when it is retried at once.
 pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
@@ -342,15 +344,15 @@ fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<D
     Ok(DirectFile { file, direct, block_device, alignment, unsynced, claims })
 }
 
-/// What every device takes, for kernels before 6.1, which do not tell.
+/// Alignment that every device accepts, for kernels before 6.1, which do not report one.
 const PAGE_ALIGNMENT: Alignment =
     Alignment { memory_bytes: to_u64(PAGE_BYTES), offset_bytes: to_u64(PAGE_BYTES) };
 
-/// The kernel's word (`statx` with `STATX_DIOALIGN`); `None` where it has none.
+/// Returns the alignment that the kernel reports (`statx` with `STATX_DIOALIGN`), if any.
 fn direct_alignment(file: &File) -> Option<Alignment> {
-    // SAFETY: all zero is a value of this struct of integers.
+    // SAFETY: the struct consists of integers, for which all zero bytes are a valid value.
     let mut status: libc::statx = unsafe { std::mem::zeroed() };
-    // SAFETY: the path is a literal, the descriptor open, the result a local that the call fills.
+    // SAFETY: the path is a C string literal, the descriptor is open, and the call fills a local.
     let result = unsafe {
         libc::statx(
             file.as_raw_fd(),
@@ -367,7 +369,7 @@ fn direct_alignment(file: &File) -> Option<Alignment> {
     })
 }
 
-/// For file systems without unnamed files: a name that is removed at once.
+/// Creates a file and removes its name at once, for file systems without `O_TMPFILE`.
 fn create_unlinked(dir: &Path) -> io::Result<DirectFile> {
     for attempt in 0..RETRY_COUNT_MAX {
         let path = dir.join(format!(".terrace-{}-{attempt}", std::process::id()));
@@ -384,11 +386,11 @@ fn create_unlinked(dir: &Path) -> io::Result<DirectFile> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Makes a directory with those above it that are missing. `sync` gets each directory that has a
-/// new one in it, to make its entries durable: [`sync_directory`].
+/// Creates a directory and its missing ancestors. Calls `sync` with each directory that has a new
+/// entry, to make the entry durable (see [`sync_directory`]).
 ///
 /// # Errors
-/// What the file system says, or `sync`.
+/// Errors of the file system and of `sync`.
 pub fn make_directory(path: &Path, sync: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     let above = path.ancestors().skip(1).map(|above| match above.as_os_str().is_empty() {
         true => Path::new("."),
@@ -400,10 +402,10 @@ pub fn make_directory(path: &Path, sync: impl FnMut(&Path) -> io::Result<()>) ->
     above.take(missing).try_for_each(sync)
 }
 
-/// Makes the entries of a directory durable.
+/// Makes the entries of a directory durable (`fsync`).
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
@@ -414,7 +416,7 @@ mod tests {
     use crate::buffer::AlignedBuffer;
     use crate::size::MIB;
 
-    /// A directory of its own that is removed at the end.
+    /// A test's own directory, removed on drop.
     struct Scratch(std::path::PathBuf);
 
     impl Scratch {
@@ -446,7 +448,7 @@ mod tests {
         file.sync().expect("a healthy device");
         let kept = file.file.try_clone().expect("a descriptor");
         let become_file = |of: &File| {
-            // SAFETY: takes and returns plain numbers; the descriptor stays open.
+            // SAFETY: takes no pointers; both descriptors are open, and the target remains so.
             assert!(unsafe { libc::dup2(of.as_raw_fd(), file.file.as_raw_fd()) } >= 0);
         };
         become_file(&File::open("/dev/null").expect("it is there"));

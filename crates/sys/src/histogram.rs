@@ -1,48 +1,48 @@
-//! Latencies in few bytes.
+//! Compact histograms of latencies.
 //!
-//! A bucket is a 32nd of a power of two, so that what a quantile says is off by 1.6 % at most. One
-//! thread counts and another reads meanwhile: the counts are atomics that only one thread writes,
-//! so that counting takes no locked instruction (about 2 ns).
+//! A bucket is a 32nd of a power of two, so a quantile is off by 1.6 % at most. One thread records
+//! while another reads: the counts are atomics that only one thread writes, so that recording needs
+//! no locked instruction (about 2 ns).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::size::to_usize;
 
-/// Buckets that a power of two is divided into, as a power of two.
+/// Binary logarithm of the number of buckets per power of two.
 const PART_BITS: u32 = 5;
-/// The longest time that is told from longer ones: 2^40 ns, 18 minutes.
+/// Binary logarithm of the maximum time in ns, 18 minutes; longer times share the last bucket.
 const TIME_BITS_MAX: u32 = 40;
 const BUCKETS: usize = ((TIME_BITS_MAX - PART_BITS + 1) << PART_BITS) as usize;
 
-/// Counts that one thread adds to and others read.
+/// Histogram that one thread records to while others read.
 #[derive(Debug)]
 pub struct Recorder {
     buckets: Box<[AtomicU64]>,
-    /// The longest since somebody took it.
+    /// Longest latency since [`Recorder::add_to`] was last called.
     longest_ns: AtomicU64,
 }
 
-/// Counts of latencies by length.
+/// Histogram of latencies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Box<[u64]>,
     longest_ns: u64,
 }
 
-/// Latencies of a number of operations, in nanoseconds; all zero when there was none.
+/// Quantiles of the latencies of operations, in nanoseconds; all zero if there were none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
-    /// Half of them were faster.
+    /// Median.
     pub p50_ns: u64,
-    /// 19 of 20 were faster.
+    /// 95th percentile.
     pub p95_ns: u64,
-    /// 99 of 100 were faster.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The slowest, exactly.
+    /// Maximum, exact.
     pub max_ns: u64,
 }
 
-/// The bucket of a time.
+/// Returns the bucket of a time.
 fn bucket(ns: u64) -> usize {
     let ns = ns.min((1 << TIME_BITS_MAX) - 1);
     let bits = 64 - ns.leading_zeros();
@@ -50,7 +50,7 @@ fn bucket(ns: u64) -> usize {
     to_usize((u64::from(shift) << PART_BITS) + (ns >> shift))
 }
 
-/// The middle of a bucket's times.
+/// Returns the middle of a bucket's range of times, in nanoseconds.
 fn middle(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket >> PART_BITS).saturating_sub(1);
@@ -59,14 +59,14 @@ fn middle(bucket: usize) -> u64 {
 }
 
 impl Recorder {
-    /// No counts.
+    /// Creates an empty histogram.
     #[must_use]
     pub fn new() -> Self {
         let buckets = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
         Self { buckets, longest_ns: AtomicU64::new(0) }
     }
 
-    /// Counts a latency. Only one thread may do this, or counts get lost.
+    /// Records a latency. Only one thread may record, or counts are lost.
     #[inline]
     pub fn record(&self, ns: u64) {
         let count = &self.buckets[bucket(ns)];
@@ -76,7 +76,7 @@ impl Recorder {
         }
     }
 
-    /// Adds the counts so far to a histogram, and the longest since this was last called.
+    /// Adds the counts so far to a histogram, and the longest latency since the last call.
     pub fn add_to(&self, histogram: &mut Histogram) {
         for (sum, count) in histogram.buckets.iter_mut().zip(&self.buckets) {
             *sum += count.load(Ordering::Relaxed);
@@ -93,20 +93,20 @@ impl Default for Recorder {
 }
 
 impl Histogram {
-    /// No counts.
+    /// Creates an empty histogram.
     #[must_use]
     pub fn new() -> Self {
         Self { buckets: vec![0; BUCKETS].into(), longest_ns: 0 }
     }
 
-    /// How many were counted.
+    /// Returns the number of recorded latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// What was counted since `earlier`, a histogram of the same recorders. The longest is that of
-    /// this histogram.
+    /// Returns the latencies recorded since `earlier`, a histogram of the same recorders. The
+    /// longest latency is that of this histogram.
     #[must_use]
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let pairs = self.buckets.iter().zip(&earlier.buckets);
@@ -114,16 +114,16 @@ impl Histogram {
         Histogram { buckets, longest_ns: self.longest_ns }
     }
 
-    /// Takes the longest of another histogram into account.
+    /// Raises the longest latency to that of another histogram, if that is longer.
     pub fn stretch(&mut self, other: &Histogram) {
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 
-    /// The time that `part` of all were at most, in nanoseconds; 0 when there is none.
+    /// Returns the quantile `part` (0 to 1) in nanoseconds; 0 if the histogram is empty.
     #[must_use]
     pub fn quantile(&self, part: f64) -> u64 {
         let count = self.count();
-        // Counts are far below 2^53, and a part is not negative.
+        // Counts are far below 2^53, and `part` is not negative.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let wanted = ((count as f64 * part).ceil() as u64).clamp(1, count.max(1));
         let mut seen = 0;
@@ -134,7 +134,7 @@ impl Histogram {
         found.map_or(0, |bucket| middle(bucket).min(self.longest_ns))
     }
 
-    /// The quantiles that runs report.
+    /// Returns the median, the 95th and 99th percentiles, and the maximum.
     #[must_use]
     pub fn quantiles(&self) -> Quantiles {
         Quantiles {

@@ -1,4 +1,4 @@
-//! The process and the boot of the machine that something belongs to.
+//! Identity of the current process, across `fork`, and of the machine's current boot.
 
 use std::fs;
 use std::ptr::NonNull;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::size::PAGE_BYTES;
 
-/// Tells the process that made it from copies that `fork` made of that process.
+/// Distinguishes the process that created the mark from its forked children.
 ///
-/// The mark is a page that a child finds zeroed (`MADV_WIPEONFORK`), so that asking is one load
-/// from memory. Where the kernel has no such pages, or under Miri, it is the process's number, at
-/// the price of a system call for each question.
+/// The mark is a page that is zeroed in a child (`MADV_WIPEONFORK`), so a check is one load from
+/// memory. If the kernel has no such pages, and under Miri, the mark is the process id, and each
+/// check is a system call.
 #[derive(Debug)]
 pub struct ProcessMark {
     process: u32,
@@ -23,18 +23,18 @@ unsafe impl Send for ProcessMark {}
 unsafe impl Sync for ProcessMark {}
 
 impl ProcessMark {
-    /// A mark of this process.
+    /// Creates a mark of this process.
     #[must_use]
     pub fn new() -> Self {
         let page = wiped_on_fork();
         if let Some(page) = page {
-            // SAFETY: a page that was mapped just now, and is this mark's alone.
+            // SAFETY: the page was just mapped and belongs to this mark alone.
             unsafe { page.as_ref() }.store(1, Ordering::Release);
         }
         Self { process: std::process::id(), page }
     }
 
-    /// Whether this is the process that made the mark, and no child of it.
+    /// True in the process that created the mark, false in its children.
     #[inline]
     #[must_use]
     pub fn is_here(&self) -> bool {
@@ -45,7 +45,7 @@ impl ProcessMark {
         }
     }
 
-    /// The number of the process that made the mark.
+    /// Returns the id of the process that created the mark.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.process
@@ -61,7 +61,7 @@ impl Default for ProcessMark {
 impl Drop for ProcessMark {
     fn drop(&mut self) {
         if let Some(page) = self.page {
-            // SAFETY: the page was mapped in `new`, with this length, and nobody else has it.
+            // SAFETY: the page was mapped in `new`, with this length, and has no other owner.
             unsafe { libc::munmap(page.as_ptr().cast(), PAGE_BYTES) };
         }
     }
@@ -73,22 +73,22 @@ fn wiped_on_fork() -> Option<NonNull<AtomicU8>> {
     }
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: asks for a page at an address of the kernel's choice.
+    // SAFETY: a new mapping at an address of the kernel's choice affects no existing one.
     let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE_BYTES, protection, flags, -1, 0) };
     if page == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: the page that was mapped above.
+    // SAFETY: the range is the page that was mapped above.
     if unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) } != 0 {
-        // SAFETY: as above; nobody knows of it yet.
+        // SAFETY: as above; no reference to the page exists yet.
         unsafe { libc::munmap(page, PAGE_BYTES) };
         return None;
     }
     NonNull::new(page.cast())
 }
 
-/// A number that the machine has from one boot to the next (`boot_id`); none where the kernel does
-/// not tell. Containers have that of their host.
+/// Returns the id of the machine's current boot (`boot_id`), or `None` if it cannot be read.
+/// Containers have the id of their host.
 #[must_use]
 pub fn boot_id() -> Option<u128> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -112,7 +112,7 @@ mod tests {
         let numbered = ProcessMark { process: std::process::id(), page: None };
         let here = || [&paged, &numbered].iter().filter(|mark| mark.is_here()).count();
         assert_eq!(here(), 2);
-        // SAFETY: the child reads two words and makes and drops a mark, by system calls alone.
+        // SAFETY: the child reads two words, and creates and drops a mark by system calls alone.
         let child = unsafe {
             mischief::in_child(|| {
                 let own = ProcessMark::new();
@@ -138,7 +138,7 @@ mod tests {
     fn a_child_neither_empties_a_lock_nor_keeps_it() {
         let path = std::env::temp_dir().join(format!("terrace-child-{}", std::process::id()));
         let held = Mutex::new(Some(LockedFile::open(&path).expect("free")));
-        // SAFETY: the child drops what it has a copy of, by system calls alone.
+        // SAFETY: the child drops its copy of the lock, by system calls alone.
         let child = unsafe {
             mischief::in_child(|| {
                 end(&held);

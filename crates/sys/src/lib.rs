@@ -1,32 +1,32 @@
 //! Thin, typed wrappers of the kernel interfaces Terrace uses. No other crate makes system calls.
 //!
-//! | module | what it wraps |
+//! | module | contents |
 //! |---|---|
 //! | [`size`] | byte sizes: checked conversion, rounding, parsing, printing |
 //! | [`buffer`] | heap buffers aligned for direct I/O |
-//! | [`map`] | anonymous reservations that are committed by touching and decommitted by range |
+//! | [`map`] | anonymous reservations, committed on first touch and decommitted by range |
 //! | [`pages`] | such memory with one owner, as slices |
 //! | [`transfer`] | one positioned transfer of a batch |
 //! | [`file`](mod@file) | files and block devices with direct I/O |
-//! | [`lock`] | files that one process has alone, and which one |
+//! | [`lock`] | file locks of one process, and their holders |
 //! | [`claim`] | exclusive use of ranges of a file |
-//! | [`file_system`] | free room, and whether files are in memory |
-//! | [`page_cache`] | dropping the cached pages of a file |
+//! | [`file_system`] | free space, and detection of file systems in memory |
+//! | [`page_cache`] | evicting a file's pages from the page cache |
 //! | [`uring`] | batches of transfers through io_uring |
-//! | [`event_loop`] | readiness without io_uring, or by a ring with transfers in it |
+//! | [`event_loop`] | waiting for events by io_uring or, without it, by `ppoll` |
 //! | [`event_ring`] | transfers and readiness, waited for together by one thread |
-//! | [`userfault`] | memory that this process fills page by page |
-//! | [`numa`] | the memory nodes of this machine |
-//! | [`migrate`] | where pages are, and moving them to another node |
-//! | [`policy`] | the node that a thread's new pages come from |
-//! | [`histogram`] | latencies, counted in few bytes |
+//! | [`userfault`] | memory whose faults this process handles (userfaultfd) |
+//! | [`numa`] | NUMA nodes of this machine |
+//! | [`migrate`] | the nodes of pages, and migration between nodes |
+//! | [`policy`] | the node of a thread's new pages |
+//! | [`histogram`] | compact histograms of latencies |
 //! | [`process`] | resident memory and processor time of this process |
-//! | [`identity`] | this process as told from its forks, and this boot of the machine |
-//! | [`mischief`] | what tests do to memory and processes that must survive it |
-//! | [`probe`] | what this kernel offers and grants |
+//! | [`identity`] | identity of this process across `fork`, and of the machine's current boot |
+//! | [`mischief`] | fault injection into the process of a test |
+//! | [`probe`] | features of the kernel that this process may use |
 //!
-//! Every system call is either made with numbers alone or with memory that the wrapper owns or has
-//! borrowed for the length of the call; each `unsafe` block says which.
+//! Every system call takes either only integers, or memory that the wrapper owns or has borrowed
+//! for the duration of the call; each `unsafe` block states which.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

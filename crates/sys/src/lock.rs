@@ -1,9 +1,9 @@
-//! Locks of files for one process, and which process holds them.
+//! File locks of one process (`flock`), and detection of the process that holds one.
 //!
-//! The kernel gives a lock back when the last reference to the open file goes. That may be after
-//! the process has been reaped: io_uring lets go of files by a worker of the kernel, and a child
-//! that was just forked shares the lock until it starts its own program. So a lock that another
-//! process has is tried again for two seconds before it is an error.
+//! The kernel releases a lock when the last reference to the open file is dropped. That may be
+//! after the process was reaped: io_uring releases files in a kernel worker, and a child that was
+//! just forked shares the lock until it executes its own program. So a lock that is held by another
+//! process is retried for two seconds before it is an error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 
 use crate::identity::ProcessMark;
 
-/// How long a lock or a device that another process has is waited for.
+/// Maximum wait for a lock or a device that another process holds.
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A file that this process has locked; unlocked when dropped, or when the process ends and all of
-/// its children that have a copy of the descriptor. Dropping the copy that a child has changes
-/// nothing.
+/// A file that this process has locked. It is unlocked on drop, or by the exit of the process and
+/// of all its children that have a copy of the descriptor. Dropping a child's copy has no effect.
 #[derive(Debug)]
 pub struct LockedFile {
     file: File,
@@ -27,12 +26,12 @@ pub struct LockedFile {
 }
 
 impl LockedFile {
-    /// Locks `path`, created when missing, for this process alone and writes the process id into
-    /// it. Waits up to two seconds for a process that ends.
+    /// Locks `path` for this process alone, creates it if it is missing, and writes the process id
+    /// into it. Waits up to two seconds, for a process that holds the lock and is about to exit.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when another process keeps it (the message names its id), or
-    /// what the file system says.
+    /// [`io::ErrorKind::WouldBlock`] if another process holds the lock (the message has its id if
+    /// known), or an error of the file system.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
@@ -46,15 +45,16 @@ impl LockedFile {
 impl Drop for LockedFile {
     fn drop(&mut self) {
         if self.owner.is_here() {
-            // The number alone would mislead, and children that have the descriptor as well would
-            // keep the lock. Errors change nothing: the lock ends with the last descriptor.
+            // A process id in an unlocked file would mislead, and children with a copy of the
+            // descriptor would keep the lock. Errors do not matter: the lock ends with the last
+            // descriptor.
             drop(self.file.set_len(0));
             drop(self.file.unlock());
         }
     }
 }
 
-/// Locks an open file, waiting for a holder that ends.
+/// Locks an open file. Waits up to [`LOCK_PATIENCE`] for another holder.
 pub(crate) fn lock(file: &File) -> io::Result<()> {
     let locked = patiently(io::ErrorKind::WouldBlock, || file.try_lock().map_err(io::Error::from));
     locked.map_err(|error| match error.kind() {
@@ -70,7 +70,7 @@ pub(crate) fn lock(file: &File) -> io::Result<()> {
     })
 }
 
-/// Repeats what fails with `busy` until it does not, or for the patience with locks.
+/// Retries an attempt that fails with `busy`, for up to [`LOCK_PATIENCE`].
 pub(crate) fn patiently<T>(
     busy: io::ErrorKind,
     mut attempt: impl FnMut() -> io::Result<T>,
@@ -86,19 +86,19 @@ pub(crate) fn patiently<T>(
     }
 }
 
-/// The process that has an open file locked, where the kernel tells: not one of another container.
+/// Returns the process that holds the lock of an open file, unless it is in another container.
 fn holder(file: &File) -> Option<u32> {
     let inode = file.metadata().ok()?.ino();
     holder_in(&std::fs::read_to_string("/proc/locks").ok()?, inode)
 }
 
-/// The holder of the lock on an inode in the text of `/proc/locks`.
+/// Finds the holder of the lock on an inode in the text of `/proc/locks`.
 ///
-/// By the inode alone: the device there is that of the file system's superblock, which is not the
-/// one that `stat` tells on btrfs and overlays.
+/// Compares the inode alone: the device there is that of the file system's superblock, which on
+/// btrfs and overlays differs from the one that `stat` returns.
 fn holder_in(locks: &str, inode: u64) -> Option<u32> {
     locks.lines().find_map(|line| {
-        // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; behind an arrow stand those who wait.
+        // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; an arrow (`->`) marks a waiting process.
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [_, "FLOCK", _, "WRITE", process, place, ..] = fields[..] else { return None };
         let found: u64 = place.rsplit(':').next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Anonymous reservations of address space: committed by touching, decommitted by range.
+//! Anonymous reservations of address space: committed on first touch, decommitted by range.
 
 use std::io;
 
@@ -9,17 +9,17 @@ use pages as backing;
 
 use crate::size::PAGE_BYTES;
 
-/// The size and alignment of a transparent huge page; reservations start on such a boundary.
+/// Size and alignment of a transparent huge page; reservations start on such a boundary.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// A private, anonymous reservation. It costs address space alone until a page is touched, reads
-/// as zero on first touch, and is unmapped when dropped.
+/// A private, anonymous reservation. It uses only address space until a page is touched, reads as
+/// zero on first touch, and is unmapped on drop.
 ///
 /// In a process that locks its memory (`mlockall` with `MCL_FUTURE`) pages are locked as they are
-/// touched (`MLOCK_ONFAULT`): the kernel would fill all of them at once otherwise.
+/// touched (`MLOCK_ONFAULT`): otherwise the kernel would fill all of them at once.
 ///
-/// The mapping gives out only its address. Whoever makes references from that address answers for
-/// them: no range may be decommitted, and the mapping not dropped, while one is alive.
+/// The mapping exposes only its address. Code that makes references from the address is responsible
+/// for them: while one is alive, its range may not be decommitted nor the mapping dropped.
 #[derive(Debug)]
 pub struct Mapping {
     backing: backing::Backing,
@@ -29,8 +29,8 @@ impl Mapping {
     /// Reserves `len` bytes (rounded up to a page), starting on a huge page boundary.
     ///
     /// # Errors
-    /// When `len` is zero or the address space, or its limit, is exhausted; in a process that locks
-    /// its memory also when `len` is more than its limit of locked memory (`ulimit -l`).
+    /// Fails if `len` is zero, or the address space or its limit is exhausted; in a process that
+    /// locks its memory also if `len` exceeds its limit of locked memory (`ulimit -l`).
     pub fn reserve(len: usize) -> io::Result<Mapping> {
         let rounded = len.checked_next_multiple_of(PAGE_BYTES).filter(|rounded| *rounded > 0);
         let Some(rounded) = rounded else {
@@ -39,37 +39,37 @@ impl Mapping {
         Ok(Mapping { backing: backing::Backing::reserve(rounded)? })
     }
 
-    /// The first byte.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.backing.start()
     }
 
-    /// Bytes reserved, a multiple of [`PAGE_BYTES`].
+    /// Returns the number of bytes reserved, a multiple of [`PAGE_BYTES`].
     #[must_use]
     pub fn len(&self) -> usize {
         self.backing.len()
     }
 
-    /// Whether nothing is reserved; never true.
+    /// Always false: a mapping has at least one page.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives the physical memory of whole pages back, locked ones included; they read as zero
-    /// afterwards. About 0.25 us a page in bulk.
+    /// Decommits whole pages, including locked ones (`MADV_DONTNEED`); they read as zero
+    /// afterwards. Takes about 0.25 us a page in bulk.
     ///
     /// # Errors
-    /// When the range is not page-aligned inside the mapping, or its pages are locked and the
+    /// Fails if the range is not page-aligned inside the mapping, or its pages are locked and the
     /// kernel is older than 5.18.
     pub fn decommit(&self, offset: usize, len: usize) -> io::Result<()> {
         self.check(offset, len)?;
         self.backing.decommit(offset, len)
     }
 
-    /// Gives the memory of many ranges `(offset, len)` back with one flush of the translation
-    /// caches where the kernel allows it (`process_madvise`), else one range after the other.
+    /// Decommits many ranges `(offset, len)` with one TLB flush if the kernel allows it
+    /// (`process_madvise`), else one range after the other.
     ///
     /// # Errors
     /// As [`Mapping::decommit`]; ranges before the failing one are decommitted.
@@ -80,43 +80,44 @@ impl Mapping {
         self.backing.decommit_batch(ranges)
     }
 
-    /// Asks for (`true`) or declines (`false`) transparent huge pages for the whole mapping.
+    /// Requests (`true`) or declines (`false`) transparent huge pages for the whole mapping.
     ///
     /// # Errors
-    /// When the kernel was built without them.
+    /// Fails if the kernel was built without transparent huge pages.
     pub fn advise_huge(&self, huge: bool) -> io::Result<()> {
         self.backing.advise_huge(huge)
     }
 
-    /// Leaves the mapping out of child processes: its pages are never shared with one.
+    /// Excludes the mapping from child processes (`MADV_DONTFORK`): its pages are never shared.
     ///
     /// # Errors
-    /// When the kernel refuses it.
+    /// Fails if the kernel refuses it.
     pub fn leave_out_of_forks(&self) -> io::Result<()> {
         self.backing.leave_out_of_forks()
     }
 
-    /// Undoes a lock of its pages (`munlock`): pages touched from now on are not locked either.
+    /// Unlocks the pages (`munlock`); pages touched from now on are not locked either.
     ///
     /// # Errors
-    /// When the kernel refuses it.
+    /// Fails if the kernel refuses it.
     pub fn unlock(&self) -> io::Result<()> {
         self.backing.unlock()
     }
 
-    /// Lets pages touched from now on come from NUMA node `node` alone. One policy for the whole
-    /// mapping: a policy a page would split the mapping until the kernel refuses more.
+    /// Binds pages touched from now on to NUMA node `node` (`mbind`). The policy covers the whole
+    /// mapping: per-page policies would split it until the kernel's limit of mappings.
     ///
     /// # Errors
-    /// When the node does not exist or has no memory.
+    /// Fails if the node does not exist or has no memory.
     pub fn bind(&self, node: u32) -> io::Result<()> {
         self.backing.bind(node)
     }
 
-    /// Touches the pages of a range for writing, in bulk: 1.1 us a page where a fault takes 1.8.
+    /// Commits the pages of a range in bulk (`MADV_POPULATE_WRITE`): 1.1 us a page, where a fault
+    /// takes 1.8 us.
     ///
     /// # Errors
-    /// When the range is not page-aligned inside the mapping or memory is exhausted.
+    /// Fails if the range is not page-aligned inside the mapping or memory is exhausted.
     pub fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
         self.check(offset, len)?;
         self.backing.populate(offset, len)
@@ -134,26 +135,27 @@ impl Mapping {
     }
 }
 
-/// Maps `len` bytes that read as zero, a multiple of a page, at a multiple of `align`, a power of
-/// two of at least a page. They stay until [`unmap_block`]; nothing is allocated for them.
+/// Maps a block of `len` bytes, a multiple of the page size, that read as zero. The address is a
+/// multiple of `align`, a power of two of at least a page. The block stays mapped until
+/// [`unmap_block`]; the call allocates nothing on the heap.
 ///
 /// # Errors
-/// When the address space is exhausted.
+/// Fails if the address space is exhausted.
 #[cfg(not(miri))]
 pub fn map_block(len: usize, align: usize) -> io::Result<std::ptr::NonNull<u8>> {
     pages::map_block(len, align)
 }
 
-/// Unmaps what [`map_block`] has mapped.
+/// Unmaps a block that [`map_block`] has mapped.
 ///
 /// # Errors
-/// When the kernel has no room for the mappings that are left: the block stays then.
+/// Fails if the split would exceed the kernel's limit of mappings; the block stays mapped then.
 ///
 /// # Safety
-/// The block was mapped by [`map_block`] with this length, and nobody uses it any more.
+/// The block was mapped by [`map_block`] with this length, and no thread uses it any more.
 #[cfg(not(miri))]
 pub unsafe fn unmap_block(start: std::ptr::NonNull<u8>, len: usize) -> io::Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { pages::unmap_block(start, len) }
 }
 
@@ -161,7 +163,7 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// The real thing: pages of the kernel.
+/// Backing by pages of the kernel (`mmap`).
 #[cfg(not(miri))]
 mod pages {
     use std::io;
@@ -199,7 +201,7 @@ mod pages {
         fn map(len: usize, align: usize) -> io::Result<Backing> {
             let mapped_len = len.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // Without access the kernel fills no page, also where it locks what is mapped.
+            // Without access the kernel fills no page, even if it locks new mappings.
             let none = libc::PROT_NONE;
             // SAFETY: a new mapping at an address of the kernel's choice touches no existing one.
             let mapped =
@@ -209,17 +211,17 @@ mod pages {
             }
             let mapped = NonNull::new(mapped.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
             let skip = mapped.align_offset(align);
-            // SAFETY: `skip` is below `align`, by which the mapping is longer than `len`.
+            // SAFETY: `skip` is below `align`, and the mapping has `len + align` bytes.
             let start = unsafe { mapped.add(skip) };
             Ok(Backing { mapped, mapped_len, start, len })
         }
 
-        /// Unmaps what is before and behind the range.
+        /// Unmaps the parts before and behind the range.
         fn trim(&mut self) -> io::Result<()> {
             let before = self.start.addr().get() - self.mapped.addr().get();
             let behind = self.mapped_len - before - self.len;
             if before > 0 {
-                // SAFETY: a part of this new mapping that nobody knows.
+                // SAFETY: a part of this new mapping, whose address no other code has.
                 check(unsafe { libc::munmap(self.mapped.as_ptr().cast(), before) })?;
                 (self.mapped, self.mapped_len) = (self.start, self.mapped_len - before);
             }
@@ -231,12 +233,12 @@ mod pages {
             Ok(())
         }
 
-        /// Makes a new mapping readable and writable. One that the kernel has locked at once
-        /// (`MCL_FUTURE`) is unlocked for that moment, in which all of it would be filled.
+        /// Makes a new mapping readable and writable. A mapping that the kernel has locked
+        /// (`MCL_FUTURE`) is unlocked meanwhile: otherwise the kernel would fill all of it.
         fn give_access(&self) -> io::Result<()> {
             let (start, len) = (self.mapped.as_ptr().cast::<libc::c_void>(), self.mapped_len);
-            // SAFETY: the whole of a mapping that `self` has just made and nobody else knows; what
-            // is refused is locked memory alone, in which there is nothing to drop.
+            // SAFETY: the whole of a mapping that `self` has just made and no other code refers to;
+            // it has no contents to drop. The call fails only for locked memory.
             let is_locked = unsafe { libc::madvise(start, len, libc::MADV_DONTNEED) } != 0;
             if is_locked {
                 // SAFETY: as above; changes no byte.
@@ -266,7 +268,7 @@ mod pages {
 
         pub(super) fn decommit(&self, offset: usize, len: usize) -> io::Result<()> {
             match self.advise(offset, len, libc::MADV_DONTNEED) {
-                // Locked pages have an advice of their own.
+                // Locked pages need `MADV_DONTNEED_LOCKED`.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     self.advise(offset, len, MADV_DONTNEED_LOCKED)
                 }
@@ -288,7 +290,7 @@ mod pages {
                 let wanted: usize = chunk.iter().map(|(_, len)| len).sum();
                 if process_madvise(pidfd, &iovecs, libc::MADV_DONTNEED) != Some(wanted) {
                     // Refused or partly done (it stops at the first error): decommitting twice is
-                    // harmless, so the plain call finishes and names the error if there is one.
+                    // harmless, so the plain call finishes and returns the error if there is one.
                     chunk.iter().try_for_each(|(offset, len)| self.decommit(*offset, *len))?;
                 }
             }
@@ -320,11 +322,12 @@ mod pages {
             }
         }
 
-        /// Kernels before 5.14 do not populate: a write that changes nothing commits a page.
+        /// Commits pages by writes that change nothing, for kernels before 5.14, which lack
+        /// `MADV_POPULATE_WRITE`.
         fn touch(&self, offset: usize, len: usize) {
             for page in (offset..offset + len).step_by(PAGE_BYTES) {
                 // SAFETY: the byte lies inside the mapping, as the caller checked; the access is
-                // atomic and keeps the value, so it disturbs nobody else who uses it.
+                // atomic and keeps the value, so it does not disturb other users of the byte.
                 unsafe { AtomicU8::from_ptr(self.start.add(page).as_ptr()) }
                     .fetch_or(0, Ordering::Relaxed);
             }
@@ -332,7 +335,7 @@ mod pages {
 
         pub(super) fn bind(&self, node: u32) -> io::Result<()> {
             let mask = node_mask(node)?;
-            // SAFETY: the range is this mapping; the mask is a local of the length given (the call
+            // SAFETY: the range is this mapping; the mask is a local of the given length (the call
             // counts one bit more than it reads).
             let result = unsafe {
                 libc::syscall(
@@ -374,18 +377,18 @@ mod pages {
     /// # Safety
     /// As `super::unmap_block`.
     pub(super) unsafe fn unmap_block(start: NonNull<u8>, len: usize) -> io::Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         check(unsafe { libc::munmap(start.as_ptr().cast(), len) })
     }
 
-    /// Drops pages that are locked, too (Linux 5.18).
+    /// Advice that decommits locked pages too (Linux 5.18).
     const MADV_DONTNEED_LOCKED: libc::c_int = 24;
 
     fn check(result: libc::c_int) -> io::Result<()> {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Why `mmap` refused, in words where its own would mislead.
+    /// Returns the error of `mmap`, with an explanation if its own text would mislead (`EAGAIN`).
     fn refused(error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EAGAIN) {
             return error;
@@ -400,18 +403,18 @@ mod pages {
     /// The kernel's `UIO_MAXIOV`.
     const IOVEC_COUNT_MAX: usize = 1024;
 
-    /// A descriptor of this process, or `None` where the kernel has no `process_madvise` that
-    /// drops pages (6.13 and later have it for the caller itself).
+    /// Returns a pidfd of this process, or `None` if the kernel's `process_madvise` cannot decommit
+    /// pages (6.13 and later can, for the calling process).
     fn own_pidfd() -> Option<&'static OwnedFd> {
         static PIDFD: OnceLock<Option<OwnedFd>> = OnceLock::new();
         PIDFD.get_or_init(open_own_pidfd).as_ref()
     }
 
     fn open_own_pidfd() -> Option<OwnedFd> {
-        // SAFETY: takes and returns plain numbers.
+        // SAFETY: takes and returns integers, no pointers.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-        // SAFETY: the descriptor was opened just now and belongs to nobody else.
+        // SAFETY: the descriptor was just opened and has no other owner.
         let pidfd = unsafe { OwnedFd::from_raw_fd(fd) };
         let probe = Backing::reserve(PAGE_BYTES).ok()?;
         let iovec = probe.iovec(0, PAGE_BYTES);
@@ -419,13 +422,13 @@ mod pages {
         works.then_some(pidfd)
     }
 
-    /// Whether batches of ranges are decommitted by one call.
+    /// True if a batch of ranges is decommitted by one call.
     pub(crate) fn decommits_in_batches() -> bool {
         own_pidfd().is_some()
     }
 
     fn process_madvise(pidfd: &OwnedFd, iovecs: &[libc::iovec], advice: i32) -> Option<usize> {
-        // SAFETY: the vectors name ranges of mappings of this module, checked by the callers; the
+        // SAFETY: the vectors are ranges of mappings of this module, checked by the callers; the
         // kernel reads the array during the call.
         let done = unsafe {
             libc::syscall(
@@ -443,7 +446,7 @@ mod pages {
 
 pub(crate) use backing::decommits_in_batches;
 
-/// For Miri, which has no `madvise`: zeroed memory of the heap, with the same contract.
+/// Backing for Miri, which has no `madvise`: zeroed heap memory with the same contract.
 #[cfg(miri)]
 mod heap {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -458,7 +461,7 @@ mod heap {
         layout: Layout,
     }
 
-    /// There is no kernel to ask.
+    /// Always false: there is no kernel.
     pub(crate) fn decommits_in_batches() -> bool {
         false
     }

@@ -1,11 +1,11 @@
-//! Where pages are, and moving them to another node.
+//! Queries the NUMA nodes of pages, and migrates pages between nodes.
 //!
-//! What the kernel says of a page is the truth: a move may leave pages where they were, because
-//! somebody else holds them for a moment or the node wanted is full. Moving a page changes no byte
-//! of it and no address; who uses it meanwhile waits in a page fault.
+//! The status that the kernel returns for a page is authoritative: a migration may leave pages on
+//! their node because they are pinned for a moment or the target node is full. It changes neither a
+//! page's bytes nor its address; a thread that accesses the page meanwhile waits in a page fault.
 //!
-//! `move_pages2` is no system call of Linux but of a patch that these sources carry. Its number is
-//! read from the kernel that has it and never assumed: numbers are given out again.
+//! `move_pages2` is not a system call of Linux but of a patch that is part of these sources. Its
+//! number is read from the running kernel and never assumed: Linux may assign it to another call.
 
 use std::fs;
 use std::io;
@@ -13,25 +13,25 @@ use std::io;
 use crate::map::Mapping;
 use crate::size::{PAGE_BYTES, to_u64};
 
-/// Error numbers that a page's status may be the negative of.
+/// Error numbers; a page's status may be the negative of one.
 pub mod errno {
-    /// The page is under somebody's hands; try again.
+    /// The page is in use at the moment; retry.
     pub const EAGAIN: i32 = libc::EAGAIN;
-    /// The page could not be taken off the kernel's lists; try again.
+    /// The page could not be isolated from the kernel's LRU lists; retry.
     pub const EBUSY: i32 = libc::EBUSY;
-    /// The call was wrong.
+    /// An argument was invalid.
     pub const EINVAL: i32 = libc::EINVAL;
-    /// There is no page: it was never touched, or given back.
+    /// The page is missing: it was never touched, or was decommitted.
     pub const ENOENT: i32 = libc::ENOENT;
-    /// The node wanted has no room.
+    /// The target node has no free memory.
     pub const ENOMEM: i32 = libc::ENOMEM;
 }
 
-/// The nodes that the pages at these offsets lie on; below zero an error number of the kernel, as
-/// for a page that was never touched.
+/// Returns the node of each page at these offsets; a negative value is an error number of the
+/// kernel, as for a page that was never touched.
 ///
 /// # Errors
-/// When an offset is not one of a page of the mapping, or the kernel does not tell.
+/// Fails if an offset is not that of a page of the mapping, or the kernel refuses the query.
 pub fn nodes_of(mapping: &Mapping, offsets: &[usize]) -> io::Result<Vec<i32>> {
     let addresses = addresses(mapping, offsets)?;
     let mut status = vec![UNSET; offsets.len()];
@@ -39,11 +39,11 @@ pub fn nodes_of(mapping: &Mapping, offsets: &[usize]) -> io::Result<Vec<i32>> {
     Ok(status)
 }
 
-/// The node that the page of an address lies on, of whatever mapping; below zero an error number of
-/// the kernel, as for a page that was never touched.
+/// Returns the node of the page at an address of any mapping; a negative value is an error number
+/// of the kernel, as for a page that was never touched.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// Fails if the kernel refuses the query.
 pub fn node_of(address: *const u8) -> io::Result<i32> {
     let page = address.wrapping_sub(address.addr() % PAGE_BYTES).cast_mut();
     let mut status = [UNSET];
@@ -51,14 +51,14 @@ pub fn node_of(address: *const u8) -> io::Result<i32> {
     Ok(status[0])
 }
 
-/// Moves pages to a node, in one call; where each one is afterwards, as [`nodes_of`] has it, or
-/// why it was not tried, below zero. `-EAGAIN` and `-EBUSY` pass, and so may a page that stayed:
-/// the kernel gives up the rest of the call after pages that it could not move. Whoever wants them
-/// moved calls again.
+/// Migrates pages to a node in one call. Returns the node of each page afterwards, as [`nodes_of`]
+/// does, or a negative error number if it was not tried. `-EAGAIN` and `-EBUSY` are transient, and
+/// a page that stayed may move at the next call: the kernel abandons the rest of a call after
+/// pages that it could not move. The caller retries if the pages must move.
 ///
 /// # Errors
-/// As [`nodes_of`], when there is no such node, and when the node has no room; pages may have moved
-/// nevertheless.
+/// As [`nodes_of`], and if the node does not exist or has no free memory; some pages may have
+/// moved nevertheless.
 pub fn move_pages(mapping: &Mapping, offsets: &[usize], node: u32) -> io::Result<Vec<i32>> {
     let addresses = addresses(mapping, offsets)?;
     let nodes = vec![number(node)?; offsets.len()];
@@ -70,12 +70,12 @@ pub fn move_pages(mapping: &Mapping, offsets: &[usize], node: u32) -> io::Result
     Ok(status)
 }
 
-/// What the status of a page is before the kernel sets it.
+/// Status of a page before the kernel sets it.
 const UNSET: i32 = i32::MIN;
-/// `MPOL_MF_MOVE` of `linux/mempolicy.h`: pages of this process alone.
+/// `MPOL_MF_MOVE` of `linux/mempolicy.h`: moves only pages that no other process maps.
 const MPOL_MF_MOVE: libc::c_int = 2;
 
-/// Asks where the pages are whose status the kernel has not set.
+/// Queries the nodes of the pages whose status the kernel has not set.
 fn complete(mapping: &Mapping, offsets: &[usize], status: &mut [i32]) -> io::Result<()> {
     let unset: Vec<usize> = (0..status.len()).filter(|at| status[*at] == UNSET).collect();
     let asked: Vec<usize> = unset.iter().map(|at| offsets[*at]).collect();
@@ -99,7 +99,8 @@ fn number(node: u32) -> io::Result<i32> {
     i32::try_from(node).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// How many pages the kernel says it did not move; their status may be unset.
+/// Calls `move_pages`. Returns the number of pages that the kernel reports as not moved; their
+/// status may be unset.
 fn call_move_pages(
     addresses: &[*mut u8],
     nodes: Option<&[i32]>,
@@ -108,7 +109,7 @@ fn call_move_pages(
     debug_assert!(addresses.len() == status.len(), "a status for each page");
     debug_assert!(nodes.is_none_or(|nodes| nodes.len() == addresses.len()), "a node for each");
     // SAFETY: the arrays are borrowed for the call and have one element for each page; the
-    // addresses are of pages of a mapping that the caller borrows, or nothing is moved. Moving
+    // addresses are of pages of a mapping that the caller borrows, or no page is moved. Moving
     // changes no byte.
     let result = unsafe {
         libc::syscall(
@@ -124,18 +125,18 @@ fn call_move_pages(
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// How long `move_pages2` waits for a page that others use.
+/// Waiting behaviour of `move_pages2` for a page that is in use.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum MigrateMode {
-    /// Not at all.
+    /// Does not wait.
     Async,
-    /// For locks.
+    /// Waits for locks.
     SyncLight,
-    /// For locks and for pages that are being written.
+    /// Waits for locks and for pages under write-back.
     Sync,
 }
 
-/// The system call `move_pages2` of a kernel that has it; see `kernel/README.md` of the sources.
+/// The system call `move_pages2` of a patched kernel; see `kernel/README.md` of the sources.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct MovePages2 {
     number: libc::c_long,
@@ -154,28 +155,28 @@ struct Args {
     flags: u64,
 }
 
-/// Where a kernel that has the call tells its number and version.
+/// File in which a patched kernel reports the number and version of the call.
 const ENTRY: &str = "/proc/sys/vm/move_pages2";
-/// The version of the arguments above.
+/// Version of the arguments above.
 const ABI: i64 = 1;
-/// Numbers below this one are given to calls of Linux.
+/// Numbers below this one are assigned to calls of Linux.
 const NUMBER_MIN: libc::c_long = 463;
 const NUMBER_MAX: libc::c_long = 4095;
 
 impl MovePages2 {
-    /// The most pages that the kernel takes off its users together.
+    /// Maximum number of pages that the kernel unmaps together.
     pub const BATCH_MAX: usize = 16_384;
 
-    /// Finds the call.
+    /// Finds the call in the running kernel and checks its version.
     ///
     /// # Errors
-    /// A sentence that says why it cannot be used.
+    /// A sentence that states why the call cannot be used.
     pub fn find() -> Result<MovePages2, String> {
         let entry = fs::read_to_string(ENTRY)
             .map_err(|_| "the kernel was built without the patch in kernel/".to_string())?;
         let call = MovePages2 { number: parse_entry(&entry)? };
-        // The call is made with no page, whose answer is the version and nothing else.
-        // SAFETY: no page, so no array.
+        // Called without pages, it returns only its version.
+        // SAFETY: the count is 0, so no array is accessed.
         match unsafe { call.call(&Args::default()) } {
             Ok(ABI) => Ok(call),
             Ok(other) => Err(format!("system call {} answers {other}, not {ABI}", call.number)),
@@ -183,12 +184,12 @@ impl MovePages2 {
         }
     }
 
-    /// Moves pages to a node, `batch` of them (1 to [`MovePages2::BATCH_MAX`]) for one flush of the
-    /// translation caches; where each one is afterwards, or why it has no node, below zero. A page
-    /// that cannot be moved keeps no other from it.
+    /// Migrates pages to a node, with one TLB flush for each `batch` of them (1 to
+    /// [`MovePages2::BATCH_MAX`]). Returns the node of each page afterwards, or a negative error
+    /// number if it has none. A page that cannot be moved does not keep others from moving.
     ///
     /// # Errors
-    /// When an offset is not one of a page of the mapping, the batch is out of its range, or the
+    /// Fails if an offset is not that of a page of the mapping, `batch` is out of range, or the
     /// kernel has no memory for the call itself.
     pub fn move_pages(
         &self,
@@ -219,25 +220,25 @@ impl MovePages2 {
             batch,
             flags: 0,
         };
-        // SAFETY: the arrays have `count` elements and live beyond the call; the addresses are of
-        // pages of a mapping that the caller borrows. Moving changes no byte.
+        // SAFETY: the arrays have `count` elements and outlive the call; the addresses are of pages
+        // of a mapping that the caller borrows. Moving changes no byte.
         unsafe { self.call(&args) }?;
         Ok(status)
     }
 
     /// # Safety
-    /// The addresses are of arrays of `count` elements, that of the status for writing; or the
-    /// count is 0.
+    /// The addresses point to arrays of `count` elements, that of the status writable; or `count`
+    /// is 0.
     unsafe fn call(&self, args: &Args) -> io::Result<i64> {
-        // SAFETY: the number is one that the kernel itself calls `move_pages2`; its arguments are
-        // what the caller answers for, of the size told.
+        // SAFETY: the kernel itself reports this number for `move_pages2`; the caller guarantees
+        // the arguments, and their size is passed.
         let result =
             unsafe { libc::syscall(self.number, std::ptr::from_ref(args), size_of::<Args>()) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
     }
 }
 
-/// The number in `NUMBER VERSION`, if the version is the one known.
+/// Parses `NUMBER VERSION`. Returns the number if the version is [`ABI`].
 fn parse_entry(text: &str) -> Result<libc::c_long, String> {
     let numbers: Vec<i64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
     match numbers.as_slice() {

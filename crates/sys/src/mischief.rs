@@ -1,4 +1,5 @@
-//! What programs do to their own memory and processes, for tests of what must survive it.
+//! Faults that tests inject into their own process: unmapped memory, broken descriptors, refused
+//! system calls, and sudden exits.
 
 use std::fs::File;
 use std::io;
@@ -6,44 +7,44 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// The signal of who touches memory that is mapped and cannot be had.
+/// Signal of an access to mapped memory whose page cannot be provided.
 pub const SIGBUS: i32 = libc::SIGBUS;
-/// The signal of who touches memory that is not mapped.
+/// Signal of an access to memory that is not mapped.
 pub const SIGSEGV: i32 = libc::SIGSEGV;
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Unmaps whole pages, whoever's they are.
+/// Unmaps whole pages, whichever component owns them.
 ///
 /// # Errors
-/// When the range is not of whole pages.
+/// Fails if the range is not of whole pages.
 ///
 /// # Safety
-/// Nobody has a reference to a byte of them.
+/// No reference to a byte of the pages is alive.
 pub unsafe fn unmap(start: *mut u8, len: usize) -> io::Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     check(unsafe { libc::munmap(start.cast(), len) })
 }
 
-/// Drops the contents of whole pages, whoever's they are.
+/// Drops the contents of whole pages (`MADV_DONTNEED`), whichever component owns them.
 ///
 /// # Errors
-/// When the range is not of whole pages that are mapped.
+/// Fails if the range is not of whole pages that are mapped.
 ///
 /// # Safety
 /// As [`unmap`].
 pub unsafe fn drop_pages(start: *mut u8, len: usize) -> io::Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     check(unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) })
 }
 
-/// Takes every io_uring of this process away: its descriptor is another file from here on. How many
-/// there were.
+/// Breaks every io_uring of this process by replacing its descriptor with `/dev/null`. Returns the
+/// number of rings.
 ///
 /// # Errors
-/// When the process's descriptors cannot be listed.
+/// Fails if the process's descriptors cannot be listed.
 pub fn break_rings() -> io::Result<usize> {
     let nothing = File::open("/dev/null")?;
     let mut broken = 0;
@@ -52,7 +53,7 @@ pub fn break_rings() -> io::Result<usize> {
             .is_ok_and(|target| target.to_string_lossy().contains("io_uring"));
         let number = entry.file_name().to_string_lossy().parse();
         if let (true, Ok(number)) = (is_ring, number) {
-            // SAFETY: takes and returns plain numbers; whoever uses the ring gets errors.
+            // SAFETY: takes and returns integers, no pointers; users of the ring get errors.
             check(unsafe { libc::dup2(nothing.as_raw_fd(), number) }.min(0))?;
             broken += 1;
         }
@@ -60,50 +61,51 @@ pub fn break_rings() -> io::Result<usize> {
     Ok(broken)
 }
 
-/// Runs a function in a child process that is a copy of this one, and waits for its end; its exit
-/// code is what the function returns.
+/// Runs a function in a forked child process and waits for its exit. The function's result is the
+/// exit code.
 ///
 /// # Errors
-/// When there can be no more processes.
+/// Fails if the process cannot be forked.
 ///
 /// # Safety
-/// The function takes no lock and allocates nothing: other threads do not go on in the child.
+/// The function takes no lock and allocates nothing: the other threads do not exist in the child,
+/// and never release the locks they hold.
 pub unsafe fn in_child(function: impl FnOnce() -> u8) -> io::Result<ExitStatus> {
-    // SAFETY: the child does nothing but what the caller promises.
+    // SAFETY: the child runs only `function`, which keeps the rules of this function's contract.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         let code = function();
-        // SAFETY: ends the child at once, without destructors.
+        // SAFETY: takes an integer; ends the child at once, without destructors.
         unsafe { libc::_exit(code.into()) };
     }
     let mut status = 0;
-    // SAFETY: waits for the child that was made above; the status is a local.
+    // SAFETY: waits for the child forked above; the status is a local that the call fills.
     match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
         waited if waited == pid && pid > 0 => Ok(ExitStatus::from_raw(status)),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Locks all memory of this process, also what it will map (`mlockall`).
+/// Locks all present and future memory of this process (`mlockall`).
 ///
 /// # Errors
-/// When its limit of locked memory is too low.
+/// Fails if the process's limit of locked memory is too low.
 pub fn lock_memory() -> io::Result<()> {
-    // SAFETY: takes and returns plain numbers.
+    // SAFETY: takes and returns integers, no pointers.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
 }
 
-/// Leaves this process no memory that it may lock, unless it is root's.
+/// Sets this process's limit of locked memory to zero (`RLIMIT_MEMLOCK`), which root ignores.
 ///
 /// # Errors
-/// When the kernel refuses it.
+/// Fails if the kernel refuses the limit.
 pub fn forbid_locked_memory() -> io::Result<()> {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is a local that the call reads.
     check(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const none) })
 }
 
-/// A system call that a container's profile may refuse.
+/// A system call that a container's seccomp profile may refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `userfaultfd`.
@@ -112,11 +114,11 @@ pub enum Call {
     IoUring,
 }
 
-/// Has the kernel refuse system calls to this thread, and to those that it starts, by a filter of
-/// `seccomp`, as containers do; for good.
+/// Installs a seccomp filter, as containers do, that fails system calls of this thread and of the
+/// threads it starts with `EPERM`. It cannot be removed.
 ///
 /// # Errors
-/// When the kernel has no such filters.
+/// Fails if the kernel has no seccomp filters.
 pub fn refuse(calls: &[Call]) -> io::Result<()> {
     let step = |code: u32, if_so: u8, value: u32| libc::sock_filter {
         code: u16::try_from(code).unwrap_or(u16::MAX),
@@ -124,7 +126,7 @@ pub fn refuse(calls: &[Call]) -> io::Result<()> {
         jf: 0,
         k: value,
     };
-    // The number of the call stands first in what a filter sees.
+    // The number of the call is the first field of `struct seccomp_data`.
     let mut steps = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
     for (left, call) in (1..=u8::try_from(calls.len()).unwrap_or(u8::MAX)).rev().zip(calls) {
         let number = match call {
@@ -139,7 +141,7 @@ pub fn refuse(calls: &[Call]) -> io::Result<()> {
     steps.push(step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | eperm));
     let len = libc::c_ushort::try_from(steps.len()).map_err(io::Error::other)?;
     let program = libc::sock_fprog { len, filter: steps.as_mut_ptr() };
-    // SAFETY: takes and returns plain numbers.
+    // SAFETY: takes and returns integers, no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     // SAFETY: the program and its steps are locals that the call reads.
     check(unsafe {
@@ -147,20 +149,20 @@ pub fn refuse(calls: &[Call]) -> io::Result<()> {
     })
 }
 
-/// Makes this process one of the user `nobody`, for good.
+/// Changes the user and group of this process to 65534 for good.
 ///
 /// # Errors
-/// When it may not.
+/// Fails if the process lacks the privilege.
 pub fn become_nobody() -> io::Result<()> {
     const NOBODY: u32 = 65534;
-    // SAFETY: takes and returns plain numbers.
+    // SAFETY: takes and returns integers, no pointers.
     check(unsafe { libc::setgid(NOBODY) })?;
     // SAFETY: as above.
     check(unsafe { libc::setuid(NOBODY) })
 }
 
-/// Ends this process at once: no destructors, no handlers, whatever other threads do.
+/// Ends this process at once, without destructors or exit handlers (`_exit`).
 pub fn leave(code: u8) -> ! {
-    // SAFETY: takes a number and does not return.
+    // SAFETY: takes an integer and does not return.
     unsafe { libc::_exit(code.into()) }
 }

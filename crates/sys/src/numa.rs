@@ -1,4 +1,4 @@
-//! The memory nodes of this machine.
+//! NUMA nodes of this machine.
 
 use std::fs;
 use std::io;
@@ -9,20 +9,20 @@ const NODES: &str = "/sys/devices/system/node";
 /// A NUMA node with memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The kernel's number.
+    /// Number of the node in the kernel.
     pub id: u32,
-    /// Bytes of memory it has.
+    /// Total memory of the node, in bytes.
     pub total_bytes: u64,
-    /// Bytes that are free now.
+    /// Free memory of the node, in bytes.
     pub free_bytes: u64,
-    /// Its processors; none for a CXL memory expander.
+    /// CPUs of the node; none for a CXL memory expander.
     pub cpus: Vec<u32>,
 }
 
-/// The nodes that have memory, in order. A kernel without NUMA has node 0 alone.
+/// Returns the nodes that have memory, in order. A kernel without NUMA has node 0 alone.
 ///
-/// A single node is given all memory of the machine: guests whose memory is plugged in as they need
-/// it count less of it in the node than in the whole.
+/// A single node is reported with all memory of the machine, since guests with hotplugged memory
+/// count less of it in the node than in total.
 #[must_use]
 pub fn nodes() -> Vec<Node> {
     let nodes = read_nodes(Path::new(NODES));
@@ -33,10 +33,10 @@ pub fn nodes() -> Vec<Node> {
     }
 }
 
-/// Words of a mask of nodes: 1,024 nodes, the most that Linux can be configured for.
+/// Words of a mask of nodes: 1,024 nodes, the maximum that Linux can be configured for.
 pub(crate) const NODE_MASK_WORDS: usize = 16;
 
-/// A mask with one node in it.
+/// Returns a mask with the bit of one node.
 pub(crate) fn node_mask(node: u32) -> io::Result<[u64; NODE_MASK_WORDS]> {
     let mut mask = [0u64; NODE_MASK_WORDS];
     let word = usize::try_from(node / 64).ok().and_then(|word| mask.get_mut(word));
@@ -83,7 +83,7 @@ fn whole_machine() -> Node {
     }
 }
 
-/// Bytes of memory that the machine has; as many as can be where it does not tell.
+/// Returns the bytes of memory of the machine, or `u64::MAX` if they are unknown.
 #[must_use]
 pub fn memory_bytes() -> u64 {
     match whole_machine().total_bytes {
@@ -92,14 +92,14 @@ pub fn memory_bytes() -> u64 {
     }
 }
 
-/// The bytes of a line such as `Node 0 MemTotal: 123 kB` or `MemTotal: 123 kB`.
+/// Parses the bytes of a line such as `Node 0 MemTotal: 123 kB` or `MemTotal: 123 kB`.
 pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();
     let rest = lines.find_map(|line| line.split_once(name).map(|(_, rest)| rest))?;
     rest.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The numbers of the kernel's list form: `0-3,8,10-11`.
+/// Parses the kernel's list format: `0-3,8,10-11`.
 fn parse_list(text: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

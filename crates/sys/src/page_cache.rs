@@ -1,17 +1,17 @@
-//! The kernel's cache of the pages of files.
+//! Page cache of the kernel.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Takes the pages of a file out of the page cache (`POSIX_FADV_DONTNEED`), after writing those
-/// that are not on the device yet. Pages that a process has mapped stay.
+/// Evicts the pages of a file from the page cache (`POSIX_FADV_DONTNEED`), after writing back dirty
+/// ones. Pages that a process has mapped stay.
 ///
 /// # Errors
-/// If the file cannot be written back, or is none that the advice is for.
+/// Fails if the file cannot be written back, or is of a kind without page cache, such as a pipe.
 pub fn drop_pages(file: &File) -> io::Result<()> {
     file.sync_all()?;
-    // SAFETY: the call takes numbers alone; the descriptor is that of a file borrowed for it.
+    // SAFETY: takes no pointers; the descriptor belongs to a file that is borrowed for the call.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),

@@ -1,11 +1,11 @@
-//! Committed-on-touch memory with an owner, as slices.
+//! Committed-on-touch memory with one owner, as slices.
 
 use std::io;
 
 use crate::map::Mapping;
 use crate::size::PAGE_BYTES;
 
-/// Pages of one mapping that this value alone refers to, so that they can be borrowed as slices and
+/// Pages of a mapping with this value as the only owner, so that they can be borrowed as slices and
 /// decommitted without an unsafe block.
 #[derive(Debug)]
 pub struct Pages {
@@ -13,8 +13,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Reserves `len` bytes (rounded up to a page) of a node or anywhere, with huge pages or
-    /// without.
+    /// Reserves `len` bytes (rounded up to a page), bound to a node or unbound, with or without
+    /// huge pages.
     ///
     /// # Errors
     /// As [`Mapping::reserve`] and [`Mapping::bind`]. A kernel without huge pages is no error.
@@ -29,30 +29,30 @@ impl Pages {
         }
     }
 
-    /// The bytes; zero where never written.
+    /// Returns the bytes; zero where never written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is readable for its whole length and nobody but `self` refers to
-        // it; decommitting and unmapping it need `self` exclusively.
+        // SAFETY: the mapping is readable for its whole length and only `self` refers to it;
+        // decommitting and unmapping it need `self` exclusively.
         unsafe { std::slice::from_raw_parts(self.mapping.as_ptr(), self.mapping.len()) }
     }
 
-    /// The bytes, for writing.
+    /// Returns the bytes, for writing.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and `&mut self` excludes every other borrow.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.as_ptr(), self.mapping.len()) }
     }
 
-    /// The same as 64-bit words.
+    /// Returns the bytes as 64-bit words.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         let count = self.mapping.len() / size_of::<u64>();
-        // SAFETY: as in `bytes`; a mapping starts on a page boundary, and any bits are a word.
+        // SAFETY: as in `bytes`; a mapping starts on a page boundary; any bits are a valid word.
         unsafe { std::slice::from_raw_parts(self.mapping.as_ptr().cast(), count) }
     }
 
-    /// The same as 64-bit words, for writing.
+    /// Returns the bytes as 64-bit words, for writing.
     #[must_use]
     pub fn words_mut(&mut self) -> &mut [u64] {
         let count = self.mapping.len() / size_of::<u64>();
@@ -69,7 +69,7 @@ impl Pages {
         self.bytes_mut().iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
     }
 
-    /// Gives the memory of a range of whole pages back; it reads as zero.
+    /// Decommits a range of whole pages, which reads as zero afterwards.
     ///
     /// # Errors
     /// As [`Mapping::decommit`].
@@ -77,7 +77,7 @@ impl Pages {
         self.mapping.decommit(offset, len)
     }
 
-    /// Gives the memory of many ranges `(offset, len)` back.
+    /// Decommits many ranges `(offset, len)`.
     ///
     /// # Errors
     /// As [`Mapping::decommit_batch`].

@@ -1,24 +1,24 @@
-//! The node that a thread's new pages come from.
+//! Memory policy of a thread: the NUMA node of its new pages.
 
 use std::io;
 use std::marker::PhantomData;
 
 use crate::numa::{NODE_MASK_WORDS, node_mask};
 
-/// While it lives, pages that this thread touches for the first time come from a node, as long as
-/// the node has room; dropped, the thread has the policy that it had before.
+/// Guard that allocates pages first touched by this thread on a node, while the node has free
+/// memory (`MPOL_PREFERRED`). Dropping it restores the thread's previous policy.
 ///
-/// The policy prefers and does not bind: a full node gives a page of another one, which
-/// [`nodes_of`](crate::migrate::nodes_of) tells, where a binding would have the kernel reclaim
-/// memory or kill the process. A mapping with a policy of its own ([`Mapping::bind`]) keeps it.
-/// Setting and restoring are three system calls, about 2 us, and leave the mapping whole, where a
-/// policy for single pages would split it.
+/// The policy prefers the node and does not bind to it: if the node is full, a page comes from
+/// another one ([`nodes_of`](crate::migrate::nodes_of) reports it), where a binding would make the
+/// kernel reclaim memory or kill the process. A mapping with its own policy ([`Mapping::bind`])
+/// keeps it. Setting and restoring take three system calls, about 2 us, and do not split the
+/// mapping, as a policy for single pages would.
 ///
 /// [`Mapping::bind`]: crate::map::Mapping::bind
 #[derive(Debug)]
 pub struct PreferredNode {
     before: Policy,
-    /// The policy is one of the thread that set it.
+    /// Makes the guard `!Send`: the policy belongs to the thread that set it.
     _of_thread: PhantomData<*const ()>,
 }
 
@@ -33,7 +33,7 @@ impl PreferredNode {
     /// Sets the policy of this thread.
     ///
     /// # Errors
-    /// When the node does not exist or has no memory, or the kernel has no policies.
+    /// Fails if the node does not exist or has no memory, or the kernel has no policies.
     pub fn enter(node: u32) -> io::Result<PreferredNode> {
         let nodes = node_mask(node)?;
         let before = Policy::of_thread()?;
@@ -44,19 +44,19 @@ impl PreferredNode {
 
 impl Drop for PreferredNode {
     fn drop(&mut self) {
-        // What the kernel told it takes back; if it does not, memory comes from elsewhere, which
-        // is no reason to stop.
+        // The kernel accepts a policy that it returned. If it does not, memory comes from other
+        // nodes, which is not fatal.
         let _ = self.before.set();
     }
 }
 
-/// Bits of a mask, and one: the kernel reads one bit less than it is told.
+/// Bits of a mask plus one: the kernel reads one bit less than it is given.
 const MASK_BITS: usize = 64 * NODE_MASK_WORDS + 1;
 
 impl Policy {
     fn of_thread() -> io::Result<Policy> {
         let mut policy = Policy { mode: 0, nodes: [0; NODE_MASK_WORDS] };
-        // SAFETY: both are locals of the length that the kernel is told; it asks for no address.
+        // SAFETY: both are locals of the lengths that the kernel is given; the address is null.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_get_mempolicy,
@@ -73,7 +73,7 @@ impl Policy {
     fn set(&self) -> io::Result<()> {
         let empty = self.nodes.iter().all(|word| *word == 0);
         let nodes = if empty { std::ptr::null() } else { self.nodes.as_ptr() };
-        // SAFETY: the mask is borrowed for the call and has the length that the kernel is told.
+        // SAFETY: the mask is borrowed for the call and has the length that the kernel is given.
         let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, nodes, MASK_BITS) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(Policy::of_thread().expect("told"), set);
         drop(outer);
         let guard = PreferredNode::enter(node).expect("a node with memory");
-        // A thread inherits the policy of the one that starts it, and drops it for itself alone.
+        // A thread inherits the policy of the thread that starts it, and resets only its own.
         std::thread::scope(|scope| {
             scope.spawn(|| Policy { mode: libc::MPOL_DEFAULT, nodes: [0; NODE_MASK_WORDS] }.set());
         });

@@ -1,4 +1,4 @@
-//! What this kernel offers and grants to this process, found by asking, never by version alone.
+//! Detects the kernel's features that this process may use, by trying them, never by version alone.
 
 use std::fs;
 use std::io;
@@ -11,62 +11,62 @@ use crate::size::PAGE_BYTES;
 use crate::uring::Ring;
 use crate::userfault::{self, FaultsOf};
 
-/// Whether a facility works here, and if not, what the kernel said and what would help.
+/// Availability of a facility, with the kernel's error and a remedy if it is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// It works.
+    /// The facility works.
     Works,
-    /// It does not, for this reason.
+    /// The facility does not work, for this reason.
     Missing(String),
 }
 
 impl Support {
-    /// Whether it works.
+    /// True if the facility works.
     #[must_use]
     pub fn works(&self) -> bool {
         matches!(self, Support::Works)
     }
 }
 
-/// What was found. [`Probe::detect`] takes about a millisecond.
+/// Detected features and sizes of this machine. [`Probe::detect`] takes about a millisecond.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// The kernel's release, for people.
+    /// Release of the kernel, for display.
     pub kernel_release: String,
-    /// Batches of direct transfers.
+    /// Batches of direct transfers (io_uring).
     pub io_uring: Support,
-    /// Paging in user space.
+    /// Paging in user space (userfaultfd).
     pub userfaultfd: Support,
-    /// What userfaultfd can do, by the kernel's names.
+    /// Features of userfaultfd, by the kernel's names.
     pub userfaultfd_features: Vec<&'static str>,
-    /// Paging of what system calls touch, not of user code alone.
+    /// Handling of faults of system calls too, not of user code alone.
     pub userfaultfd_system_calls: Support,
-    /// Decommitting many ranges in one call.
+    /// Decommitting many ranges in one call (`process_madvise`).
     pub process_madvise: Support,
-    /// Moving pages between nodes.
+    /// Migrating pages between nodes.
     pub move_pages: Support,
-    /// Moving pages in batches of any size, by a patch of the kernel.
+    /// Migrating pages in batches of any size, by a patch of the kernel.
     pub move_pages2: Support,
-    /// When transparent huge pages are given: `always`, `madvise`, `never`, or `absent`.
+    /// Mode of transparent huge pages: `always`, `madvise`, `never`, or `absent`.
     pub huge_pages: String,
-    /// Bytes of memory in all.
+    /// Total memory of the machine, in bytes.
     pub memory_bytes: u64,
-    /// Bytes that could be taken without paging.
+    /// Memory that can be allocated without swapping, in bytes (`MemAvailable`).
     pub memory_available_bytes: u64,
-    /// The limit of the control group, if it has one.
+    /// Memory limit of the control group, in bytes, if it has one.
     pub memory_limit_bytes: Option<u64>,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub cpus: usize,
-    /// Nodes with memory.
+    /// NUMA nodes with memory.
     pub nodes: Vec<Node>,
-    /// The most mappings that a process may have.
+    /// Maximum number of mappings of a process (`vm.max_map_count`).
     pub mappings_max: u64,
-    /// Whether the effective user is root.
+    /// True if the effective user is root.
     pub root: bool,
 }
 
 impl Probe {
-    /// Asks the kernel.
+    /// Probes the kernel.
     #[must_use]
     pub fn detect() -> Probe {
         let (userfaultfd, userfaultfd_features, userfaultfd_system_calls) = userfaultfd();
@@ -87,7 +87,7 @@ impl Probe {
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             nodes: numa::nodes(),
             mappings_max: read_trimmed("/proc/sys/vm/max_map_count").parse().unwrap_or(0),
-            // SAFETY: returns a number and cannot fail.
+            // SAFETY: returns an integer and cannot fail.
             root: unsafe { libc::geteuid() } == 0,
         }
     }
@@ -154,7 +154,7 @@ const USERFAULTFD_FEATURES: [&str; 17] = [
     "move",
 ];
 
-/// Paging at all, its features, and whether faults of system calls are seen.
+/// Returns the support of userfaultfd, its features, and the support of faults of system calls.
 fn userfaultfd() -> (Support, Vec<&'static str>, Support) {
     let told = userfault::open_any()
         .and_then(|(fd, faults)| userfaultfd_features(&fd).map(|features| (features, faults)));
@@ -173,21 +173,21 @@ fn userfaultfd() -> (Support, Vec<&'static str>, Support) {
     }
 }
 
-/// Asking for no feature makes the kernel tell all that it has.
+/// Returns the names of all features: `UFFDIO_API` without a feature reports those of the kernel.
 fn userfaultfd_features(fd: &OwnedFd) -> io::Result<Vec<&'static str>> {
     let bits = userfault::enable(fd, 0)?;
     let named = USERFAULTFD_FEATURES.iter().enumerate();
     Ok(named.filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name).collect())
 }
 
-/// The word in brackets of `always [madvise] never`.
+/// Returns the word in brackets of `always [madvise] never`.
 fn huge_pages() -> String {
     let text = read_trimmed("/sys/kernel/mm/transparent_hugepage/enabled");
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     chosen.map_or("absent", |(word, _)| word).to_string()
 }
 
-/// The lowest `memory.max` from this process's control group up to the root.
+/// Returns the lowest `memory.max` from this process's control group up to the root.
 fn memory_limit_bytes() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_string();

@@ -1,4 +1,4 @@
-//! What the kernel says about this process: resident memory and processor time.
+//! Resident memory and CPU time of this process, as the kernel counts them.
 
 use std::fs;
 use std::io;
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use crate::size::{PAGE_BYTES, to_u64};
 
-/// Bytes of this process in physical memory now, from `/proc/self/statm`.
+/// Returns the bytes of this process that are resident now, from `/proc/self/statm`.
 ///
 /// # Errors
-/// When `/proc` is not readable.
+/// Fails if `/proc` is not readable.
 pub fn resident_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/statm")?;
     let pages = text.split_whitespace().nth(1).and_then(|field| field.parse::<u64>().ok());
     pages.map(|pages| pages * to_u64(PAGE_BYTES)).ok_or_else(|| unreadable("/proc/self/statm"))
 }
 
-/// Bytes of [`resident_bytes`] that are of no file and of no memory that is shared by name: heaps,
-/// stacks, and private mappings that were written to.
+/// Returns the bytes of [`resident_bytes`] that belong neither to a file nor to shared memory:
+/// heaps, stacks, and private mappings that were written to.
 ///
 /// # Errors
-/// When `/proc` is not readable.
+/// Fails if `/proc` is not readable.
 pub fn anonymous_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/statm")?;
     let mut pages = text.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
@@ -30,10 +30,10 @@ pub fn anonymous_bytes() -> io::Result<u64> {
     }
 }
 
-/// The most bytes that were in physical memory since the start or [`reset_peak_resident`].
+/// Returns the peak of the resident bytes since the start or [`reset_peak_resident`].
 ///
 /// # Errors
-/// When `/proc` is not readable.
+/// Fails if `/proc` is not readable.
 pub fn peak_resident_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -41,15 +41,15 @@ pub fn peak_resident_bytes() -> io::Result<u64> {
     kib.map(|kib| kib * 1024).ok_or_else(|| unreadable("/proc/self/status"))
 }
 
-/// Starts the peak of [`peak_resident_bytes`] anew from what is resident now.
+/// Resets the peak of [`peak_resident_bytes`] to the bytes resident now.
 ///
 /// # Errors
-/// When `/proc/self/clear_refs` is not writable.
+/// Fails if `/proc/self/clear_refs` is not writable.
 pub fn reset_peak_resident() -> io::Result<()> {
     fs::write("/proc/self/clear_refs", "5")
 }
 
-/// Processor time, user and system, that all threads of this process have used.
+/// Returns the CPU time, user and system, used by all threads of this process.
 #[must_use]
 pub fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -67,8 +67,8 @@ fn unreadable(path: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// Other tests of this process come and go beside this one, and the kernel's counters lag by
-    /// some pages per processor: what is touched is large beside both.
+    /// Touches far more memory than other tests of this process allocate meanwhile, and than the
+    /// kernel's counters lag, which is some pages per processor.
     #[test]
     fn resident_memory_follows_what_is_touched() {
         const TOUCHED: usize = 512 << 20;

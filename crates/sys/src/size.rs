@@ -8,7 +8,7 @@ pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
 /// 2^40 bytes.
 pub const TIB: u64 = 1 << 40;
-/// The smallest unit of memory and of storage that Terrace manages.
+/// Page size: the smallest unit of memory and of storage that Terrace manages.
 pub const PAGE_BYTES: usize = 4096;
 
 const _: () = assert!(size_of::<usize>() == size_of::<u64>(), "Terrace needs 64-bit addresses");
@@ -26,11 +26,11 @@ pub const fn to_u64(index: usize) -> u64 {
     index as u64
 }
 
-/// The smallest multiple of `multiple` that is at least `bytes`; saturates at the largest multiple
-/// below 2^64.
+/// Returns the smallest multiple of `multiple` that is at least `bytes`; saturates at the largest
+/// multiple below 2^64.
 ///
 /// # Panics
-/// When `multiple` is zero.
+/// Panics if `multiple` is zero.
 #[must_use]
 pub const fn round_up(bytes: u64, multiple: u64) -> u64 {
     match bytes.checked_next_multiple_of(multiple) {
@@ -39,10 +39,10 @@ pub const fn round_up(bytes: u64, multiple: u64) -> u64 {
     }
 }
 
-/// The largest multiple of `multiple` that is at most `bytes`.
+/// Returns the largest multiple of `multiple` that is at most `bytes`.
 ///
 /// # Panics
-/// When `multiple` is zero.
+/// Panics if `multiple` is zero.
 #[must_use]
 pub const fn round_down(bytes: u64, multiple: u64) -> u64 {
     bytes - bytes % multiple
@@ -53,10 +53,10 @@ const BINARY_UNITS: [(&str, u64); 5] =
 const DECIMAL_UNITS: [(&str, u64); 4] =
     [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000)];
 
-/// Reads a size such as `4096`, `512MiB`, `1.5GiB` or `2GB` (decimal); upper or lower case.
+/// Parses a size such as `4096`, `512MiB`, `1.5GiB` or `2GB` (decimal); upper or lower case.
 ///
 /// # Errors
-/// A sentence that names the text and shows what would be right.
+/// A sentence that quotes the text and gives valid examples.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
@@ -76,7 +76,8 @@ fn unit_factor(unit: &str) -> Option<u64> {
     units.find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
 }
 
-/// `number` times `factor` in whole bytes, exactly for what `format_bytes` and people write.
+/// Returns `number` times `factor` in whole bytes, rounded down; `None` if `number` is malformed,
+/// has more than 12 digits of fraction, or the product is too large.
 fn scale(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || fraction.contains('.') || number.ends_with('.') {
@@ -86,14 +87,15 @@ fn scale(number: &str, factor: u64) -> Option<u64> {
     if fraction.is_empty() {
         return Some(whole_bytes);
     }
-    // Twelve digits of fraction resolve one byte in a TiB; longer ones would overflow below.
+    // Twelve digits of fraction resolve one byte in a TiB; longer fractions would overflow below.
     let digits = u32::try_from(fraction.len()).ok().filter(|digits| *digits <= 12)?;
     let numerator = u128::from(fraction.parse::<u64>().ok()?) * u128::from(factor);
     let part = u64::try_from(numerator / 10u128.pow(digits)).ok()?;
     whole_bytes.checked_add(part)
 }
 
-/// Prints a size for people: a whole binary unit when it divides, else one decimal (`1.5GiB`).
+/// Formats a size for display: in the largest binary unit, with one decimal unless it is whole
+/// (`1.5GiB`).
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {
     let (name, factor) =
@@ -105,8 +107,8 @@ pub fn format_bytes(bytes: u64) -> String {
     format!("{}.{}{name}", tenths / 10, tenths % 10)
 }
 
-/// Prints a size so that [`parse_bytes`] reads back the same number: the largest binary unit that
-/// divides it, or bytes without a unit.
+/// Formats a size so that [`parse_bytes`] returns the same number: in the largest binary unit that
+/// divides it, or in bytes without a unit.
 #[must_use]
 pub fn exact_bytes(bytes: u64) -> String {
     let unit =

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::size::to_u64;
 
-/// Where the bytes of a transfer go to or come from.
+/// Memory of a transfer, and its direction.
 #[derive(Debug)]
 pub enum Buffer<'a> {
     /// The whole slice is filled from the file.
@@ -14,7 +14,7 @@ pub enum Buffer<'a> {
 }
 
 impl Buffer<'_> {
-    /// Bytes to transfer.
+    /// Returns the number of bytes to transfer.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -23,13 +23,13 @@ impl Buffer<'_> {
         }
     }
 
-    /// Whether there is nothing to transfer.
+    /// True if the number of bytes is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes, read or to be written.
+    /// Returns the bytes, read or to be written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -38,7 +38,8 @@ impl Buffer<'_> {
         }
     }
 
-    /// Where the bytes are, for the kernel: those of a write must not be written to.
+    /// Returns the address and length of the bytes, for the kernel. The bytes of a write must not
+    /// be modified through the pointer.
     pub(crate) fn as_raw(&mut self) -> (*mut u8, usize) {
         match self {
             Buffer::ReadInto(data) => (data.as_mut_ptr(), data.len()),
@@ -46,21 +47,22 @@ impl Buffer<'_> {
         }
     }
 
-    /// Whether this transfer changes the file.
+    /// True if this transfer writes to the file.
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(self, Buffer::WriteFrom(_))
     }
 }
 
-/// The most bytes that are merged into one request: what the reference device moves at full speed.
-/// Longer ones would only delay the first of them.
+/// Maximum bytes of a merged request, at which the reference device reaches its full bandwidth.
+/// Longer requests would only delay their first transfers.
 const MERGED_BYTES_MAX: usize = 256 << 10;
-/// The most buffers of one request; the kernel takes 1,024.
+/// Maximum number of buffers of one request; the kernel's limit is 1,024.
 const MERGED_COUNT_MAX: usize = 64;
 
-/// How many transfers at the start of `batch` go the same way and follow one another in the file,
-/// so that one request can carry them. At least one, unless the batch is empty.
+/// Returns the number of transfers at the start of `batch` that have the same direction and
+/// adjacent ranges of the file, so that one request can carry them. At least 1, unless the batch is
+/// empty.
 #[must_use]
 pub fn run_len(batch: &[Io<'_>]) -> usize {
     let Some(first) = batch.first() else { return 0 };
@@ -78,9 +80,8 @@ pub fn run_len(batch: &[Io<'_>]) -> usize {
     count
 }
 
-/// What to do with a transfer whose bytes have all moved, while others are still in flight. An
-/// engine calls it once for each transfer of a batch that succeeds, as soon as it can, on any
-/// thread.
+/// Completion callback of a transfer, while others are still in flight. An engine calls it once for
+/// each transfer of a batch that succeeds, as soon as possible, on any thread.
 pub type Done<'a> = dyn Fn(&mut Io<'_>) + Sync + 'a;
 
 /// One transfer of a batch and its outcome.
@@ -88,24 +89,24 @@ pub type Done<'a> = dyn Fn(&mut Io<'_>) + Sync + 'a;
 pub struct Io<'a> {
     /// Position in the file, in bytes.
     pub offset: u64,
-    /// The memory side.
+    /// Memory and direction of the transfer.
     pub buffer: Buffer<'a>,
-    /// Set by the engine: `Ok` when every byte was transferred.
+    /// Result, set by the engine: `Ok` if every byte was transferred.
     pub result: io::Result<()>,
-    /// The checksum that the bytes should have: carried for the caller, no engine looks at it.
+    /// Expected checksum of the bytes; carried for the caller, not used by engines.
     pub expected: u32,
-    /// The checksum that they have, as [`Done`] found it.
+    /// Actual checksum of the bytes, set by [`Done`].
     pub found: u32,
 }
 
 impl<'a> Io<'a> {
-    /// A read of `data.len()` bytes from `offset`.
+    /// Creates a read of `data.len()` bytes from `offset`.
     #[must_use]
     pub fn read(offset: u64, data: &'a mut [u8]) -> Self {
         Io::new(offset, Buffer::ReadInto(data))
     }
 
-    /// A write of `data` to `offset`.
+    /// Creates a write of `data` to `offset`.
     #[must_use]
     pub fn write(offset: u64, data: &'a [u8]) -> Self {
         Io::new(offset, Buffer::WriteFrom(data))

@@ -1,8 +1,7 @@
 //! Batches of transfers through io_uring.
 //!
-//! A ring runs one batch at a time and returns when the last transfer of it is done, so the
-//! borrowed buffers are never with the kernel outside of [`Ring::run`] - on no path, panics
-//! included.
+//! A ring runs one batch at a time and returns when its last transfer has completed, so the kernel
+//! never accesses the borrowed buffers outside of [`Ring::run`], not even after a panic.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -14,20 +13,20 @@ use crate::file::RETRY_COUNT_MAX;
 use crate::size::{to_u64, to_usize};
 use crate::transfer::{Done, Io, run_len};
 
-/// The most bytes that one request carries; the kernel takes 2 GiB less a page.
+/// Maximum bytes of a buffer in a request; the kernel's limit is 2 GiB less a page.
 const REQUEST_BYTES_MAX: usize = 1 << 30;
 
-/// A submission and a completion queue, and the requests between them.
+/// An io_uring for batches: its queues, and the requests in flight.
 pub struct Ring {
     uring: IoUring,
     depth: u32,
     slots: Vec<Slot>,
     idle: Vec<u32>,
-    /// Its submission queue holds requests of a batch that failed; it must not be entered again.
+    /// True if the submission queue holds requests of a failed batch: it must not be submitted.
     broken: bool,
 }
 
-/// A request in flight: transfers that follow one another in the batch and in the file.
+/// A request in flight: transfers that are adjacent in the batch and in the file.
 #[derive(Default)]
 struct Slot {
     first: usize,
@@ -35,19 +34,19 @@ struct Slot {
     len: usize,
     done: usize,
     retries: u32,
-    /// Where the bytes of several transfers are; read by the kernel while the request is queued.
+    /// I/O vectors of the request; read by the kernel while the request is queued.
     buffers: Vec<libc::iovec>,
 }
 
-// SAFETY: the addresses in `Slot::buffers` are looked at between the start and the end of `run`
-// alone, which borrows the ring and the buffers; no thread finds them valid, or uses them, outside.
+// SAFETY: the addresses in `Slot::buffers` are used only during `run`, which borrows the ring and
+// the buffers; outside of it no thread uses them.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// A ring that keeps up to `depth` requests in flight (rounded up to a power of two).
+    /// Creates a ring with up to `depth` requests in flight (rounded up to a power of two).
     ///
     /// # Errors
-    /// When the kernel has no io_uring, refuses it to this process, or has no memory for it.
+    /// Fails if the kernel has no io_uring, refuses it to this process, or has no memory for it.
     pub fn new(depth: u32) -> io::Result<Ring> {
         let depth = depth.clamp(1, 4096).next_power_of_two();
         Ok(Ring {
@@ -59,16 +58,16 @@ impl Ring {
         })
     }
 
-    /// Requests in flight at most.
+    /// Returns the maximum number of requests in flight.
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Performs all transfers of the batch on `file` and sets every result. Short ones that follow
-    /// one another in batch and file are merged into one request, and tried alone when it fails.
-    /// Short transfers are continued, interrupted ones repeated a bounded number of times. `done`
-    /// runs on this thread.
+    /// Performs all transfers of the batch on `file` and sets every result. Small transfers that
+    /// are adjacent in batch and file are merged into one request, and retried one by one if it
+    /// fails. A transfer that moved fewer bytes than requested is continued; an interrupted one is
+    /// retried a bounded number of times. `done` runs on this thread.
     pub fn run(&mut self, file: BorrowedFd<'_>, batch: &mut [Io<'_>], done: &Done<'_>) {
         for io in batch.iter_mut() {
             io.result = Err(UNFINISHED.into());
@@ -87,7 +86,8 @@ impl Ring {
         }
     }
 
-    /// Forgets requests that the kernel never took: they name buffers of a batch that is over.
+    /// Discards requests that the kernel never accepted, since they point to buffers of a batch
+    /// that has ended.
     fn reset(&mut self) {
         self.idle = (0..self.depth).collect();
         if !self.uring.submission().is_empty() {
@@ -108,10 +108,11 @@ impl Ring {
     }
 }
 
-/// The result of a transfer under way.
+/// Result of a transfer in progress.
 const UNFINISHED: io::ErrorKind = io::ErrorKind::Interrupted;
 
-/// Fewer interrupts where the kernel has it (5.19), plain otherwise.
+/// Builds a ring with `IORING_SETUP_COOP_TASKRUN` (fewer interrupts, kernel 5.19), or without it on
+/// older kernels.
 fn build(depth: u32) -> io::Result<IoUring> {
     let mut builder = IoUring::builder();
     builder.dontfork().setup_coop_taskrun();
@@ -124,27 +125,27 @@ fn build(depth: u32) -> io::Result<IoUring> {
     }
 }
 
-/// One batch under way. Dropping it waits for what the kernel still holds.
+/// A batch in progress. Dropping it waits for the requests that the kernel still holds.
 struct Flight<'r, 'b, 'd> {
     ring: &'r mut Ring,
     file: RawFd,
     batch: &'b mut [Io<'d>],
     done: &'b Done<'b>,
-    /// Transfers of the batch that were queued at least once.
+    /// Number of transfers of the batch that were queued at least once.
     started: usize,
-    /// Transfers of merged requests that failed, to be tried on their own.
+    /// Transfers of failed merged requests, to be retried one by one.
     alone: Vec<usize>,
-    /// Requests queued and not completed.
+    /// Number of requests queued and not completed.
     in_flight: usize,
 }
 
-/// What follows from a completion.
+/// Next step of a request after a completion.
 enum Next {
     /// The transfers of the request have their results.
     Finished,
-    /// The rest of the request is to be queued.
+    /// The rest of the request is queued again.
     Again,
-    /// Its transfers are to be queued one by one.
+    /// The transfers of the request are queued one by one.
     Split,
 }
 
@@ -178,7 +179,7 @@ impl Flight<'_, '_, '_> {
         }
     }
 
-    /// The index and the number of the transfers to be queued next.
+    /// Returns the index and the number of the transfers to be queued next.
     fn next_run(&self) -> Option<(usize, usize)> {
         if let Some(index) = self.alone.last() {
             return Some((*index, 1));
@@ -187,7 +188,7 @@ impl Flight<'_, '_, '_> {
         Some((self.started, run_len(rest)))
     }
 
-    /// Queues what is left of a slot's request, or finishes it when nothing is.
+    /// Queues the rest of a slot's request, or finishes the request if no bytes are left.
     fn queue(&mut self, slot: u32) {
         let Some(state) = self.ring.slots.get_mut(to_usize(slot.into())) else { return };
         let last = state.first + state.count;
@@ -199,13 +200,13 @@ impl Flight<'_, '_, '_> {
         }
         let entry = request(self.file, run, state).user_data(slot.into());
         // SAFETY: the entry points into buffers that the batch borrows for longer than this flight,
-        // and to the slot's list of them, which stays as it is while the slot is not idle. The
+        // and to the slot's list of them, which does not change while the request is queued. The
         // flight does not end before the kernel has completed the request; the descriptor is
         // borrowed by the caller of `run`. No other request has these buffers.
         if unsafe { self.ring.uring.submission().push(&entry) }.is_ok() {
             self.in_flight += 1;
         } else {
-            // The queue is as long as there are slots, so it always has room.
+            // The queue is as long as the list of slots, so it always has room.
             run.iter_mut().for_each(|io| io.result = Err(io::ErrorKind::ResourceBusy.into()));
             self.ring.idle.push(slot);
         }
@@ -217,7 +218,7 @@ impl Flight<'_, '_, '_> {
             match self.ring.uring.submit_and_wait(1) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                // Out of memory for requests, or completions to be taken first.
+                // The kernel lacks memory for requests, or completions must be reaped first.
                 Err(error)
                     if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY))
                         && retries < RETRY_COUNT_MAX =>
@@ -233,7 +234,7 @@ impl Flight<'_, '_, '_> {
         }
     }
 
-    /// Takes every completion that is there and queues what has to go on.
+    /// Reaps the available completions and queues requests that must continue.
     fn reap(&mut self) {
         while let Some((slot, result)) = self.next_completion() {
             self.in_flight = self.in_flight.saturating_sub(1);
@@ -256,7 +257,7 @@ impl Flight<'_, '_, '_> {
         Some((u32::try_from(entry.user_data()).ok()?, entry.result()))
     }
 
-    /// Books a completion.
+    /// Applies a completion to its request and returns the next step.
     fn complete(&mut self, slot: u32, result: i32) -> Next {
         let Some(state) = self.ring.slots.get_mut(to_usize(slot.into())) else {
             return Next::Finished;
@@ -292,7 +293,8 @@ impl Flight<'_, '_, '_> {
         }
     }
 
-    /// The kernel takes no more requests: waits for those it has and fails what is unfinished.
+    /// Ends the batch after the ring failed: waits for the requests that the kernel holds, and sets
+    /// the error of unfinished transfers.
     fn fail(&mut self, error: &io::Error) {
         self.drain();
         for io in self.batch.iter_mut() {
@@ -302,8 +304,8 @@ impl Flight<'_, '_, '_> {
         }
     }
 
-    /// Waits for every request that the kernel took. Completions arrive without `enter` too, at the
-    /// return from any system call, so a ring that cannot be entered is drained by sleeping.
+    /// Waits for every request that the kernel accepted. Completions also arrive without `enter`,
+    /// at the return from any system call, so a ring that cannot be entered is drained by sleeping.
     fn drain(&mut self) {
         loop {
             while let Some((slot, result)) = self.next_completion() {
@@ -335,13 +337,13 @@ fn finish(run: &mut [Io<'_>], done: &Done<'_>) {
     }
 }
 
-/// The error of a transfer that makes no progress.
+/// Returns the error of a transfer that makes no progress.
 fn ended(run: &[Io<'_>]) -> io::Error {
     let write = run.first().is_some_and(|io| io.buffer.is_write());
     if write { io::ErrorKind::WriteZero.into() } else { io::ErrorKind::UnexpectedEof.into() }
 }
 
-/// The request for what follows the first `done` bytes of a run.
+/// Builds the request for the bytes of a run after the first `done`.
 fn request(file: RawFd, run: &mut [Io<'_>], state: &mut Slot) -> squeue::Entry {
     let offset = run.first().map_or(0, |io| io.offset) + to_u64(state.done);
     let write = run.first().is_some_and(|io| io.buffer.is_write());

@@ -1,8 +1,8 @@
-//! Memory that this process fills page by page itself (userfaultfd).
+//! Memory whose pages this process fills itself (userfaultfd).
 //!
-//! A page appears by copying bytes in, or by moving a page from elsewhere, which changes page
-//! tables and no byte. Of [`FilledPages`] nobody takes a fault; [`Userfault`] tells who does, and
-//! they wait until the page is there.
+//! A page is filled by copying bytes in (`UFFDIO_COPY`) or by moving a page from another range
+//! (`UFFDIO_MOVE`), which changes page tables and copies no byte. Faults on [`FilledPages`] are not
+//! handled. [`Userfault`] reports faults; the faulting thread sleeps until the page is filled.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -28,7 +28,7 @@ struct Register {
     ioctls: u64,
 }
 
-/// `struct uffdio_copy` and `struct uffdio_move`, which have one form.
+/// `struct uffdio_copy` and `struct uffdio_move`, which have the same layout.
 #[repr(C)]
 struct Transfer {
     to: u64,
@@ -38,6 +38,8 @@ struct Transfer {
     done: i64,
 }
 
+// `UFFDIO_API`, `UFFDIO_REGISTER`, `UFFDIO_WAKE`, `UFFDIO_COPY`, `UFFDIO_ZEROPAGE`, `UFFDIO_MOVE`,
+// `UFFDIO_WRITEPROTECT` and `UFFDIO_POISON` of `linux/userfaultfd.h`.
 const API: libc::Ioctl = 0xc018_aa3f;
 const REGISTER: libc::Ioctl = 0xc020_aa00;
 const WAKE: libc::Ioctl = 0x8010_aa02;
@@ -47,46 +49,51 @@ const MOVE: libc::Ioctl = 0xc028_aa05;
 const WRITE_PROTECT: libc::Ioctl = 0xc018_aa06;
 const POISON: libc::Ioctl = 0xc020_aa08;
 
+/// `UFFD_API`.
 const API_VERSION: u64 = 0xaa;
+/// `UFFDIO_REGISTER_MODE_MISSING`.
 const REGISTER_MISSING: u64 = 1;
+/// `UFFDIO_REGISTER_MODE_WP`.
 const REGISTER_PROTECTED: u64 = 2;
-/// Nobody is to be woken who waits for a fault.
+/// `UFFDIO_COPY_MODE_DONTWAKE` and `UFFDIO_MOVE_MODE_DONTWAKE`: faulting threads are not woken.
 const DONT_WAKE: u64 = 1;
+/// `UFFDIO_COPY_MODE_WP`.
 const COPY_PROTECTED: u64 = 2;
+/// `UFFDIO_WRITEPROTECT_MODE_WP`.
 const PROTECT: u64 = 1;
-/// Bits of features.
+/// Feature bits: `UFFD_FEATURE_PAGEFAULT_FLAG_WP`, `UFFD_FEATURE_POISON`, `UFFD_FEATURE_MOVE`.
 const FEATURE_PROTECT: u64 = 1 << 0;
 const FEATURE_POISON: u64 = 1 << 14;
 const FEATURE_MOVE: u64 = 1 << 16;
 
-/// For `userfaultfd`: faults of user code alone.
+/// `UFFD_USER_MODE_ONLY`: faults of user code alone.
 const USER_MODE_ONLY: libc::c_int = 1;
 
-/// Times that a page under the kernel's own hands is asked for again.
+/// Retries without progress on `EAGAIN` or `EBUSY`, while the kernel itself holds a page.
 const ATTEMPTS: usize = 64;
 
-/// A new descriptor of userfaultfd, not yet told which version of the interface is meant.
+/// Opens a userfaultfd, which must be initialised by [`enable`] before use.
 fn open(flags: libc::c_int) -> io::Result<OwnedFd> {
     let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: takes and returns plain numbers.
+    // SAFETY: takes and returns integers, no pointers.
     let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the descriptor was opened just now and belongs to nobody else.
+    // SAFETY: the descriptor was just opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Asks for features, for none to be told of all, and returns the bits that the kernel has.
+/// Enables the given features (`UFFDIO_API`). Returns the bits of all features of the kernel.
 pub(crate) fn enable(fd: &OwnedFd, features: u64) -> io::Result<u64> {
     let mut api = Api { api: API_VERSION, features, ioctls: 0 };
-    // SAFETY: the struct is a local of the form that this request reads and fills.
+    // SAFETY: the struct is a local of the layout that this request reads and fills.
     match unsafe { libc::ioctl(fd.as_raw_fd(), API, &raw mut api) } {
         0 => Ok(api.features),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Memory without faults. Its bytes are not to be had here: who touches a page that nobody has
-/// filled would wait for ever.
+/// Memory whose faults are not handled. Gives no access to its bytes, since a thread that touches a
+/// page that is not filled would sleep forever.
 #[derive(Debug)]
 pub struct FilledPages {
     mapping: Mapping,
@@ -97,7 +104,7 @@ impl FilledPages {
     /// Reserves `len` bytes, rounded up to a page, none of them filled.
     ///
     /// # Errors
-    /// When the kernel has no userfaultfd with the feature `move`, or does not grant it.
+    /// Fails if the kernel has no userfaultfd with `UFFD_FEATURE_MOVE`, or does not permit it.
     pub fn reserve(len: usize) -> io::Result<FilledPages> {
         let (fault, _) = open_any()?;
         enable(&fault, FEATURE_MOVE)?;
@@ -109,18 +116,19 @@ impl FilledPages {
     /// Fills pages at `offset` with a copy of `data`.
     ///
     /// # Errors
-    /// When a page there is filled already, and for ranges that are not whole pages inside.
+    /// Fails if a page there is filled already, or the range is not of whole pages inside the
+    /// memory.
     pub fn copy_in(&mut self, offset: usize, data: &[u8]) -> io::Result<()> {
         let to = inside(&self.mapping, offset, data.len())?;
-        // SAFETY: the range lies inside of a mapping that `self` alone refers to; the kernel reads
-        // `data`, which is borrowed for the length of the call.
+        // SAFETY: the range lies inside a mapping that `self` alone refers to; the kernel reads
+        // `data`, which is borrowed for the duration of the call.
         let copied =
             unsafe { transfer(&self.fault, COPY, to, address(data), data.len(), DONT_WAKE) };
         copied.map_err(|partial| partial.error)
     }
 
-    /// Fills pages at `offset` with those of `from`, which read as zero from then on. A page that
-    /// is filled already, where that of `from` was never touched, counts as moved.
+    /// Moves pages of `from` to `offset`; they read as zero in `from` from then on. A page that is
+    /// filled already counts as moved if that of `from` was never touched.
     ///
     /// # Errors
     /// As [`FilledPages::copy_in`], and when a page of `from` was never touched.
@@ -133,13 +141,13 @@ impl FilledPages {
     ) -> io::Result<()> {
         let to = inside(&self.mapping, offset, len)?;
         let from = inside(from.mapping(), from_offset, len)?;
-        // SAFETY: both ranges lie inside of mappings that `self` and `from` alone refer to, and
-        // both are borrowed exclusively: nobody sees the pages change.
+        // SAFETY: both ranges lie inside mappings that `self` and `from` alone refer to, and both
+        // are borrowed exclusively, so no reference to their bytes is alive.
         let moved = unsafe { transfer(&self.fault, MOVE, to, from, len, DONT_WAKE) };
         moved.map_err(|partial| partial.error)
     }
 
-    /// Fills pages at `offset` with those of other such memory, which has none there then.
+    /// Moves pages of other [`FilledPages`] to `offset`; they are not filled there afterwards.
     ///
     /// # Errors
     /// As [`FilledPages::move_in`].
@@ -158,20 +166,20 @@ impl FilledPages {
     }
 }
 
-/// A transfer that ended early.
+/// Error of a transfer, with the bytes that were transferred before it.
 #[derive(Debug)]
 pub struct Partial {
-    /// Bytes that were copied or moved before.
+    /// Bytes copied or moved before the error.
     pub done: usize,
-    /// Why it ended.
+    /// Error that ended the transfer.
     pub error: io::Error,
 }
 
-/// Copies or moves `len` bytes, in as many steps as the kernel makes of it.
+/// Copies or moves `len` bytes, in as many calls as the kernel needs.
 ///
 /// # Safety
-/// `to` is memory that is registered with `fault`, `from` memory that the caller may read, or for
-/// `MOVE` change; each for `len` bytes.
+/// `to` is memory that is registered with `fault`; `from` is memory that the caller may read, or,
+/// for `MOVE`, change. Both have `len` bytes.
 unsafe fn transfer(
     fault: &OwnedFd,
     number: libc::Ioctl,
@@ -187,8 +195,8 @@ unsafe fn transfer(
         }
         let left = len as u64 - done;
         let mut step = Transfer { to: to + done, from: from + done, len: left, mode, done: 0 };
-        // SAFETY: the struct is a local of the form that both requests read and fill; the ranges
-        // are the caller's promise.
+        // SAFETY: the struct is a local of the layout that both requests read and fill; the caller
+        // guarantees the ranges.
         if unsafe { libc::ioctl(fault.as_raw_fd(), number, &raw mut step) } == 0 {
             break Ok(());
         }
@@ -212,19 +220,20 @@ unsafe fn transfer(
         std::hint::spin_loop();
     };
     if untold && mode & DONT_WAKE == 0 {
-        // The kernel wakes who waits for what it counts. It has just accepted the range.
+        // The kernel wakes only the threads that faulted on pages it counted. The request cannot
+        // fail: the kernel has just accepted the range.
         let _ = request(fault, WAKE, &mut [to, len as u64]);
     }
     result
 }
 
-/// How many pages were moved without being counted, the first of them where a move ended with
+/// Returns the number of pages that were moved but not counted, starting where a move ended with
 /// `error`.
 ///
-/// Linux 6.18 moves pages in batches, and loses count of a batch that it moves at its second
-/// attempt: it comes to its pages once more, and says that somebody else had filled their place.
-/// What they were to move from is empty then. (So is a page in swap, where somebody else did fill
-/// the place; see [`Userfault::move_pages`].)
+/// Linux 6.18 moves pages in batches and undercounts a batch that it moves at its second attempt:
+/// it tries the pages once more and reports that their destination is already filled. Their source
+/// is empty then. (The source also looks empty if its page is in swap and another thread filled the
+/// destination; see [`Userfault::move_pages`].)
 fn untold_pages(to: u64, from: u64, len: usize, error: &io::Error) -> usize {
     let is_taken = error.raw_os_error() == Some(libc::EEXIST);
     if !is_taken && error.raw_os_error() != Some(libc::ENOENT) {
@@ -238,10 +247,10 @@ fn untold_pages(to: u64, from: u64, len: usize, error: &io::Error) -> usize {
     to.iter().zip(&from).enumerate().take_while(|page| moved(*page)).count()
 }
 
-/// Of each page of a range, in the lowest bit: whether it is in memory.
+/// Returns a byte for each page of a range, with the lowest bit set if it is in memory (`mincore`).
 fn resident(start: u64, len: usize) -> Option<Vec<u8>> {
     let mut pages = vec![0_u8; len / PAGE_BYTES];
-    // SAFETY: it looks at the state of pages of the caller's mapping, and writes a byte for each.
+    // SAFETY: reads the state of pages of the caller's mapping, and writes a byte for each.
     let told = unsafe { libc::mincore(start as *mut libc::c_void, len, pages.as_mut_ptr()) };
     (told == 0).then_some(pages)
 }
@@ -262,61 +271,65 @@ fn register(
     request(fault, REGISTER, &mut register)
 }
 
-/// A request whose struct names ranges of mappings, and no other memory.
+/// Makes a request whose struct refers to ranges of mappings and to no other memory.
 fn request<T>(fault: &OwnedFd, number: libc::Ioctl, argument: &mut T) -> io::Result<()> {
-    // SAFETY: the struct is the caller's, of the form that the request reads and fills. What it
-    // does to a range of a mapping is seen through addresses alone, see `Mapping`.
+    // SAFETY: the caller's struct has the layout that the request reads and fills. Changes to the
+    // range of a mapping are visible through its address alone, see `Mapping`.
     match unsafe { libc::ioctl(fault.as_raw_fd(), number, std::ptr::from_mut(argument)) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Somebody touched a page that is not there, or wrote to one that is protected, and waits.
+/// A fault on a missing page, or a write to a protected one; the faulting thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The page's address.
+    /// Address of the page.
     pub address: usize,
-    /// Whether it was a write.
+    /// True if the access was a write.
     pub write: bool,
-    /// Whether the page is there and protected.
+    /// True if the page is present and write-protected.
     pub protected: bool,
 }
 
-/// `struct uffd_msg`, as words: the event in the lowest byte, and of a fault its flags and address.
+/// `struct uffd_msg` as words: the event is the lowest byte; a fault also has flags and an address.
 type Message = [u64; 4];
 
+/// Number of messages that one `read` takes at most.
 const MESSAGES: usize = 64;
+/// `UFFD_EVENT_PAGEFAULT`.
 const EVENT_FAULT: u64 = 0x12;
+/// `UFFD_PAGEFAULT_FLAG_WRITE`.
 const FAULT_WRITE: u64 = 1;
+/// `UFFD_PAGEFAULT_FLAG_WP`.
 const FAULT_PROTECTED: u64 = 2;
 
-/// Whose faults a userfaultfd sees.
+/// Scope of the faults that a userfaultfd reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultsOf {
-    /// Those of user code and of system calls.
+    /// Faults of user code and of system calls.
     All,
-    /// Those of user code (`UFFD_USER_MODE_ONLY`): a system call that is given a page which is not
-    /// there, or writes to a protected one, ends with `EFAULT`.
+    /// Faults of user code alone (`UFFD_USER_MODE_ONLY`): a system call that accesses a missing
+    /// page, or writes to a protected one, fails with `EFAULT`.
     UserCode,
 }
 
-/// What a userfaultfd of this process can do.
+/// Features of a userfaultfd of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserfaultFeatures {
-    /// Pages can be moved (Linux 6.8).
+    /// True if pages can be moved (`UFFD_FEATURE_MOVE`, Linux 6.8).
     pub moves: bool,
-    /// Pages can be protected from writes (5.7).
+    /// True if pages can be write-protected (`UFFD_FEATURE_PAGEFAULT_FLAG_WP`, Linux 5.7).
     pub protects: bool,
-    /// Pages can be poisoned (6.6).
+    /// True if pages can be poisoned (`UFFD_FEATURE_POISON`, Linux 6.6).
     pub poisons: bool,
 }
 
-/// Faults of mappings that are registered with it, and the answers to them.
+/// A userfaultfd: reports and resolves faults of the mappings that are registered with it.
 ///
-/// Ranges are of whole pages; a mapping's bytes are reached by its address alone, so nothing here
-/// changes what a reference sees. Dropping it lets everybody who waits go on, and pages that are
-/// not there then read as zero.
+/// Ranges are of whole pages; a mapping's bytes are reached by its address alone, so no operation
+/// changes bytes under a reference. Dropping it wakes all faulting threads, and missing pages read
+/// as zero from then on.
 #[derive(Debug)]
 pub struct Userfault {
     fd: OwnedFd,
@@ -325,15 +338,15 @@ pub struct Userfault {
 }
 
 impl Userfault {
-    /// Opens one that sees faults of system calls too: by the system call, or by the device file
-    /// where that is not permitted. Where neither is, one that sees those of user code alone, which
-    /// the kernel grants to everybody; [`Userfault::faults`] tells.
+    /// Opens a userfaultfd that reports faults of system calls too, by the system call or, if that
+    /// is not permitted, by `/dev/userfaultfd`. If neither is permitted, opens one for faults of
+    /// user code alone, which needs no privilege; see [`Userfault::faults`].
     ///
     /// # Errors
-    /// When the kernel has none, or does not grant it to this process.
+    /// Fails if the kernel has no userfaultfd, or does not permit it to this process.
     pub fn open() -> io::Result<Userfault> {
         let known = FEATURE_PROTECT | FEATURE_POISON | FEATURE_MOVE;
-        // Features are told by one descriptor and asked for with another.
+        // `UFFDIO_API` succeeds once per descriptor: one reports features, another enables them.
         let bits = enable(&open_any()?.0, 0)? & known;
         let (fd, faults) = open_any()?;
         enable(&fd, bits)?;
@@ -346,23 +359,23 @@ impl Userfault {
         Ok(Userfault { fd, features, faults })
     }
 
-    /// Whose faults it sees.
+    /// Returns the scope of the faults that are reported.
     #[must_use]
     pub fn faults(&self) -> FaultsOf {
         self.faults
     }
 
-    /// What it can do.
+    /// Returns the available features.
     #[must_use]
     pub fn features(&self) -> UserfaultFeatures {
         self.features
     }
 
-    /// From now on tells faults of a range: of pages that are not there, and where `protected` also
-    /// of writes to protected ones.
+    /// Registers a range: reports faults on missing pages from now on, and with `protected` also
+    /// writes to write-protected pages.
     ///
     /// # Errors
-    /// When the range is registered already, or the kernel has no protection.
+    /// Fails if the range is registered already, or the kernel has no write protection.
     pub fn register(
         &self,
         mapping: &Mapping,
@@ -374,14 +387,14 @@ impl Userfault {
         register(&self.fd, mapping, offset, len, mode)
     }
 
-    /// Adds the faults that wait to be told; does not wait for more.
+    /// Appends the pending faults to `faults`, without waiting for more.
     ///
     /// # Errors
-    /// When the descriptor cannot be read.
+    /// Fails if the descriptor cannot be read.
     pub fn read(&self, faults: &mut Vec<Fault>) -> io::Result<()> {
         let mut messages: [Message; MESSAGES] = [[0; 4]; MESSAGES];
         loop {
-            // SAFETY: the buffer is a local of the length given; any bytes are messages.
+            // SAFETY: the buffer is a local of the given length; any bytes are valid messages.
             let len = unsafe {
                 libc::read(
                     self.fd.as_raw_fd(),
@@ -410,11 +423,11 @@ impl Userfault {
         }
     }
 
-    /// Fills pages with a copy of `data`, protected from writes or not, and wakes who waits for
-    /// them.
+    /// Fills pages with a copy of `data`, write-protected or not, and wakes the threads that
+    /// faulted on them (`UFFDIO_COPY`).
     ///
     /// # Errors
-    /// When a page is there already (`EEXIST`): then who waits for it must be woken.
+    /// Fails if a page is present already (`EEXIST`); the caller must wake the faulting threads.
     pub fn copy_in(
         &self,
         mapping: &Mapping,
@@ -424,19 +437,19 @@ impl Userfault {
     ) -> Result<(), Partial> {
         let to = range(mapping, offset, data.len())?;
         let mode = if protected { COPY_PROTECTED } else { 0 };
-        // SAFETY: the range lies inside of a mapping, which is registered or the kernel refuses;
-        // the kernel reads `data`, which is borrowed for the length of the call.
+        // SAFETY: the range lies inside a mapping, and the kernel refuses it if not registered;
+        // the kernel reads `data`, which is borrowed for the duration of the call.
         unsafe { transfer(&self.fd, COPY, to, address(data), data.len(), mode) }
     }
 
-    /// Moves pages from one mapping to another, or another place of the same, and wakes who waits
-    /// for them where `wake` is set. They are gone where they were from the moment they move.
-    /// Nobody else fills pages of `to` meanwhile: one that is there, where that of `from` is not,
-    /// counts as moved.
+    /// Moves pages to another mapping or another range of the same one (`UFFDIO_MOVE`); with `wake`
+    /// wakes the threads that faulted on them. A page is missing in `from` as soon as it is moved.
+    /// No other thread may fill pages of `to` meanwhile: a page that is present in `to` and missing
+    /// in `from` counts as moved.
     ///
     /// # Errors
-    /// With the bytes that were moved: when a page of `from` is not there (`ENOENT`) or held by the
-    /// kernel (`EBUSY`), or one of `to` is there (`EEXIST`).
+    /// Fails, with the number of bytes moved, if a page of `from` is missing (`ENOENT`) or held by
+    /// the kernel (`EBUSY`), or a page of `to` is present (`EEXIST`).
     pub fn move_pages(
         &self,
         to: (&Mapping, usize),
@@ -445,11 +458,11 @@ impl Userfault {
         wake: bool,
     ) -> Result<(), Partial> {
         let (to, from) = (range(to.0, to.1, len)?, range(from.0, from.1, len)?);
-        // SAFETY: both ranges lie inside of mappings, whose bytes are reached by addresses alone.
+        // SAFETY: both ranges lie inside mappings, whose bytes are reached by their address alone.
         unsafe { transfer(&self.fd, MOVE, to, from, len, if wake { 0 } else { DONT_WAKE }) }
     }
 
-    /// Fills pages with zeros and wakes who waits for them.
+    /// Fills pages with zeros and wakes the threads that faulted on them (`UFFDIO_ZEROPAGE`).
     ///
     /// # Errors
     /// As [`Userfault::copy_in`].
@@ -458,19 +471,20 @@ impl Userfault {
         request(&self.fd, ZERO_PAGE, &mut zero)
     }
 
-    /// Wakes who waits for pages of a range.
+    /// Wakes the threads that faulted on pages of a range (`UFFDIO_WAKE`).
     ///
     /// # Errors
-    /// When the range is not of whole pages of the mapping.
+    /// Fails if the range is not of whole pages of the mapping.
     pub fn wake(&self, mapping: &Mapping, offset: usize, len: usize) -> io::Result<()> {
         let mut range = [inside(mapping, offset, len)?, len as u64];
         request(&self.fd, WAKE, &mut range)
     }
 
-    /// Protects pages from writes, or allows them and wakes who waits for that.
+    /// Write-protects pages, or permits writes and wakes the threads that wait for them
+    /// (`UFFDIO_WRITEPROTECT`).
     ///
     /// # Errors
-    /// When the range was registered without protection.
+    /// Fails if the range was registered without `protected`.
     pub fn protect(
         &self,
         mapping: &Mapping,
@@ -483,10 +497,10 @@ impl Userfault {
         request(&self.fd, WRITE_PROTECT, &mut argument)
     }
 
-    /// Poisons pages that are not there: who touches one gets the signal `SIGBUS`.
+    /// Poisons missing pages (`UFFDIO_POISON`): a thread that touches one receives `SIGBUS`.
     ///
     /// # Errors
-    /// When the kernel has no poison (before 6.6), or a page is there.
+    /// Fails if the kernel cannot poison (before 6.6), or a page is present.
     pub fn poison(&self, mapping: &Mapping, offset: usize, len: usize) -> io::Result<()> {
         let mut poison = [inside(mapping, offset, len)?, len as u64, 0, 0];
         request(&self.fd, POISON, &mut poison)
@@ -499,8 +513,8 @@ impl AsFd for Userfault {
     }
 }
 
-/// One by the system call, or by the device file, which may be permitted where that is not, or else
-/// for user code alone.
+/// Opens a userfaultfd by the system call, or by `/dev/userfaultfd`, which may be permitted if the
+/// system call is not, or else one for faults of user code alone.
 pub(crate) fn open_any() -> io::Result<(OwnedFd, FaultsOf)> {
     let all = open(0).or_else(|refused| open_device().map_err(|_| refused));
     match all {
@@ -513,14 +527,15 @@ pub(crate) fn open_any() -> io::Result<(OwnedFd, FaultsOf)> {
 }
 
 fn open_device() -> io::Result<OwnedFd> {
+    // `USERFAULTFD_IOC_NEW`.
     const NEW: libc::Ioctl = 0xaa00;
     let device = std::fs::File::open("/dev/userfaultfd")?;
-    // SAFETY: takes and returns plain numbers.
+    // SAFETY: takes and returns integers, no pointers.
     let fd = unsafe { libc::ioctl(device.as_raw_fd(), NEW, libc::O_CLOEXEC | libc::O_NONBLOCK) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was opened just now and belongs to nobody else.
+    // SAFETY: the descriptor was just opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -528,7 +543,7 @@ fn range(mapping: &Mapping, offset: usize, len: usize) -> Result<u64, Partial> {
     inside(mapping, offset, len).map_err(|error| Partial { done: 0, error })
 }
 
-/// The address of a range of whole pages of a mapping.
+/// Returns the address of a range of whole pages of a mapping.
 fn inside(mapping: &Mapping, offset: usize, len: usize) -> io::Result<u64> {
     let whole = offset.is_multiple_of(PAGE_BYTES) && len.is_multiple_of(PAGE_BYTES) && len > 0;
     let end = offset.checked_add(len).filter(|end| whole && *end <= mapping.len());

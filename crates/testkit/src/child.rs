@@ -1,20 +1,20 @@
-//! Tests that end their process, or change it for good, in a process of their own.
+//! Child processes for tests that end their process or change it irreversibly.
 
 use std::env;
 use std::process::{Command, ExitStatus};
 
 const PART: &str = "TERRACE_TEST_PART";
 
-/// The part of a test that this process is the child for; none in the parent.
+/// Returns the part of a test that this child process runs; `None` in the parent.
 #[must_use]
 pub fn part() -> Option<String> {
     env::var(PART).ok()
 }
 
-/// Runs a part of a test in a process of its own, which finds it by [`part`].
+/// Runs a part of a test in a child process, which identifies the part by [`part`].
 ///
 /// # Panics
-/// When there can be no more processes.
+/// Panics if the process cannot be started.
 #[must_use]
 pub fn run(test: &str, part: &str) -> ExitStatus {
     let program = env::current_exe().expect("this program");

@@ -1,13 +1,14 @@
-//! What every implementation of [`Blocks`] keeps, seen through a [`Store`].
+//! Conformance suite: the contract of every implementation of [`Blocks`], tested through a
+//! [`Store`].
 //!
-//! A new one is one line in a test crate:
+//! A new implementation is one line in a test crate:
 //!
 //! ```text
 //! terrace_testkit::store_conformance!(memory, |bytes| Some(Arc::new(MemoryBlocks::new(bytes))));
 //! ```
 //!
-//! The expression makes blocks with room for the bytes asked for; `None` skips the test, after a
-//! word to the developer why (see [`or_skip`](crate::device::or_skip)).
+//! The expression creates blocks with space for the given number of bytes; `None` skips the test,
+//! after a report of the reason (see [`or_skip`](crate::device::or_skip)).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use terrace_tier::store::{Blocks, Extent, Io, Read, Store, StoreError, Stored, W
 
 use crate::seed::Rng;
 
-/// Room that every case is given.
+/// Capacity of the blocks of every case.
 pub const CAPACITY_BYTES: u64 = 64 * MIB;
 
-/// Instantiates the suite: a module of that name with one test a case.
+/// Instantiates the suite: a module of the given name with one test for each case.
 #[macro_export]
 macro_rules! store_conformance {
     ($name:ident, $make:expr) => {
@@ -75,7 +76,7 @@ fn read(store: &Store, stored: Stored) -> Result<AlignedBuffer, StoreError> {
     Ok(data)
 }
 
-/// Every size of page, written and read.
+/// Writes and reads back every page size.
 pub fn sizes_from_a_page_to_16_mib_come_back(blocks: Arc<dyn Blocks>) {
     let store = open(blocks);
     let mut rng = Rng::new(1);
@@ -89,7 +90,7 @@ pub fn sizes_from_a_page_to_16_mib_come_back(blocks: Arc<dyn Blocks>) {
     assert_eq!(store.stats().used_bytes, 0);
 }
 
-/// Batches of several times the depth of any queue.
+/// Writes and reads back batches several times longer than the depth of any queue.
 pub fn long_batches_come_back(blocks: Arc<dyn Blocks>) {
     let store = open(blocks);
     let mut rng = Rng::new(2);
@@ -110,7 +111,7 @@ pub fn long_batches_come_back(blocks: Arc<dyn Blocks>) {
     assert!(store.write_batch(&[]).is_empty() && store.read_batch(&mut []).is_empty());
 }
 
-/// The contract of `run` itself: each success reported once, while the batch is out.
+/// Checks that `run` calls `done` once for each transfer that succeeds.
 pub fn done_is_called_once_a_success(blocks: Arc<dyn Blocks>) {
     blocks.ensure(CAPACITY_BYTES).expect("room");
     let page = AlignedBuffer::copy_of(&[5; 4096]);
@@ -119,7 +120,7 @@ pub fn done_is_called_once_a_success(blocks: Arc<dyn Blocks>) {
     assert!(batch.iter().all(|io| io.result.is_ok() && io.found == 1));
 }
 
-/// Transfers beyond the end fail, those beside them do not.
+/// Checks that a transfer beyond the end fails and the others of its batch do not.
 pub fn one_bad_transfer_fails_alone(blocks: Arc<dyn Blocks>) {
     blocks.ensure(8192).expect("room");
     let page = AlignedBuffer::copy_of(&[5; 4096]);
@@ -133,7 +134,7 @@ pub fn one_bad_transfer_fails_alone(blocks: Arc<dyn Blocks>) {
     assert_eq!(*inside, *page);
 }
 
-/// A byte changed behind the store's back.
+/// Checks that a byte changed without the store's knowledge is reported as corruption.
 pub fn damage_is_found(blocks: Arc<dyn Blocks>) {
     let store = open(Arc::clone(&blocks));
     let stored = write(&store, &random(16384, &mut Rng::new(3))).expect("room");
@@ -152,7 +153,7 @@ pub fn damage_is_found(blocks: Arc<dyn Blocks>) {
     write(&store, &sound).expect("still takes writes");
 }
 
-/// A store that is full serves again once something is freed.
+/// Checks that a full store works again once an extent is freed.
 pub fn full_is_not_the_end(blocks: Arc<dyn Blocks>) {
     let store = open(blocks);
     let mut extents = Vec::new();
@@ -173,7 +174,7 @@ pub fn full_is_not_the_end(blocks: Arc<dyn Blocks>) {
     assert_eq!(*read(&store, stored).expect("written"), *data);
 }
 
-/// Space is given back around extents in use, and taken again.
+/// Checks that a trim releases the space around extents in use, and that it is allocated again.
 pub fn trim_keeps_what_is_used(blocks: Arc<dyn Blocks>) {
     let store = open(blocks);
     let mut rng = Rng::new(5);
@@ -195,7 +196,7 @@ pub fn trim_keeps_what_is_used(blocks: Arc<dyn Blocks>) {
     }
 }
 
-/// Random operations against a map of what should be there.
+/// Compares random operations with a model, a map of the expected contents.
 pub fn agrees_with_a_map(blocks: Arc<dyn Blocks>) {
     crate::seed::with_seed(|seed| {
         let store = open(blocks);
@@ -236,14 +237,14 @@ fn step(store: &Store, model: &mut Model, rng: &mut Rng) {
     }
 }
 
-/// Any of them, the same for the same seed.
+/// Picks a random extent, the same for the same seed.
 fn pick(model: &Model, rng: &mut Rng) -> Option<Extent> {
     let mut extents: Vec<Extent> = model.keys().copied().collect();
     extents.sort_unstable();
     if extents.is_empty() { None } else { Some(extents[rng.index(extents.len())]) }
 }
 
-/// Threads that write, verify and free at the same time, with trims between.
+/// Runs threads that write, verify, free and trim at the same time.
 pub fn threads_do_not_meet(blocks: Arc<dyn Blocks>) {
     let store = open(blocks);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Block devices and small file systems for tests, where the system lets them be made.
+//! Block devices and small file systems for tests, on systems that permit their creation.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 pub use crate::needs::or_skip;
 use crate::needs::report;
 
-/// A block device over a file, detached when dropped.
+/// A loop device over a file, detached on drop.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -16,10 +16,10 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// A device of `len_bytes`.
+    /// Attaches a device of `len_bytes`.
     ///
     /// # Errors
-    /// Why there can be none: not root, no loop devices, no `losetup`.
+    /// The reason of a failure: not root, no loop devices, no `losetup`.
     pub fn attach(len_bytes: u64) -> Result<LoopDevice, String> {
         let dir = TempDir::new().map_err(|error| error.to_string())?;
         let file = dir.path().join("disk");
@@ -29,7 +29,7 @@ impl LoopDevice {
         Ok(LoopDevice { path: PathBuf::from(path.trim()), _file: dir })
     }
 
-    /// The device, such as `/dev/loop0`.
+    /// Returns the path of the device, such as `/dev/loop0`.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -44,17 +44,17 @@ impl Drop for LoopDevice {
     }
 }
 
-/// A file system of a given size in memory, unmounted when dropped.
+/// A file system of a given size in memory (tmpfs), unmounted on drop.
 #[derive(Debug)]
 pub struct SmallFileSystem {
     dir: TempDir,
 }
 
 impl SmallFileSystem {
-    /// A file system with room for `len_bytes`.
+    /// Mounts a file system with space for `len_bytes`.
     ///
     /// # Errors
-    /// Why there can be none: not root, no `mount`.
+    /// The reason of a failure: not root, no `mount`.
     pub fn mount(len_bytes: u64) -> Result<SmallFileSystem, String> {
         let dir = TempDir::new().map_err(|error| error.to_string())?;
         let size = format!("size={len_bytes}");
@@ -63,7 +63,7 @@ impl SmallFileSystem {
         Ok(SmallFileSystem { dir })
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.dir.path()

@@ -1,6 +1,6 @@
 //! A file system in memory that records every operation, in one order over all of its files.
 //!
-//! [`crate::power`] builds of the record what a device may hold after a power loss.
+//! [`crate::power`] builds from the record the states that a device may have after a power loss.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,67 +10,67 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
 use terrace_tier::store::{Blocks, Buffer, Done, Io};
 
-/// One operation on the file system, at its place in the record.
+/// An operation on the file system, as an entry of the record.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// A name got a new, empty file.
+    /// A new, empty file was created under a name.
     Create {
-        /// The file.
+        /// Number of the file.
         file: usize,
-        /// Its name.
+        /// Name of the file.
         path: PathBuf,
     },
-    /// A file got another name, which no other file has from then on.
+    /// A file was renamed, replacing any file of that name.
     Rename {
-        /// The file.
+        /// Number of the file.
         file: usize,
-        /// The name that it had.
+        /// Old name.
         from: PathBuf,
-        /// The name that it got.
+        /// New name.
         to: PathBuf,
     },
-    /// A name went.
+    /// A name was removed.
     Remove {
-        /// The name.
+        /// Removed name.
         path: PathBuf,
     },
-    /// The names of the directory are on the device.
+    /// The directory was synced: its names are durable.
     SyncNames,
     /// Bytes were written.
     Write {
-        /// The file.
+        /// Number of the file.
         file: usize,
-        /// The offset in bytes.
+        /// Offset in bytes.
         offset: usize,
-        /// The bytes.
+        /// Bytes written.
         bytes: Vec<u8>,
     },
-    /// A file was cut or extended by zeros.
+    /// A file was truncated, or extended by zeros.
     SetLen {
-        /// The file.
+        /// Number of the file.
         file: usize,
-        /// Its length from then on.
+        /// New length in bytes.
         len: usize,
     },
-    /// A range of a file reads as zeros.
+    /// A hole was punched: the range of the file reads as zeros.
     Punch {
-        /// The file.
+        /// Number of the file.
         file: usize,
-        /// Its offset in bytes.
+        /// Offset of the range in bytes.
         offset: usize,
-        /// Its length in bytes.
+        /// Length of the range in bytes.
         len: usize,
     },
-    /// A file is on the device as it was when so many operations had been recorded.
+    /// A file was synced: its state after the first `since` operations is durable.
     Sync {
-        /// The file.
+        /// Number of the file.
         file: usize,
-        /// The number of operations.
+        /// Number of operations recorded when the sync began.
         since: usize,
     },
 }
 
-/// Names and files at one moment.
+/// State of the file system, with its names and files.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     names: BTreeMap<PathBuf, usize>,
@@ -78,7 +78,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Performs an operation. Syncs change nothing here.
+    /// Applies an operation. Syncs have no effect on an image.
     pub fn apply(&mut self, operation: &Operation) {
         match operation {
             Operation::Create { file, path } => {
@@ -106,13 +106,13 @@ impl Image {
         }
     }
 
-    /// Extends a file that is shorter by zeros.
+    /// Extends a file by zeros to `len`, unless it is as long already.
     pub(crate) fn extend(&mut self, file: usize, len: usize) {
         let bytes = self.file(file);
         bytes.resize(bytes.len().max(len), 0);
     }
 
-    /// Writes bytes into a file; those beyond its end are not there.
+    /// Overwrites bytes of a file; drops bytes beyond its end.
     pub(crate) fn overwrite(&mut self, file: usize, offset: usize, bytes: &[u8]) {
         let to = self.file(file);
         let to = to.get_mut(offset..).unwrap_or_default();
@@ -139,48 +139,48 @@ impl State {
     }
 }
 
-/// A file system of one directory. Clones are the same one.
+/// A file system of one directory. Clones refer to the same file system.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedDisk {
     state: Arc<Mutex<State>>,
 }
 
 impl RecordedDisk {
-    /// A file system that begins with `image` and an empty record.
+    /// Creates a file system with the state `image` and an empty record.
     #[must_use]
     pub fn new(image: Image) -> Self {
         Self { state: Arc::new(Mutex::new(State { image, record: Vec::new() })) }
     }
 
-    /// The operations so far, in their order.
+    /// Returns the operations so far, in order.
     #[must_use]
     pub fn record(&self) -> Vec<Operation> {
         self.state().record.clone()
     }
 
-    /// The number of operations so far.
+    /// Returns the number of operations so far.
     #[must_use]
     pub fn record_len(&self) -> usize {
         self.state().record.len()
     }
 
-    /// All names.
+    /// Returns all names.
     #[must_use]
     pub fn names(&self) -> Vec<PathBuf> {
         self.state().image.names.keys().cloned().collect()
     }
 
-    /// The file of a name.
+    /// Opens the file of a name.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] when there is none.
+    /// [`io::ErrorKind::NotFound`] if no file has the name.
     pub fn open(&self, path: &Path) -> io::Result<RecordedFile> {
         let file = self.state().image.names.get(path).copied();
         let file = file.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         Ok(RecordedFile { disk: self.clone(), file })
     }
 
-    /// The file of a name, which gets a new one where there is none.
+    /// Opens the file of a name; creates it if it is missing.
     #[must_use]
     pub fn create(&self, path: &Path) -> RecordedFile {
         let mut state = self.state();
@@ -192,10 +192,10 @@ impl RecordedDisk {
         RecordedFile { disk: self.clone(), file }
     }
 
-    /// Gives a file another name.
+    /// Renames a file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] when there is none.
+    /// [`io::ErrorKind::NotFound`] if no file has the name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let file = self.open(from)?.file;
         let (from, to) = (from.to_owned(), to.to_owned());
@@ -206,14 +206,14 @@ impl RecordedDisk {
     /// Removes a name.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] when there is none.
+    /// [`io::ErrorKind::NotFound`] if no file has the name.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.open(path)?;
         self.state().perform(Operation::Remove { path: path.to_owned() });
         Ok(())
     }
 
-    /// Makes all names durable.
+    /// Makes all names durable (`fsync` of the directory).
     pub fn sync_names(&self) {
         self.state().perform(Operation::SyncNames);
     }
@@ -231,7 +231,7 @@ pub struct RecordedFile {
 }
 
 impl RecordedFile {
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.disk.state().image.files[self.file].len()
@@ -246,7 +246,7 @@ impl RecordedFile {
     /// Fills `to` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// [`io::ErrorKind::UnexpectedEof`] when the file ends before.
+    /// [`io::ErrorKind::UnexpectedEof`] if the file ends within the range.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> io::Result<()> {
         let state = self.disk.state();
         let bytes = state.image.files[self.file].get(offset..offset + to.len());
@@ -260,12 +260,13 @@ impl RecordedFile {
         self.disk.state().perform(operation);
     }
 
-    /// Cuts the file, or extends it by zeros.
+    /// Truncates the file, or extends it by zeros.
     pub fn set_len(&self, len: usize) {
         self.disk.state().perform(Operation::SetLen { file: self.file, len });
     }
 
-    /// Makes the bytes and the length durable. Other threads go on meanwhile.
+    /// Makes the bytes and the length durable, as of the begin of the call. Operations of other
+    /// threads may be recorded meanwhile.
     pub fn sync(&self) {
         let since = self.disk.record_len();
         std::thread::yield_now();
@@ -318,7 +319,8 @@ impl Blocks for RecordedFile {
         Ok(())
     }
 
-    /// As a file's: one page of zeros is what a power loss may leave of the first page.
+    /// True if the file is empty or a single page of zeros, which a power loss may leave of its
+    /// first page.
     fn is_blank(&self) -> io::Result<bool> {
         let state = self.disk.state();
         let bytes = &state.image.files[self.file];

@@ -1,24 +1,24 @@
-//! Blocks that fail as devices do.
+//! Fault-injecting blocks that fail as devices do.
 //!
 //! # The fault model
 //!
-//! A device, and the path to it, may do each of the following to any transfer. Each is a [`Fault`];
-//! what a store owes its callers is beside it.
+//! A device, and the path to it, may inflict each of the following on any transfer. Each is a
+//! [`Fault`], listed with the required behaviour of a store.
 //!
 //! | fault | the device | the store |
 //! |---|---|---|
-//! | [`Fault::Eio`] | refuses; nothing moves | a named error; a write or sync latches |
-//! | [`Fault::Short`] | moves a part, then no more | a named error; a write latches |
-//! | [`Fault::Full`] | has no room (ENOSPC) | `Full`; usable again after freeing |
+//! | [`Fault::Eio`] | fails; transfers nothing | a named error; a write or sync latches |
+//! | [`Fault::Short`] | transfers a part, then fails | a named error; a write latches |
+//! | [`Fault::Full`] | has no space (ENOSPC) | `Full`; usable again after freeing |
 //! | [`Fault::Torn`] | writes a part, reports success | `Corrupt` at the next read |
 //! | [`Fault::Lost`] | writes nothing, reports success | `Corrupt` at the next read |
-//! | [`Fault::Misdirected`] | writes to another place, reports success | `Corrupt` at both places |
-//! | [`Fault::FlippedBit`] | changes a bit, in either direction, reports success | `Corrupt` |
-//! | [`Fault::Delay`] | takes long | waits |
+//! | [`Fault::Misdirected`] | writes elsewhere, reports success | `Corrupt` at both offsets |
+//! | [`Fault::FlippedBit`] | flips a bit, in a read or write, reports success | `Corrupt` |
+//! | [`Fault::Delay`] | takes longer | waits |
 //!
-//! Parts are multiples of 512 bytes, what a sector promises. The model has no fault in which bytes
-//! change and the checksum holds: 32 bits miss one in 4 billion of random changes. Nor does a
-//! read return the bytes of an older write of the same extent *and* the caller present that older
+//! Parts are multiples of 512 bytes, since sectors are written atomically. The model has no fault
+//! that changes bytes and preserves their checksum: a 32-bit checksum misses one in 4 billion
+//! random changes. Nor does it have a read of an older write of the same extent under that write's
 //! checksum: callers keep checksums apart from the device.
 //!
 //! Faults are planned ([`When::Nth`]) or drawn from a seed ([`When::OneIn`]); the same seed and the
@@ -34,28 +34,28 @@ use terrace_tier::store::{Blocks, Buffer, Done, Io};
 
 use crate::seed::Rng;
 
-/// What goes wrong, see the module's table.
+/// Fault of a transfer or call; see the table of the module.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// An input/output error.
+    /// The call fails with an input/output error.
     Eio,
-    /// No room left on the device.
+    /// The call fails, as the device has no space left.
     Full,
-    /// A part is transferred, then an error.
+    /// A part is transferred, then the transfer fails.
     Short,
-    /// A part is written and success reported.
+    /// A part is written, and success is reported.
     Torn,
-    /// Nothing is written and success reported.
+    /// No byte is written, and success is reported.
     Lost,
-    /// The bytes are written elsewhere and success reported.
+    /// The bytes are written to another offset, and success is reported.
     Misdirected,
-    /// One bit changes and success is reported.
+    /// One bit is flipped, and success is reported.
     FlippedBit,
-    /// The transfer takes this much longer, whatever else strikes it.
+    /// The transfer takes this much longer, in addition to any other fault.
     Delay(Duration),
 }
 
-/// Which calls a rule applies to.
+/// Kind of the calls that a rule applies to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Each read of a batch.
@@ -68,12 +68,12 @@ pub enum Target {
     Grow,
 }
 
-/// Which of the calls it strikes.
+/// Calls of that kind that get the fault.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// The n-th call after the rule was made, counted from 1, and only that.
+    /// Only the n-th call after the rule was added, counted from 1.
     Nth(u64),
-    /// Any call, with a probability of one in so many.
+    /// Each call with a probability of one in this number.
     OneIn(u64),
     /// Every call.
     Always,
@@ -91,13 +91,13 @@ struct Plan {
     rules: Vec<Rule>,
     rng: Rng,
     struck: Vec<(Target, Fault)>,
-    /// The end of what was made room for: where misdirected writes may land.
+    /// End of the blocks' space in bytes; misdirected writes stay below it.
     end_bytes: u64,
 }
 
 impl Plan {
-    /// What strikes one call: the first rule that does, and delays beside it. All rules count the
-    /// call.
+    /// Draws the fault of one call: that of the first rule that applies, plus all delays. All rules
+    /// of the target count the call.
     fn draw(&mut self, target: Target) -> Drawn {
         let mut drawn = Drawn::default();
         for rule in self.rules.iter_mut().filter(|rule| rule.target == target) {
@@ -125,14 +125,15 @@ struct Drawn {
     fault: Option<Fault>,
 }
 
-/// Other blocks, with faults.
+/// Blocks that forward to inner blocks and inject faults.
 pub struct FaultyBlocks {
     inner: Arc<dyn Blocks>,
     plan: Mutex<Plan>,
 }
 
 impl FaultyBlocks {
-    /// Blocks that do what `inner` does until a rule is made. Chance is drawn from `seed`.
+    /// Creates blocks that behave as `inner` until a rule is added. Random faults are drawn from
+    /// `seed`.
     #[must_use]
     pub fn new(inner: Arc<dyn Blocks>, seed: u64) -> FaultyBlocks {
         let rng = Rng::new(seed);
@@ -145,12 +146,12 @@ impl FaultyBlocks {
         self.plan().rules.push(Rule { target, when, fault, calls: 0 });
     }
 
-    /// Removes all rules: the device is sound from now on, what it damaged stays damaged.
+    /// Removes all rules: the device works from now on; bytes that it damaged stay damaged.
     pub fn heal(&self) {
         self.plan().rules.clear();
     }
 
-    /// The faults that struck, in order.
+    /// Returns the faults injected so far, in order.
     #[must_use]
     pub fn struck(&self) -> Vec<(Target, Fault)> {
         self.plan().struck.clone()
@@ -160,7 +161,7 @@ impl FaultyBlocks {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One sound transfer of the inner blocks.
+    /// Reads from the inner blocks without a fault.
     fn read(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
         let mut batch = [Io::read(offset, data)];
         self.inner.run(&mut batch, &|_| ());
@@ -222,14 +223,14 @@ impl FaultyBlocks {
         data[byte] ^= 1 << plan.rng.below(8);
     }
 
-    /// A multiple of a sector, above zero and below `len`.
+    /// Draws a multiple of a sector above zero and below `len`.
     fn part(&self, len: usize) -> usize {
         let sectors = to_u64(len) / SECTOR_BYTES;
         to_usize((1 + self.plan().rng.below(sectors.max(2) - 1)) * SECTOR_BYTES)
     }
 
-    /// The first sectors of `data`, over what is there: whole blocks are written, because the inner
-    /// blocks may take nothing less.
+    /// Writes only the first sectors of `data`. Writes the whole range, the rest with its present
+    /// bytes, because the inner blocks may not accept single sectors.
     fn write_part(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let part = self.part(data.len());
         let mut block = AlignedBuffer::zeroed(data.len());
@@ -238,7 +239,8 @@ impl FaultyBlocks {
         self.write(offset, &block)
     }
 
-    /// Just behind or before where it belongs; lost when there is room in neither place.
+    /// Writes `data` directly behind or before its range; loses the write if neither is in the
+    /// blocks' space.
     fn write_elsewhere(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let len = to_u64(data.len());
         let end_bytes = self.plan().end_bytes;
@@ -253,7 +255,7 @@ impl FaultyBlocks {
 }
 
 const SECTOR_BYTES: u64 = 512;
-/// The number of the error on Linux.
+/// Error number of `EIO` on Linux.
 const EIO: i32 = 5;
 
 impl Blocks for FaultyBlocks {
@@ -324,7 +326,7 @@ impl Blocks for FaultyBlocks {
     }
 }
 
-/// What a fault means for a call that moves no bytes.
+/// Applies a fault to a call that transfers no bytes.
 fn call_fault(drawn: Drawn) -> io::Result<()> {
     std::thread::sleep(drawn.delay);
     match drawn.fault {

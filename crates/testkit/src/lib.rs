@@ -1,15 +1,15 @@
-//! Test support: faults on demand, suites that every store passes, seeds that re-run.
+//! Test support: fault injection, a conformance suite for stores, repeatable random tests.
 //!
-//! | module | concept |
+//! | module | contents |
 //! |---|---|
-//! | [`faulty`] | blocks that fail as devices do, by plan or by chance |
-//! | [`conformance`] | what every implementation of blocks keeps, one line to instantiate |
+//! | [`faulty`] | fault-injecting blocks, with planned or random faults |
+//! | [`conformance`] | conformance suite of block implementations, instantiated by one line |
 //! | [`disk`] | a file system in memory that records every operation |
-//! | [`power`] | what a device may hold after a power loss, built of such a record |
-//! | [`seed`] | random tests that print how to run them again |
+//! | [`power`] | states of a device after a power loss, built from such a record |
+//! | [`seed`] | random tests that print the command that repeats them |
 //! | [`device`] | block devices and small file systems for tests |
-//! | [`child`] | parts of tests in processes of their own |
-//! | [`needs`] | what tests take of the kernel, and a loud word where it is not there |
+//! | [`child`] | parts of tests in child processes |
+//! | [`needs`] | requirements of tests on the kernel, and visible skips |
 
 #![forbid(unsafe_code)]
 

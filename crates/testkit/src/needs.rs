@@ -1,7 +1,7 @@
-//! What tests take of the kernel, and a loud word where it is not there.
+//! Requirements of tests on the kernel, and visible skips of tests that lack them.
 //!
-//! Tests run everywhere. Each one asks here for what it takes; without it the test passes, and says
-//! in a line on standard error that it was skipped, and why.
+//! Tests run everywhere. Each test checks its requirements here; without them it passes, and
+//! reports on standard error that it was skipped, and why.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -11,13 +11,13 @@ use terrace_sys::migrate::node_of;
 use terrace_sys::size::PAGE_BYTES;
 use terrace_sys::userfault::{Userfault, UserfaultFeatures};
 
-/// Whether regions can be made: userfaultfd with poison and protection.
+/// True if regions can be created: userfaultfd with poison and write protection.
 #[must_use]
 pub fn regions() -> bool {
     or_skip("a region", paging()).is_some()
 }
 
-/// Whether regions can move their blocks.
+/// True if regions can move their blocks (`UFFDIO_MOVE`).
 #[must_use]
 pub fn moves() -> bool {
     let moving = paging().and_then(|features| match features.moves {
@@ -27,13 +27,13 @@ pub fn moves() -> bool {
     or_skip("a region that moves its blocks", moving).is_some()
 }
 
-/// Whether memory can be had of a NUMA node, and the node of memory is told.
+/// True if memory can be bound to a NUMA node and the node of a page can be queried.
 #[must_use]
 pub fn nodes() -> bool {
     or_skip("memory of a node", placed()).is_some()
 }
 
-/// A file that has the kernel compact memory, for which it moves pages of any process to other
+/// Opens the file that makes the kernel compact memory, moving pages of any process to other
 /// frames, whenever `1` is written at its beginning.
 #[must_use]
 pub fn compaction() -> Option<File> {
@@ -58,20 +58,20 @@ fn paging() -> Result<UserfaultFeatures, String> {
     Ok(features)
 }
 
-/// What a test needs, or a loud word that it is skipped and why.
+/// Returns the resource that a test needs, or reports that the test is skipped, and why.
 pub fn or_skip<T>(what: &str, made: Result<T, String>) -> Option<T> {
     made.map_err(|reason| skip(&format!("{what} cannot be made here: {reason}"))).ok()
 }
 
-/// Says that this test, or a part of it, is skipped.
+/// Reports that this test, or a part of it, is skipped.
 pub fn skip(reason: &str) {
-    // The harness names the thread of a test after it.
+    // The harness names a thread after its test.
     let thread = std::thread::current();
     report(&format!("SKIPPED {}: {reason}", thread.name().unwrap_or("a thread")));
 }
 
-/// Past the capture of the test harness, so that a skipped test shows in every run.
+/// Prints a message past the test harness's capture of output, so that it shows in every run.
 pub(crate) fn report(message: &str) {
-    // Nothing is left to tell when standard error itself is gone.
+    // An error of standard error itself cannot be reported.
     drop(writeln!(std::io::stderr(), "{message}"));
 }

@@ -2,16 +2,16 @@
 //!
 //! # The model
 //!
-//! - What a sync made durable is there: of a file the bytes, the length and the holes as they were
-//!   when its sync began, of a directory the names.
-//! - A write that was not synced is there or not, by sectors of 512 bytes, in any order.
-//! - Changes of a file's length and holes that were not synced are there up to some moment: file
-//!   systems journal them in their order. A write that extends a file is such a change too: its
-//!   sectors are zeros until they are written.
-//! - Names that were not synced are there up to some moment, or each by itself.
+//! - Synced state survives: the bytes, the length and the holes of a file as they were when its
+//!   sync began, and the names of a directory.
+//! - Each sector (512 bytes) of a write that was not synced survives or not, in any order.
+//! - Changes of a file's length and holes that were not synced survive up to some point of the
+//!   record: file systems journal them in order. A write that extends a file is such a change too:
+//!   its sectors are zeros until they are written.
+//! - Changes of names that were not synced survive up to some point, or each independently.
 //!
-//! Of each file it is drawn apart whether all of it, nothing, all up to a moment, or sectors at
-//! random survive: the dangerous states are those in which one file is ahead of another.
+//! The survival of each file is drawn independently: all of its operations, none, all up to some
+//! point, or random sectors. The dangerous states are those in which one file is ahead of another.
 
 use terrace_sys::size::to_u64;
 
@@ -20,12 +20,12 @@ use crate::seed::Rng;
 
 const SECTOR_BYTES: usize = 512;
 
-/// The syncs of a record that take place.
+/// Syncs of a record that take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syncs {
     /// All of them.
     All,
-    /// Every other one, by its place in the record: what a test of a test leaves out.
+    /// A pseudo-random half, by their index in the record; checks that a test detects lost syncs.
     Half,
 }
 
@@ -35,12 +35,12 @@ impl Syncs {
     }
 }
 
-/// The part of the operations on one file, or on the names, that survives without a sync.
+/// Part of the operations on one file, or on the names, that survives without a sync.
 #[derive(Clone, Copy, Debug)]
 enum Survival {
-    /// Those before this place in the record.
+    /// Operations before this index in the record.
     Before(usize),
-    /// Some, drawn one by one; changes of the length and holes before this place.
+    /// Random operations, drawn one by one; changes of length and holes before this index.
     Some(usize),
 }
 
@@ -56,7 +56,7 @@ impl Survival {
     }
 }
 
-/// The contents of the device if the power goes after `record`, where it began with `base`.
+/// Draws a state of a device that had the state `base` and lost power after `record`.
 #[must_use]
 pub fn after_power_loss(base: &Image, record: &[Operation], syncs: Syncs, rng: &mut Rng) -> Image {
     let (files, names) = durable(record, syncs);
@@ -95,16 +95,16 @@ pub fn after_power_loss(base: &Image, record: &[Operation], syncs: Syncs, rng: &
     image
 }
 
-/// The operations on one file, or on the names, that the device holds.
+/// Operations on one file, or on the names, that survive a power loss.
 struct Durable {
-    /// Those before this place in the record were synced.
+    /// Operations before this index in the record were synced.
     until: usize,
     survival: Survival,
 }
 
 impl Durable {
-    /// True if the operation `at` its place in the record is there; `draw` says it of one that is
-    /// drawn by itself.
+    /// True if the operation at index `at` of the record survives; `draw` decides for operations
+    /// that are drawn one by one.
     fn keeps(&self, at: usize, draw: impl FnOnce() -> bool) -> bool {
         at < self.until
             || match self.survival {
@@ -113,14 +113,14 @@ impl Durable {
             }
     }
 
-    /// True if the change of a length or a hole `at` its place in the record is there.
+    /// True if the change of a length or a hole at index `at` of the record survives.
     fn keeps_length(&self, at: usize) -> bool {
         let (Survival::Before(end) | Survival::Some(end)) = self.survival;
         at < self.until.max(end)
     }
 }
 
-/// Up to which place in the record each file was synced, and the names.
+/// Returns the index in the record up to which each file was synced, and that of the names.
 fn durable(record: &[Operation], syncs: Syncs) -> (Vec<usize>, usize) {
     let (mut files, mut names) = (Vec::new(), 0);
     for (at, operation) in record.iter().enumerate() {
@@ -142,7 +142,7 @@ fn durable(record: &[Operation], syncs: Syncs) -> (Vec<usize>, usize) {
     (files, names)
 }
 
-/// The sectors that bytes at `offset` lie in, each with where its part begins.
+/// Splits bytes at `offset` by sectors, each part with its offset.
 fn sectors(offset: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::disk::RecordedDisk;
 
-    /// The findings in `path` after many losses of power after the record of `disk`.
+    /// Returns the states of `path` found after many power losses after the record of `disk`.
     fn found(disk: &RecordedDisk, path: &str, syncs: Syncs) -> BTreeSet<Option<Vec<u8>>> {
         let (mut rng, record) = (Rng::new(1), disk.record());
         let found = (0..500).map(|_| {

@@ -1,22 +1,22 @@
-//! Random tests that can be run again, and for longer.
+//! Seeds and durations of random tests, so that a failure can be repeated and a soak test run.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A small, fast generator (SplitMix64; Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-/// Generators, OOPSLA 2014, figure 16). The same seed gives the same numbers for ever.
+/// Generators, OOPSLA 2014, figure 16). The same seed gives the same numbers in every version.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
 }
 
 impl Rng {
-    /// A generator from a seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Rng {
         Rng { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -25,29 +25,29 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a random number below `bound`.
     ///
     /// # Panics
-    /// When `bound` is zero.
+    /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next_u64() % bound
     }
 
-    /// An index below `len`.
+    /// Returns a random index below `len`.
     ///
     /// # Panics
-    /// When `len` is zero.
+    /// Panics if `len` is zero.
     pub fn index(&mut self, len: usize) -> usize {
         let len = u64::try_from(len).unwrap_or(u64::MAX);
         usize::try_from(self.below(len)).unwrap_or(0)
     }
 
-    /// True once in `times` on average.
+    /// Returns true once in `times` calls on average.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times.max(1)) == 0
     }
 
-    /// Fills a slice.
+    /// Fills a slice with random bytes.
     pub fn fill(&mut self, data: &mut [u8]) {
         for chunk in data.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
@@ -55,29 +55,29 @@ impl Rng {
     }
 }
 
-/// Rounds of a test that finds more the longer it runs: `TERRACE_SOAK_ROUNDS`, or the default.
+/// Returns the number of rounds of a soak test: `TERRACE_SOAK_ROUNDS`, or the default.
 ///
 /// # Panics
-/// When the variable is not a number.
+/// Panics if the variable is not a number.
 #[must_use]
 pub fn soak_rounds(default: u64) -> u64 {
     variable("TERRACE_SOAK_ROUNDS").unwrap_or(default)
 }
 
-/// Time of a test that finds more the longer it runs: `TERRACE_SOAK_SECONDS`, or a second.
+/// Returns the duration of a soak test: `TERRACE_SOAK_SECONDS`, or one second.
 ///
 /// # Panics
-/// When the variable is not a number.
+/// Panics if the variable is not a number.
 #[must_use]
 pub fn soak_time() -> Duration {
     Duration::from_secs(variable("TERRACE_SOAK_SECONDS").unwrap_or(1))
 }
 
-/// Runs a random test with the seed in `TERRACE_SOAK_SEED`, or a fresh one. When it fails, the
-/// seed and how to use it are printed.
+/// Runs a random test with the seed in `TERRACE_SOAK_SEED`, or a fresh one. If the test fails,
+/// prints the seed and the command that repeats the test.
 ///
 /// # Panics
-/// When the test does, or when the variable is not a number.
+/// Panics if the test panics or the variable is not a number.
 pub fn with_seed(test: impl FnOnce(u64)) {
     let seed = variable("TERRACE_SOAK_SEED").unwrap_or_else(fresh);
     let _printed_on_failure = Announcement { seed };
@@ -91,7 +91,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 fn fresh() -> u64 {
-    // Miri has no clock, and is to do the same again.
+    // Miri has no clock, and its runs must be repeatable.
     if cfg!(miri) {
         return 1;
     }

@@ -55,7 +55,7 @@ fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
             std::thread::sleep(Duration::from_micros(200));
             here.store(false, Ordering::SeqCst);
             latch.release_exclusive(&lot);
-            // Mostly faster than the waiter wakes: it must not wait for this hold.
+            // Usually acquired before the waiter wakes, which must not wait for this hold.
             let next = latch.try_exclusive();
             let taken = waiter.join().expect("no panic");
             assert_eq!(taken, Some(!next));

@@ -6,13 +6,13 @@ use super::*;
 use crate::numa::nodes;
 use crate::probe::{Probe, Support};
 
-/// A mapping of this many pages, each with its number in its first byte.
+/// Returns a mapping of this many pages, each with its tag in its first byte.
 fn filled(count: usize) -> Mapping {
     let mapping = Mapping::reserve(count * PAGE_BYTES).expect("address space");
     let _ = mapping.advise_huge(false);
     mapping.populate(0, count * PAGE_BYTES).expect("memory");
     for page in 0..count {
-        // SAFETY: a byte of the mapping above, which nobody else refers to.
+        // SAFETY: a byte of the mapping above, to which no other reference exists.
         unsafe { mapping.as_ptr().add(page * PAGE_BYTES).write(tag(page)) };
     }
     mapping
@@ -24,7 +24,7 @@ fn tag(page: usize) -> u8 {
 
 fn assert_tagged(mapping: &Mapping) {
     for page in 0..mapping.len() / PAGE_BYTES {
-        // SAFETY: a byte of the mapping, which nobody writes.
+        // SAFETY: a byte of the mapping, which no thread writes.
         let byte = unsafe { mapping.as_ptr().add(page * PAGE_BYTES).read() };
         assert_eq!(byte, tag(page), "page {page}");
     }
@@ -38,29 +38,30 @@ fn last_node() -> u32 {
     nodes().last().expect("a node").id
 }
 
-/// The kernel that the lab booted, in the lab: `stock`, `patched` or `checked`.
+/// Returns the kernel that the test lab booted (`stock`, `patched` or `checked`); `None` elsewhere.
 fn lab() -> Option<String> {
     std::env::var("TERRACE_LAB").ok()
 }
 
-/// The first and the last node with memory, which are the same where there is one: pages then move
-/// to where they are. The lab has several.
+/// Returns the first and the last node with memory. They are the same on a machine with one node,
+/// where pages move to their own node; the lab has several nodes.
 fn two_nodes() -> (u32, u32) {
     let (first, last) = (nodes()[0].id, last_node());
     assert!(lab().is_none() || first != last, "the lab has several nodes");
     (first, last)
 }
 
-/// A pipe that holds a page of the mapping: the kernel cannot move it until the pipe is gone.
+/// Returns a pipe that pins a page of the mapping: the kernel cannot move it until the pipe is
+/// closed.
 fn hold(mapping: &Mapping, offset: usize) -> [OwnedFd; 2] {
     let mut ends = [0; 2];
-    // SAFETY: the array takes the two descriptors, which belong to nobody else.
+    // SAFETY: the call fills the array with two new descriptors, which have no other owner.
     let ends = unsafe {
         assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
         ends.map(|end| OwnedFd::from_raw_fd(end))
     };
     assert!(offset < mapping.len());
-    // SAFETY: the page lies inside the mapping; the pipe refers to it and changes nothing.
+    // SAFETY: the page lies inside the mapping; the pipe refers to it and changes no byte.
     let spliced = unsafe {
         let iovec =
             libc::iovec { iov_base: mapping.as_ptr().add(offset).cast(), iov_len: PAGE_BYTES };
@@ -115,7 +116,7 @@ fn a_held_page_stays_and_says_where_it_is() {
     assert!(transient.contains(&status[40]), "{status:?}");
     assert_eq!(nodes_of(&mapping, &all).expect("told")[40], from_status);
     drop(pipe);
-    // The kernel may have left others behind with it; a second call moves all.
+    // The kernel may have left other pages behind too; a second call moves all.
     assert_eq!(move_pages(&mapping, &all, to).expect("moved"), vec![to_status; 64]);
     assert_tagged(&mapping);
 }
@@ -179,7 +180,7 @@ fn move_pages2_has_a_status_for_every_page() {
     }
 }
 
-/// Adds to the first word of every page, again and again; how often.
+/// Increments the first word of every page until stopped. Returns the number of rounds.
 fn count_up(mapping: &Mapping, stop: &AtomicBool) -> u64 {
     let mut rounds = 0;
     while !stop.load(Ordering::Relaxed) {

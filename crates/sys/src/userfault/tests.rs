@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::*;
 
-/// The bytes come out by moving the pages into memory that may be touched.
+/// Reads back the bytes by moving their pages into memory that may be touched.
 #[test]
 fn pages_are_copied_and_moved() {
     const LEN: usize = 4 * PAGE_BYTES;
@@ -23,7 +23,7 @@ fn pages_are_copied_and_moved() {
     other.move_from(PAGE_BYTES, &mut filled, 0, PAGE_BYTES).expect("moved");
     other.move_from(2 * PAGE_BYTES, &mut filled, 2 * PAGE_BYTES, PAGE_BYTES).expect("moved");
     assert!(filled.copy_in(0, &[1; PAGE_BYTES]).is_ok(), "its page has gone");
-    // SAFETY: the pages at 1 and 2 were moved there just now, and nobody else refers to them.
+    // SAFETY: the pages at 1 and 2 were just moved there, and no other reference to them exists.
     let moved = unsafe {
         let start = other.mapping.as_ptr().add(PAGE_BYTES);
         std::slice::from_raw_parts(start, 2 * PAGE_BYTES)
@@ -35,7 +35,7 @@ fn pages_are_copied_and_moved() {
     }
 }
 
-/// Whether there is a userfaultfd that moves; a skip is loud, past the capture of the harness.
+/// True if userfaultfd can move pages. Else reports the skip past the harness's capture of output.
 fn has_moves(test: &str) -> bool {
     let found = Userfault::open().map(|fault| fault.features());
     let has = found.as_ref().is_ok_and(|features| features.moves);
@@ -46,14 +46,14 @@ fn has_moves(test: &str) -> bool {
     has
 }
 
-/// A byte of a mapping, read as any thread would.
+/// Reads a byte of a mapping as any thread would.
 fn byte(mapping: &Mapping, offset: usize) -> u8 {
     assert!(offset < mapping.len());
-    // SAFETY: inside of the mapping; other threads of these tests look at it the same way.
+    // SAFETY: inside the mapping; other threads of these tests access it atomically too.
     unsafe { AtomicU8::from_ptr(mapping.as_ptr().add(offset)) }.load(Ordering::Relaxed)
 }
 
-/// Answers the next fault by `answer`.
+/// Waits for the next fault, resolves it by `answer`, and returns it.
 fn serve(fault: &Userfault, answer: impl Fn(&Fault)) -> Fault {
     let mut faults = Vec::new();
     while faults.is_empty() {
@@ -64,8 +64,8 @@ fn serve(fault: &Userfault, answer: impl Fn(&Fault)) -> Fault {
     faults[0]
 }
 
-/// What Linux 6.18 leaves behind now and then: pages in the midst of a range have moved, and it
-/// says that their place was taken.
+/// Pages that have moved already count as moved. Linux 6.18 occasionally moves pages in the middle
+/// of a range and then reports that their destination is filled.
 #[test]
 fn pages_that_moved_before_are_moved() {
     if !has_moves("userfault::pages_that_moved_before_are_moved") {
@@ -87,7 +87,7 @@ fn pages_that_moved_before_are_moved() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| byte(&mapping, PAGE_BYTES + 1));
         serve(&fault, |_| {
-            // The kernel does not count this one when all are moved, and wakes nobody for it.
+            // The kernel does not count this page when all are moved, and wakes no thread for it.
             move_alone(1, 1);
             let from = (staged.mapping(), 0);
             fault.move_pages((&mapping, 0), from, LEN, true).expect("all of them");
@@ -96,7 +96,7 @@ fn pages_that_moved_before_are_moved() {
     });
     assert!((0..LEN).all(|at| byte(&mapping, at) == at.to_le_bytes()[1]));
 
-    // A place that somebody else has filled is told as before.
+    // A destination that was filled otherwise is still an error.
     let other = Mapping::reserve(LEN).expect("memory");
     fault.register(&other, 0, LEN, false).expect("registered");
     fault.zero(&other, 5 * PAGE_BYTES, PAGE_BYTES).expect("filled");
