@@ -512,3 +512,24 @@ async fn errors_name_the_column_and_the_call() {
     let zero = error(&session, "SELECT a / 0 FROM t").await;
     assert_eq!(zero, "division by zero");
 }
+
+/// That some keys are never null is known to the logical plan and not to the physical one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_may_be_null_by_their_columns_alone_are_grouped() {
+    let session = engine(64 * MIB).session().expect("session");
+    let rows = "(VALUES (1, 2), (2, 1), (NULL, 1), (3, NULL)) v(a, b)";
+    show(&session, &format!("CREATE TABLE t AS SELECT * FROM {rows}")).await;
+    let case = "CASE WHEN a <= b THEN a ELSE 8 END";
+    for (query, answer) in [
+        (format!("SELECT DISTINCT {case} AS c FROM t ORDER BY c"), "1\n8"),
+        (format!("SELECT {case} AS c, count(*) FROM t GROUP BY c ORDER BY c"), "1 1\n8 3"),
+        (format!("SELECT count(DISTINCT {case}) FROM t"), "2"),
+        (
+            "SELECT DISTINCT nullif(2, -avg(8) * 3 + -count(*) * - +CAST(NULL AS INT)) AS c FROM t"
+                .to_owned(),
+            "2.0",
+        ),
+    ] {
+        assert_eq!(show(&session, &query).await, answer, "{query}");
+    }
+}
