@@ -182,7 +182,7 @@ pub(super) struct Matches {
     emitted: usize,
 }
 
-/// What a look at some pairs came to.
+/// Result of [`Table::next`].
 #[derive(Debug)]
 pub(super) enum Step {
     /// Rows of the output.
