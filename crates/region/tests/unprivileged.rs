@@ -101,7 +101,7 @@ fn any_user_has_regions() {
     });
 }
 
-/// Gives the file to an unprivileged user and becomes that user, as [`become_nobody`] does.
+/// Gives the file to an unprivileged user, and becomes that user.
 fn become_nobody_with(path: &std::path::Path) -> bool {
     if Probe::detect().root {
         std::os::unix::fs::chown(path, Some(NOBODY), None).expect("root gives files away");

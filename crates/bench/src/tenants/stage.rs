@@ -55,11 +55,11 @@ impl Theatre<'_> {
         let stage = Stage { engine, rule, idle, free };
         for tenant in 0..TENANTS.len() {
             for _ in 0..READY {
-                let mut connection = stage.connect(tenant).await?;
-                connection.run(&format!("SET terrace.market = '{}'", rule.market)).await?;
+                let connection = stage.connect(tenant).await?;
                 stage.idle(tenant).push(connection);
             }
         }
+        stage.run(0, &format!("SET terrace.market = '{}'", rule.market)).await?;
         Ok(stage)
     }
 }

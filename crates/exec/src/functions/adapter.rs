@@ -270,8 +270,8 @@ impl AggregateUDFImpl for SqlAggregate {
         {
             return Ok(vec![coerced]);
         }
-        let field = |data_type: &DataType| Arc::new(Field::new("", data_type.clone(), true));
-        let fields: Vec<FieldRef> = arg_types.iter().map(|it| field(it) as FieldRef).collect();
+        let field = |it: &DataType| -> FieldRef { Arc::new(Field::new("", it.clone(), true)) };
+        let fields: Vec<FieldRef> = arg_types.iter().map(field).collect();
         let fields = fields_with_udf(&fields, &self.stock)?;
         Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }

@@ -401,14 +401,12 @@ impl Table {
     fn untried_pairs(&self, spec: &Spec, probe: &Probe, matches: &mut Matches) -> Result<Pairs> {
         let Heads { picks, rows } = &mut matches.heads;
         let (mut pairs, mut kept) = (Pairs::default(), 0);
-        let mut is_open = vec![true; picks.len()];
-        for (n, pick) in picks.iter().enumerate() {
-            is_open[n] = !probe.matched[*pick as usize];
-        }
-        let open = is_open.iter().filter(|is_open| **is_open).count();
+        let is_open = |pick: u32| !probe.matched[pick as usize];
+        let open = picks.iter().filter(|pick| is_open(**pick)).count();
         let each = spec.batch_size.checked_div(open).unwrap_or(0).max(1);
         for n in 0..picks.len() {
-            let (pick, mut row) = (picks[n], Some(rows[n]).filter(|_| is_open[n]));
+            let pick = picks[n];
+            let mut row = is_open(pick).then_some(rows[n]);
             let room = spec.batch_size.saturating_sub(pairs.picks.len());
             for _ in 0..each.min(room) {
                 let Some(address) = row else { break };

@@ -168,9 +168,9 @@ impl State {
         let runs = |query: &&Arc<Query>| {
             matches!(query.state(), QueryState::Running | QueryState::Preempted)
         };
-        let schedule = self.gives_out_time();
+        let gives_out_time = self.gives_out_time();
         let runs = running.iter().filter(runs);
-        let runners: Vec<Runner> = runs.map(|query| runner(query, schedule, now)).collect();
+        let runners: Vec<Runner> = runs.map(|query| runner(query, gives_out_time, now)).collect();
         self.thin_out(&running, &runners, budget, now);
         // Who waits for room is helped by nobody's time.
         let at_work = runners.into_iter().map(|runner| match self.crowd.holds(runner.id) {
@@ -530,7 +530,7 @@ fn can_wait(query: &Query) -> bool {
     query.plan_size().is_some_and(|size| !size.writes)
 }
 
-fn runner(query: &Query, schedule: bool, now: Instant) -> Runner {
+fn runner(query: &Query, gives_out_time: bool, now: Instant) -> Runner {
     let (memory, priority) = (query.memory(), query.claim().priority());
     let elapsed = now.saturating_duration_since(query.began());
     let patience = query.claim().sla.as_ref().and_then(|sla| sla.patience_seconds());
@@ -550,7 +550,7 @@ fn runner(query: &Query, schedule: bool, now: Instant) -> Runner {
         need,
         held_bytes: memory.paged_bytes(),
         late_in: will_be_late,
-        is_scheduled: schedule && can_wait(query) && query.is_read(),
+        is_scheduled: gives_out_time && can_wait(query) && query.is_read(),
     }
 }
 

@@ -65,8 +65,8 @@ async fn keys_that_are_constants_are_kept() {
     check(&session, &[(distinct, "3")]).await;
 }
 
-/// A join that asks whether a row has a match looks at one of its matches: all pairs of these
-/// tables would take an hour.
+/// A join that asks whether a row has a match looks at one of its matches: these tables have
+/// billions of pairs, which would take minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_match_is_enough_for_semi_and_anti_joins() {
     let engine = engine(DRAM);

@@ -51,15 +51,20 @@ async fn a_sum_that_does_not_fit_is_an_error() {
     assert_eq!(show(&session, &wide).await, "9223372036854775813");
 }
 
-/// The whole sum matters, not the sums of the parts of the rows that a thread saw first.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_order_of_rows_does_not_make_a_sum_overflow() {
-    let session = session(64 * MIB);
+/// Makes a table of which any three consecutive rows have the sum 1, beside the largest integers.
+async fn extremes(session: &Session) {
     let rows = format!(
         "SELECT value AS n, CASE value % 3 WHEN 0 THEN {MAX} WHEN 1 THEN -{MAX} \
                         ELSE 1 END AS x FROM generate_series(0, 299999)"
     );
-    show(&session, &format!("CREATE TABLE t AS {rows}")).await;
+    show(session, &format!("CREATE TABLE t AS {rows}")).await;
+}
+
+/// The whole sum matters, not the sums of the parts of the rows that a thread saw first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_order_of_rows_does_not_make_a_sum_overflow() {
+    let session = session(64 * MIB);
+    extremes(&session).await;
     assert_eq!(show(&session, "SELECT sum(x) FROM t").await, "100000");
     let groups = "SELECT count(*), min(s), max(s), sum(s) FROM \
                   (SELECT n / 3 AS g, sum(x) AS s FROM t GROUP BY g)";
@@ -75,11 +80,7 @@ async fn the_order_of_rows_does_not_make_a_sum_overflow() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn averages_of_integers_are_exact() {
     let session = session(64 * MIB);
-    let rows = format!(
-        "SELECT value AS n, CASE value % 3 WHEN 0 THEN {MAX} WHEN 1 THEN -{MAX} \
-                        ELSE 1 END AS x FROM generate_series(0, 299999)"
-    );
-    show(&session, &format!("CREATE TABLE t AS {rows}")).await;
+    extremes(&session).await;
     let third = "0.3333333333333333";
     let over = |frame: &str| {
         format!(
