@@ -10,22 +10,22 @@ use std::{
 
 use crate::counts::Counts;
 
-/// What a command left behind.
+/// Outcome of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// Whether it ended with success.
+    /// True if the command succeeded.
     pub ok: bool,
-    /// The tests it ran.
+    /// Counts of the tests that it ran.
     pub counts: Counts,
 }
 
 impl Outcome {
-    /// As a result that names the step.
+    /// Converts into a result whose error names the step.
     pub fn result(self, step: &str) -> Result<(), String> {
         if self.ok { Ok(()) } else { Err(format!("{step}: failed ({})", self.counts)) }
     }
 
-    /// Both: success if both succeeded, tests added up.
+    /// Combines two outcomes: success if both succeeded, with the tests added up.
     pub fn and(mut self, other: Self) -> Self {
         self.ok &= other.ok;
         self.counts += other.counts;
@@ -33,16 +33,16 @@ impl Outcome {
     }
 }
 
-/// The cargo that runs us, in the root of the workspace.
+/// Returns a command for the cargo that runs this program, in the root of the workspace.
 pub fn cargo(root: &Path) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     command(root, program.as_os_str())
 }
 
-/// The cargo of the nightly toolchain, through rustup's proxy.
+/// Returns a command for the cargo of the nightly toolchain, through rustup's proxy.
 pub fn nightly(root: &Path) -> Command {
     let mut command = command(root, "cargo".as_ref());
-    // The proxy of the toolchain that runs us would win over the one asked for.
+    // The environment of the running toolchain would override the one requested.
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").arg("+nightly");
     command
 }
@@ -50,8 +50,8 @@ pub fn nightly(root: &Path) -> Command {
 fn command(root: &Path, program: &std::ffi::OsStr) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root).env("CARGO_TERM_COLOR", "never");
-    // Cargo tells this program of its own package. Build scripts of others read the same variables,
-    // and would run again, and compile all that depends on them.
+    // Cargo sets variables that describe this program's package. Build scripts of other packages
+    // depend on the same variables, and would run again, and recompile all that depends on them.
     for (name, _) in env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
             .iter()
@@ -63,8 +63,8 @@ fn command(root: &Path, program: &std::ffi::OsStr) -> Command {
     command
 }
 
-/// Builds tests without a limit, then runs them within one: a test that hangs ends with a name,
-/// the one that started and did not end.
+/// Builds tests without a time limit, then runs them within one. In the output of a hanging run the
+/// test that started and did not end is the one that hangs.
 pub fn test_within(limit: Duration, root: &Path, args: &[&str], envs: &[(&str, &str)]) -> Outcome {
     let mut build = cargo(root);
     build.args(["test", "--no-run"]).args(args);
@@ -83,7 +83,7 @@ pub fn test_within(limit: Duration, root: &Path, args: &[&str], envs: &[(&str, &
     outcome
 }
 
-/// Runs it, shows what it prints and counts the tests.
+/// Runs a command, prints its output and counts its tests.
 pub fn run(mut command: Command) -> Outcome {
     let line = describe(&command);
     println!("$ {line}");
@@ -117,7 +117,7 @@ fn pass_on(output: impl BufRead) -> Counts {
         if let Some(more) = Counts::parse(line.trim_end()) {
             counts += more;
         }
-        // A closed terminal is no reason to stop the checks.
+        // The checks continue if the terminal is closed.
         let _ = writeln!(screen, "{line}");
     }
     counts

@@ -1,4 +1,4 @@
-//! Everything a change passes, in the order of what fails fastest.
+//! Continuous integration: all checks of a change, those that fail fastest first.
 
 use std::{
     path::Path,
@@ -12,13 +12,15 @@ use crate::{
     features, job, lab, loom, miri, soak, sqltest, tidy,
 };
 
-/// The crates that build without DataFusion; they are tested in debug as well, where overflow
-/// checks and debug assertions are on. The interface for C is not among them: its tests build the
-/// whole library once more for minutes, and all of what they call is.
+/// Crates that build without DataFusion; they are tested in debug as well, with overflow checks and
+/// debug assertions. The C interface is not among them: its tests would rebuild the whole library
+/// for minutes, and all crates that it calls are tested.
 const LOW_CRATES: &[&str] = &[
     "terrace-sys",
+    "terrace-ledger",
     "terrace-market",
     "terrace-latch",
+    "terrace-store",
     "terrace-tier",
     "terrace-pool",
     "terrace-index",
@@ -30,10 +32,10 @@ const LOW_CRATES: &[&str] = &[
     "xtask",
 ];
 
-/// How long tests may take, three times what they take on two slow processors.
+/// Time limit of the tests, three times their duration on two slow processors.
 const TESTS_LIMIT: Duration = Duration::from_mins(25);
 
-/// One check by name.
+/// A named check.
 struct Step {
     name: &'static str,
     run: fn(&Path) -> Outcome,
@@ -58,7 +60,7 @@ const STEPS: &[Step] = &[
     Step { name: "documentation", run: documentation },
 ];
 
-/// Runs every step, also after one failed, and ends with one line of counts.
+/// Runs every step, even after a failure, and ends with one line of counts.
 pub fn run(root: &Path) -> Result<(), String> {
     let mut report = Vec::new();
     for step in STEPS {
@@ -76,7 +78,7 @@ pub fn run(root: &Path) -> Result<(), String> {
     if counts.failed > 0 { Err("a check failed".to_owned()) } else { Ok(()) }
 }
 
-/// All tests; a step that failed without a failing test counts as one.
+/// Adds up all tests; a step that failed without a failing test counts as one.
 fn total(outcomes: impl Iterator<Item = Outcome>) -> Counts {
     let mut sum = Counts::default();
     for outcome in outcomes {
@@ -110,8 +112,8 @@ fn format(root: &Path) -> Outcome {
     cargo::run(command)
 }
 
-/// Clippy and rustdoc take their dependencies from the same check build; the profile is the one
-/// of everything else, so that build scripts and procedural macros are shared too.
+/// Runs Clippy. It shares the check build of the dependencies with rustdoc; the profile is that of
+/// all other steps, so that build scripts and procedural macros are shared too.
 fn lint(root: &Path) -> Outcome {
     let mut command = cargo::cargo(root);
     command.args(["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"]);
@@ -130,7 +132,7 @@ fn tests(root: &Path) -> Outcome {
     cargo::test_within(TESTS_LIMIT, root, &["--release", "--workspace", "--no-fail-fast"], &[])
 }
 
-/// What runs over framed pages with all other tests.
+/// Repeats tests over mapped pages that otherwise run over framed pages.
 fn mapped_queries(root: &Path) -> Outcome {
     let mut args = vec!["--release", "--workspace", "--no-fail-fast", "--test", "sql", "--"];
     args.extend(["query_flows", "query_scan", "query_spill", "change_flows"]);

@@ -1,9 +1,9 @@
-//! Clients of other languages against `terrace serve`: their programs are in
+//! Clients in other languages against `terrace serve`: their programs are in
 //! `crates/server/clients`, their packages come from the registries of their languages.
 //!
-//! Each program tells its checks in lines of the Test Anything Protocol. The server has roles and
-//! TLS, and so every client logs in by SCRAM over TLS, or by a handshake of Arrow Flight. Those of
-//! Flight SQL run beside a second server too, which has neither.
+//! Each program reports its checks in lines of the Test Anything Protocol. The server has roles and
+//! TLS, so every client logs in by SCRAM over TLS, or by a handshake of Arrow Flight. The Flight
+//! SQL programs also run against a second server, which has neither.
 
 use std::{
     env, fs,
@@ -18,10 +18,10 @@ use crate::{
     loom::subdirectory,
 };
 
-/// The variable that names another Maven repository, such as a mirror.
+/// Environment variable that names another Maven repository, such as a mirror.
 const REPOSITORY: &str = "TERRACE_MAVEN_REPOSITORY";
 const CENTRAL: &str = "https://repo1.maven.org/maven2";
-/// Drivers for JDBC: the file that each is kept in, and its place in a repository.
+/// JDBC drivers: the file that each is kept in, and its path in a repository.
 const DRIVERS: [(&str, &str); 2] = [
     ("driver.jar", "org/postgresql/postgresql/42.7.14/postgresql-42.7.14.jar"),
     (
@@ -33,10 +33,10 @@ const DRIVERS: [(&str, &str); 2] = [
 const USER: &str = "admin";
 const PASSWORD: &str = "a secret";
 
-/// A language, with what its programs are installed and run by.
+/// A language, with the commands that install and run its programs.
 struct Language {
     name: &'static str,
-    /// Programs that this machine must have.
+    /// Programs that must be installed on this machine.
     tools: &'static [&'static str],
     install: fn(&Path, &Path) -> Result<(), String>,
     programs: &'static [&'static str],
@@ -87,7 +87,7 @@ const LANGUAGES: &[Language] = &[
             let mut command = Command::new("java");
             let drivers = DRIVERS.map(|(name, _)| home.join(name).display().to_string());
             let path = format!("{}:{}", home.display(), drivers.join(":"));
-            // Arrow's memory is outside of the heap.
+            // Arrow allocates memory outside of the heap.
             command.arg("--add-opens=java.base/java.nio=ALL-UNNAMED");
             command.arg("-cp").arg(path).arg(program);
             command
@@ -111,7 +111,7 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
-/// Runs the programs of all languages, or of those that are named.
+/// Runs the programs of the named languages, or of all if none is named.
 pub fn run(root: &Path, names: &[String]) -> Result<(), String> {
     if let Some(unknown) = names.iter().find(|name| !LANGUAGES.iter().any(|it| it.name == **name)) {
         let known: Vec<_> = LANGUAGES.iter().map(|language| language.name).collect();
@@ -120,7 +120,7 @@ pub fn run(root: &Path, names: &[String]) -> Result<(), String> {
     check(root, names).result("clients")
 }
 
-/// The programs of all languages.
+/// Runs the programs of all languages.
 pub fn all(root: &Path) -> Outcome {
     check(root, &[])
 }
@@ -143,7 +143,7 @@ fn check(root: &Path, names: &[String]) -> Outcome {
     }
 }
 
-/// Runs programs beside servers, which have to end well.
+/// Runs programs against two servers, which must end cleanly.
 fn served<'a>(
     root: &Path,
     languages: impl Iterator<Item = &'a Language>,
@@ -183,11 +183,11 @@ fn check_beside(servers: &[Server], root: &Path, language: &Language) -> Result<
     Ok(outcome)
 }
 
-/// `terrace serve` with a fresh directory, and with roles and TLS if it is secure.
+/// A running `terrace serve` with a fresh directory, and with roles and TLS if it is secure.
 struct Server {
     process: Child,
     port: String,
-    /// The location of Flight SQL.
+    /// Location of Flight SQL.
     flight: String,
     log: PathBuf,
     certificate: PathBuf,
@@ -229,7 +229,7 @@ impl Server {
         Ok(Self { process, port, flight, log, certificate, is_secure })
     }
 
-    /// Tells a program where the server is, and how it logs in.
+    /// Sets the environment that tells a program the server's address and the login.
     fn introduce(&self, command: &mut Command) {
         command.env("TERRACE_HOST", "127.0.0.1").env("TERRACE_PORT", &self.port);
         command.env("TERRACE_USER", USER).env("TERRACE_PASSWORD", PASSWORD);
@@ -240,7 +240,7 @@ impl Server {
         }
     }
 
-    /// Ends the server by a signal.
+    /// Stops the server by a signal.
     fn end(mut self) -> Result<(), String> {
         let mut kill = Command::new("kill");
         kill.args(["-TERM", &self.process.id().to_string()]);
@@ -256,13 +256,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended, unless a check could not be made.
+        // It has ended already, unless a check could not run.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
     }
 }
 
-/// Makes a database with a role, and a certificate with its key.
+/// Creates a database with a role, and a certificate with its key.
 fn make_secure(terrace: &Path, data: &Path, certificate: &Path, key: &Path) -> Result<(), String> {
     let role = format!("CREATE ROLE {USER} SUPERUSER LOGIN PASSWORD '{PASSWORD}'");
     let mut create = Command::new(terrace);
@@ -275,18 +275,18 @@ fn make_secure(terrace: &Path, data: &Path, certificate: &Path, key: &Path) -> R
     output(openssl)
 }
 
-/// The location in a line like `Arrow Flight SQL at grpc://127.0.0.1:8815: adbc...`.
+/// Returns the location in a line like `Arrow Flight SQL at grpc://127.0.0.1:8815: adbc...`.
 fn location_of(line: &str) -> Option<&str> {
     Some(line.strip_prefix("Arrow Flight SQL at ")?.split_once(": ")?.0)
 }
 
-/// The port in a line like `listening at 127.0.0.1:5432: psql ...`.
+/// Returns the port in a line like `listening at 127.0.0.1:5432: psql ...`.
 fn port_of(line: &str) -> Option<&str> {
     let address = line.strip_prefix("listening at ")?.split_once(": ")?.0;
     Some(address.rsplit_once(':')?.1)
 }
 
-/// The packages' part of the user's cache directory.
+/// Returns the directory of the packages within the user's cache directory.
 fn cache() -> Result<PathBuf, String> {
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -301,7 +301,7 @@ fn is_installed(tool: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs a command that prints nothing; the error has what it said.
+/// Runs a command without showing its output; the error contains it.
 fn output(mut command: Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
@@ -359,7 +359,8 @@ fn install_go(sources: &Path, home: &Path) -> Result<(), String> {
     output(go)
 }
 
-/// The program is outside of the workspace, and so are what it is built from and what is built.
+/// Builds the Rust program. It is outside of the workspace, and so are its packages and its target
+/// directory.
 fn install_rust(sources: &Path, home: &Path) -> Result<(), String> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);

@@ -1,8 +1,8 @@
-//! How many tests passed and failed, from what the test programs print.
+//! Numbers of passed and failed tests, from the output of test programs.
 
 use std::{fmt, ops::AddAssign};
 
-/// Tests passed, failed and ignored.
+/// Numbers of passed, failed and ignored tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub passed: u64,
@@ -11,7 +11,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The counts in one line of output, if it is the summary of a test program.
+    /// Returns the counts in one line of output, if it is the summary of a test program.
     ///
     /// `test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; ...`
     ///

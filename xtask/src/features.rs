@@ -1,9 +1,9 @@
-//! One set of compiled dependencies serves running and testing.
+//! Check that running and testing share one set of compiled dependencies.
 //!
 //! `cargo run` resolves the features that the program needs, `cargo build --workspace` those of all
-//! programs, and `cargo test --workspace` those that the tests need as well. A package for which
-//! they differ is compiled more than once, and so is all that depends on it: half an hour more on
-//! a cold machine. This check compares them.
+//! programs, and `cargo test --workspace` those that the tests need as well. A package whose
+//! features differ is compiled more than once, and so is everything that depends on it: half an
+//! hour more on a cold machine. This check compares the features.
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
@@ -34,6 +34,6 @@ fn packages(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>, String>
         return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    // A package that was shown before carries a star.
+    // Cargo marks a repeated package with a star.
     Ok(text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
 }

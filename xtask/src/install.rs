@@ -1,4 +1,4 @@
-//! The C and C++ library, laid out as programs look for it.
+//! Installation of the C and C++ library in a prefix.
 //!
 //! ```text
 //! PREFIX/include/terrace.h, terrace_pmr.hpp, terrace_objects.hpp
@@ -7,7 +7,7 @@
 //! PREFIX/lib/pkgconfig/terrace.pc
 //! ```
 //!
-//! What is laid out may be moved as a whole: nothing in it names the prefix.
+//! The prefix may be moved as a whole: no installed file contains its path.
 
 use std::{
     fs, io,
@@ -23,14 +23,14 @@ const PACKAGE: &str = "terrace-capi";
 const INCLUDE: &str = "crates/capi/include";
 const TEMPLATES: &str = "crates/capi/package";
 
-/// What is asked for.
+/// Options of the command.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     prefix: PathBuf,
     debug: bool,
 }
 
-/// Builds the library and lays it out.
+/// Builds the library and installs it.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let options = parse(arguments)?;
     let prefix = std::path::absolute(&options.prefix)
@@ -87,7 +87,7 @@ fn version(root: &Path) -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| "Cargo.toml: the workspace has no version".to_owned())
 }
 
-/// The versions that a program may be run with instead, as in the library's own name.
+/// Returns the compatible versions, as in the library's soname.
 fn compatible(version: &str) -> &str {
     let parts = if version.starts_with("0.") { 2 } else { 1 };
     let end = version.match_indices('.').nth(parts - 1).map_or(version.len(), |(at, _)| at);
@@ -102,7 +102,7 @@ fn fill(template: &str, version: &str) -> String {
         .replace("@SONAME@", &format!("libterrace.so.{compatible}"))
 }
 
-/// The two libraries where cargo has put them.
+/// Paths of the two built libraries.
 #[derive(Debug, PartialEq, Eq)]
 struct Built {
     shared: PathBuf,
@@ -125,7 +125,7 @@ fn build(root: &Path, debug: bool) -> Result<Built, String> {
         .ok_or_else(|| "cargo build says nothing of the libraries".to_owned())
 }
 
-/// Where the libraries are, by what cargo says of its work.
+/// Returns the paths of the libraries from cargo's messages.
 fn built(messages: &str) -> Option<Built> {
     let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let is_library = |message: &Value| {
@@ -145,7 +145,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// Makes a file aside and moves it into its place: programs that run with the old one keep it.
+/// Creates a file beside the target and renames it: running programs keep the old one.
 fn put(target: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), String> {
     let directory = target.parent().unwrap_or(target);
     fs::create_dir_all(directory).map_err(at(directory))?;

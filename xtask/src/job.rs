@@ -1,4 +1,4 @@
-//! The README's main job at a small scale: every answer right, inside the budget.
+//! The main job of the README at a small scale: all answers must be right, within the budget.
 
 use std::{fs, path::Path};
 
@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use crate::{cargo, loom::subdirectory};
 
-/// The budget, in MiB.
+/// Memory budget in MiB.
 const DRAM_MIB: u64 = 64;
-/// What the process may hold beside its budget, in MiB: code, planner, batches in flight.
+/// Memory in MiB that the process may hold in addition to its budget: code, planner, batches in
+/// flight.
 const BESIDE_MIB: u64 = 200;
 
-/// Runs TPC-H at scale 0.01 and reads the report.
+/// Runs TPC-H at scale 0.01 and checks the report.
 pub fn run(root: &Path) -> Result<(), String> {
     let directory = subdirectory(root, "job");
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -20,7 +21,7 @@ pub fn run(root: &Path) -> Result<(), String> {
     let mut command = cargo::cargo(root);
     command
         .args(["run", "--release", "--", "tpch", "--scale", "0.01"])
-        // Needs no package from elsewhere.
+        // DataFusion needs no external package.
         .args(["--answers", "datafusion"])
         .arg("--dram")
         .arg(format!("{DRAM_MIB}MiB"))
@@ -34,7 +35,7 @@ pub fn run(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The verdict on a report: all queries correct, or what was wrong.
+/// Checks a report: returns a summary if all queries are correct, otherwise the error.
 fn check(text: &str) -> Result<String, String> {
     let report: Value =
         serde_json::from_str(text).map_err(|error| format!("the report is not JSON: {error}"))?;

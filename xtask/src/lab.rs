@@ -1,4 +1,5 @@
-//! The low crates in emulated machines with two and with three memory nodes (`kernel/lab/run`).
+//! Tests of the low crates in emulated machines with two and with three memory nodes
+//! (`kernel/lab/run`).
 
 use std::{
     path::Path,
@@ -13,15 +14,15 @@ const MISSING: &str = "\
 lab: NOT RUN. What it needs is missing on this machine, as said above.
 lab: pages are moved between memory nodes there, which a machine with one node cannot test.";
 
-/// Runs the lab with the arguments of its script, or fails and says what is missing.
+/// Runs the lab with the arguments of its script; fails with a message if something is missing.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let mut command = script(root);
     command.args(arguments);
     cargo::run(command).result("lab")
 }
 
-/// Runs the lab under the distribution's kernel, where an emulator and that kernel can be had. A
-/// machine without them is no reason to fail, but says so.
+/// Runs the lab under the distribution's kernel, if an emulator and that kernel are available.
+/// Without them it succeeds with a message.
 pub fn run_if_possible(root: &Path) -> Outcome {
     let mut check = script(root);
     check.arg("--check").stdout(Stdio::null());

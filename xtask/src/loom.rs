@@ -1,4 +1,4 @@
-//! The lock-free words under the loom model checker.
+//! Loom models of the lock-free words.
 
 use std::{
     env,
@@ -7,9 +7,9 @@ use std::{
 
 use crate::cargo::{self, Outcome};
 
-/// The crates with loom programs and where they are.
+/// Crates with loom programs, and the selection of each program.
 const PROGRAMS: &[(&str, &[&str])] = &[
-    ("terrace-market", &["--test", "loom"]),
+    ("terrace-ledger", &["--test", "loom"]),
     ("terrace-latch", &["--test", "loom"]),
     ("terrace-pool", &["--lib", "loom_tests"]),
     ("terrace-region", &["--lib", "loom_tests"]),
@@ -36,7 +36,7 @@ pub fn run(root: &Path) -> Outcome {
     all
 }
 
-/// A directory of its own below the target directory, for builds with other flags.
+/// Returns a separate directory below the target directory, for builds with other flags.
 pub fn subdirectory(root: &Path, name: &str) -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     root.join(target).join(name)

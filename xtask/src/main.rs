@@ -1,6 +1,6 @@
-//! The checks a change passes before it lands: `cargo x ci` runs all of them.
+//! Checks of a change before it is merged: `cargo x ci` runs all of them.
 //!
-//! The package depends on nothing of Terrace, so that it builds in seconds.
+//! The package depends on no crate of Terrace, so that it builds in seconds.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -86,10 +86,10 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
     }
 }
 
-/// The root of the workspace: the directory above this package.
+/// Returns the root of the workspace: the directory above this package.
 ///
-/// Cargo says where that is when it runs the program. Checkouts that share compiled files also
-/// share the program, whatever it was told when it was compiled.
+/// The path comes from the environment that cargo sets at run time: checkouts that share compiled
+/// files also share the program, and the path from compile time may be another checkout's.
 fn root() -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR");
     let package = package.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);

@@ -1,4 +1,4 @@
-//! The crates without system calls under Miri.
+//! Tests of the crates without system calls under Miri.
 
 use std::{path::Path, process::Stdio};
 
@@ -7,13 +7,14 @@ use crate::{
     loom::subdirectory,
 };
 
-/// The crates and what to run of them: all of the ledger, and of the others what neither reads
-/// files nor waits for the clock, against which Miri is a thousand times too slow. Under Miri
-/// reserved memory comes from the heap, so that every access to a frame is checked.
+/// Crates and the tests to run of them: all of the ledger and the market, and of the others those
+/// that neither read files nor wait for the clock: Miri is a thousand times too slow for that.
+/// Under Miri reserved memory comes from the heap, so that every access to a frame is checked.
 const PROGRAMS: &[(&str, &[&str])] = &[
+    ("terrace-ledger", &[]),
     ("terrace-market", &[]),
     ("terrace-sys", &["--lib", "--", "buffer", "map", "pages", "size", "transfer"]),
-    ("terrace-tier", &["--lib", "--", "store::tests"]),
+    ("terrace-store", &["--lib", "--", "tests"]),
     ("terrace-latch", &["--lib"]),
     ("terrace-pool", &["--lib"]),
     ("terrace-pool", &["--doc"]),
@@ -27,7 +28,7 @@ const MISSING: &str = "\
 miri: NOT RUN. There is no nightly toolchain with Miri on this machine.
 miri: `rustup toolchain install nightly --component miri --component rust-src` installs it.";
 
-/// Runs Miri, or fails and says what is missing.
+/// Runs Miri; fails with a message if it is not installed.
 pub fn run(root: &Path) -> Outcome {
     if !installed(root) {
         eprintln!("{MISSING}");
@@ -50,7 +51,7 @@ pub fn run(root: &Path) -> Outcome {
     all
 }
 
-/// Runs Miri where it is installed. A machine without it is no reason to fail, but says so.
+/// Runs Miri if it is installed; otherwise succeeds with a message.
 pub fn run_if_installed(root: &Path) -> Outcome {
     if installed(root) {
         return run(root);
@@ -59,7 +60,7 @@ pub fn run_if_installed(root: &Path) -> Outcome {
     Outcome { ok: true, ..Outcome::default() }
 }
 
-/// Whether the nightly toolchain has Miri.
+/// Returns true if the nightly toolchain has Miri.
 fn installed(root: &Path) -> bool {
     let mut command = cargo::nightly(root);
     command.args(["miri", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());

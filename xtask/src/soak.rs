@@ -1,9 +1,9 @@
-//! The long versions of the tests.
+//! Long versions of the tests.
 //!
-//! A test that gets better with time reads how long it may run: `TERRACE_SOAK_SECONDS` for tests
-//! that go by the clock, `TERRACE_SOAK_ROUNDS` for tests that go by rounds (kill -9, churn), and
-//! `TERRACE_SOAK_SEED` to repeat a run. Without them it runs for about a second, so that no test
-//! is ever ignored.
+//! A test that finds more with time reads its limits from the environment: `TERRACE_SOAK_SECONDS`
+//! for tests limited by time, `TERRACE_SOAK_ROUNDS` for tests limited by rounds (kill -9, churn),
+//! and `TERRACE_SOAK_SEED` to repeat a run. Without them it runs for about a second, so that no
+//! test is ever ignored.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::{
     sqltest,
 };
 
-/// The test programs that read the variables, by their names in the workspace: a package alone is
-/// built with other features, and all it stands on again.
+/// Test programs that read the variables, by their names in the workspace: selecting a package
+/// would build it, and all its dependencies, again with other features.
 const PROGRAMS: &[&[&str]] = &[
     &["--test", "stress"],
     &["--test", "framed", "churn"],
@@ -37,7 +37,7 @@ const PROGRAMS: &[&[&str]] = &[
     &["--test", "hostile"],
 ];
 
-/// How long to soak.
+/// Limits of the tests.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     seconds: u64,
@@ -73,14 +73,14 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     sqltest::run(root, "fuzz", &fuzz)
 }
 
-/// A test that every change waits for, and how many seconds.
+/// Tests that are part of every change's checks, with their duration in seconds.
 const CHURNS: &[(&str, &str, u64)] = &[
     ("framed", "churn_over_tiers", 20),
     ("mapped", "churn_over_tiers", 20),
     ("threads", "objects_of_many_threads", 30),
 ];
 
-/// The churn of pool and heaps, as long as a change can wait for it.
+/// Runs the churn of pool and heaps, for a duration that suits every change.
 pub fn churn(root: &Path) -> Outcome {
     let mut all = Outcome { ok: true, ..Outcome::default() };
     for (program, test, seconds) in CHURNS {

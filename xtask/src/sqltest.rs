@@ -1,4 +1,4 @@
-//! The checks of SQL against others: the sqllogictest suite and the fuzzer.
+//! Checks of SQL against other engines: the sqllogictest suite and the fuzzer.
 
 use std::{path::Path, process::Command};
 
@@ -9,26 +9,26 @@ use crate::{
 
 const PROGRAM: &str = "terrace-sqltest";
 
-/// Seconds that each of the two runs of the fuzzer takes before every change.
+/// Duration in seconds of each of the two runs of the fuzzer for every change.
 const FUZZ_SECONDS: &str = "60";
-/// The seed that every change is checked with, beside a fresh one.
+/// Fixed seed that every change is checked with, in addition to a fresh one.
 const FUZZ_SEED: &str = "1";
-/// One query in so many of the suite's tenth runs before every change.
+/// Sampling rate for every change: one query in this many of the suite's tenth.
 const SLT_SAMPLE: &str = "3";
 
-/// Runs the program with a command and the arguments behind it.
+/// Runs the program with a command and its arguments.
 pub fn run(root: &Path, command: &str, arguments: &[String]) -> Result<(), String> {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     start(root, command, &arguments).result(command)
 }
 
-/// The part of the suite that every change waits for.
+/// Runs the part of the suite that is checked for every change.
 pub fn tenth(root: &Path) -> Outcome {
     start(root, "slt", &["--tenth", "--sample", SLT_SAMPLE])
 }
 
-/// The fuzzer with the fixed seed, which decides, and with a fresh one, which it prints: what that
-/// one finds may be older than the change, and is only told.
+/// Runs the fuzzer with the fixed seed, which decides the result, and with a fresh one, which is
+/// printed: a failure of the latter may be older than the change, and is only reported.
 pub fn fuzz(root: &Path) -> Outcome {
     let fixed = start(root, "fuzz", &["--seconds", FUZZ_SECONDS, "--seed", FUZZ_SEED]);
     let fresh = start(root, "fuzz", &["--seconds", FUZZ_SECONDS]);
@@ -38,8 +38,8 @@ pub fn fuzz(root: &Path) -> Outcome {
     fixed
 }
 
-/// Builds the program with the features of the workspace, as the tests do: by its package alone it
-/// has fewer, and DataFusion would be compiled again.
+/// Builds the program with the features of the workspace, as the tests do, and runs it: alone the
+/// package would have fewer features, and DataFusion would be compiled again.
 fn start(root: &Path, command: &str, arguments: &[&str]) -> Outcome {
     let mut build = cargo::cargo(root);
     build.args(["build", "--release", "--quiet", "--workspace", "--bin", PROGRAM]);

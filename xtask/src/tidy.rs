@@ -1,7 +1,7 @@
-//! The house rules that a program can check.
+//! House rules that a program can check.
 //!
-//! Every rule is a function from the tree to findings. The rules run as a test as well, so that
-//! `cargo test` alone notices.
+//! Every rule is a function from the tree to findings. The rules also run as a test, so that `cargo
+//! test` alone detects violations.
 
 mod banned;
 mod layers;
@@ -12,12 +12,13 @@ mod shape;
 mod text;
 mod tree;
 mod unsafety;
+mod words;
 
 use std::{fmt, path::Path};
 
 use tree::Tree;
 
-/// One breach of a rule.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -37,10 +38,17 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: &[fn(&Tree) -> Vec<Finding>] =
-    &[text::check, shape::check, banned::check, unsafety::check, layers::check, links::check];
+const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
+    text::check,
+    shape::check,
+    banned::check,
+    unsafety::check,
+    layers::check,
+    links::check,
+    words::check,
+];
 
-/// Checks the whole tree and prints what it found.
+/// Checks the whole tree and prints the findings.
 pub fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let findings = check(&tree);

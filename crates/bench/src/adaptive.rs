@@ -1,12 +1,14 @@
-//! What does a grant that shrinks and grows cost an operator that adapts, and one that does not?
+//! Cost of a memory grant that shrinks and grows, for an operator that adapts to it and one that
+//! does not.
 //!
-//! A sort and an aggregation run over the same rows under a grant that is high and low in turns,
-//! and under the high one all the time (Otaki et al., CIDR 2025, section 5). An *adaptive* operator
-//! asks before it pins and unpins what it is asked back; an *oblivious* one pins what it needs and
-//! leaves it to the pool to find room. The pool has room for all of it, or for half.
+//! A sort and an aggregation run over the same rows under a grant that alternates between high and
+//! low, and under a constant high grant (Otaki et al., CIDR 2025, section 5). An *adaptive*
+//! operator asks before it pins, and unpins when memory is reclaimed from it; an *oblivious* one
+//! pins what it needs and leaves it to the pool to find room. The pool has room for all of the
+//! state, or for half.
 //!
-//! Seconds are one side of the comparison. The other is what the operator holds beyond its grant:
-//! memory that somebody else was promised.
+//! Two things are measured: the run time, and the bytes that the operator holds beyond its grant,
+//! which were promised to other consumers.
 
 pub mod feed;
 
@@ -31,11 +33,11 @@ use futures::StreamExt;
 use serde::Serialize;
 use terrace_exec::sort::{Adaptivity, PagedSortExec};
 use terrace_exec::{AggregateOptions, FixedMemory, PagedAggregateExec, QueryExtension};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
+use terrace_store::{EngineChoice, FileBlocks, Store};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{MIB, format_bytes};
-use terrace_tier::store::{EngineChoice, FileBlocks, Store};
 
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
@@ -46,11 +48,11 @@ use crate::scratch::Scratch;
 use crate::statistic::median;
 use feed::{BATCH_ROWS, Feed, ROW_BYTES, Trace, Watch};
 
-/// Rows at scale factor 1.
+/// Number of rows at scale factor 1.
 const ROWS: f64 = 4e6;
-/// Rows of a group.
+/// Number of rows of a group.
 const GROUP_ROWS: u64 = 4;
-/// Periods of the grant over the input.
+/// Number of periods of the grant over the whole input.
 const PERIODS: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -69,7 +71,7 @@ struct Config {
     rounds: usize,
 }
 
-/// What an operator runs in.
+/// Operator, size of the pool and grant of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 struct Case {
     operator: Operator,
@@ -78,14 +80,14 @@ struct Case {
     low_bytes: u64,
 }
 
-/// One mode in one case, over all rounds.
+/// Measurements of one mode in one case, over all rounds.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
     case: Case,
     mode: &'static str,
     seconds: Vec<f64>,
-    /// Beyond the grant, when a batch has moved.
+    /// Bytes held beyond the grant, sampled after each batch.
     over_mean_bytes: u64,
     over_max_bytes: u64,
     held_max_bytes: u64,
@@ -98,7 +100,7 @@ struct Summary {
     rows: Vec<Line>,
 }
 
-/// Adaptive beside oblivious.
+/// Comparison of the adaptive mode with the oblivious one.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     #[serde(flatten)]
@@ -113,7 +115,8 @@ const MODES: [&str; 2] = ["adaptive", "oblivious"];
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the pool cannot be set up, or an answer is wrong; an operator that fails is a row.
+/// Fails if the pool cannot be set up or an answer is wrong. An operator that fails is a row of the
+/// report.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let rows = ((ROWS * setting.scale) as u64).max(BATCH_ROWS);
@@ -140,7 +143,8 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     finding(&config, &found)
 }
 
-/// Both operators: in ample memory with a steady grant and with one that changes, and in half.
+/// Returns the cases of both operators: ample memory with a constant grant, ample memory with an
+/// alternating grant, and half of the memory.
 fn cases(config: &Config) -> Vec<Case> {
     let data = config.data_bytes;
     let pools = [(3 * data, 2 * data, 2 * data), (3 * data, 2 * data, data / 16)];
@@ -195,7 +199,7 @@ impl Row {
     }
 }
 
-/// Runs an operator once more.
+/// Runs an operator once and adds the result to `row`.
 async fn measure(config: &Config, row: &mut Row, home: &Scratch) -> Result<()> {
     let scratch = Scratch::below(home.path(), "store")?;
     let pool = pool(&scratch, row.case.pool_bytes, 8 * config.data_bytes)?;
@@ -277,7 +281,7 @@ fn aggregate(source: Arc<dyn ExecutionPlan>, oblivious: bool) -> Planned {
     Ok(Arc::new(paged.ok_or_else(refused)?))
 }
 
-/// Reads all rows; what is wrong with them.
+/// Reads all rows and checks them. Returns a description of the error if they are wrong.
 async fn read(
     config: &Config,
     operator: Operator,
@@ -412,7 +416,8 @@ mod tests {
             }
         }
         for pair in rows.chunks(2) {
-            // How far each is over its grant depends on when somebody looks; that, it does not.
+            // The bytes beyond the grant depend on the moment of each sample; the unpinned bytes do
+            // not.
             assert!(pair[0].unpinned_bytes > 0 && pair[1].unpinned_bytes == 0, "{pair:?}");
         }
         let finding = finding(&config, &rows).expect("finding");

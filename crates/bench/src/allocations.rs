@@ -1,14 +1,14 @@
-//! Does it matter where an allocator keeps its metadata?
+//! Effect of the location of an allocator's metadata on the cost of allocations.
 //!
 //! The micro-benchmarks of Weisgut et al., "Separated Allocator Metadata in Disaggregated In-Memory
 //! Databases: Friend or Foe?" (2022), figures 8 and 9: sequences of allocations on a region, over a
-//! file or emulated memory, and on a memory node, with metadata in DRAM and beside the data. The
-//! same with objects that are touched; and what the paper leaves to others: objects that are freed
-//! and allocated by chance, and what queries keep for a while.
+//! file or emulated memory, and on a memory node, with metadata in DRAM and beside the data. In
+//! addition to the paper: the same sequences with objects that are touched, objects that are freed
+//! and allocated at random, and temporary state of queries.
 //!
-//! The two ways take turns, and which is first changes with every round. The ratio of a round is
-//! that of its two runs, which ask for the same sizes in the same order. What ends a heap is not
-//! measured.
+//! The two locations alternate, and the first one changes with every round. The ratio of a round is
+//! that of its two runs, which request the same sizes in the same order. The destruction of a heap
+//! is not measured.
 
 mod load;
 mod temporary;
@@ -33,12 +33,12 @@ use load::{
 };
 
 const WAYS: [Metadata; 2] = [Metadata::Separate, Metadata::Together];
-/// How far the ratio of a published case may be from one.
+/// Maximum distance from one of the ratio of a published case.
 const TOLERANCE: f64 = 0.03;
 
 #[derive(Clone, Debug, Serialize)]
 struct Config {
-    /// Allocations of the largest run, and of the largest published one.
+    /// Number of allocations of the largest run, and of the largest published run.
     objects: u64,
     published_objects: u64,
     rounds: usize,
@@ -54,7 +54,7 @@ struct Config {
 struct Row {
     case: &'static str,
     place: Place,
-    /// Objects at a time.
+    /// Maximum number of objects at a time.
     objects: u64,
     metadata: &'static str,
     round: usize,
@@ -62,7 +62,7 @@ struct Row {
     line: Line,
 }
 
-/// Medians of one way.
+/// Medians of the runs with one location of metadata.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Way {
     ms: f64,
@@ -70,12 +70,12 @@ struct Way {
     metadata_bytes: f64,
     taken_bytes: f64,
     faults: Option<f64>,
-    /// Blocks that came to memory.
+    /// Number of blocks that were brought into memory.
     came_blocks: Option<f64>,
     written_blocks: Option<f64>,
 }
 
-/// Separate over together.
+/// Comparison of a case with separate metadata to the same with metadata beside the data.
 #[derive(Clone, Debug, Serialize)]
 struct Comparison {
     case: &'static str,
@@ -83,12 +83,14 @@ struct Comparison {
     objects: u64,
     separate: Way,
     together: Way,
-    /// The mean of the rounds, and half of its 95 % confidence interval.
+    /// Mean of the ratios of the rounds, separate over together, and half of its 95 % confidence
+    /// interval.
     ratio: f64,
     ratio_half_width: Option<f64>,
     ratio_median: f64,
     published: Option<f64>,
-    /// Whether a published ratio is repeated within the tolerance around one.
+    /// True if the ratio is within the tolerance around one; `None` for a case that was not
+    /// published.
     within_tolerance: Option<bool>,
 }
 
@@ -96,19 +98,19 @@ struct Comparison {
 struct Summary {
     comparisons: Vec<Comparison>,
     tolerance: f64,
-    /// Blocks that came to memory where nobody touched an object: the most of all runs with
-    /// separate metadata, and the least of those with metadata beside the data.
+    /// Blocks brought into memory in cases that touch no object: the maximum of the runs with
+    /// separate metadata, and the minimum of those with metadata beside the data.
     separate_blocks_max: u64,
     together_blocks_min: u64,
-    /// Objects at addresses that are not of their heap.
+    /// Number of objects at addresses outside of their heap.
     outside: u64,
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// When addresses, a file or a memory node cannot be had, or the kernel lets this process have no
-/// region.
+/// Fails if addresses, a file or a memory node are not available, or if the kernel does not permit
+/// regions to this process.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let home = home(setting)?;
     let stage = Stage { objects: setting.objects, node: node(setting), home: home.path().into() };
@@ -125,7 +127,8 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
     };
     let mut rows = Vec::new();
     for case in &CASES {
-        // What the allocator makes once for addresses counts for neither way.
+        // A run that is not counted: the one-time set-up of the allocator belongs to neither
+        // location.
         observe(&format!("{}, before the first round", case.name));
         measure(case, Metadata::Separate, &stage, 0)?;
         for round in 0..config.rounds {
@@ -140,7 +143,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
     finding(&config, &rows)
 }
 
-/// The first node that was named as a tier; 0 where none was.
+/// Returns the first memory node that was given as a tier, or 0.
 fn node(setting: &Setting) -> u32 {
     let named = setting.engine.tiers.iter().find_map(|tier| match tier {
         TierSpec::Node { node, .. } => *node,
@@ -160,7 +163,7 @@ fn row(case: &Case, stage: &Stage, metadata: Metadata, round: usize, line: Line)
     }
 }
 
-/// The runs of a way, by rounds.
+/// Returns the runs of a case with one location of metadata, ordered by round.
 fn runs<'a>(rows: &'a [Row], case: &Case, metadata: Metadata) -> Vec<&'a Line> {
     let same = |row: &&Row| row.case == case.name && row.metadata == metadata.as_str();
     let mut rows: Vec<&Row> = rows.iter().filter(same).collect();
@@ -222,7 +225,8 @@ fn summarise(config: &Config, rows: &[Row]) -> Summary {
     }
 }
 
-/// Separate metadata that touched their region, and objects elsewhere, are failures.
+/// Counts the failures: separate metadata that touched the region, and objects outside of their
+/// heap.
 fn failures(summary: &Summary) -> usize {
     usize::from(summary.separate_blocks_max > 0) + usize::from(summary.outside > 0)
 }
@@ -239,12 +243,12 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     })
 }
 
-/// A ratio as `1.003 +- 0.010`; without the interval after a single round.
+/// Formats a ratio as `1.003 +- 0.010`; without the interval after a single round.
 fn interval(comparison: &Comparison) -> String {
     Estimate { mean: comparison.ratio, half_width: comparison.ratio_half_width }.to_string()
 }
 
-/// A count of bytes that medians were taken of.
+/// Formats a median of byte counts.
 fn bytes(count: f64) -> String {
     let whole = format!("{count:.0}").parse().unwrap_or(0);
     format_bytes(whole)
@@ -308,7 +312,7 @@ fn notes(config: &Config, summary: &Summary) -> Vec<String> {
     };
     let mut notes: Vec<String> = summary.comparisons.iter().filter_map(verdict).collect();
     notes.push(format!(
-        "a region whose objects nobody touches: {} blocks came to memory at most with separate \
+        "a region whose objects are never touched: {} blocks came to memory at most with separate \
          metadata, {} at least with metadata together",
         summary.separate_blocks_max, summary.together_blocks_min
     ));

@@ -1,4 +1,4 @@
-//! Pictures: bars side by side, one group per category, as SVG.
+//! Bar charts as SVG: one group of bars per category.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use plotters::prelude::*;
 
 use crate::error::{BenchError, Result};
 
-/// What can go wrong while drawing on such a picture.
+/// Error of drawing on an SVG picture.
 type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
-/// Nothing that is measured, in any unit, is below this and above 0.
+/// Smallest maximum of an axis: no measured value other than 0 is smaller, in any unit.
 const AXIS_END_MIN: f64 = 1e-12;
 
 /// Size of a picture in pixels.
@@ -23,7 +23,7 @@ const COLOURS: [RGBColor; 4] =
 /// Values of one series, one per category; `None` leaves a gap.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
     /// One value per category.
     pub values: Vec<Option<f64>>,
@@ -34,7 +34,7 @@ pub struct Series {
 pub struct Bars {
     /// Title of the picture.
     pub title: String,
-    /// What the vertical axis shows, with its unit.
+    /// Label of the vertical axis, with the unit.
     pub unit: String,
     /// Names under the groups.
     pub categories: Vec<String>,
@@ -46,7 +46,7 @@ impl Bars {
     /// Draws the picture into a file.
     ///
     /// # Errors
-    /// [`BenchError::Picture`] when it cannot be drawn or written.
+    /// [`BenchError::Picture`] if the picture cannot be drawn or written.
     pub fn draw(&self, path: &Path) -> Result<()> {
         let area = SVGBackend::new(path, SIZE).into_drawing_area();
         self.draw_on(&area).map_err(|error| BenchError::Picture {
@@ -96,7 +96,8 @@ impl Bars {
         area.present()
     }
 
-    /// The category whose middle is at this place of the axis; nothing between the middles.
+    /// Returns the category whose group is centred at this position of the axis; empty between the
+    /// centres.
     fn label(&self, at: f64) -> String {
         let middle = |index: usize| (as_f64(index) + 0.5 - at).abs() < 0.01;
         let found = (0..self.categories.len()).find(|index| middle(*index));
@@ -108,15 +109,15 @@ impl Bars {
     }
 }
 
-/// The largest of some values, or 1 where there is none above 0. Ratios whose divisor was 0 are
-/// left out: the marks of an axis that is infinite, or next to nothing, are searched for without
-/// end.
+/// Returns the largest of some values as the end of an axis, or 1 if none is above 0. Infinite
+/// ratios, whose divisor was 0, are left out: plotters would search for the tick marks of an
+/// infinite or nearly empty axis forever.
 pub(crate) fn axis_end(values: impl Iterator<Item = f64>) -> f64 {
     let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
     if highest < AXIS_END_MIN { 1.0 } else { highest }
 }
 
-/// Small counts as coordinates.
+/// Converts a small count to a coordinate.
 fn as_f64(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
 }

@@ -1,15 +1,17 @@
-//! Several clients at once on one budget: heavy queries side by side, and short ones beside them.
+//! Concurrent clients under one memory budget: heavy queries side by side, and short queries beside
+//! them.
 //!
-//! First, four clients run six heavy queries each, in different orders. Second, one client runs
-//! short queries, alone and then beside three clients that run heavy ones all the time; what the
-//! others cost it is the point. Ours shares memory in several ways there: fairly; by the market,
-//! with an SLA for the short queries; and with a priority in it too.
+//! In the first part, four clients run six heavy queries each, in different orders. In the second,
+//! one client runs short queries, alone and then beside three clients that run heavy queries all
+//! the time; the slow-down of the short queries is the result. Terrace runs the second part with
+//! several ways to share memory: fair shares; the auction, with an SLA for the short queries; and
+//! the auction with a priority as well.
 //!
-//! Before its parts each engine answers every query once, in a process of its own, and the answers
-//! are compared as a whole ([`Referee`]), also with DataFusion's. In the parts ours gives its
-//! answers again, which are compared too; of DuckDB the rows are counted. DuckDB runs in a control
-//! group of as many bytes as ours had resident, page cache included, where groups can be made: ours
-//! reads past the page cache.
+//! Before the parts each engine answers every query once, in a process of its own, and the complete
+//! answers are compared ([`Referee`]), with those of DataFusion too. In the parts Terrace returns
+//! its answers again, which are also compared; for DuckDB only the row counts are. DuckDB runs in a
+//! control group, if groups can be created, whose limit is the peak resident memory of Terrace,
+//! page cache included: Terrace reads past the page cache.
 
 mod questions;
 
@@ -32,35 +34,37 @@ use crate::statistic::{RateRatio, percentile};
 use questions::heavy_questions;
 pub(crate) use questions::short_questions;
 
-/// Who is compared; ours first.
+/// Engines that are compared; Terrace first.
 const CONTENDERS: [Contender; 2] = [Contender::Terrace, Contender::DuckDb];
 
-/// The engines whose answers must be the same. DataFusion's are there without DuckDB too.
+/// Engines whose answers must be the same. DataFusion answers even if DuckDB is missing.
 const JUDGED: [Contender; 3] = [Contender::Terrace, Contender::DuckDb, Contender::DataFusion];
 
-/// The budget of DataFusion, of which nothing is measured: that of the others is too little for it.
+/// Memory budget of DataFusion, which is not measured: the budget of the others is too small for
+/// it.
 const JUDGE_DRAM_BYTES: u64 = 6 * GIB;
 
-/// The budget, unless one is named: 500 MB.
+/// Default memory budget: 500 MB.
 const DRAM_BYTES: u64 = 500_000_000;
 
-/// Clients that run heavy queries at once, with nobody beside them and beside the short ones.
+/// Number of clients that run heavy queries: by themselves, and beside the short queries.
 const HEAVY_CLIENTS: usize = 4;
 const HEAVY_BESIDE: usize = 3;
 
-/// How long the short queries run, per round.
+/// Run time of the short queries, per round.
 const SHORT_SECONDS_PER_ROUND: u64 = 5;
 
-/// How an engine shares memory, and what the short queries are charged by.
+/// A way to share memory, and the SLA of the short queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
     name: &'static str,
-    /// What is said in every session, and what in that of the short queries.
+    /// Statement that selects the market, and statement that sets the SLA of the short queries'
+    /// session.
     all: Option<&'static str>,
     short: Option<&'static str>,
 }
 
-/// As the engine comes, for those that have no choice.
+/// Default of an engine that offers no choice.
 const OWN: Rule = Rule { name: "own", all: None, short: None };
 
 const FAIR: Option<&str> = Some("SET terrace.market = 'fair'");
@@ -78,20 +82,20 @@ fn rules(contender: Contender) -> &'static [Rule] {
     if contender == Contender::Terrace { &RULES } else { std::slice::from_ref(&OWN) }
 }
 
-/// What the clients of one kind saw in one part.
+/// Measurements of the clients of one kind in one part.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     /// `heavy`: four heavy clients. `idle`: short queries alone. `beside`: short queries beside
     /// heavy ones. `behind`: those heavy ones.
     part: &'static str,
     engine: Contender,
-    /// How memory was shared.
+    /// Name of the way that memory was shared.
     market: &'static str,
     answered: usize,
     failed: usize,
     p50_seconds: Option<f64>,
     p95_seconds: Option<f64>,
-    /// From the first query to the last answer.
+    /// Time from the first query to the last answer.
     wall_seconds: f64,
     peak_rss_bytes: u64,
     /// The first error.
@@ -104,17 +108,17 @@ struct Config {
     dram_bytes: u64,
     threads: usize,
     rounds: usize,
-    /// The encoding of our tables.
+    /// Encoding of Terrace's tables.
     encoding: String,
-    /// The limit of DuckDB's memory beside its budget.
+    /// Description of DuckDB's memory limit in addition to its budget.
     memory_limit: String,
-    /// The bytes of its control group: what ours had resident at most.
+    /// Limit of DuckDB's control group in bytes: the peak resident memory of Terrace.
     duckdb_limit_bytes: u64,
     missing: Option<String>,
 }
 
 impl Config {
-    /// DuckDB is to have as many bytes as ours, page cache included.
+    /// Sets DuckDB's limit to the peak resident memory of Terrace, page cache included.
     fn limit_duckdb(&mut self, resident_bytes: u64, arena: &Arena) {
         self.duckdb_limit_bytes = resident_bytes.max(self.dram_bytes);
         let bytes = format_bytes(self.duckdb_limit_bytes);
@@ -145,17 +149,17 @@ struct Contrast {
     market: &'static str,
     heavy_answered: usize,
     heavy_asked: usize,
-    /// 95th percentile of the short queries beside heavy ones over that of short queries alone.
+    /// 95th percentile of the short queries beside heavy ones, relative to short queries alone.
     short_p95_over_idle: Option<f64>,
-    /// The same percentile over that of fair shares.
+    /// The same percentile relative to fair shares.
     short_p95_over_fair: Option<f64>,
-    /// Heavy queries answered beside the short ones, and in which time.
+    /// Number of heavy queries answered beside the short ones, and their total time.
     behind_answered: usize,
     behind_seconds: f64,
-    /// The rate of these answers over that of fair shares, and the ends of its 95 % interval, as
-    /// the counts alone give them.
+    /// Rate of these answers relative to fair shares, with a 95 % confidence interval computed from
+    /// the counts alone.
     behind_over_fair: Option<RateRatio>,
-    /// Queries that failed beside each other.
+    /// Number of queries that failed in the parts.
     failed: usize,
 }
 
@@ -164,12 +168,12 @@ struct Summary {
     engines: Vec<Contrast>,
 }
 
-/// Answers and errors as they came.
+/// Answers and errors in the order in which they arrived.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     seconds: Vec<f64>,
     errors: Vec<String>,
-    /// The answers that are judged when the time is over.
+    /// Answers, which are compared after the time is over.
     replies: Vec<(Question, Reply)>,
 }
 
@@ -217,14 +221,14 @@ impl Seen {
     }
 }
 
-/// A column of the rows.
+/// Accessor of a column of the rows.
 type Quantile = fn(&Row) -> Option<f64>;
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// If the tables cannot be loaded, an engine ends, or two answer a query differently: the error
-/// names it. A query that fails is counted.
+/// Fails if the tables cannot be loaded, an engine's process ends, or two engines answer a query
+/// differently; the error names the query. A failed query is counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let arena = Arena::prepare(setting, "clients", observe).await?;
     let mut config = Config {
@@ -258,7 +262,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     finding(&config, &rows)
 }
 
-/// Asks an engine every query once, of which nothing is measured.
+/// Runs every query once on an engine and compares the answers; nothing is measured.
 async fn answers(
     arena: &Arena,
     contender: Contender,
@@ -319,7 +323,7 @@ async fn short(
     let mut client = client;
     say(&mut client, rule.all).await?;
     say(&mut client, rule.short).await?;
-    // Once unmeasured, so that both parts begin with what the queries read in memory.
+    // One unmeasured pass, so that both parts start with the data of the queries in memory.
     run_short((&mut client, contender), config.scale, Duration::ZERO).await?;
     let (idle, idle_wall) = run_short((&mut client, contender), config.scale, time).await?;
     let idle_peak = peer.peak_resident_bytes()?;
@@ -337,7 +341,7 @@ async fn short(
     ])
 }
 
-/// Runs the heavy queries on all clients at once: each once, or in turns until a moment has come.
+/// Runs the heavy queries on all clients concurrently: each query once, or in turns until `stop`.
 async fn run_heavy(
     (clients, contender): (Vec<Client>, Contender),
     scale: f64,
@@ -393,7 +397,7 @@ async fn run_short(
     }
 }
 
-/// The rate of the first row's answers over that of the second.
+/// Returns the rate of the first row's answers over that of the second row.
 fn rate_ratio((row, fair): (&Row, &Row)) -> Option<RateRatio> {
     RateRatio::of([row, fair].map(|row| (row.answered, row.wall_seconds)))
 }
@@ -440,7 +444,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     })
 }
 
-/// What a part is, for people.
+/// Returns the description of a part in the table.
 fn described(part: &str) -> &'static str {
     match part {
         "heavy" => "4 heavy clients",

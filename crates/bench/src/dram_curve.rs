@@ -1,10 +1,10 @@
-//! What does each halving of DRAM cost?
+//! Run time of TPC-H under memory budgets that are halved step by step.
 //!
-//! One database, opened under one budget after the other, from one that holds everything down to
-//! 32 MiB. Every visit runs the queries once for the cache to become what it will be, and once for
-//! the clock; the order of the budgets changes from round to round. The sums of the medians make a
-//! curve over the budget. It should have no cliff: what the pool keeps and what operators unpin
-//! shrink with the budget little by little.
+//! One database is opened under one budget after the other, from one that holds everything down to
+//! 32 MiB. Every visit runs the queries once to warm the cache up and once to measure them; the
+//! order of the budgets changes from round to round. The sums of the medians make a curve over the
+//! budget. It must have no cliff: the cache of the pool and the pinned memory of operators shrink
+//! gradually with the budget.
 
 use serde::Serialize;
 use terrace_sql::{Engine, EngineConfig};
@@ -27,7 +27,8 @@ use crate::tpch::table::Table;
 const LEAST_DRAM_BYTES: u64 = 32 * MIB;
 /// Budget under which the tables are loaded.
 const LOAD_DRAM_BYTES: u64 = GIB;
-/// More than this between a budget and its half is a cliff.
+/// Ratio of the run time under half of a budget to that under the budget, above which the step
+/// counts as a cliff.
 const CLIFF: f64 = 1.5;
 
 #[derive(Clone, Debug, Serialize)]
@@ -46,29 +47,29 @@ struct Config {
     encoding: String,
 }
 
-/// All queries under one budget.
+/// Results of all queries under one budget.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Point {
     dram_bytes: u64,
     seconds: f64,
     failed: usize,
-    /// Seconds by those with twice the budget, of the queries that both ran.
+    /// Run time relative to that with twice the budget, over the queries that succeeded under both.
     step: Option<f64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
-    /// From the largest budget to the smallest.
+    /// Points from the largest budget to the smallest.
     points: Vec<Point>,
     worst_step: Option<f64>,
-    /// Steps of more than 1.5.
+    /// Number of steps of more than 1.5.
     cliffs: usize,
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded; a query that fails is a row.
+/// Fails if the tables cannot be loaded. A failed query is a row of the report.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let encoding = setting.encoding.unwrap_or_default();
     let mut config = Config {
@@ -108,7 +109,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     finding(&config, &rows)
 }
 
-/// Budgets from `most` down, each half of the one before.
+/// Returns the budgets from `most` down, each half of the one before.
 fn budgets(most: u64) -> Vec<u64> {
     let halves = std::iter::successors(Some(most.max(LEAST_DRAM_BYTES)), |budget| Some(budget / 2));
     let mut budgets: Vec<u64> = halves.take_while(|bytes| *bytes > LEAST_DRAM_BYTES).collect();
@@ -116,7 +117,7 @@ fn budgets(most: u64) -> Vec<u64> {
     budgets
 }
 
-/// What was measured of the queries under one budget.
+/// Measurements of the queries under one budget.
 struct Visit {
     queries: Vec<(u32, Vec<f64>, Option<String>)>,
 }

@@ -1,13 +1,13 @@
-//! With ample DRAM, compact tables against plain ones: what decoding costs, and what it saves.
+//! Compact tables against plain ones with ample DRAM: the cost of decoding, and the bytes saved.
 //!
-//! Both hold the same rows in the same order, each in an engine of its own. The bytes of every
-//! table are those of its segments.
+//! Both hold the same rows in the same order, each in an engine of its own. The size of a table is
+//! the sum of its segments.
 
 use serde::Serialize;
 use terrace_sql::{Encoding, Engine, EngineConfig, Session};
 use terrace_sys::size::format_bytes;
 
-use crate::duel::{Duel, Row, Sum, Way, failures};
+use crate::ab_run::{Duel, Row, Sum, Way, failures};
 use crate::error::Result;
 use crate::experiment::{Conditions, Finding, Setting};
 use crate::report::Report;
@@ -20,7 +20,7 @@ use crate::tpch::table::Table;
 const DUEL: Duel =
     Duel([Way { field: "compact", name: "compact" }, Way { field: "plain", name: "plain" }]);
 
-/// The segments of a table.
+/// Bytes of the segments of a table, in both encodings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct TableBytes {
     table: String,
@@ -39,7 +39,7 @@ struct Summary {
     tables: Vec<TableBytes>,
 }
 
-/// Tables of one encoding.
+/// Engine with the tables in one encoding.
 struct Side {
     engine: Engine,
     session: Session,
@@ -49,7 +49,7 @@ struct Side {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded; a query that fails is a row.
+/// Fails if the tables cannot be loaded. A failed query is a row of the report.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let engine = setting.ample_engine();
     let config = setting.conditions(&engine, "compact and plain");
@@ -83,7 +83,7 @@ impl Side {
         Ok(Side { engine, session, load_seconds: loaded.seconds })
     }
 
-    /// Bytes of the segments of a table.
+    /// Returns the bytes of the segments of a table.
     fn bytes(&self, table: Table) -> u64 {
         let mut tables = self.engine.catalog().schemas().into_iter();
         let found = tables.find_map(|schema| self.engine.catalog().table(&schema, table.name()));

@@ -1,4 +1,4 @@
-//! What can go wrong in an experiment.
+//! Errors of experiments.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use thiserror::Error;
 /// The error of every experiment and of the TPC-H support.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// The caller asked for something that cannot be; the message says what would be right.
+    /// Invalid input; the message names valid input.
     #[error("{0}")]
     Input(String),
-    /// The engine refused or failed; the message is the engine's.
+    /// The engine refused a request or failed; the message is the engine's.
     #[error("{0}")]
     Engine(String),
-    /// The peer that the engine is compared with failed.
+    /// The engine that Terrace is compared with failed.
     #[error("the comparison run failed: {0}")]
     Peer(String),
     /// A file could not be read or written.
     #[error("{action} {path}: {source}", path = path.display())]
     File {
-        /// What was tried: `write`, `read`, `start`.
+        /// The attempted action: `write`, `read`, `start`.
         action: &'static str,
-        /// On which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
@@ -42,24 +42,24 @@ pub enum BenchError {
     /// The picture could not be drawn.
     #[error("draw {path}: {message}", path = path.display())]
     Picture {
-        /// The file meant.
+        /// Path of the picture.
         path: PathBuf,
-        /// The backend's message.
+        /// Message of the drawing backend.
         message: String,
     },
 }
 
 impl BenchError {
-    /// An [`BenchError::Input`].
+    /// Creates a [`BenchError::Input`].
     pub fn input(message: impl Into<String>) -> BenchError {
         BenchError::Input(message.into())
     }
 
-    /// A [`BenchError::File`] for `action` on `path`.
+    /// Creates a [`BenchError::File`] for `action` on `path`.
     pub fn file(action: &'static str, path: &Path, source: io::Error) -> BenchError {
         BenchError::File { action, path: path.to_path_buf(), source }
     }
 }
 
-/// Result of everything here.
+/// Result of operations of this crate.
 pub type Result<T, E = BenchError> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! The experiments by name.
+//! Experiments by name.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -24,62 +24,63 @@ use crate::{
     operators, out_of_core, paged_scan, pages, region, segments, server, suspend, tenants, tiers,
 };
 
-/// What an experiment is told.
+/// Parameters of an experiment.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Budget, tiers, directory and threads.
+    /// Configuration of the engine: budget, tiers, directory and threads.
     pub engine: EngineConfig,
-    /// Whether the budget was named, so that an experiment must not choose its own.
+    /// True if the user gave the budget, so that an experiment must not choose its own.
     pub dram_is_named: bool,
-    /// Whether the number of threads was named, as the budget may be.
+    /// True if the user gave the number of threads.
     pub threads_is_named: bool,
     /// TPC-H scale factor.
     pub scale: f64,
-    /// Rounds; medians count.
+    /// Number of rounds; medians count.
     pub rounds: NonZeroUsize,
-    /// TPC-H queries.
+    /// Numbers of the TPC-H queries.
     pub queries: Vec<u32>,
-    /// The encoding of tables that are loaded; that of the experiment where none was named.
+    /// Encoding of tables that are loaded; `None` selects the experiment's default.
     pub encoding: Option<Encoding>,
-    /// Key-value pairs of an index.
+    /// Number of key-value pairs of an index.
     pub pairs: u64,
-    /// Allocations of the largest run of allocators.
+    /// Number of allocations of the largest run of `allocations`, or of objects of `objects`.
     pub objects: u64,
-    /// What the experiment over small objects is told.
+    /// Options of the experiment over small objects.
     pub small_objects: ObjectOptions,
-    /// What experiments over pages of the pool are told.
+    /// Options of the experiments over pages of the pool.
     pub pages: PageOptions,
-    /// What the experiment over segments is told.
+    /// Options of the experiment over segments.
     pub segments: SegmentOptions,
     /// Options of the experiment over the server.
     pub server: ServerOptions,
     /// Options of the experiment over tenants.
     pub tenants: TenantOptions,
-    /// Reports of the lab that migration shows beside its own.
+    /// Reports of the lab, which `migration` shows beside its own measurements.
     pub lab: Vec<PathBuf>,
-    /// This program, which generates in a process of its own.
+    /// Path of this program, which generates tables in a child process.
     pub program: PathBuf,
 }
 
-/// Under what an experiment ran, as its report has it.
+/// Conditions of an experiment, as its report has them.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Conditions {
     pub(crate) scale: f64,
     pub(crate) dram_bytes: u64,
     pub(crate) threads: usize,
     pub(crate) rounds: usize,
-    /// The encoding of the tables.
+    /// Encoding of the tables.
     pub(crate) encoding: String,
 }
 
 impl Setting {
-    /// What generates the tables.
+    /// Returns the generator of the tables.
     pub(crate) fn generator(&self) -> Generator {
         let threads = NonZeroUsize::new(self.engine.threads).unwrap_or(NonZeroUsize::MIN);
         Generator { program: self.program.clone(), scale: self.scale, threads }
     }
 
-    /// An engine with a budget for everything at this scale, unless another one was named.
+    /// Returns the configuration of an engine whose budget holds everything at this scale, unless
+    /// the user gave another budget.
     pub(crate) fn ample_engine(&self) -> EngineConfig {
         let mut engine = self.engine.clone();
         if !self.dram_is_named {
@@ -88,7 +89,7 @@ impl Setting {
         engine
     }
 
-    /// The conditions with this engine over tables of this encoding.
+    /// Returns the conditions with this engine over tables of this encoding.
     pub(crate) fn conditions(&self, engine: &EngineConfig, encoding: &str) -> Conditions {
         Conditions {
             scale: self.scale,
@@ -100,24 +101,24 @@ impl Setting {
     }
 }
 
-/// What an experiment gives: for the eye, for a file, and as a picture.
+/// Result of an experiment: a table, a report, and pictures.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The rows.
+    /// Table of the results.
     pub grid: Grid,
-    /// Lines below them.
+    /// Lines below the table.
     pub notes: Vec<String>,
-    /// The report.
+    /// Report as JSON.
     pub report: Report,
-    /// The picture.
+    /// Main picture.
     pub picture: Bars,
-    /// Queries of ours that failed or gave a wrong answer.
+    /// Number of Terrace's queries that failed or gave a wrong answer.
     pub failed: usize,
-    /// More pictures, each in a file of its own.
+    /// Further pictures, each in a file of its own.
     pub more: Vec<Picture>,
 }
 
-/// An experiment that can be run again.
+/// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Experiment {
     /// [`market`].
@@ -195,7 +196,7 @@ impl Experiment {
         Experiment::Server,
     ];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Experiment::Market => "market",
@@ -223,7 +224,7 @@ impl Experiment {
         }
     }
 
-    /// What it answers, in a line.
+    /// Returns the question that the experiment answers, in one line.
     pub fn question(self) -> &'static str {
         match self {
             Experiment::Market => "does a market of memory lower what slowness costs?",
@@ -263,10 +264,10 @@ impl Experiment {
         }
     }
 
-    /// The experiment of a name.
+    /// Returns the experiment with this name.
     ///
     /// # Errors
-    /// [`BenchError::Input`] with the names there are.
+    /// [`BenchError::Input`] with the valid names if there is none.
     pub fn named(name: &str) -> Result<Experiment> {
         Experiment::ALL.into_iter().find(|experiment| experiment.name() == name).ok_or_else(|| {
             let names: Vec<&str> = Experiment::ALL.iter().map(|known| known.name()).collect();
@@ -277,10 +278,10 @@ impl Experiment {
         })
     }
 
-    /// Runs it. `observe` is told what happens.
+    /// Runs the experiment and reports its progress to `observe`.
     ///
     /// # Errors
-    /// What keeps it from giving a finding.
+    /// Errors of the experiment.
     pub async fn run(self, setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
         match self {
             Experiment::Market => Box::pin(market::run(setting, observe)).await,

@@ -1,18 +1,18 @@
-//! Tables on a terminal: columns aligned, numbers to the right.
+//! Text tables for a terminal: aligned columns, numbers to the right.
 
 use std::fmt;
 
-/// Widest a column is printed, in characters; longer values are cut with an ellipsis.
+/// Maximum width of a column in characters; longer values are cut with an ellipsis.
 const WIDTH_MAX: usize = 60;
 
-/// What stands for the end of a value that was cut.
+/// Ellipsis at the end of a value that was cut.
 const ELLIPSIS: &str = "...";
 
-/// Between two columns.
+/// Gap between two columns.
 const GAP: &str = "  ";
 
-/// Rows of text under column titles. `Display` aligns them; a value of several lines takes several
-/// lines of its row.
+/// Rows of text under column titles. `Display` aligns them; a value with several lines takes
+/// several lines of its row.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     titles: Vec<String>,
@@ -20,16 +20,16 @@ pub struct Grid {
     wide: bool,
 }
 
-/// The lines of a value, fit to be printed.
+/// Lines of a value, ready for printing.
 type Cell = Vec<String>;
 
 impl Grid {
-    /// A grid with these column titles and no rows.
+    /// Creates a grid with these column titles and no rows.
     pub fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Grid {
         Grid { titles: titles.into_iter().map(Into::into).collect(), rows: Vec::new(), wide: false }
     }
 
-    /// The same grid with values of any width printed whole.
+    /// Returns the same grid with values of any width printed in full.
     #[must_use]
     pub fn wide(mut self) -> Grid {
         self.wide = true;
@@ -42,12 +42,12 @@ impl Grid {
         self.rows.push(row.into_iter().map(|value| cell(&value.into(), width)).collect());
     }
 
-    /// Rows so far.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -56,7 +56,7 @@ impl Grid {
         let cells = || self.rows.iter().filter_map(|row| row.get(index));
         let widths = cells().flatten().map(|line| line.chars().count());
         let title = self.titles[index].chars().count();
-        // A column whose every value reads as a number is set to the right.
+        // A column in which every value is a number is aligned to the right.
         let mut values = cells().filter(|cell| !cell.concat().is_empty()).peekable();
         let numeric = values.peek().is_some()
             && values.all(|cell| cell.len() == 1 && cell.iter().all(|line| is_number(line)));
@@ -81,7 +81,7 @@ impl fmt::Display for Grid {
     }
 }
 
-/// How a column is set.
+/// Width and alignment of a column.
 struct Column {
     width: usize,
     numeric: bool,
@@ -100,7 +100,7 @@ fn write_line<'a>(
     writeln!(f, "{}", cells.join(GAP).trim_end())
 }
 
-/// The lines of a value, none wider than `width`; what a terminal would obey is spelled out.
+/// Splits a value into lines, none wider than `width`, and escapes control characters.
 fn cell(value: &str, width: usize) -> Cell {
     let lines = value.trim_end_matches('\n').split('\n');
     lines.map(|line| cut(line.chars().flat_map(spelled).collect(), width)).collect()
@@ -116,7 +116,7 @@ fn cut(line: String, width: usize) -> String {
     }
 }
 
-/// A tab as blanks, any other control character as its escape.
+/// Returns a tab as blanks, and any other control character as its escape sequence.
 fn spelled(letter: char) -> Vec<char> {
     match letter {
         '\t' => vec![' '; 4],
@@ -130,7 +130,7 @@ fn is_number(value: &str) -> bool {
     value == "-" || value == "NULL" || digits.parse::<f64>().is_ok() || is_size(value)
 }
 
-/// `12.5MiB`, as sizes print.
+/// Returns true for a formatted size, such as `12.5MiB`.
 fn is_size(value: &str) -> bool {
     let number = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = &value[number.len()..];

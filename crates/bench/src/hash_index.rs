@@ -1,20 +1,20 @@
-//! Does the latency of a hash index stay flat as threads grow?
+//! Latency of a hash index with growing numbers of threads.
 //!
 //! The set-up of Otaki et al. (CIDR 2025, section 4, figure 6): unique keys of 100 bytes, values of
-//! 50 to 100, 10 million pairs in 1,024 buckets of chained pages of 256 KiB, all in the pool; every
-//! pair is inserted, then every pair is looked up in a random order. 10 million pairs are about
-//! 7,500 pages, so a chain has about 7 pages of about 1,400 records each: what is measured is the
-//! walk along those pages, not along 10,000 records, because a page finds a key by a table of its
-//! own. With fewer pairs the buckets are fewer, so that the chains stay as long.
+//! 50 to 100 bytes, 10 million pairs in 1,024 buckets of chained pages of 256 KiB, all in the pool;
+//! every pair is inserted, then every pair is looked up in a random order. 10 million pairs are
+//! about 7,500 pages, so a chain has about 7 pages of about 1,400 records each. A page finds a key
+//! by a table of its own, so the experiment measures the walk along those pages, not along 10,000
+//! records. With fewer pairs there are fewer buckets, so that the chains stay as long.
 //!
-//! The published index without hints finds a page in a map under one latch. Ours without hints has
-//! the pool's page table, which has no latch; both are compared.
+//! The published index without hints finds a page in a map under one latch. Terrace's index without
+//! hints uses the page table of the pool, which has no latch; both are compared.
 //!
-//! Where there are more threads than processors, the time between the beginning and the end of a
-//! call is mostly the time that other threads run. So the figure is the time of a processor for one
-//! operation: seconds of the whole, times the processors that could work, over the operations. It
-//! counts waiting, which leaves a processor idle, and is flat where threads do not hold each other
-//! up.
+//! With more threads than processors, the time between the beginning and the end of a call is
+//! mostly the time in which other threads run. So the result is processor time per operation: the
+//! total seconds, times the number of processors that could work, divided by the operations. It
+//! includes waiting, which leaves a processor idle, and is constant if threads do not delay each
+//! other.
 
 pub mod pairs;
 
@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use terrace_index::{HashConfig, Index, Shape, Variant};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 use terrace_sys::size::{KIB, MIB, to_usize};
 
@@ -42,7 +42,7 @@ const PUBLISHED_BUCKETS: u64 = 1024;
 const PAGE_BYTES: u64 = 256 * KIB;
 const THREADS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
-/// DRAM for a pair, with the unused rest of each chain's last page.
+/// Bytes of DRAM for a pair, including the unused rest of each chain's last page.
 const DRAM_BYTES_PER_PAIR: u64 = 300;
 
 #[derive(Clone, Debug, Serialize)]
@@ -58,7 +58,7 @@ struct Config {
     rounds: usize,
 }
 
-/// One index, filled and looked up by so many threads.
+/// Measurements of one index, filled and looked up by `threads` threads.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     variant: &'static str,
@@ -74,18 +74,18 @@ struct Row {
     by_hint: f64,
 }
 
-/// Medians of a variant, one per number of threads.
+/// Medians of a variant, one for each number of threads.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     variant: &'static str,
     insert_us: Vec<f64>,
     look_up_us: Vec<f64>,
-    /// The slowest number of threads over one thread.
+    /// Time per operation with the slowest number of threads, relative to one thread.
     insert_rise: f64,
     look_up_rise: f64,
 }
 
-/// What the paper prints of its index; its figure of latencies has no numbers.
+/// Figures that the paper prints for its index; its plot of latencies has no numbers.
 #[derive(Clone, Debug, Serialize)]
 struct Published {
     pairs: u64,
@@ -100,7 +100,7 @@ struct Summary {
     pages: u64,
     chain: f64,
     pages_per_look_up: f64,
-    /// Of the figures above, what it took to make a pair and to make a key.
+    /// Part of the figures above that the generation of a pair, and of a key, takes.
     make_pair_us: f64,
     make_key_us: f64,
     published: Published,
@@ -112,7 +112,7 @@ const PUBLISHED: Published =
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the pool cannot be set up or is too small, or when a pair that was inserted is not found.
+/// Fails if the pool cannot be set up or is too small, or if an inserted pair is not found.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let config = configure(setting)?;
     let pool = Pool::new(PoolConfig::new("hash-index", Ledger::new(config.dram_bytes)));
@@ -153,12 +153,12 @@ fn configure(setting: &Setting) -> Result<Config> {
     })
 }
 
-/// Errors of the pool and of the index alike.
+/// Converts an error of the pool or of the index.
 fn refused(error: impl std::fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
 }
 
-/// Fills an empty index, then looks everything up.
+/// Fills an empty index, then looks every pair up.
 fn measure(
     pool: &Pool,
     config: &Config,
@@ -194,8 +194,8 @@ fn measure(
     })
 }
 
-/// Runs `work` on as many threads, each with its part of `0..total`; seconds from the first
-/// beginning to the last end.
+/// Runs `work` on `threads` threads, each with its part of `0..total`. Returns the seconds from the
+/// start of the first to the end of the last.
 fn together(
     threads: u64,
     total: u64,
@@ -213,7 +213,7 @@ fn together(
                 })
             })
             .collect();
-        // The clock starts first: a worker may be done before this thread runs again.
+        // The clock starts first, as a worker may finish before this thread runs again.
         let began = Instant::now();
         start.wait();
         for worker in workers {
@@ -251,7 +251,7 @@ fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// Microseconds to make a pair, and to make a key, without an index.
+/// Returns the microseconds to generate a pair, and to generate a key, without an index.
 fn making() -> (f64, f64) {
     const COUNT: u64 = 100_000;
     let mut pair = Pair::new();

@@ -1,18 +1,17 @@
-//! Every experiment of Terrace, re-run: a table, JSON and a picture.
+//! The experiments of Terrace, which can be repeated: each gives a table, JSON and a picture.
 //!
-//! [`tpch`] and [`tpcds`] are generated, loaded, run and checked by [`suite`]. The experiments
-//! compare ways of doing the same work, alternated, and report medians and ratios.
+//! [`suite`] generates, loads, runs and checks [`tpch`] and [`tpcds`]. The experiments compare
+//! several ways to do the same work, alternate between them, and report medians and ratios.
 
 #![forbid(unsafe_code)]
 
+pub(crate) mod ab_run;
 pub mod adaptive;
 pub mod allocations;
-mod chance;
 pub mod chart;
 pub mod clients;
 pub mod dram_curve;
 pub mod duckdb;
-pub(crate) mod duel;
 pub mod encodings;
 pub mod error;
 pub mod experiment;
@@ -21,6 +20,7 @@ pub mod hash_index;
 pub mod lines;
 pub mod machine;
 pub mod market;
+pub mod memory_table;
 pub mod meter;
 pub mod migration;
 pub mod objects;
@@ -30,6 +30,7 @@ pub mod paged_scan;
 pub mod pages;
 pub mod peer;
 pub mod picture;
+mod random;
 pub mod region;
 pub mod report;
 pub mod scratch;
@@ -43,6 +44,5 @@ pub mod tiers;
 pub mod timing;
 pub mod tpcds;
 pub mod tpch;
-pub mod twin;
 
 pub use error::{BenchError, Result};

@@ -1,4 +1,4 @@
-//! Pictures: lines over a scale, as SVG.
+//! Line charts as SVG.
 
 use std::path::Path;
 
@@ -25,20 +25,20 @@ const COLOURS: [RGBColor; 5] = [
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// Its points.
+    /// Points of the line.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines over one scale.
+/// Lines over one pair of axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// Title above it.
+    /// Title above the panel.
     pub title: String,
-    /// What the horizontal axis shows, with its unit.
+    /// Label of the horizontal axis, with the unit.
     pub x: String,
-    /// What the vertical axis shows, with its unit.
+    /// Label of the vertical axis, with the unit.
     pub y: String,
     /// The lines.
     pub lines: Vec<Line>,
@@ -47,7 +47,7 @@ pub struct Panel {
 /// Panels side by side.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// What the file is called after the report's.
+    /// Suffix of the file name, after that of the report.
     pub name: String,
     /// The panels, from left to right.
     pub panels: Vec<Panel>,
@@ -57,7 +57,7 @@ impl Lines {
     /// Draws the picture into a file.
     ///
     /// # Errors
-    /// [`BenchError::Picture`] when it cannot be drawn or written.
+    /// [`BenchError::Picture`] if the picture cannot be drawn or written.
     pub fn draw(&self, path: &Path) -> Result<()> {
         let panels = u32::try_from(self.panels.len()).unwrap_or(1).max(1);
         let area = SVGBackend::new(path, (PANEL.0 * panels, PANEL.1)).into_drawing_area();
@@ -108,7 +108,7 @@ impl Panel {
         Ok(())
     }
 
-    /// The largest values of both axes.
+    /// Returns the ends of both axes.
     fn extent(&self) -> (f64, f64) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         (axis_end(points().map(|point| point.0)), axis_end(points().map(|point| point.1)))

@@ -5,16 +5,16 @@ use std::fs;
 use serde::Serialize;
 use terrace_sys::probe::Probe;
 
-/// What is needed to judge a measurement.
+/// Hardware and kernel, as far as needed to judge a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub cpus: usize,
-    /// The processor's own name, or `unknown`.
+    /// Model name of the processor, or `unknown`.
     pub model: String,
-    /// Physical memory.
+    /// Bytes of physical memory.
     pub memory_bytes: u64,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
     /// Memory nodes.
     pub nodes: Vec<MachineNode>,
@@ -23,16 +23,16 @@ pub struct Machine {
 /// A memory node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineNode {
-    /// The kernel's number of it.
+    /// Number of the node in the kernel.
     pub id: u32,
-    /// Its memory.
+    /// Bytes of memory of the node.
     pub memory_bytes: u64,
-    /// How many processors are near it.
+    /// Number of processors of the node.
     pub cpus: usize,
 }
 
 impl Machine {
-    /// This machine.
+    /// Describes this machine.
     pub fn detect() -> Machine {
         let probe = Probe::detect();
         let nodes = probe.nodes.iter().map(|node| MachineNode {
@@ -50,7 +50,7 @@ impl Machine {
     }
 }
 
-/// The first model name of `/proc/cpuinfo`; some architectures give none.
+/// Returns the first model name of `/proc/cpuinfo`; some architectures give none.
 fn model() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

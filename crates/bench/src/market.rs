@@ -1,9 +1,10 @@
-//! Does a market of memory lower what slowness costs?
+//! Simulation: a memory market against mechanisms without a market, by the total of SLA penalties.
 //!
-//! One recorded trace of three tenants - short look-ups with a tight SLA, scans, sorts - is played
-//! under every mechanism and under what systems do without one (Otaki et al., CIDR 2025, section
-//! 2.1). The paper prints no measurements of it; its formula for the I/O of a sort stands beside
-//! ours, and its figures 2 and 3, which are sketches there, are drawn from our curves.
+//! One generated trace of three tenants - short look-ups with a tight SLA, scans, sorts - is played
+//! under every mechanism, and under the policies that systems without a market use (Otaki et al.,
+//! CIDR 2025, section 2.1). The paper prints no measurements of it; its formula for the I/O of a
+//! sort stands beside Terrace's, and its figures 2 and 3, which are sketches there, are drawn from
+//! Terrace's curves.
 
 mod figures;
 
@@ -21,10 +22,10 @@ use crate::grid::Grid;
 use crate::picture::Picture;
 use crate::report::Report;
 
-/// What the tenants share, unless a budget is named.
+/// Default memory budget that the tenants share.
 const BUDGET_BYTES: u64 = 768 * MIB;
 
-/// Parts of the budget in which fixed splits are searched.
+/// Granularity of the search for the best fixed split: the number of parts of the budget.
 const PARTS: u64 = 16;
 
 #[derive(Clone, Debug, Serialize)]
@@ -32,7 +33,7 @@ struct Row {
     seed: u64,
     policy: String,
     penalty: f64,
-    /// How far below the best that needs no market and no hindsight, in percent.
+    /// Percent by which the penalty is below that of the best policy without a market or hindsight.
     below_percent: f64,
     moved_bytes: u64,
     tenants: Vec<TenantRow>,
@@ -56,15 +57,15 @@ struct Config {
 
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
-    /// For each policy how far below the baseline it is, in percent, the mean of the seeds.
+    /// For each policy, the percent by which it is below the baseline, as the mean over the seeds.
     below_percent: Vec<(String, f64)>,
     sort_formula: Vec<figures::Formula>,
 }
 
-/// Runs the experiment: a trace for each round.
+/// Runs the experiment with one trace for each round.
 ///
 /// # Errors
-/// When the report cannot be made.
+/// Fails if the report cannot be created.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let named = setting.dram_is_named;
     let budget_bytes = if named { setting.engine.dram_bytes } else { BUDGET_BYTES };
@@ -87,7 +88,7 @@ fn score(trace: &Trace, budget_bytes: u64, policy: Policy) -> Score {
     play(trace, &SimulationConfig { budget_bytes, policy, broker: BrokerConfig::default() })
 }
 
-/// All policies over one trace, with the score of the default mechanism.
+/// Plays a trace under all policies. Returns their rows, and the score of the default mechanism.
 fn compare(trace: &Trace, seed: u64, budget: u64) -> (Vec<Row>, Score) {
     let by = |kind: Kind| score(trace, budget, Policy::Broker(kind));
     let mut scores = vec![
@@ -105,7 +106,7 @@ fn compare(trace: &Trace, seed: u64, budget: u64) -> (Vec<Row>, Score) {
     (rows.collect(), default)
 }
 
-/// The best of all splits in sixteenths, which nobody knows before.
+/// Returns the score of the best fixed split in sixteenths, which is known only in hindsight.
 fn best_fixed(trace: &Trace, budget: u64) -> Score {
     let part = budget / PARTS;
     let splits = (1..PARTS - 1).flat_map(|one| (1..PARTS - one).map(move |two| (one, two)));

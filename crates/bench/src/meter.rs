@@ -1,4 +1,4 @@
-//! What a piece of work took from the budget and from each tier.
+//! Measurement of the peak memory and of the bytes read from each tier during a piece of work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,34 +6,34 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::Serialize;
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_sql::Engine;
 use terrace_sql::system::TierReport;
 
-/// Time between two looks at the ledger. A peak shorter than this may be missed.
+/// Interval between two samples of the ledger. A shorter peak may be missed.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// Bytes that were read from one tier.
+/// Bytes read from one tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TierBytes {
-    /// The tier.
+    /// Name of the tier.
     pub tier: String,
     /// `memory` or `store`.
     pub kind: &'static str,
-    /// Bytes of pages fixed in it, or of extents read from it.
+    /// Bytes of pages fixed in the tier, or of extents read from it.
     pub read_bytes: u64,
 }
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reading {
-    /// The most that the ledger had granted at a time.
+    /// Peak of the bytes that the ledger had granted.
     pub peak_dram_bytes: u64,
-    /// Per tier, fastest first.
+    /// Bytes read from each tier, fastest first.
     pub tiers: Vec<TierBytes>,
 }
 
-/// Measures from its creation until [`Meter::read`].
+/// A measurement, from its creation until [`Meter::read`].
 pub struct Meter {
     engine: Engine,
     before: Vec<TierBytes>,
@@ -41,13 +41,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Starts measuring.
+    /// Starts a measurement.
     pub fn start(engine: &Engine) -> Meter {
         let peak = Peak::watch(engine.ledger().clone());
         Meter { engine: engine.clone(), before: tier_bytes(engine), peak }
     }
 
-    /// What was read since the start, and the peak.
+    /// Ends the measurement. Returns the bytes read since the start, and the peak.
     pub fn read(self) -> Reading {
         let mut tiers = tier_bytes(&self.engine);
         for tier in &mut tiers {
@@ -68,7 +68,7 @@ fn tier_bytes(engine: &Engine) -> Vec<TierBytes> {
     report.map(bytes).collect()
 }
 
-/// A thread that looks at a ledger and remembers the most it saw.
+/// A thread that samples a ledger and keeps the maximum.
 struct Peak {
     ledger: Ledger,
     seen: Arc<AtomicU64>,
@@ -115,7 +115,7 @@ impl Drop for Peak {
 
 #[cfg(test)]
 mod tests {
-    use terrace_market::Class;
+    use terrace_ledger::Class;
 
     use super::*;
 

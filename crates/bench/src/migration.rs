@@ -1,9 +1,10 @@
-//! What does it cost to move pages to another memory node?
+//! Cost of moving pages to another memory node.
 //!
-//! By copying them, and by every mover of the kernel, for calls of 1 to 2,048 pages; which mover
-//! calibration picks, and why. The study of the n-tier buffer pool (vmcache^n, 2026) reports up to
-//! 1.42 times the throughput of `move_pages` for its call of the name `move_pages2`. Reports that
-//! the lab left, on machines with several nodes, stand beside this machine's.
+//! Measures copying, and every mover of the kernel, for calls of 1 to 2,048 pages; and shows the
+//! mover that calibration picks, with the reason. The study of the n-tier buffer pool
+//! (vmcache^n, 2026) reports up to 1.42 times the throughput of `move_pages` for its system call
+//! `move_pages2`. Reports of the lab, from machines with several nodes, are shown beside this
+//! machine's.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ use crate::grid::Grid;
 use crate::lines::{Line, Lines, Panel};
 use crate::report::Report;
 
-/// What the study reports for `move_pages2` over `move_pages`.
+/// Published gain of `move_pages2` over `move_pages`.
 const PUBLISHED_GAIN: f64 = 1.42;
 
 #[derive(Clone, Debug, Serialize)]
@@ -26,7 +27,7 @@ struct Config {
     machines: Vec<String>,
 }
 
-/// A machine and what was measured there.
+/// A machine and its measurements.
 #[derive(Clone, Debug, Serialize)]
 struct Machine {
     name: String,
@@ -34,16 +35,16 @@ struct Machine {
     survey: Survey,
 }
 
-/// The fastest calls of a machine.
+/// Highest speeds of a machine.
 #[derive(Clone, Debug, Serialize)]
 struct Best {
     machine: String,
     copy_pages_per_s: f64,
     move_pages_per_s: Option<f64>,
     move_pages2_per_s: Option<f64>,
-    /// Batched over single calls of `move_pages`.
+    /// Speed of batched calls of `move_pages`, relative to single calls.
     batching_gain: Option<f64>,
-    /// The best of `move_pages2` over the best of `move_pages`.
+    /// Best speed of `move_pages2`, relative to the best of `move_pages`.
     move_pages2_gain: Option<f64>,
     picked: String,
     why: String,
@@ -58,7 +59,7 @@ struct Summary {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When memory cannot be had on a node, or a report that was named is none.
+/// Fails if memory of a node is not available, or if a given file is not a report of the lab.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let reports = setting.lab.iter().map(|path| read(path)).collect::<Result<Vec<_>>>()?;
     let survey = Survey::take(&Probe::detect(), observe)
@@ -82,12 +83,13 @@ fn name(place: &str, survey: &Survey) -> String {
     format!("{place}, {} {nodes}, Linux {}", survey.nodes, survey.kernel)
 }
 
-/// The speeds of a way of a machine, in the order of [`BATCHES`]; copying has one for all.
+/// Returns the speeds of one method on a machine, in the order of [`BATCHES`]; copying has a single
+/// one.
 fn speeds<'a>(survey: &'a Survey, how: &'a str) -> impl Iterator<Item = &'a Speed> {
     survey.results.iter().filter(move |speed| speed.how == how)
 }
 
-/// The ways of a machine, in the order of its report.
+/// Returns the methods measured on a machine, in the order of its report.
 fn ways(survey: &Survey) -> Vec<&str> {
     let mut ways: Vec<&str> = survey.results.iter().map(|speed| &*speed.how).collect();
     ways.dedup();
@@ -108,7 +110,7 @@ fn best(machine: &Machine) -> Best {
         copy_pages_per_s: most("copy").unwrap_or(f64::NAN),
         move_pages_per_s: plain,
         move_pages2_per_s: better,
-        // With nowhere to go a call's speed says nothing of moving.
+        // With a single node nothing moves, and the speed of a call is meaningless.
         batching_gain: over(plain, single).filter(|_| survey.between_nodes),
         move_pages2_gain: over(better, plain).filter(|_| survey.between_nodes),
         picked: survey.chosen.mover.clone(),
@@ -181,7 +183,8 @@ fn notes(machines: &[Machine], summary: &Summary) -> Vec<String> {
     notes
 }
 
-/// A bar for every way of a machine at each batch; a copy knows no batches.
+/// Draws a bar for every method of a machine at each batch size; the speed of copying does not
+/// depend on the batch size.
 fn picture(machines: &[Machine]) -> Bars {
     let mut series = Vec::new();
     for Machine { name, survey } in machines {
@@ -203,7 +206,7 @@ fn picture(machines: &[Machine]) -> Bars {
     }
 }
 
-/// A panel for each machine: pages a second by the size of calls.
+/// Draws a panel for each machine: pages per second by the number of pages of a call.
 fn lines(machines: &[Machine]) -> Lines {
     let panel = |machine: &Machine| {
         let survey = &machine.survey;

@@ -1,26 +1,26 @@
-//! What does an object cost in bytes, and what in time?
+//! Memory and time per object of the small-object store.
 //!
-//! The local experiments of Nothaas et al., "DXRAM's Local Memory Management" (2019), sections VI.A
-//! and VI.B, over the small-object store.
+//! Repeats the local experiments of Nothaas et al., "DXRAM's Local Memory Management" (2019),
+//! sections VI.A and VI.B.
 //!
 //! | module | figure |
 //! |---|---|
-//! | `overhead` | 3: bytes for objects of 8 to 256 bytes, all in, as the kernel counts them |
-//! | `rates` | operations for each second of a processor: creates, reads, reads by batches of 32 |
-//! | `loads` | 4 to 7: YCSB-A and Facebook-B, -D and -F by 1 to 128 threads, with latencies |
+//! | `overhead` | 3: total bytes of objects of 8 to 256 bytes, as the kernel counts them |
+//! | `rates` | operations per processor second: creates, reads, reads in batches of 32 |
+//! | `loads` | 4 to 7: YCSB-A and Facebook-B, -D and -F with 1 to 128 threads, with latencies |
 //! | `breakdown` | 8: the steps of a get |
-//! | `peers` | the rates of maps in memory beside the store's |
-//! | `lasting` | puts with a log, dumps beside puts, and starts from both |
-//! | `churn` | objects that come and go while the store is full |
+//! | `peers` | the rates of in-memory maps beside the store's |
+//! | `lasting` | puts with a log, dumps during puts, and starts from both |
+//! | `churn` | creates and removes in a full store |
 //! | `larger` | gets from a store larger than DRAM |
 //!
-//! Operations are counted once, over the time on the clock; the study's program adds up threads and
-//! kinds of operations, which comes to about twice that where there are two kinds.
+//! Each operation is counted once, over the elapsed time; the study's program adds up threads and
+//! kinds of operations, which gives about twice that if there are two kinds.
 
+mod beyond_dram;
 mod breakdown;
 mod churn;
-mod larger;
-mod lasting;
+mod durability;
 mod loads;
 mod overhead;
 mod peers;
@@ -34,33 +34,33 @@ use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectS
 use terrace_sys::size::{GIB, to_usize};
 use terrace_workload::zipf::{Scatter, Zipf};
 
-use crate::chance::Chance;
 use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::pages::home;
 use crate::picture::Picture;
+use crate::random::Chance;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::statistic::median;
 
-/// Addresses of a store; memory is what is used of them.
+/// Bytes of address space of a store; only used addresses take memory.
 const ADDRESS_BYTES: u64 = 64 * GIB;
-/// The exponent of the skewed distribution, YCSB's.
+/// Exponent of the skewed (Zipf) distribution, as in YCSB.
 const THETA: f64 = 0.99;
-/// Numbers that a thread draws before it is timed, and uses again and again.
+/// Number of ids that a thread draws before it is timed, and cycles through.
 const DRAWS: usize = 1 << 20;
-/// A run lasts so much of the seconds that an experiment is given.
+/// Duration of a run, as a share of the experiment's seconds.
 const SHARE: f64 = 0.1;
 
 #[derive(Clone, Debug, Serialize)]
 struct Config {
     objects: u64,
-    /// Of one run.
+    /// Duration of one run.
     seconds: f64,
     rounds: usize,
-    /// That the rates are measured by, beside one.
+    /// Number of threads that the rates are measured with, in addition to one thread.
     threads: usize,
 }
 
@@ -78,9 +78,9 @@ enum Row {
     Load(loads::Load),
     Breakdown(breakdown::Breakdown),
     Peer(peers::Turn),
-    Lasting(lasting::Lasting),
+    Lasting(durability::Lasting),
     Churn(churn::Churn),
-    Larger(larger::Far),
+    Larger(beyond_dram::Far),
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -90,23 +90,23 @@ struct Summary {
     loads: Vec<loads::Load>,
     breakdowns: Vec<breakdown::Breakdown>,
     peers: Vec<peers::Turn>,
-    lasting: Vec<lasting::Lasting>,
+    lasting: Vec<durability::Lasting>,
     churn: Option<churn::Churn>,
-    larger: Vec<larger::Far>,
+    larger: Vec<beyond_dram::Far>,
     targets: Targets,
 }
 
-/// What the store is to reach.
+/// Targets for the store.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Targets {
-    /// Bytes for an object of 32.
+    /// Maximum total bytes of an object of 32 bytes.
     bytes_of_32: f64,
-    /// Bytes beside an object of 16 to 128.
+    /// Maximum overhead in bytes of an object of 16 to 128 bytes.
     beside_mix: f64,
-    /// Millions for each second of a processor: uniform and skewed, single and by batches.
+    /// Millions of operations per processor second: uniform and skewed, one by one and in batches.
     single: [f64; 2],
     batched: [f64; 2],
-    /// Two threads over one.
+    /// Speed-up of two threads over one.
     scaling: f64,
 }
 
@@ -118,7 +118,7 @@ const TARGETS: Targets = Targets {
     scaling: 1.9,
 };
 
-/// Which objects are asked for.
+/// Distribution of accesses over the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Popularity {
@@ -136,7 +136,7 @@ impl Popularity {
         }
     }
 
-    /// Draws from `ids`, so many times.
+    /// Draws [`DRAWS`] ids from `ids`.
     fn draw(self, ids: &[ObjectId], seed: u64) -> Vec<ObjectId> {
         let (mut chance, count) = (Chance::new(seed), ids.len() as u64);
         let (zipf, scatter) = (Zipf::new(count, THETA), Scatter::new(count));
@@ -150,26 +150,26 @@ impl Popularity {
     }
 }
 
-/// What the experiment is told beside what all are told.
+/// Options of the experiment, in addition to those of all experiments.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectOptions {
-    /// Whether maps in memory do the same work beside the store.
+    /// True to compare with in-memory maps that do the same work.
     pub peers: bool,
-    /// Whether logs and dumps are measured, and starts from them.
+    /// True to measure logs, dumps, and starts from them.
     pub lasting: bool,
-    /// How long objects come and go in a full store, if they do.
+    /// Duration of the churn in a full store; `None` for no churn.
     pub churn_seconds: Option<f64>,
-    /// Where the objects are whose figures are asked for.
+    /// Memory that holds the objects.
     pub memory: ObjectHome,
 }
 
-/// Where objects are.
+/// Memory that holds the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ObjectHome {
     /// In DRAM.
     #[default]
     Dram,
-    /// In a region over a file, of which a part is in memory.
+    /// In a region over a file, with only a part of it in memory.
     Region,
 }
 
@@ -185,10 +185,11 @@ impl FromStr for ObjectHome {
     }
 }
 
-/// Runs the figures, or what the options ask for in their place.
+/// Repeats the figures, or the measurements that the options select instead.
 ///
 /// # Errors
-/// When there is no memory for the objects, or the program was built without what is asked for.
+/// Fails if the objects do not fit in memory, or if the program was built without a requested
+/// feature.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let config = Config {
         objects: setting.objects,
@@ -205,7 +206,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
         let home = Scratch::of(setting.engine.data_dir.as_deref(), "objects")?;
         for round in 1..=config.rounds {
             let mut told = |what: &str| observe(&format!("{what}, round {round}"));
-            let measured = lasting::measure(&config, home.path(), &mut told)?;
+            let measured = durability::measure(&config, home.path(), &mut told)?;
             rows.extend(measured.into_iter().map(Row::Lasting));
         }
     }
@@ -216,9 +217,9 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
         rows.push(Row::Churn(churn::measure(plan, observe)?));
     }
     if asked.memory == ObjectHome::Region {
-        let cap_bytes = named.unwrap_or_else(|| larger::cap_bytes(config.objects));
+        let cap_bytes = named.unwrap_or_else(|| beyond_dram::cap_bytes(config.objects));
         let home = home(setting)?;
-        let larger = larger::measure(&config, cap_bytes, home.path(), observe)?;
+        let larger = beyond_dram::measure(&config, cap_bytes, home.path(), observe)?;
         rows.extend(larger.into_iter().map(Row::Larger));
     }
     if rows.is_empty() {
@@ -229,7 +230,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
 
 fn figures(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    // First of all: what else gives memory back meanwhile is counted as well.
+    // Measured first: memory that other steps return in the meantime would be counted as well.
     for round in 1..=config.rounds {
         let mut told = |what: &str| observe(&format!("{what}, round {round}"));
         rows.extend(overhead::measure(config, &mut told)?.into_iter().map(Row::Overhead));
@@ -252,7 +253,7 @@ fn store() -> Result<ObjectStore> {
     ObjectStore::new(ObjectConfig::new("bench", memory)).map_err(|error| refused(&error))
 }
 
-/// The median of what rows of one case have.
+/// Returns the median of a value over the rows of one case.
 fn mid<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
     median(&rows.iter().map(|row| of(row)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }
@@ -278,9 +279,9 @@ fn summarise(rows: &[Row]) -> Summary {
         loads: loads::medians(&loads),
         breakdowns: breakdown::medians(&breakdowns),
         peers: peers::medians(&peers),
-        lasting: lasting::medians(&lasting),
+        lasting: durability::medians(&lasting),
         churn,
-        larger: larger::medians(&larger),
+        larger: beyond_dram::medians(&larger),
         targets: TARGETS,
     }
 }
@@ -314,7 +315,7 @@ fn grid(summary: &Summary) -> Grid {
     grid
 }
 
-/// A picture of each part that was measured.
+/// Draws a picture of each part that was measured.
 fn pictures(summary: &Summary) -> Vec<(&'static str, Bars)> {
     let mut pictures = Vec::new();
     if !summary.overhead.is_empty() {
@@ -325,10 +326,10 @@ fn pictures(summary: &Summary) -> Vec<(&'static str, Bars)> {
         pictures.push(("peers", peers::picture(&summary.peers)));
     }
     if !summary.lasting.is_empty() {
-        pictures.push(("lasting", lasting::picture(&summary.lasting)));
+        pictures.push(("lasting", durability::picture(&summary.lasting)));
     }
     if !summary.larger.is_empty() {
-        pictures.push(("larger", larger::picture(&summary.larger)));
+        pictures.push(("larger", beyond_dram::picture(&summary.larger)));
     }
     if let Some(churn) = summary.churn.as_ref().filter(|_| pictures.is_empty()) {
         pictures.push(("shares", churn.shares()));

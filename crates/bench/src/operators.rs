@@ -1,15 +1,16 @@
-//! With ample DRAM, queries with paged operators against the same with DataFusion's.
+//! Queries with paged operators against the same queries with DataFusion's operators, with ample
+//! DRAM.
 //!
-//! The experiment of Otaki et al. ("Resource-Adaptive Query Execution with Paged Memory
-//! Management", CIDR 2025, figure 5): what does it cost to keep the state of operators in pages
-//! when memory suffices for all of it? One engine and its tables serve both ways, with one thread
-//! unless more are named; a session of each way has the operators switched on or off.
+//! Repeats the experiment of Otaki et al. ("Resource-Adaptive Query Execution with Paged Memory
+//! Management", CIDR 2025, figure 5): the cost of keeping the state of operators in pages if memory
+//! suffices for all of it. One engine and its tables serve both ways, with one thread unless the
+//! user gives another number; a session for each way has the paged operators switched on or off.
 
 use serde::Serialize;
 use terrace_sql::{Encoding, Engine, Session};
 use terrace_sys::size::format_bytes;
 
-use crate::duel::{Duel, Row, Sum, Way, failures};
+use crate::ab_run::{Duel, Row, Sum, Way, failures};
 use crate::error::Result;
 use crate::experiment::{Conditions, Finding, Setting};
 use crate::report::Report;
@@ -18,7 +19,7 @@ use crate::timing::ours;
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
-/// The settings that choose between the two.
+/// Settings that select the operators.
 const SWITCHES: [&str; 7] = [
     "paged_sort",
     "paged_aggregate",
@@ -28,9 +29,10 @@ const SWITCHES: [&str; 7] = [
     "paged_repartition",
     "paged_recursion",
 ];
-/// A query that takes this many times as long counts as slow, here as in the paper.
+/// Ratio beyond which a query counts as slow, as in the paper.
 const SLOW: f64 = 1.5;
-/// What the paper's figure 5b says of its own system: queries slower than [`SLOW`], of 22.
+/// Number of queries slower than [`SLOW`], of 22, that the paper's figure 5b reports for its own
+/// system.
 const PUBLISHED_SLOW: usize = 7;
 
 const DUEL: Duel = Duel([
@@ -42,16 +44,16 @@ const DUEL: Duel = Duel([
 struct Summary {
     #[serde(flatten)]
     sum: Sum,
-    /// Queries that took more than 1.5 times as long in pages.
+    /// Number of queries that took more than 1.5 times as long with paged operators.
     slow: usize,
-    /// The same in the paper.
+    /// The same number in the paper.
     published_slow: usize,
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded; a query that fails is a row.
+/// Fails if the tables cannot be loaded. A failed query is a row of the report.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let mut engine_config = setting.ample_engine();
     if !setting.threads_is_named {

@@ -1,13 +1,14 @@
-//! TPC-H with ever less DRAM: our engine, DuckDB with the same limit, and DataFusion as it comes.
+//! TPC-H with decreasing DRAM: Terrace, DuckDB with the same limit, and unmodified DataFusion.
 //!
 //! Each engine is a process of its own that keeps its database open ([`crate::peer`]), in a control
-//! group that limits its memory and page cache where groups can be made. Each query runs on one
+//! group that limits its memory and page cache if groups can be created. Each query runs on one
 //! engine after another, round after round, and the first engine changes from round to round. At
 //! each budget the sums and geometric means of the medians are compared.
 //!
-//! Before the rounds each engine answers the query once, untimed, and the answers are compared as a
-//! whole ([`Referee`]). In the rounds the engines of this program give their answers again; DuckDB
-//! gives its count of rows, as its driver counts the time of turning rows into Python objects.
+//! Before the rounds each engine answers the query once, untimed, and the complete answers are
+//! compared ([`Referee`]). In the rounds the engines of this program return their answers again;
+//! DuckDB returns its row count, as its measured time would include the conversion of rows to
+//! Python objects.
 
 use std::collections::BTreeMap;
 
@@ -26,23 +27,23 @@ use crate::report::Report;
 use crate::statistic::{geometric_mean, median};
 use crate::tpch::query::Query;
 
-/// Who is compared; ours first.
+/// Engines that are compared; Terrace first.
 const CONTENDERS: [Contender; 3] = [Contender::Terrace, Contender::DuckDb, Contender::DataFusion];
 
-/// Budgets to compare at, unless one is named. The first is more than any query wants at scale 1.
+/// Default budgets. The first is more than any query needs at scale 1.
 const DRAM_BYTES: [u64; 5] = [6 * GIB, 512 * MIB, 256 * MIB, 128 * MIB, 64 * MIB];
 
-/// Bytes that a process may take beside the budget of its engine: the program, its threads and
-/// memory that it does not account for, which grows with the work. At least so many bytes, and one
-/// part in so many of the budget.
+/// Bytes that a process may take in addition to the budget of its engine: for the program, its
+/// threads, and memory that it does not account for, which grows with the work. The larger of this
+/// minimum and the budget / `PROGRAM_SHARE`.
 const PROGRAM_BYTES_MIN: u64 = 128 * MIB;
 const PROGRAM_SHARE: u64 = 2;
 
-/// The same in words.
+/// The same limit as text.
 const LIMIT: &str = "each engine runs in a control group of its budget and half as much, 128MiB at \
      least, for the program";
 
-/// One query on one engine at one budget.
+/// Result of one query on one engine at one budget.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     dram_bytes: u64,
@@ -59,26 +60,27 @@ struct Config {
     ample_dram_bytes: u64,
     threads: usize,
     rounds: usize,
-    /// The encoding of our tables.
+    /// Encoding of Terrace's tables.
     encoding: String,
-    /// The limit of the engines' memory beside their budgets.
+    /// Description of the engines' memory limit in addition to their budgets.
     memory_limit: String,
     missing: Option<String>,
 }
 
-/// What one engine came to at one budget.
+/// Totals of one engine at one budget.
 #[derive(Clone, Debug, Serialize)]
 struct Total {
     dram_bytes: u64,
     engine: Contender,
     answered: usize,
     failed: Vec<u32>,
-    /// Sum of the queries that it answered.
+    /// Sum of the times of the queries that it answered.
     seconds: f64,
     geometric_mean_seconds: Option<f64>,
-    /// Its time over its own with ample DRAM, of the queries that it answered at both.
+    /// Its time relative to its own with ample DRAM, over the queries that it answered at both
+    /// budgets.
     slowdown: Option<f64>,
-    /// Geometric mean of its times over DuckDB's, of the queries that both answered.
+    /// Geometric mean of the ratios of its times to DuckDB's, over the queries that both answered.
     over_duckdb: Option<f64>,
     peak_rss_bytes: u64,
 }
@@ -88,14 +90,14 @@ struct Summary {
     totals: Vec<Total>,
 }
 
-/// The most resident memory of an engine at a budget.
+/// Peak resident memory of an engine at a budget.
 type Peaks = BTreeMap<(u64, Contender), u64>;
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// If the tables cannot be loaded, or two engines answer a query differently: the error names it.
-/// A query that fails is a row.
+/// Fails if the tables cannot be loaded, or if two engines answer a query differently; the error
+/// names the query. A failed query is a row of the report.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let arena = Arena::prepare(setting, "out-of-core", observe).await?;
     let budgets = budgets(setting);
@@ -132,24 +134,25 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     finding(&config, &rows, &peaks)
 }
 
-/// An engine that runs.
+/// A running engine.
 struct Entrant {
     contender: Contender,
     peer: Peer,
     clients: Vec<Client>,
-    /// The most resident memory of the processes before this one.
+    /// Peak resident memory of earlier processes of this engine.
     peak_bytes: u64,
-    /// The process has ended, as one does that needs more memory than its control group has.
+    /// True if the process has ended, as one does that exceeds the memory of its control group.
     ended: bool,
 }
 
 impl Entrant {
-    /// That of a process that has ended is no longer known.
+    /// Returns the peak resident memory. The peak of a process that has ended is not available any
+    /// more.
     fn peak_bytes(&self) -> u64 {
         self.peak_bytes.max(self.peer.peak_resident_bytes().unwrap_or_default())
     }
 
-    /// Another process in place of one that has not answered or has ended.
+    /// Replaces a process that has not answered or has ended.
     async fn start_again_if_stuck(&mut self, arena: &Arena, dram_bytes: u64) -> Result<()> {
         if !self.ended && !self.clients.iter().any(Client::is_stuck) {
             return Ok(());
@@ -161,7 +164,7 @@ impl Entrant {
         Ok(())
     }
 
-    /// Asks a query. A process that ends of it is a reply with an error.
+    /// Runs a query. If the process ends, the reply has an error.
     async fn ask(&mut self, text: &str, answer: bool) -> Result<Reply> {
         let none = || BenchError::Peer(format!("{} has no client", self.contender.name()));
         let client = self.clients.first_mut().ok_or_else(none)?;
@@ -187,7 +190,7 @@ async fn start(
     arena.start_limited(contender, dram_bytes, 1, limit_bytes).await
 }
 
-/// The budgets, the ample one first.
+/// Returns the budgets, the ample one first.
 fn budgets(setting: &Setting) -> Vec<u64> {
     let ample = DRAM_BYTES[0];
     match setting.dram_is_named {
@@ -196,7 +199,7 @@ fn budgets(setting: &Setting) -> Vec<u64> {
     }
 }
 
-/// Asks every engine once for the answer, and then in turns for the time.
+/// Runs the query on every engine once for the answer, and then in turns for the time.
 async fn compare(
     field: &mut [Entrant],
     (number, question): &(u32, Question),
@@ -236,7 +239,7 @@ fn row(entrant: &Entrant, query: u32, dram_bytes: u64) -> Row {
     Row { dram_bytes, query, engine, seconds: None, rows: 0, error: None }
 }
 
-/// Times by query, of an engine at a budget.
+/// Returns the times of an engine at a budget, by query.
 fn times(rows: &[Row], dram_bytes: u64, engine: Contender) -> BTreeMap<u32, f64> {
     let own = rows.iter().filter(|row| row.dram_bytes == dram_bytes && row.engine == engine);
     own.filter_map(|row| Some((row.query, row.seconds?))).collect()
@@ -271,10 +274,10 @@ fn finding(config: &Config, rows: &[Row], peaks: &Peaks) -> Result<Finding> {
     let ample = config.ample_dram_bytes;
     let mut totals: Vec<Total> =
         peaks.iter().map(|(place, peak)| total(rows, *place, ample, *peak)).collect();
-    // Most DRAM first.
+    // Largest budget first.
     totals.sort_by_key(|total| (std::cmp::Reverse(total.dram_bytes), total.engine));
     let summary = Summary { totals };
-    // What the others cannot do is a part of the finding.
+    // Failures of the other engines are part of the result.
     let failed = |row: &&Row| row.engine == Contender::Terrace && row.error.is_some();
     Ok(Finding {
         failed: rows.iter().filter(failed).count(),
@@ -339,7 +342,7 @@ fn picture(config: &Config, rows: &[Row], summary: &Summary) -> Bars {
         true => "ample".to_string(),
         false => format_bytes(*budget),
     };
-    // Bars of one group are sums of the same queries: those that every engine answered there.
+    // The bars of one group are sums over the same queries: those that every engine answered there.
     let sum = |budget: u64, engine: Contender| {
         let all: Vec<BTreeMap<u32, f64>> =
             CONTENDERS.iter().filter(|e| taking_part(e)).map(|e| times(rows, budget, *e)).collect();

@@ -1,9 +1,9 @@
-//! With ample DRAM, our engine over its tables against DataFusion over its own in-memory tables.
+//! Terrace over its tables against DataFusion over its own in-memory tables, with ample DRAM.
 //!
-//! Both hold the same rows, ours in Arrow's layout unless another encoding is named, and the
-//! planner has the same statistics for both ([`TwinTable`]). Everything else is each engine's own:
-//! ours has paged operators, its optimiser rules for join sides, and row filters that joins push
-//! into scans, so the ratio is one of engines and not of scans.
+//! Both hold the same rows, Terrace's in Arrow's layout unless another encoding is given, and the
+//! planner has the same statistics for both ([`TwinTable`]). Everything else differs: Terrace has
+//! paged operators, its optimizer rules for join sides, and row filters that joins push into scans.
+//! So the ratio compares engines and not scans.
 
 use std::sync::Arc;
 
@@ -11,9 +11,10 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use terrace_sql::{Encoding, Engine, Session};
 use terrace_sys::size::{GIB, format_bytes};
 
-use crate::duel::{Duel, Row, Way, failures};
+use crate::ab_run::{Duel, Row, Way, failures};
 use crate::error::{BenchError, Result};
 use crate::experiment::{Conditions, Finding, Setting};
+use crate::memory_table::TwinTable;
 use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
@@ -22,13 +23,12 @@ use crate::suite::table::Generated;
 use crate::timing::{ours, theirs};
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
-use crate::twin::TwinTable;
 
-/// Budget per unit of scale: the tables are about 1.7 GiB in Arrow's layout, and all of them are to
-/// stay in DRAM beside the working memory of any query.
+/// Budget per unit of scale: the tables take about 1.7 GiB in Arrow's layout, and must all stay in
+/// DRAM beside the working memory of any query.
 const DRAM_BYTES_PER_SCALE: u64 = 5 * GIB;
 
-/// A note under the ratio: it is one of engines, and not of scans alone.
+/// Note below the ratio: it compares engines, and not scans alone.
 const ENGINES: &str = "terrace runs with its own operators, optimiser rules and filters of joins \
      at scans; DataFusion as it comes, with the statistics of terrace's tables";
 
@@ -40,13 +40,13 @@ const DUEL: Duel = Duel([
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded; a query that fails is a row.
+/// Fails if the tables cannot be loaded. A failed query is a row of the report.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let engine_config = setting.ample_engine();
     let engine = Engine::open(&engine_config).map_err(refused)?;
     let generator = setting.generator();
     let loading = |table: Table| observe(&format!("loading {table}"));
-    // In Arrow's layout, as the peer's are, unless another encoding is named.
+    // In Arrow's layout, as DataFusion's tables are, unless another encoding is given.
     let encoding = setting.encoding.unwrap_or(Encoding::Plain);
     let loaded = load(&engine, &generator, encoding, loading).await?;
     let config = setting.conditions(&engine_config, &loaded.encoding);
@@ -65,7 +65,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     finding(&config, &rows)
 }
 
-/// The budget that this scale is to have, in bytes.
+/// Returns the budget for this scale, in bytes.
 pub(crate) fn ample_dram(scale: f64) -> u64 {
     let units = scale.max(1.0).ceil();
     (1..=100_000_u32)
@@ -73,7 +73,7 @@ pub(crate) fn ample_dram(scale: f64) -> u64 {
         .map_or(DRAM_BYTES_PER_SCALE, |count| DRAM_BYTES_PER_SCALE.saturating_mul(u64::from(count)))
 }
 
-/// A plain session over in-memory tables with the statistics of ours.
+/// Creates a DataFusion session over in-memory tables with the statistics of Terrace's tables.
 async fn peer(
     session: &Session,
     generator: &Generator,

@@ -1,7 +1,7 @@
-//! Workloads over pages of a pool, without SQL: what the experiments of the n-tier buffer pool
-//! share.
+//! Workloads over pages of a pool, without SQL: shared parts of the experiments of the n-tier
+//! buffer pool.
 //!
-//! Every run has a pool, a store and data of its own, so that no run finds what another has
+//! Every case has a pool, a store and data of its own, so that no case finds pages that another has
 //! brought into memory.
 
 pub mod background;
@@ -23,43 +23,43 @@ use crate::experiment::Setting;
 use crate::scratch::Scratch;
 pub(crate) use case::{Case, Load, Measured, Ready};
 
-/// What the experiments over pages are told beside what all are told.
+/// Options of the experiments over pages, in addition to those of all experiments.
 #[derive(Clone, Debug)]
 pub struct PageOptions {
-    /// Where pages are, in turn.
+    /// Placements of pages, measured alternately.
     pub placements: Vec<Placement>,
-    /// Which pages stay.
+    /// Eviction and migration policy.
     pub policy: Policy,
-    /// Workloads of a sweep.
+    /// Names of the workloads of a sweep.
     pub workloads: Vec<String>,
-    /// TPC-C warehouses.
+    /// Number of TPC-C warehouses.
     pub warehouses: Option<u32>,
-    /// Tuples of random-read, records of YCSB.
+    /// Number of tuples of random-read and of records of YCSB.
     pub tuples: Option<u64>,
-    /// Look-ups of a batch of random-read.
+    /// Number of look-ups in a batch of random-read.
     pub batch: Option<usize>,
     /// Mixes of YCSB.
     pub mixes: Vec<Mix>,
     /// Skew of YCSB, 0 for none.
     pub theta: f64,
-    /// Seconds that are measured.
+    /// Duration of the measurement in seconds.
     pub seconds: f64,
-    /// Seconds before them.
+    /// Duration of the warm-up before it in seconds.
     pub warm_up_seconds: f64,
-    /// File for samples, one line a second.
+    /// CSV file for the samples, one line per second.
     pub csv: Option<PathBuf>,
-    /// What bytes cost.
+    /// Prices of memory and storage.
     pub prices: cost::Prices,
 }
 
-/// Tiers of memory, and the store that was named among them, if any.
+/// Splits tiers into those of memory and the store, if one was given.
 pub(crate) fn split_tiers(tiers: &[TierSpec]) -> (Vec<TierSpec>, Option<TierSpec>) {
     let memory = tiers.iter().filter(|tier| tier.is_memory()).cloned().collect();
     (memory, tiers.iter().find(|tier| !tier.is_memory()).cloned())
 }
 
-/// The load of a name: `tpcc`, `random-read`, or `ycsb-a` to `ycsb-f`; of these sizes where the
-/// options name none.
+/// Returns the workload with a name: `tpcc`, `random-read`, or `ycsb-a` to `ycsb-f`; with these
+/// sizes unless the options give others.
 pub(crate) fn load_of(name: &str, options: &PageOptions, sizes: &Sizes) -> Result<Load> {
     let tuples = options.tuples.unwrap_or(sizes.tuples);
     match name.split_once('-') {
@@ -79,14 +79,14 @@ pub(crate) fn load_of(name: &str, options: &PageOptions, sizes: &Sizes) -> Resul
     }
 }
 
-/// How much data a workload has where nobody says.
+/// Default amount of data of a workload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) warehouses: u32,
     pub(crate) tuples: u64,
 }
 
-/// A directory for stores, in the one that was named or that of the system.
+/// Creates a temporary directory for stores, in the given data directory or in that of the system.
 pub(crate) fn home(setting: &Setting) -> Result<Scratch> {
     match &setting.engine.data_dir {
         Some(dir) => Scratch::below(dir, "pages"),

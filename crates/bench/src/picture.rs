@@ -1,4 +1,4 @@
-//! Any picture that an experiment draws, with what its file is called.
+//! Pictures of an experiment, with the names of their files.
 
 use std::path::Path;
 
@@ -6,22 +6,22 @@ use crate::chart::Bars;
 use crate::error::Result;
 use crate::lines::Lines;
 
-/// A picture beside the first one.
+/// A picture in addition to the main one.
 #[derive(Clone, Debug)]
 pub enum Picture {
-    /// Lines over a scale.
+    /// A line chart.
     Lines(Lines),
-    /// Bars side by side.
+    /// A bar chart.
     Bars {
-        /// What the file is called after the report's.
+        /// Suffix of the file name, after that of the report.
         name: String,
-        /// The bars.
+        /// The chart.
         bars: Bars,
     },
 }
 
 impl Picture {
-    /// What the file is called after the report's.
+    /// Returns the suffix of the file name, after that of the report.
     pub fn name(&self) -> &str {
         match self {
             Picture::Lines(lines) => &lines.name,
@@ -32,7 +32,7 @@ impl Picture {
     /// Draws the picture into a file.
     ///
     /// # Errors
-    /// [`crate::BenchError::Picture`] when it cannot be drawn or written.
+    /// [`crate::BenchError::Picture`] if the picture cannot be drawn or written.
     pub fn draw(&self, path: &Path) -> Result<()> {
         match self {
             Picture::Lines(lines) => lines.draw(path),

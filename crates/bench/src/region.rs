@@ -1,44 +1,44 @@
-//! What does memory over a file cost, block by block?
+//! Cost per block of memory over a file: faults, throughput and processor time of a region.
 //!
-//! Threads touch blocks in no order, over eight times as much data as may be in memory; and each
-//! its part of them in order. Blocks are moved into place; moved, of data that never change; and
-//! copied by one thread that answers the faults, protected from writes to know which are dirty -
-//! the way UMap works (Peng et al., 2019). They have 256 KiB, or 2 MiB, where what is moved is a
-//! huge page. The runs take turns.
+//! Threads touch random blocks, over eight times as much data as may be in memory; and then each a
+//! part of them sequentially. Blocks are moved into place; moved, with data advised as immutable;
+//! and copied by one thread that handles the faults, write-protected to detect dirty blocks, as
+//! UMap does (Peng et al., 2019). Blocks have 256 KiB, or 2 MiB, which are moved as huge pages. The
+//! runs alternate.
 //!
-//! The processor's time is that of the process, the touching threads included.
+//! Processor time is that of the whole process, including the threads that touch the blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Advice, Contents, DEPTH_MAX, Method, Region, RegionConfig, Source};
+use terrace_store::{Blocks, EngineChoice, FileBlocks, Io};
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::file::DirectFile;
 use terrace_sys::process::cpu_time;
 use terrace_sys::size::{MIB, PAGE_BYTES, format_bytes, to_usize};
-use terrace_tier::store::{Blocks, EngineChoice, FileBlocks, Io};
 
-use crate::chance::Chance;
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::pages::home;
+use crate::random::Chance;
 use crate::report::Report;
 use crate::statistic::median;
 
 const BLOCK_BYTES: [u64; 2] = [256 << 10, 2 << 20];
-/// Larger blocks are tried where the cap has so many of them.
+/// Minimum number of blocks in the memory cap for larger blocks to be measured.
 const BLOCKS_MIN: u64 = 16;
-/// In memory at most where nobody says, and data of eight times as much.
+/// Default memory cap, and the ratio of the data to it.
 const CAP_BYTES: u64 = 64 * MIB;
 const DATA_SHARE: u64 = 8;
-/// Reads in flight when the device's bandwidth is measured.
+/// Number of reads in flight during the measurement of the device's bandwidth.
 const DEPTH: usize = 16;
-/// What moving should be over copying.
+/// Target ratios of moving to copying.
 const TARGETS: Targets = Targets { throughput: 2.0, processor: 0.25, bandwidth: 0.8 };
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -58,7 +58,7 @@ struct Config {
     rounds: usize,
 }
 
-/// How blocks get into their place.
+/// Method that brings blocks into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Way {
@@ -86,7 +86,7 @@ struct Row {
     line: Line,
 }
 
-/// What touching blocks gave, in a round or as medians of all.
+/// Measurements of touching blocks, of one round or as medians of all.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     block_bytes: u64,
@@ -94,7 +94,7 @@ struct Line {
     sequential: bool,
     blocks_per_second: f64,
     mib_per_second: f64,
-    /// Of the process, for a block that was read.
+    /// Processor time of the process per block that was read.
     processor_us: f64,
     fault_p50_us: f64,
     fault_p99_us: f64,
@@ -107,28 +107,28 @@ struct Summary {
     targets: Targets,
 }
 
-/// What moving is over copying, by blocks of one size.
+/// Ratios of moving to copying, for one block size.
 #[derive(Clone, Debug, Serialize)]
 struct Ratios {
     block_bytes: u64,
     device_mib_per_second: f64,
-    /// What the device alone reads in no order by as many blocks at a time as there are threads,
-    /// over one block at a time.
+    /// Random read throughput of the device alone with as many blocks in flight as there are
+    /// threads, relative to one block.
     device_gain: f64,
-    /// In no order, of data that may change and that do not.
+    /// Random access: data that may change, and immutable data.
     throughput: [f64; 2],
     processor: [f64; 2],
-    /// Moved in order, over the device's bandwidth.
+    /// Throughput of moving sequentially, relative to the device's bandwidth.
     bandwidth: f64,
 }
 
-/// What the device read alone, in MiB a second, by blocks of one size.
+/// Throughput of the device alone in MiB/s, for one block size.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Device {
     block_bytes: u64,
-    /// In order, many at a time.
+    /// Sequential reads, many in flight.
     in_order: f64,
-    /// In no order, one at a time, and as many as there are threads.
+    /// Random reads: one in flight, and as many as there are threads.
     one: f64,
     threads: f64,
 }
@@ -136,7 +136,7 @@ struct Device {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the file cannot be made, or the kernel lets this process have no region.
+/// Fails if the file cannot be created, or if the kernel does not permit regions to this process.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let cap_bytes = if setting.dram_is_named { setting.engine.dram_bytes } else { CAP_BYTES };
     let config = Config {
@@ -170,7 +170,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
     finding(&config, &rows, &device)
 }
 
-/// The sizes of blocks that are tried: the first one whatever the cap.
+/// Returns the block sizes to measure: the first one regardless of the cap.
 fn sizes(cap_bytes: u64) -> Vec<u64> {
     let [first, rest @ ..] = BLOCK_BYTES;
     let fits = |size: &u64| size * BLOCKS_MIN <= cap_bytes;
@@ -181,7 +181,7 @@ fn refused(error: impl std::fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
 }
 
-/// A file of bytes that are not zero.
+/// Creates the data file, whose bytes are not zero.
 fn data(home: &std::path::Path, config: &Config) -> Result<FileBlocks> {
     let file = DirectFile::temporary(home).map_err(refused)?;
     let mut piece = AlignedBuffer::zeroed(to_usize(MIB));
@@ -211,7 +211,7 @@ fn touch(
         cap_bytes: config.cap_bytes,
         block_bytes: to_usize(block_bytes),
         method: Some(method),
-        // A thread that answers faults with copies does so one after the other.
+        // A pager that copies handles faults one after the other.
         depth: if way == Way::Copied { 1 } else { DEPTH_MAX },
         ..RegionConfig::new("bench", Ledger::new(config.cap_bytes))
     };
@@ -220,7 +220,7 @@ fn touch(
         region.advise(0, config.data_bytes, Advice::Immutable).map_err(refused)?;
     }
     let stop = AtomicBool::new(false);
-    // What fills the cap first is no eviction.
+    // The first part of the run is not counted: filling the cap evicts nothing.
     std::thread::scope(|scope| {
         for thread in 0..config.threads {
             let (region, stop) = (&region, &stop);
@@ -246,7 +246,7 @@ fn touch(
     })
 }
 
-/// Touches pages until it is told to stop: those of blocks drawn by chance, or all in order.
+/// Touches pages until `stop` is set: the first of random blocks, or all of them sequentially.
 fn walk(region: &Region, stop: &AtomicBool, thread: usize, threads: usize, sequential: bool) {
     let (len, block) = (region.len(), region.block_bytes());
     let mut at = thread * (len / threads) / block * block;
@@ -263,7 +263,7 @@ fn walk(region: &Region, stop: &AtomicBool, thread: usize, threads: usize, seque
     std::hint::black_box(sum);
 }
 
-/// What the device reads alone.
+/// Measures the throughput of the device alone.
 fn alone(blocks: &dyn Blocks, config: &Config, block_bytes: u64) -> Result<Device> {
     let read = |depth, sequential| bandwidth(blocks, config, block_bytes, depth, sequential);
     Ok(Device {
@@ -274,7 +274,7 @@ fn alone(blocks: &dyn Blocks, config: &Config, block_bytes: u64) -> Result<Devic
     })
 }
 
-/// MiB that the device reads a second, so many blocks at a time.
+/// Returns the MiB/s that the device reads with `depth` blocks in flight.
 fn bandwidth(
     blocks: &dyn Blocks,
     config: &Config,

@@ -1,4 +1,4 @@
-//! The JSON that every experiment writes.
+//! JSON reports of experiments.
 
 use std::fs;
 use std::path::Path;
@@ -9,26 +9,26 @@ use serde_json::Value;
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 
-/// What an experiment found, as it is written to a file.
+/// Report of an experiment, as it is written to a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the experiment.
     pub experiment: String,
-    /// Where it ran.
+    /// Machine that it ran on.
     pub machine: Machine,
-    /// What it was told to do.
+    /// Parameters of the experiment.
     pub config: Value,
-    /// One object a measurement.
+    /// Measurements, one object each.
     pub rows: Vec<Value>,
-    /// What it comes to.
+    /// Summary of the measurements.
     pub summary: Value,
 }
 
 impl Report {
-    /// A report of typed parts.
+    /// Creates a report from typed parts.
     ///
     /// # Errors
-    /// [`BenchError::Input`] when a part has no JSON form, which is a mistake in the part's type.
+    /// [`BenchError::Input`] if a part has no JSON form, which is a defect of the part's type.
     pub fn new(
         experiment: &str,
         config: &impl Serialize,
@@ -44,8 +44,8 @@ impl Report {
         })
     }
 
-    /// Whether a report, or the samples beside it, can be written to a file: asked before they take
-    /// their time. The file stays as it is.
+    /// Checks that a report, or its samples, can be written to a file, before the measurements
+    /// start. The file is not changed.
     ///
     /// # Errors
     /// As [`Report::write`].
@@ -56,10 +56,10 @@ impl Report {
         if was_there { Ok(()) } else { fs::remove_file(path).map_err(failed) }
     }
 
-    /// Writes it to a file, indented.
+    /// Writes the report to a file, indented.
     ///
     /// # Errors
-    /// [`BenchError::File`] when the file cannot be written.
+    /// [`BenchError::File`] if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_string_pretty(self).map_err(shapeless)?;
         text.push('\n');

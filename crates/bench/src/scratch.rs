@@ -1,14 +1,14 @@
-//! Directories for what an experiment needs while it runs.
+//! Working directories of experiments.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{BenchError, Result};
 
-/// Tells the directories of one process apart.
+/// Counter that makes the names of one process's directories unique.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A directory; one that nobody named is removed with everything in it at the end.
+/// A directory; if it is temporary, it is removed with its contents on drop.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -16,10 +16,11 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// The named directory, or a new one for `purpose` below the system's temporary directory.
+    /// Returns the given directory, or creates a temporary one for `purpose` below the system's
+    /// temporary directory.
     ///
     /// # Errors
-    /// [`BenchError::File`] when it cannot be made.
+    /// [`BenchError::File`] if the directory cannot be created.
     pub fn of(named: Option<&Path>, purpose: &str) -> Result<Scratch> {
         match named {
             Some(path) => Scratch::make(path.to_path_buf(), false),
@@ -27,7 +28,7 @@ impl Scratch {
         }
     }
 
-    /// A new directory for `purpose` below another one.
+    /// Creates a temporary directory for `purpose` below `parent`.
     ///
     /// # Errors
     /// As [`Scratch::of`].
@@ -43,7 +44,7 @@ impl Scratch {
         Ok(Scratch { path, temporary })
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -52,7 +53,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if self.temporary {
-            // What cannot be removed stays where the system keeps temporary files.
+            // A directory that cannot be removed stays among the system's temporary files.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

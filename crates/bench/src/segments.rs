@@ -1,21 +1,22 @@
-//! What does it cost to keep tables in a heap, and does it matter how the heap takes memory?
+//! Cost of keeping tables in a heap, and the effect of the heap's block size, retention and
+//! metadata.
 //!
-//! TPC-H and TPC-DS over plain tables whose segments are all moved to a heap: figures 5, 6, 7a and
-//! 7b of Weisgut et al., "Separated Allocator Metadata in Disaggregated In-Memory Databases: Friend
-//! or Foe?" (2022), section IV.B to IV.E. Heaps are over a file, or over memory that is as far as
-//! the study's appliance may have been (`emu`).
+//! Runs TPC-H and TPC-DS over plain tables whose segments are all moved to a heap: figures 5, 6, 7a
+//! and 7b of Weisgut et al., "Separated Allocator Metadata in Disaggregated In-Memory Databases:
+//! Friend or Foe?" (2022), section IV.B to IV.E. Heaps are over a file, or over emulated memory
+//! with the latency that the study's appliance may have had (`emu`).
 //!
 //! | module | figure |
 //! |---|---|
-//! | `blocks` | 5: blocks from 4 KiB to 4 MiB, in an arena that keeps what is freed or not |
-//! | `fitting` | none, a figure in the text: what memory beyond DRAM costs where everything fits |
+//! | `blocks` | 5: blocks from 4 KiB to 4 MiB, in an arena that retains freed memory or not |
+//! | `fitting` | none, stated in the text: cost of memory beyond DRAM if everything fits |
 //! | `footprint` | 6: bytes of data and of metadata |
 //! | `separation` | 7a and 7b: metadata in DRAM over metadata beside the data |
 //!
-//! What is compared takes turns within a round, and the ratio of a round is that of its two runs:
-//! devices drift by more than what is looked for from one minute to the next. Where that is a few
-//! percent, two engines run each query in turn (`pair`). Every answer is compared with that of the
-//! same tables before they were moved anywhere.
+//! Compared cases alternate within a round, and the ratio of a round is that of its two runs: the
+//! speed of devices drifts by more than the expected differences within a minute. For differences
+//! of a few percent, two engines run each query in turn (`pair`). Every answer is compared with the
+//! answer of the same tables before they were moved to a heap.
 
 mod blocks;
 mod fitting;
@@ -58,29 +59,29 @@ use tables::Tables;
 /// A figure of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Figure {
-    /// 5: run time by the size of blocks.
+    /// 5: run time by block size.
     #[serde(rename = "5")]
     Blocks,
-    /// Run time where everything fits, over that in DRAM.
+    /// Run time with everything in memory, relative to DRAM.
     #[serde(rename = "fit")]
     Fitting,
     /// 6: bytes of data and metadata.
     #[serde(rename = "6")]
     Footprint,
-    /// 7a: run time by where metadata are.
+    /// 7a: run time by location of metadata.
     #[serde(rename = "7a")]
     Queries,
-    /// 7b: time of migration by where metadata are.
+    /// 7b: time of migration by location of metadata.
     #[serde(rename = "7b")]
     Migration,
 }
 
 impl Figure {
-    /// All of them.
+    /// All figures.
     pub const ALL: [Figure; 5] =
         [Figure::Blocks, Figure::Fitting, Figure::Footprint, Figure::Queries, Figure::Migration];
 
-    /// Its number in the study.
+    /// Returns the number in the study.
     pub fn name(self) -> &'static str {
         match self {
             Figure::Blocks => "5",
@@ -91,12 +92,12 @@ impl Figure {
         }
     }
 
-    /// Whether two engines run its queries in turn.
+    /// Returns true if two engines run its queries in turn.
     fn is_of_pairs(self) -> bool {
         matches!(self, Figure::Fitting | Figure::Queries)
     }
 
-    /// Whether queries run for it.
+    /// Returns true if queries run for it.
     fn asks(self) -> bool {
         matches!(self, Figure::Blocks | Figure::Fitting | Figure::Queries)
     }
@@ -111,27 +112,27 @@ impl FromStr for Figure {
     }
 }
 
-/// What the experiment is told beside what all are told.
+/// Options of the experiment, in addition to those of all experiments.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentOptions {
-    /// Which figures.
+    /// Figures to repeat.
     pub figures: Vec<Figure>,
-    /// Whose tables and queries.
+    /// Benchmarks whose tables and queries are used.
     #[serde(serialize_with = "names")]
     pub benchmarks: Vec<Benchmark>,
-    /// TPC-DS queries; all where none is given.
+    /// Numbers of the TPC-DS queries; all if empty.
     pub tpcds_queries: Vec<u32>,
-    /// Directory of their texts; a package where none is given.
+    /// Directory of the TPC-DS query texts; by default they come from a package.
     pub queries_dir: Option<PathBuf>,
-    /// What heaps are in, as `CREATE HEAP` has it.
+    /// Memory of the heaps, in the syntax of `CREATE HEAP`.
     pub memories: Vec<String>,
-    /// Blocks of figure 5.
+    /// Block sizes of figure 5.
     pub blocks: Vec<Block>,
-    /// The largest scale of figures 6 and 7b; the scale of the others where none is given.
+    /// Largest scale of figures 6 and 7b; by default the scale of the others.
     pub scale_max: Option<f64>,
-    /// Runs of each query that count, in a round.
+    /// Number of measured runs of each query in a round.
     pub runs: NonZeroUsize,
-    /// Runs of each query before them, for figure 7a.
+    /// Number of warm-up runs of each query, for figure 7a.
     pub warm_runs: usize,
 }
 
@@ -142,7 +143,7 @@ fn names<S: serde::Serializer>(
     serializer.collect_seq(benchmarks.iter().map(|benchmark| benchmark.name()))
 }
 
-/// Under what it ran.
+/// Conditions and options of the experiment.
 #[derive(Clone, Debug, Serialize)]
 struct Config {
     #[serde(flatten)]
@@ -151,13 +152,13 @@ struct Config {
     options: SegmentOptions,
 }
 
-/// Bytes that moving the tables took, by the allocator's count.
+/// Bytes that the move of the tables took, as the allocator counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 struct Footprint {
     small_bytes: u64,
     large_bytes: u64,
     metadata_bytes: u64,
-    /// Bytes of addresses.
+    /// Bytes of address space.
     taken_bytes: u64,
 }
 
@@ -173,7 +174,7 @@ impl Footprint {
     }
 }
 
-/// What a visit gave.
+/// Measurements of a visit.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     figure: Figure,
@@ -183,21 +184,21 @@ struct Row {
     case: String,
     round: usize,
     migration_seconds: f64,
-    /// The sum over the queries.
+    /// Sum of the mean times of the queries.
     run_seconds: f64,
-    /// The mean of each query's runs that count.
+    /// Mean time of each query over its measured runs.
     query_seconds: BTreeMap<u32, f64>,
     #[serde(flatten)]
     footprint: Footprint,
-    /// Queries whose answers are wrong.
+    /// Numbers of the queries with wrong answers.
     wrong: Vec<u32>,
 }
 
-/// What each query's runs that count took.
+/// Times of the measured runs of each query.
 type QuerySeconds = BTreeMap<u32, Vec<f64>>;
 
 impl Row {
-    /// Takes the times of runs, those of a query as one.
+    /// Sets the times of the row: the mean for each query, and their sum.
     fn take(&mut self, seconds: &QuerySeconds) {
         let of_query = |(number, all): (&u32, &Vec<f64>)| Some((*number, mean(all)?));
         self.query_seconds = seconds.iter().filter_map(of_query).collect();
@@ -215,7 +216,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// The groups of a figure, in the order in which they were measured.
+    /// Returns the groups of a figure, in the order in which they were measured.
     fn all(rows: &'a [Row], figure: Figure) -> Vec<Group<'a>> {
         let mut groups: Vec<Group<'a>> = Vec::new();
         for row in rows.iter().filter(|row| row.figure == figure) {
@@ -231,7 +232,7 @@ impl<'a> Group<'a> {
         row.figure == self.figure && row.benchmark == self.benchmark && same_scale
     }
 
-    /// What heaps were in, but for DRAM, in the order in which they were measured.
+    /// Returns the memories of the heaps except for DRAM, in the order in which they were measured.
     fn memories(&self) -> Vec<&'a str> {
         let mut memories: Vec<&str> = Vec::new();
         for row in self.rows.iter().filter(|row| self.has(row) && row.memory != "dram") {
@@ -242,7 +243,7 @@ impl<'a> Group<'a> {
         memories
     }
 
-    /// The rows of a case, by rounds.
+    /// Returns the rows of a case, ordered by round.
     fn rows(&self, memory: &str, case: &str) -> Vec<&'a Row> {
         let same = |row: &&Row| self.has(row) && row.memory == memory && row.case == case;
         let mut rows: Vec<&Row> = self.rows.iter().filter(same).collect();
@@ -250,18 +251,18 @@ impl<'a> Group<'a> {
         rows
     }
 
-    /// A figure of each row of a case, by rounds.
+    /// Returns a value of each row of a case, ordered by round.
     fn of(&self, memory: &str, case: &str, what: fn(&Row) -> f64) -> Vec<f64> {
         self.rows(memory, case).into_iter().map(what).collect()
     }
 }
 
-/// One by one.
+/// Returns the ratios of pairs of values.
 fn ratios(above: &[f64], below: &[f64]) -> Vec<f64> {
     above.iter().zip(below).map(|(above, below)| above / below).collect()
 }
 
-/// A line of the table: what was found, beside what was published.
+/// A line of the table: measured and published results.
 #[derive(Clone, Debug, Default)]
 struct Line {
     case: String,
@@ -282,8 +283,8 @@ struct Summary {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When tables cannot be loaded or moved, or a query fails; one with a wrong answer is counted.
-/// When emulated memory would be more than the machine has.
+/// Fails if tables cannot be loaded or moved, if a query fails, or if emulated memory would exceed
+/// that of the machine. Wrong answers are counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let options = &setting.segments;
     let mut rows = Vec::new();
@@ -326,8 +327,8 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     finding(&Config { conditions, options: options.clone() }, &rows)
 }
 
-/// All visits of a figure. The first one is made once before and not counted: then everything that
-/// is made once is there.
+/// Runs all visits of a figure. The first one is made once more before, unmeasured, so that
+/// one-time set-up is done.
 async fn measure(
     setting: &Setting,
     figure: Figure,
@@ -349,11 +350,11 @@ async fn measure(
     Ok(())
 }
 
-/// What is measured for a figure, in order.
+/// Returns the visits of a figure, in order.
 fn visits(figure: Figure, setting: &Setting, data_bytes: u64) -> Vec<Visit> {
     let options = &setting.segments;
     let rounds = match figure {
-        // A count of bytes is the same each time.
+        // Byte counts do not vary.
         Figure::Footprint => 1,
         _ => setting.rounds.get(),
     };
@@ -395,7 +396,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     })
 }
 
-/// The pictures by name, in the order of the study.
+/// Draws the pictures, with their names, in the order of the study.
 fn pictures(summary: &Summary) -> Vec<(String, Bars)> {
     let blocks = blocks::pictures(&summary.blocks);
     let fitting = fitting::picture(&summary.fitting).map(|bars| ("fit".to_owned(), bars));
@@ -479,7 +480,7 @@ mod tests {
         }
     }
 
-    /// A row of TPC-H at scale 1 for a visit, with made-up times.
+    /// Creates a row of TPC-H at scale 1 for a visit, with made-up times.
     pub(super) fn made_up(visit: &Visit, migration_seconds: f64, run_seconds: f64) -> Row {
         Row {
             figure: visit.figure,

@@ -2,11 +2,12 @@
 //! them, and the cost of the protocol.
 //!
 //! Servers run as processes of their own, in a control group that limits their memory and page
-//! cache where groups can be made. Clients are sessions of psql outside of it (`psql`). The same
-//! queries run on PostgreSQL, if it is there, and on DuckDB, which has no server: in one process of
-//! Python with a thread for each client, and in a process for each client.
+//! cache if groups can be created. Clients are sessions of psql outside of the group (`psql`). The
+//! same queries run on PostgreSQL, if it is installed, and on DuckDB, which has no server: in one
+//! Python process with a thread for each client, and in a process for each client.
 //!
-//! All answers are compared: with the specification's at scale 1, and with the first engine's.
+//! All answers are compared: with the specification's at scale 1, and with those of the first
+//! engine.
 
 mod backend;
 mod load;
@@ -36,16 +37,16 @@ use report::{Measured, finding};
 
 pub use options::{Part, ServerOptions};
 
-/// The budget, unless one is named.
+/// Default memory budget.
 const DRAM_BYTES: u64 = 768 * MIB;
 
-/// The budget of PostgreSQL while tables are loaded.
+/// Memory budget of PostgreSQL while tables are loaded.
 const LOAD_DRAM_BYTES: u64 = 1024 * MIB;
 
 /// TPC-H queries with large joins and groupings.
 const HEAVY_QUERIES: [u32; 4] = [3, 9, 18, 21];
 
-/// Interval at which the end of a part is noticed.
+/// Interval at which the end of a part is checked.
 const SLACK: Duration = Duration::from_millis(20);
 
 /// Conditions of a run, as its report has them.
@@ -53,7 +54,7 @@ const SLACK: Duration = Duration::from_millis(20);
 struct Config {
     scale: f64,
     dram_bytes: u64,
-    /// Limit of the memory of a server, page cache included.
+    /// Memory limit of a server, page cache included.
     limit_bytes: u64,
     threads: usize,
     rounds: usize,
@@ -61,9 +62,9 @@ struct Config {
     options: ServerOptions,
     encoding: String,
     memory_limit: String,
-    /// Versions of the clients and of the engines that are compared.
+    /// Versions of the clients and of the compared engines.
     versions: Vec<String>,
-    /// Engines that are not there, and why.
+    /// Missing engines, with the reasons.
     missing: Vec<String>,
     #[serde(skip)]
     program: PathBuf,
@@ -107,8 +108,8 @@ impl Config {
 /// Runs the experiment.
 ///
 /// # Errors
-/// psql that is not there, tables that cannot be loaded, a server of ours that does not start.
-/// Queries that fail or are answered wrong are counted.
+/// Fails if psql is missing, tables cannot be loaded, or a server of Terrace does not start. Failed
+/// queries and wrong answers are counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let mut config = Config::of(setting);
     config.versions.push(psql::version().await?);
@@ -173,7 +174,7 @@ async fn load(
         }
         observe(&format!("{} clients on {}", config.options.clients, engine.name()));
         let row = match load::run((arena, postgres), engine, config, &mut referee).await {
-            // One that cannot even start under the limit has answered nothing.
+            // Another engine that cannot even start under the limit has answered nothing.
             Err(error) if engine != Engine::Terrace => load::LoadRow::none(engine, config, &error),
             row => row?,
         };

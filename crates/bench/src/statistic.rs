@@ -1,21 +1,21 @@
-//! Medians and means of repeated measurements, and how sure they are.
+//! Medians, means and confidence intervals of repeated measurements.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Student's t for an interval of 95 %, by degrees of freedom from 1 on; the last one serves for
-/// more, where it is a little too wide.
+/// Student's t for a 95 % interval, by degrees of freedom from 1 on; the last one is used for more,
+/// for which it is slightly too wide.
 const STUDENT_95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// Standard deviations to either side that hold 95 % of a normal distribution.
+/// Number of standard deviations to either side that contain 95 % of a normal distribution.
 const NORMAL_95: f64 = 1.96;
 
-/// The median; the mean of the two middle values of an even number. `None` of no values.
+/// Returns the median: the mean of the two middle values of an even number. `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -27,8 +27,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The smallest value that at least `percent` percent of the values do not exceed. `None` of no
-/// values.
+/// Returns the smallest value that at least `percent` percent of the values do not exceed. `None`
+/// without values.
 pub fn percentile(values: &[f64], percent: usize) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -36,13 +36,14 @@ pub fn percentile(values: &[f64], percent: usize) -> Option<f64> {
     sorted.get(rank - 1).copied()
 }
 
-/// The arithmetic mean. `None` of no values.
+/// Returns the arithmetic mean. `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     let count = u32::try_from(values.len()).ok().filter(|count| *count > 0)?;
     Some(values.iter().sum::<f64>() / f64::from(count))
 }
 
-/// Half the width of the 95 % confidence interval around the mean. `None` of less than two values.
+/// Returns half the width of the 95 % confidence interval of the mean. `None` for fewer than two
+/// values.
 pub fn confidence_95(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let freedom = u32::try_from(values.len() - 1).ok().filter(|freedom| *freedom > 0)?;
@@ -52,24 +53,24 @@ pub fn confidence_95(values: &[f64]) -> Option<f64> {
     Some(t * deviation / f64::from(freedom + 1).sqrt())
 }
 
-/// A mean, and half the width of its 95 % confidence interval where there are two values or more.
+/// A mean, and half the width of its 95 % confidence interval if there are at least two values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The arithmetic mean; not a number without any value.
+    /// Arithmetic mean; NaN without values.
     pub mean: f64,
     /// Half the width of the interval.
     pub half_width: Option<f64>,
 }
 
 impl Estimate {
-    /// Of repeated measurements.
+    /// Computes the estimate from repeated measurements.
     pub fn of(values: &[f64]) -> Estimate {
         Estimate { mean: mean(values).unwrap_or(f64::NAN), half_width: confidence_95(values) }
     }
 }
 
 impl fmt::Display for Estimate {
-    /// As `1.003 +- 0.010`, or the mean alone.
+    /// Formats as `1.003 +- 0.010`, or the mean alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.half_width {
             Some(half) => write!(f, "{:.3} +- {half:.3}", self.mean),
@@ -78,20 +79,21 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// The ratio of two rates, and the ends of its 95 % interval as the counts alone give them.
+/// Ratio of two rates, with its 95 % confidence interval computed from the counts alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RateRatio {
-    /// The first rate over the second.
+    /// First rate divided by the second.
     pub ratio: f64,
-    /// The lower end of the interval.
+    /// Lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
 impl RateRatio {
-    /// Of two counts and the seconds that each took. `None` where a count is zero. The counts are
-    /// taken for Poisson's: the logarithm of the ratio varies by the sum of their inverses.
+    /// Computes the ratio from two counts and their durations in seconds. `None` if a count is
+    /// zero. The counts are taken as Poisson-distributed: the variance of the logarithm of the
+    /// ratio is the sum of their inverses.
     pub fn of(rates: [(usize, f64); 2]) -> Option<RateRatio> {
         let count = |count| u32::try_from(count).ok().filter(|count| *count > 0).map(f64::from);
         let [(own, own_seconds), (other, other_seconds)] = rates;
@@ -103,13 +105,13 @@ impl RateRatio {
 }
 
 impl fmt::Display for RateRatio {
-    /// As `0.93 (0.25 to 3.46)`.
+    /// Formats as `0.93 (0.25 to 3.46)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} ({:.2} to {:.2})", self.ratio, self.low, self.high)
     }
 }
 
-/// The geometric mean of positive values. `None` of no values.
+/// Returns the geometric mean of positive values. `None` without values.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let count = u32::try_from(values.len()).ok().filter(|count| *count > 0)?;
     let sum: f64 = values.iter().map(|value| value.ln()).sum();

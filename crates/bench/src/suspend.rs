@@ -1,9 +1,9 @@
-//! What does a suspended query leave to others, and what does it cost?
+//! Effect of suspending a query on another one, and the cost of the suspension.
 //!
-//! A sort of every line item holds most of DRAM. Another session asks for the first rows of a table
-//! that is not in memory: of an idle engine, beside the sort as it runs, and beside the sort
-//! suspended. The three take turns, each in an engine opened anew over the same database. Then the
-//! sort is resumed, and must give the answer that it gives undisturbed.
+//! A sort of all line items holds most of DRAM. Another session queries the first rows of a table
+//! that is not in memory: on an idle engine, beside the running sort, and beside the suspended
+//! sort. The three alternate, each in an engine opened anew over the same database. Then the sort
+//! is resumed, and must return the answer that it returns undisturbed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,22 +26,23 @@ use crate::suite::database::Database;
 use crate::suite::load::refused;
 use crate::suite::run::start;
 
-/// The budget unless another is named: a fraction of what the sort would like to hold.
+/// Default memory budget: a fraction of what the sort would like to hold.
 const DRAM_BYTES: u64 = 256 * MIB;
-/// Holds a sort of all line items by their comments.
+/// Query that holds memory: a sort of all line items by their comments.
 const HOLDER: &str = "SELECT count(*), sum(n * l_linenumber) FROM (SELECT l_linenumber, \
      row_number() OVER (ORDER BY l_comment, l_orderkey, l_linenumber) AS n FROM lineitem)";
-/// Whose first batch is waited for.
+/// Other query, whose first batch is timed.
 const OTHER: &str = "SELECT ps_partkey, ps_suppkey FROM partsupp WHERE ps_supplycost > 500";
-/// The sort is suspended when it holds this share of the budget, in percent, or as much as it is
-/// let: pins leave the pool room to read and write.
+/// Share of the budget, in percent, at which the sort is suspended, or at less if its grant does
+/// not permit more: the pool keeps some frames unpinned for reads and writes.
 const HELD_PERCENT: u64 = 80;
-/// How long it may take to get there, and how long holding no more means that it is there.
+/// Timeout to reach the share, and time without growth after which the sort counts as having
+/// reached its maximum.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEADY: Duration = Duration::from_millis(400);
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How the other session finds the engine.
+/// State of the sort while the other session runs its query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Beside {
@@ -52,21 +53,22 @@ enum Beside {
 
 const ALL: [Beside; 3] = [Beside::Idle, Beside::Running, Beside::Suspended];
 
-/// One visit to an engine.
+/// Measurements of one visit to an engine.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     round: usize,
     beside: Beside,
-    /// From the other's text to its first batch, and to its last.
+    /// Time from the text of the other query to its first batch, and to its last.
     first_batch_seconds: f64,
     seconds: f64,
-    /// What the sort held, in pages and otherwise, when it was left alone or suspended.
+    /// Bytes that the sort held, in pages and otherwise, when the other query started or the sort
+    /// was suspended.
     held_bytes: u64,
-    /// From SUSPEND until no page was pinned.
+    /// Time from SUSPEND until no page was pinned.
     unpinned_seconds: Option<f64>,
-    /// Bytes that went to the store meanwhile.
+    /// Bytes written to the store in that time.
     written_bytes: Option<u64>,
-    /// Whether the sort gave the right answer in the end.
+    /// True if the sort returned the correct answer in the end.
     right: Option<bool>,
 }
 
@@ -75,13 +77,13 @@ struct Summary {
     idle_first_batch_seconds: Option<f64>,
     running_first_batch_seconds: Option<f64>,
     suspended_first_batch_seconds: Option<f64>,
-    /// Beside the suspended sort over idle, medians.
+    /// Median time to the first batch beside the suspended sort, relative to an idle engine.
     suspended_over_idle: Option<f64>,
     running_over_idle: Option<f64>,
-    /// The least share of the budget that a suspended sort held.
+    /// Smallest share of the budget that a suspended sort held.
     held_share: f64,
     unpinned_seconds: Option<f64>,
-    /// The most that a suspension wrote.
+    /// Maximum bytes that a suspension wrote.
     written_bytes: u64,
     wrong: usize,
 }
@@ -89,7 +91,7 @@ struct Summary {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded or a query fails.
+/// Fails if the tables cannot be loaded or a query fails.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let database = Database::load(setting, "suspend", DRAM_BYTES, observe).await?;
     let config = setting.conditions(database.config(), database.encoding());
@@ -110,7 +112,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     finding(&config, &rows)
 }
 
-/// The sort, in a task of its own.
+/// The sort, which runs in a task of its own.
 struct Holder {
     query: Arc<Query>,
     task: JoinHandle<std::result::Result<String, SqlError>>,
@@ -127,14 +129,14 @@ impl Holder {
         Ok(Self { query, task })
     }
 
-    /// Bytes of DRAM that it takes: its pages there, pinned or not, and its heap.
+    /// Returns the bytes of DRAM that it takes: its resident pages, pinned or not, and its heap.
     fn held_bytes(&self) -> u64 {
         let memory = self.query.memory();
         let heap = memory.held_bytes().saturating_sub(memory.pinned_bytes());
         self.query.resident_bytes() + heap
     }
 
-    /// Waits until it holds its share, or has held the same for a while; bytes.
+    /// Waits until the sort holds its share, or has stopped growing. Returns the bytes held.
     async fn holds(&self, dram_bytes: u64) -> Result<u64> {
         let wanted = dram_bytes / 100 * HELD_PERCENT;
         let began = Instant::now();
@@ -174,7 +176,7 @@ async fn visit(
     expected: &str,
 ) -> Result<Row> {
     let (own, other) = (engine.session().map_err(refused)?, engine.session().map_err(refused)?);
-    // The first statement of an engine takes longer, whoever is there.
+    // A warm-up: the first statement of an engine takes longer in any state.
     other.sql("SELECT count(*) FROM nation").await.map_err(refused)?;
     if beside == Beside::Idle {
         let (first_batch_seconds, seconds) = ask(&other).await?;
@@ -221,12 +223,12 @@ async fn visit(
     })
 }
 
-/// Bytes written to the store so far.
+/// Returns the bytes written to the store so far.
 fn written(engine: &Engine) -> u64 {
     engine.pool().stats().written_bytes
 }
 
-/// Seconds to the first batch of the other query and to its last.
+/// Runs the other query. Returns the seconds to its first batch and to its last.
 async fn ask(session: &Session) -> Result<(f64, f64)> {
     let began = Instant::now();
     let mut handle = start(session, OTHER).await?;

@@ -1,11 +1,12 @@
-//! Does a market of memory lower what slowness costs, on the engine itself?
+//! The memory market on the engine itself, against mechanisms without a market, by the total of SLA
+//! penalties.
 //!
-//! Three tenants share one engine that has room for a part of what they use: short look-ups with a
-//! tight SLA, scans of reports, and sorts (Otaki et al., CIDR 2025, section 2.1, who print no
-//! measurements). A recorded trace says when their requests arrive; they come whether those before
-//! them are done or not, and a request's latency begins with its arrival. The same trace is played
-//! under each way to share memory, each in an engine opened anew over the same database; the
-//! tenants' SLAs say what their latencies cost.
+//! Three tenants share one engine whose memory holds a part of their working sets: short look-ups
+//! with a tight SLA, scans of reports, and sorts (Otaki et al., CIDR 2025, section 2.1, who print
+//! no measurements). A generated trace gives the arrival times of their requests; requests arrive
+//! regardless of the completion of earlier ones, and a request's latency begins with its arrival.
+//! The same trace is played under each way to share memory, each in an engine opened anew over the
+//! same database; the tenants' SLAs give the penalties of their latencies.
 
 mod stage;
 
@@ -28,26 +29,26 @@ use crate::statistic::{median, percentile};
 use crate::suite::database::Database;
 use stage::{Stage, Theatre};
 
-/// The budget unless another is named: a quarter of the tables.
+/// Default memory budget: a quarter of the tables.
 const DRAM_BYTES: u64 = 64 * MIB;
-/// Latency that counts for a request which fails, at least.
+/// Minimum latency that is charged for a failed request.
 const FAILED_SECONDS: f64 = 30.0;
-/// A statement costs a hundred times what a get of the simulated store does: one look-up in so many
-/// is played, and one report in so many.
+/// A statement costs a hundred times as much as a get of the simulated store: so one look-up in
+/// this many is played, and one report in this many.
 const LOOKUPS_PER_ONE: usize = 50;
 const REPORTS_PER_ONE: usize = 3;
 /// Pages of the trace's longest sort, and the share of the line items that it sorts here: two
 /// processors have to keep up with all sorts.
 const SORT_PAGES_MAX: u64 = 8192;
 const SORT_SHARE_MAX: f64 = 0.5;
-/// Leaves of the trace's index.
+/// Number of leaves of the trace's index.
 const LEAF_PAGES: u64 = 4096;
-/// Orders at scale 1; one key in four is used.
+/// Number of orders at scale 1; one key in four is used.
 const ORDERS: f64 = 1_500_000.0;
 const KEYS_PER_ORDER: f64 = 4.0;
 
-/// A tenant and its SLA. Those of scans and sorts are the trace's; what a look-up costs when it is
-/// late is that of the many it stands for.
+/// The tenants and their SLAs. Those of scans and sorts are the trace's; the penalty of a late
+/// look-up is that of the many look-ups that it stands for.
 const TENANTS: [(&str, &str); 3] = [
     ("lookups", "latency 20ms penalty 0.5"),
     ("scans", "latency 100ms penalty 1 per 1s"),
@@ -62,7 +63,7 @@ struct Rule {
     priority: Option<u8>,
 }
 
-/// What a market is compared with comes first.
+/// All ways to share memory, the baselines first.
 const RULES: [Rule; 5] = [
     Rule { name: "static split", market: "static", priority: None },
     Rule { name: "demand driven", market: "demand", priority: None },
@@ -70,18 +71,19 @@ const RULES: [Rule; 5] = [
     Rule { name: "auction", market: "auction", priority: None },
     Rule { name: "auction, priority", market: "auction", priority: Some(1) },
 ];
-/// So many of them are what systems do without a market.
+/// Number of baselines: policies of systems without a market.
 const BASELINES: usize = 2;
 
-/// Options of the experiment beside those that all experiments have.
+/// Options of the experiment, in addition to those of all experiments.
 #[derive(Clone, Debug, Serialize)]
 pub struct TenantOptions {
-    /// The tenants are clients of a server, a process of its own; sessions of this process
-    /// otherwise.
+    /// True if the tenants are clients of a server in a process of its own; otherwise they are
+    /// sessions in this process.
     pub wire: bool,
-    /// Seconds of a trace. All that varies has come once in half a minute.
+    /// Duration of a trace in seconds. Every variation of the trace occurs at least once in half a
+    /// minute.
     pub seconds: u64,
-    /// Times the rate of all requests.
+    /// Factor for the rate of all requests.
     pub load: f64,
 }
 
@@ -98,10 +100,10 @@ struct Row {
     round: usize,
     rule: &'static str,
     penalty: f64,
-    /// How far below the better baseline of the same round, in percent.
-    below_percent: f64,
+    /// Percent by which the penalty is below that of the better baseline of the same round.
+    below_percent: Option<f64>,
     tenants: Vec<TenantRow>,
-    /// From the first arrival to the last answer.
+    /// Time from the first arrival to the last answer.
     wall_seconds: f64,
     failed: usize,
     /// The first error.
@@ -109,7 +111,7 @@ struct Row {
 }
 
 impl Row {
-    /// The penalties in one line, for those who wait for the report.
+    /// Formats the penalties in one line, as a progress message.
     fn line(&self) -> String {
         let tenants = self.tenants.iter().map(|it| format!("{} {:.1}", it.name, it.penalty));
         let tenants = tenants.collect::<Vec<_>>().join(", ");
@@ -136,21 +138,21 @@ struct Summary {
 #[derive(Clone, Debug, Serialize)]
 struct RuleSummary {
     rule: &'static str,
-    /// Of all traces together, so that one in which nothing is late weighs little.
+    /// Sum over all traces, so that a trace in which nothing is late weighs little.
     penalty: f64,
-    below_percent: f64,
+    below_percent: Option<f64>,
     tenant_penalties: Vec<f64>,
-    /// Of single traces, the least and the most.
+    /// Minimum and maximum over the traces.
     least_below_percent: Option<f64>,
     most_below_percent: Option<f64>,
     /// Medians of the traces.
     tenant_p95_seconds: Vec<Option<f64>>,
 }
 
-/// Runs the experiment: a trace for each round.
+/// Runs the experiment with one trace for each round.
 ///
 /// # Errors
-/// When the tables cannot be loaded or an engine does not open. A request that fails is counted.
+/// Fails if the tables cannot be loaded or an engine does not open. A failed request is counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let database = Database::load(setting, "tenants", DRAM_BYTES, observe).await?;
     let config = setting.conditions(database.config(), database.encoding());
@@ -187,7 +189,7 @@ struct Arrival {
     sql: String,
 }
 
-/// The trace as statements over TPC-H tables.
+/// Generates the trace as statements over TPC-H tables.
 fn arrivals(seed: u64, options: &TenantOptions, scale: f64) -> Vec<Arrival> {
     let TenantOptions { seconds, load, .. } = *options;
     let trace = three_tenants(&Shape { seed, seconds, load });
@@ -212,15 +214,15 @@ fn every(seen: &mut usize, one_in: usize) -> bool {
     *seen % one_in == 1
 }
 
-/// What a request does.
+/// Returns the statement of a request.
 fn statement(work: &Work, scale: f64) -> String {
     let last = ORDERS * KEYS_PER_ORDER * scale;
     match work {
-        // The leaf says which part of the keys, so that some are wanted more often than others.
+        // The leaf selects the part of the keys, so that some keys are more popular than others.
         Work::Get(pages) => {
             let leaf = pages.get(1).map_or(0, |page| page % LEAF_PAGES);
             let order = (leaf as f64 / LEAF_PAGES as f64 * ORDERS * scale).floor();
-            // Eight keys in a row of each 32 are used.
+            // Only eight consecutive keys of each 32 are used.
             let key = (order / 8.0).floor() * 32.0 + order % 8.0 + 1.0;
             format!("SELECT * FROM orders WHERE o_orderkey = {}", key.min(last))
         }
@@ -245,14 +247,14 @@ fn statement(work: &Work, scale: f64) -> String {
 /// A request that was answered or failed.
 struct Ended {
     tenant: usize,
-    /// Since its arrival.
+    /// Latency since its arrival.
     seconds: f64,
     error: Option<String>,
 }
 
 /// Plays the arrivals on an engine.
 async fn play(stage: &Arc<Stage>, rule: Rule, round: usize, arrivals: &[Arrival]) -> Result<Row> {
-    // The first statements of an engine take longer, whatever they are.
+    // A warm-up: the first statements of an engine take longer.
     for tenant in 0..TENANTS.len() {
         if let Some(arrival) = arrivals.iter().find(|arrival| arrival.tenant == tenant) {
             stage.run(tenant, &arrival.sql).await?;
@@ -265,7 +267,7 @@ async fn play(stage: &Arc<Stage>, rule: Rule, round: usize, arrivals: &[Arrival]
     let mut note = |ended: std::result::Result<Ended, JoinError>| {
         let Ended { tenant, seconds, error } =
             ended.map_err(|error| BenchError::Engine(error.to_string()))?;
-        // An error is no answer, so that it counts as late, at whatever time it came.
+        // An error is not an answer: it counts as late, however fast it was.
         let seconds = if error.is_some() { seconds.max(FAILED_SECONDS) } else { seconds };
         requests[tenant].push(Request { seconds, ios: 0.0 });
         errors.extend(error);
@@ -296,7 +298,7 @@ async fn play(stage: &Arc<Stage>, rule: Rule, round: usize, arrivals: &[Arrival]
         round,
         rule: rule.name,
         penalty: tenants.iter().map(|tenant| tenant.penalty).sum(),
-        below_percent: 0.0,
+        below_percent: None,
         tenants,
         wall_seconds: began.elapsed().as_secs_f64(),
         failed: errors.len(),
@@ -317,7 +319,7 @@ fn row_of((name, sla): (&'static str, &str), requests: &[Request]) -> Result<Ten
     })
 }
 
-/// Says of each row of a round how far it is below the better baseline.
+/// Sets for each row of a round how far it is below the better baseline.
 fn compare(rows: &mut [Row]) {
     let baselines = RULES[..BASELINES].iter().map(|rule| rule.name);
     let penalty = |name| rows.iter().find(|row| row.rule == name).map(|row| row.penalty);
@@ -336,7 +338,7 @@ fn summarise(rows: &[Row]) -> Summary {
         let own: Vec<&Row> = rows.iter().filter(|row| row.rule == rule.name).collect();
         let tenant = |tenant: usize| own.iter().filter_map(move |row| row.tenants.get(tenant));
         let p95 = |at| tenant(at).filter_map(|it| it.p95_seconds).collect::<Vec<_>>();
-        let below = || own.iter().map(|row| row.below_percent);
+        let below = || own.iter().filter_map(|row| row.below_percent);
         RuleSummary {
             rule: rule.name,
             penalty: penalty(rule),
@@ -352,8 +354,9 @@ fn summarise(rows: &[Row]) -> Summary {
     Summary { rules: RULES.iter().map(one).collect() }
 }
 
-fn below_percent(penalty: f64, baseline: f64) -> f64 {
-    100.0 * (1.0 - penalty / baseline.max(f64::MIN_POSITIVE))
+/// Returns none if the baseline costs nothing.
+fn below_percent(penalty: f64, baseline: f64) -> Option<f64> {
+    (baseline > 0.0).then(|| 100.0 * (1.0 - penalty / baseline))
 }
 
 fn grid(summary: &Summary) -> Grid {
@@ -372,7 +375,7 @@ fn grid(summary: &Summary) -> Grid {
         let front = [
             rule.rule.to_owned(),
             format!("{:.1}", rule.penalty),
-            format!("{:.1}%", rule.below_percent),
+            rule.below_percent.map_or("-".to_owned(), |below| format!("{below:.1}%")),
             of_one.map_or("-".to_owned(), |(least, most)| format!("{least:.0}% to {most:.0}%")),
         ];
         grid.push(front.into_iter().chain(tenants));
@@ -462,7 +465,7 @@ mod tests {
             round: 0,
             rule: rule.name,
             penalty,
-            below_percent: 0.0,
+            below_percent: None,
             tenants: vec![row_of(TENANTS[0], &[Request { seconds: 0.1, ios: 0.0 }]).expect("row")],
             wall_seconds: 1.0,
             failed: usize::from(penalty > 90.0),
@@ -472,8 +475,10 @@ mod tests {
         let mut rows: Vec<Row> =
             RULES.iter().zip(penalties).map(|(rule, it)| row(rule, it)).collect();
         compare(&mut rows);
-        let below: Vec<f64> = rows.iter().map(|row| row.below_percent.round()).collect();
+        let below: Vec<f64> =
+            rows.iter().filter_map(|row| row.below_percent).map(f64::round).collect();
         assert_eq!(below, [-25.0, 0.0, 25.0, 50.0, 75.0]);
+        assert_eq!(below_percent(5.0, 0.0), None, "nothing is below 0");
         let conditions = Conditions {
             scale: 1.0,
             dram_bytes: MIB,

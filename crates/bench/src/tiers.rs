@@ -1,8 +1,8 @@
-//! Does a tier between DRAM and the store ever cost time?
+//! Run time with a memory tier between DRAM and the store, relative to that without.
 //!
-//! Two engines over the same tables, one with the tier and one without, at budgets smaller than the
-//! data. Each query runs on one and then on the other, round after round; the sums of the medians
-//! of the queries that both can run are compared at each budget.
+//! Two engines run over the same tables, one with the tier and one without, at budgets smaller than
+//! the data. Each query runs on one and then on the other, round after round; at each budget the
+//! sums of the medians are compared, over the queries that succeed on both.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use crate::timing::ours;
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
-/// Budgets to compare at, unless one is named.
+/// Default budgets.
 const DRAM_BYTES: [u64; 3] = [64 * MIB, 128 * MIB, 256 * MIB];
 
 /// Budget under which the tables are loaded.
@@ -45,7 +45,7 @@ struct Config {
     tiers: Vec<String>,
     threads: usize,
     rounds: usize,
-    /// The encoding of the tables.
+    /// Encoding of the tables.
     encoding: String,
 }
 
@@ -68,7 +68,7 @@ struct Summary {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded; a query that fails is a row.
+/// Fails if the tables cannot be loaded. A failed query is a row of the report.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let tiers = compared_tiers(&setting.engine.tiers);
     let mut config = Config {
@@ -104,7 +104,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     finding(&config, &rows)
 }
 
-/// The tiers that were named, or an emulated one of 1 GiB.
+/// Returns the given tiers, or an emulated one of 1 GiB by default.
 fn compared_tiers(named: &[TierSpec]) -> Vec<TierSpec> {
     if named.is_empty() {
         let latency_ns = EMULATED_LATENCY_NS;

@@ -1,4 +1,4 @@
-//! Running a query for its time alone.
+//! Timed runs of queries.
 
 use std::time::Instant;
 
@@ -15,29 +15,29 @@ use crate::suite::run::start;
 use crate::tpch::check::{Precision, check};
 use crate::tpch::query::Query;
 
-/// A run that ended well.
+/// A successful run.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    /// From the statement's text to its last row.
+    /// Time from the text of the statement to its last row.
     pub seconds: f64,
     batches: Vec<RecordBatch>,
 }
 
 impl Timed {
-    /// Rows of the result.
+    /// Returns the number of rows of the result.
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// The result as text.
+    /// Returns the result as text.
     ///
     /// # Errors
-    /// When a value cannot be printed.
+    /// Fails if a value cannot be printed.
     pub fn answer(&self) -> Result<Answer> {
         Answer::of(&self.batches)
     }
 
-    /// The result with the names of its columns, to compare others with.
+    /// Returns the result with the names of its columns, as a reference to compare others with.
     ///
     /// # Errors
     /// As [`Timed::answer`].
@@ -51,17 +51,17 @@ impl Timed {
     /// Compares the result with that of another run.
     ///
     /// # Errors
-    /// The first difference, in words.
+    /// The first difference, as text.
     pub fn compare(&self, query: &Query, expected: &Timed) -> std::result::Result<(), String> {
         let answer = |timed: &Timed| Answer::of(&timed.batches).map_err(|error| error.to_string());
         check(query, Precision::Exact, &answer(expected)?, &answer(self)?)
     }
 }
 
-/// Runs a query in a session of ours.
+/// Runs a query in a session of Terrace.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub async fn ours(session: &Session, text: &str) -> Result<Timed> {
     let began = Instant::now();
     let mut handle = start(session, text).await?;
@@ -72,7 +72,7 @@ pub async fn ours(session: &Session, text: &str) -> Result<Timed> {
 /// Runs a query in a plain DataFusion session.
 ///
 /// # Errors
-/// [`BenchError::Peer`] with what DataFusion says.
+/// [`BenchError::Peer`] with DataFusion's message.
 pub async fn theirs(context: &SessionContext, text: &str) -> Result<Timed> {
     let began = Instant::now();
     let peer = |error| BenchError::Peer(format!("{error}"));

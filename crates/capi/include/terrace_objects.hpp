@@ -1,5 +1,4 @@
-// Terrace for C++17: stores of small objects, with locks and pins that give themselves back, and
-// errors that are thrown.
+// Terrace for C++17: stores of small objects, with RAII locks and pins, and errors as exceptions.
 //
 //     terrace::objects store = terrace::objects::dram(8ull << 30);
 //     terrace::object_id id = store.create("an object");
@@ -9,7 +8,8 @@
 //     }
 //     std::string now = store.get(id);
 //
-// Values that may be copied by their bytes are objects as well: create_value, get_value, put_value.
+// Values that are trivially copyable can be stored as objects, too: create_value, get_value,
+// put_value.
 
 #ifndef TERRACE_OBJECTS_HPP
 #define TERRACE_OBJECTS_HPP
@@ -29,10 +29,10 @@
 
 namespace terrace {
 
-/// Names an object of a store; 0 names none.
+/// Id of an object of a store; 0 is the id of none.
 using object_id = std::uint64_t;
 
-/// Waits until there is something to wait for no more.
+/// Timeout of a wait without a limit.
 inline constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::max();
 
 namespace detail {
@@ -44,7 +44,7 @@ inline std::uint64_t timeout(std::chrono::milliseconds wait) noexcept {
     return wait.count() < 0 ? 0 : static_cast<std::uint64_t>(wait.count());
 }
 
-/// All bytes of an object, whose length `read` tells where there was too little room for them.
+/// Reads all bytes of an object; `read` returns the length even if there was too little room.
 template <typename Read> void read_all(std::string &to, Read read) {
     char few[256];
     std::size_t len = 0;
@@ -54,7 +54,7 @@ template <typename Read> void read_all(std::string &to, Read read) {
         return;
     }
     while (status == TERRACE_STATUS_BUFFER) {
-        // It may be longer again by the next time.
+        // The object may have grown again by the next read.
         to.resize(len);
         status = read(to.data(), to.size(), &len);
     }
@@ -62,7 +62,7 @@ template <typename Read> void read_all(std::string &to, Read read) {
     to.resize(len);
 }
 
-/// A value of as many bytes as the object that `read` reads.
+/// Reads a value, which must have as many bytes as the object.
 template <typename T, typename Read> T read_value(Read read) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
                   "objects hold the bytes of values that may be copied by them");
@@ -86,8 +86,8 @@ inline std::vector<terrace_bytes> bytes_of_all(const std::vector<std::string_vie
     return all;
 }
 
-/// Of many objects, what fails for one is said of that one. This is what keeps all of them from
-/// being looked at.
+/// Returns true for the failure of a whole batch: no object was processed. Failures of single
+/// objects are reported for each.
 inline bool is_of_all(terrace_status status) noexcept {
     return status == TERRACE_STATUS_INVALID || status == TERRACE_STATUS_PANIC;
 }
@@ -100,10 +100,11 @@ template <typename T> std::string_view bytes_of(const T &value) noexcept {
 
 } // namespace detail
 
-/// A lock of an object, given back when this ends. It keeps the store. No two threads use it at
-/// once, but it may go from one to another.
+/// A lock of an object, released on destruction. It keeps the store alive. It must not be used by
+/// two threads at once, but may be passed between threads.
 ///
-/// The functions of the store wait for locks, those of the caller too: use these meanwhile.
+/// The functions of the store wait for locks, including the caller's own: use the functions of the
+/// lock while it is held.
 class object_lock {
 public:
     explicit object_lock(terrace_lock *owned) noexcept : handle_(owned) {}
@@ -134,14 +135,15 @@ public:
         check(terrace_lock_replace(get_handle(), bytes.data(), bytes.size()));
     }
     void resize(std::size_t len) { check(terrace_lock_resize(get_handle(), len)); }
-    /// Removes the object, and with it the lock.
+    /// Removes the object and releases the lock.
     void remove() { check(terrace_lock_remove(get_handle())); }
 
-    /// From reading to writing, without a gap. The lock for reading is kept where that fails.
+    /// Upgrades a read lock to a write lock without releasing it in between. On failure the read
+    /// lock is kept.
     void upgrade(std::chrono::milliseconds wait = forever) {
         check(terrace_lock_upgrade(get_handle(), detail::timeout(wait)));
     }
-    /// From writing to reading, without a gap.
+    /// Downgrades a write lock to a read lock without releasing it in between.
     void downgrade() { check(terrace_lock_downgrade(get_handle())); }
 
     void unlock() noexcept { handle_.reset(); }
@@ -152,7 +154,8 @@ private:
     detail::handle<terrace_lock> handle_;
 };
 
-/// An object that stays at its address until this ends, which is before its store does.
+/// A pin: the object stays at its address until this is destroyed, which must be before the store
+/// is.
 class object_pin {
 public:
     object_pin(const terrace_objects *store, object_id object)
@@ -189,15 +192,16 @@ private:
     std::size_t size_ = 0;
 };
 
-/// What a read of many objects found. It keeps its memory for the next one.
+/// Results of a read of many objects. Its memory is reused by the next read.
 class object_batch {
 public:
     std::size_t size() const noexcept { return parts_.size(); }
 
-    /// TERRACE_STATUS_OK, or why an object was not read.
+    /// Returns TERRACE_STATUS_OK, or the reason that an object was not read.
     terrace_status status(std::size_t n) const { return parts_.at(n).status; }
 
-    /// The bytes of an object until the next read; terrace::error where it was not read.
+    /// Returns the bytes of an object, valid until the next read; throws terrace::error if it was
+    /// not read.
     std::string_view operator[](std::size_t n) const {
         const terrace_part &part = parts_.at(n);
         if (part.status != TERRACE_STATUS_OK) {
@@ -213,8 +217,8 @@ private:
     std::vector<terrace_part> parts_;
 };
 
-/// A store of small objects, found by id. Any thread may use it. It ends, with every object, when
-/// this and all locks have ended.
+/// A store of small objects, which are accessed by id. Any thread may use it. It ends, with every
+/// object, when this and all locks have ended.
 class objects {
 public:
     static objects dram(std::size_t bytes, const terrace_objects_options &options =
@@ -232,7 +236,8 @@ public:
         return objects(made);
     }
 
-    /// In a part of a region that nobody else uses; 0 bytes are all to its end.
+    /// Creates a store in a part of a region that no other code uses; 0 bytes mean all up to its
+    /// end.
     static objects in(const region &below, std::size_t offset = 0, std::size_t bytes = 0,
                       const terrace_objects_options &options = terrace_objects_options_default()) {
         terrace_objects *made = nullptr;
@@ -240,16 +245,16 @@ public:
         return objects(made);
     }
 
-    /// Ends this; terrace::error when the last changes could not be made durable.
+    /// Closes the store; throws terrace::error if the last changes could not be made durable.
     void close() { check(terrace_objects_close(handle_.release())); }
 
-    /// What the store was made of when it was opened.
+    /// Returns the results of the recovery when the store was opened.
     terrace_objects_recovered recovered() const {
         terrace_objects_recovered found{};
         check(terrace_objects_get_recovered(get_handle(), &found));
         return found;
     }
-    /// What was left out then, a sentence for each.
+    /// Returns a sentence about each part that was left out then.
     std::vector<std::string> damage() const {
         std::vector<std::string> all;
         while (const char *text = terrace_objects_damage(get_handle(), all.size())) {
@@ -271,7 +276,7 @@ public:
         check(terrace_objects_create(get_handle(), len, &id));
         return id;
     }
-    /// All or none; the first of consecutive ids.
+    /// Creates objects with consecutive ids, all or none. Returns the first id.
     object_id create_consecutive(const std::vector<std::string_view> &contents) const {
         const std::vector<terrace_bytes> all = detail::bytes_of_all(contents);
         object_id first = 0;
@@ -279,7 +284,7 @@ public:
         return first;
     }
 
-    /// An id without an object, for create_reserved or release.
+    /// Reserves an id without an object, for create_reserved or release.
     object_id reserve() const {
         object_id id = 0;
         check(terrace_objects_reserve(get_handle(), &id));
@@ -291,7 +296,7 @@ public:
         return first;
     }
     void release(object_id id) const { check(terrace_objects_release(get_handle(), id)); }
-    /// With a reserved id, or one of another node.
+    /// Creates an object with a reserved id, or one of another node.
     void create_reserved(object_id id, std::string_view bytes) const {
         check(terrace_objects_create_reserved(get_handle(), id, bytes.data(), bytes.size()));
     }
@@ -318,12 +323,12 @@ public:
             return terrace_objects_get(get_handle(), id, buffer, room, len);
         });
     }
-    /// The object's bytes from the offset on.
+    /// Reads len bytes of the object, from the offset on.
     void read_at(object_id id, std::size_t offset, void *to, std::size_t len) const {
         check(terrace_objects_read_at(get_handle(), id, offset, to, len));
     }
 
-    /// As many bytes as the object has.
+    /// Replaces the bytes of the object by the same number of bytes.
     void put(object_id id, std::string_view bytes) const {
         check(terrace_objects_put(get_handle(), id, bytes.data(), bytes.size()));
     }
@@ -333,7 +338,7 @@ public:
     void write_at(object_id id, std::size_t offset, std::string_view bytes) const {
         check(terrace_objects_write_at(get_handle(), id, offset, bytes.data(), bytes.size()));
     }
-    /// More bytes than the object has, or fewer.
+    /// Replaces the contents of the object by more or fewer bytes.
     void replace(object_id id, std::string_view bytes) const {
         check(terrace_objects_replace(get_handle(), id, bytes.data(), bytes.size()));
     }
@@ -357,7 +362,7 @@ public:
         check(terrace_objects_lock(get_handle(), id, mode, detail::timeout(wait), &made));
         return object_lock(made);
     }
-    /// None where others keep the caller out for so long.
+    /// Returns no lock if other locks conflict for the whole wait.
     std::optional<object_lock>
     try_lock(object_id id, terrace_lock_mode mode,
              std::chrono::milliseconds wait = std::chrono::milliseconds::zero()) const {
@@ -372,7 +377,8 @@ public:
     }
     object_pin pin(object_id id) const { return object_pin(get_handle(), id); }
 
-    /// Objects that cannot be read leave the others alone: the batch says of each.
+    /// Reads many objects. Those that cannot be read do not affect the others; the batch has a
+    /// status for each.
     void get_many(const std::vector<object_id> &ids, object_batch &to) const {
         to.parts_.resize(ids.size());
         std::size_t needed = to.bytes_.size();
@@ -388,7 +394,8 @@ public:
             check(status);
         }
     }
-    /// As many contents as ids; what became of each.
+    /// Replaces the bytes of many objects; there must be as many contents as ids. Returns a status
+    /// for each.
     std::vector<terrace_status> put_many(const std::vector<object_id> &ids,
                                          const std::vector<std::string_view> &contents) const {
         if (ids.size() != contents.size()) {
@@ -400,14 +407,14 @@ public:
                                       statuses.data()));
         return statuses;
     }
-    /// What became of each.
+    /// Removes many objects. Returns a status for each.
     std::vector<terrace_status> remove_many(const std::vector<object_id> &ids) const {
         std::vector<terrace_status> statuses(ids.size(), TERRACE_STATUS_OK);
         each(terrace_objects_remove_many(get_handle(), ids.data(), ids.size(), statuses.data()));
         return statuses;
     }
 
-    /// Shows the ids of all objects behind one, in order.
+    /// Calls `each` with the ids of all objects greater than `after`, in ascending order.
     template <typename Each> void for_each_id(Each each, object_id after = 0) const {
         object_id ids[512];
         std::size_t count = 0;
@@ -431,7 +438,7 @@ public:
         return all;
     }
 
-    /// Writes all objects to a file as they are at one moment.
+    /// Writes all objects to a file, as of one moment.
     void dump(const std::string &path) const {
         check(terrace_objects_dump(get_handle(), path.c_str()));
     }

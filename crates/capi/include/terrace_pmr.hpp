@@ -1,11 +1,11 @@
-// Terrace for C++17: ledgers, regions and heaps that close themselves, errors that are thrown, and
-// a std::pmr::memory_resource over a heap.
+// Terrace for C++17: RAII ledgers, regions and heaps, errors as exceptions, and a
+// std::pmr::memory_resource over a heap.
 //
 //     terrace::region region = terrace::region::scratch("/mnt/nvme", 1ull << 34, options);
 //     terrace::heap_resource resource(terrace::heap::in(region));
 //     std::pmr::unordered_map<int, std::pmr::string> map(&resource);
 //
-// What a heap gives is gone when the heap ends: declare containers after their resource.
+// Memory of a heap is invalid after the heap ends: declare containers after their resource.
 
 #ifndef TERRACE_PMR_HPP
 #define TERRACE_PMR_HPP
@@ -24,7 +24,7 @@
 
 namespace terrace {
 
-/// What a call answered that did not do what it should.
+/// Failure of a call: its status and text.
 class error : public std::runtime_error {
 public:
     error(terrace_status status, const char *text) : std::runtime_error(text), status_(status) {}
@@ -35,16 +35,16 @@ private:
     terrace_status status_;
 };
 
-/// Throws this thread's last failure unless all is well.
+/// Throws this thread's last failure unless the status is TERRACE_STATUS_OK.
 inline void check(terrace_status status) {
     if (status != TERRACE_STATUS_OK) {
         throw error(status, terrace_last_error());
     }
 }
 
-/// Gives every message of the library to a function object, which takes a level, the module and the
-/// text, throws nothing, and lives until another is set or `stop_log` was called. Any thread calls
-/// it.
+/// Passes every message of the library to a function object, which takes a level, the module and
+/// the text, must not throw, and must live until another is set or `stop_log` was called. Any
+/// thread calls it.
 template <typename Function> void set_log(Function &function) {
     const terrace_log_function call = [](void *context, std::uint32_t level, const char *target,
                                          const char *message) {
@@ -53,7 +53,7 @@ template <typename Function> void set_log(Function &function) {
     check(terrace_set_log(call, &function));
 }
 
-/// Messages go nowhere from now on.
+/// Removes the function object; messages are dropped from now on.
 inline void stop_log() { check(terrace_set_log(nullptr, nullptr)); }
 
 namespace detail {
@@ -73,7 +73,7 @@ template <typename T> using handle = std::unique_ptr<T, closer>;
 
 } // namespace detail
 
-/// One budget that several regions and heaps count against; they keep it for themselves.
+/// A budget that several regions and heaps share; they keep it alive.
 class ledger {
 public:
     explicit ledger(std::uint64_t budget_bytes) {
@@ -85,7 +85,7 @@ public:
     std::uint64_t budget() const noexcept { return terrace_ledger_budget(get()); }
     std::uint64_t granted() const noexcept { return terrace_ledger_granted(get()); }
 
-    /// For the options of regions and heaps.
+    /// Returns the handle, for the options of regions and heaps.
     const terrace_ledger *get() const noexcept { return handle_.get(); }
 
 private:
@@ -104,10 +104,10 @@ private:
     detail::handle<terrace_pin> handle_;
 };
 
-/// Memory whose blocks live in a file. It lasts for as long as this, a pin or a heap of it does.
+/// Memory whose blocks are stored in a file. It lives as long as this, a pin or a heap of it.
 class region {
 public:
-    /// Of a file that is there; len 0 is all of it.
+    /// Opens a region over an existing file; len 0 means all of it.
     static region open(const std::string &path, const terrace_region_options &options,
                        std::uint64_t offset = 0, std::uint64_t len = 0) {
         terrace_region *made = nullptr;
@@ -115,7 +115,7 @@ public:
         return region(made);
     }
 
-    /// Of a file without a name in a directory, all zero.
+    /// Creates a region over an unnamed file in a directory, all zero.
     static region scratch(const std::string &directory, std::uint64_t len,
                           const terrace_region_options &options) {
         terrace_region *made = nullptr;
@@ -154,7 +154,8 @@ public:
         return stats;
     }
 
-    /// As the destructor, which cannot tell that a file did not take what was written.
+    /// Closes the region as the destructor does, but throws terrace::error if the file did not take
+    /// the writes.
     void close() { check(terrace_region_close(handle_.release())); }
 
     terrace_region *get() const noexcept { return handle_.get(); }
@@ -165,7 +166,7 @@ private:
     detail::handle<terrace_region> handle_;
 };
 
-/// An allocator over DRAM, a node or a region. All that it gave is gone when it ends.
+/// An allocator over DRAM, a node or a region. All of its memory is freed when it ends.
 class heap {
 public:
     static heap dram(std::size_t bytes,
@@ -182,7 +183,8 @@ public:
         return heap(made);
     }
 
-    /// In a part of a region that nobody else uses; 0 bytes are all to its end.
+    /// Creates a heap in a part of a region that no other code uses; 0 bytes mean all up to its
+    /// end.
     static heap in(const region &below, std::size_t offset = 0, std::size_t bytes = 0,
                    const terrace_heap_options &options = terrace_heap_options_default()) {
         terrace_heap *made = nullptr;
@@ -190,7 +192,7 @@ public:
         return heap(made);
     }
 
-    /// An object; terrace::error without room.
+    /// Allocates an object; throws terrace::error if there is no room.
     void *allocate(std::size_t size, std::size_t align = alignof(std::max_align_t)) const {
         void *object = terrace_heap_alloc(get(), size, align);
         if (object == nullptr) {
@@ -224,17 +226,17 @@ private:
     detail::handle<terrace_heap> handle_;
 };
 
-/// The memory of std::pmr containers, from a heap that it owns or borrows. Two are equal when their
-/// heap is the same: either may free what the other gave.
+/// A memory resource of std::pmr containers, over a heap that it owns or borrows. Two resources are
+/// equal if their heap is the same: either may free the memory of the other.
 class heap_resource final : public std::pmr::memory_resource {
 public:
-    /// Owns the heap: it ends with the resource, and with it all that it gave.
+    /// Owns the heap, which ends with the resource, and with it all of its memory.
     explicit heap_resource(heap &&owned) : owned_(std::move(owned)), heap_(owned_->get()) {}
 
     /// Borrows a heap that outlives the resource.
     explicit heap_resource(const heap &borrowed) noexcept : heap_(borrowed.get()) {}
 
-    /// Borrows a heap that was made in C and outlives the resource.
+    /// Borrows a heap that was created in C and outlives the resource.
     explicit heap_resource(const terrace_heap *borrowed) noexcept : heap_(borrowed) {}
 
     heap_resource(const heap_resource &) = delete;

@@ -1,5 +1,5 @@
 /*
- * What a call costs beside malloc's: the medians of some rounds, one thread.
+ * Cost of a call compared with malloc: the medians of some rounds, in one thread.
  */
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static void with_put(terrace_heap *heap) {
     (void)terrace_objects_put(store, ids[0], bytes, BYTES);
 }
 
-/* An object that the processor does not expect. */
+/* A random object, which the processor cannot predict. */
 static uint64_t any(void) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return ids[(state >> 33) % OBJECTS];

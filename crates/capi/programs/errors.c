@@ -1,7 +1,7 @@
 /*
- * What is wrong is said: statuses and texts for bad input, from C.
+ * Errors: statuses and texts for invalid input, from C.
  *
- *     errors [DIRECTORY]    where a scratch file may be made
+ *     errors [DIRECTORY]    directory for a scratch file
  */
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static int failures;
 
-/* Whether a call answered what it should, and the text has a word that helps. */
+/* Checks that a call returned the expected status, and that the text has a helpful word. */
 static void expect(int line, terrace_status got, terrace_status wanted, const char *word) {
     const char *text = terrace_last_error();
     bool said = wanted == TERRACE_STATUS_OK || strstr(text, word) != NULL;
@@ -101,7 +101,7 @@ static void regions(const char *directory) {
     terrace_ledger_free(ledger);
     HOLDS(region == NULL);
 
-    /* What takes more than others leave of the cap is not waited for without end. */
+    /* A pin that exceeds the free part of the cap does not wait forever. */
     options.patience_ms = 200;
     terrace_pin *pin = NULL;
     SAYS(terrace_region_scratch(directory, 64 * MIB, &options, &region), OK, "");
@@ -157,7 +157,7 @@ static void parts_of_regions(const char *directory) {
     SAYS(terrace_heap_region(region, 0, 0, &with_ledger, &heap), INVALID, "ledger");
     terrace_ledger_free(ledger);
 
-    /* A region lasts for as long as a heap or a pin of it does. */
+    /* A region lives as long as a heap or a pin of it. */
     SAYS(terrace_heap_region(region, 0, 32 * MIB, NULL, &heap), OK, "");
     terrace_heap *second = NULL;
     terrace_objects *objects = NULL;
@@ -206,7 +206,7 @@ static void heaps(void) {
     HOLDS(terrace_heap_calloc(heap, SIZE_MAX / 2, 3) == NULL);
     SAYS(terrace_last_status(), INVALID, "cannot be");
 
-    /* No bytes are a byte, and NULL is as in malloc's family. */
+    /* Size 0 counts as 1, and NULL is accepted as by malloc's family. */
     void *empty = terrace_heap_alloc(heap, 0, 0);
     void *other = terrace_heap_realloc(heap, NULL, 0, 0);
     HOLDS(empty != NULL && other != NULL && empty != other);
@@ -217,7 +217,7 @@ static void heaps(void) {
     SAYS(terrace_heap_free(heap, NULL), OK, "");
     HOLDS(terrace_heap_usable_size(heap, NULL) == 0);
 
-    /* What is another's is left alone. */
+    /* Memory that is not the heap's is not touched. */
     int mine = 1;
     SAYS(terrace_heap_free(heap, &mine), INVALID, "no address of this heap");
     SAYS(terrace_heap_free_sized(heap, &mine, sizeof mine, 4), INVALID, "no address");
@@ -355,7 +355,7 @@ static void objects(void) {
     SAYS(terrace_objects_id_ranges(store, 0, NULL, 1, &len), INVALID, "ranges is NULL");
     SAYS(terrace_objects_id_ranges(store, 0, NULL, 0, NULL), INVALID, "count is NULL");
 
-    /* One without bytes has an address all the same. */
+    /* An object without bytes has an address, too. */
     void *data = NULL;
     uint64_t empty = 0;
     SAYS(terrace_objects_create(store, 0, &empty), OK, "");

@@ -1,7 +1,7 @@
 /*
- * What a child process has of heaps and regions: heaps in DRAM, of its own; regions not at all.
+ * Heaps and regions in a child process: it has a copy of heaps in DRAM, and no regions.
  *
- *     fork [DIRECTORY]    files are made there, and have no name
+ *     fork [DIRECTORY]    directory for unnamed files
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -63,7 +63,7 @@ static bool are(const struct objects *objects, int stamp) {
     return true;
 }
 
-/* Allocates and frees in a heap and by malloc, as a child may. */
+/* Allocates and frees in a heap and by malloc, which a child may do. */
 static bool works(terrace_heap *heap) {
     void *object = terrace_heap_alloc(heap, MIB, 0), *other = malloc(MIB);
     bool there = object != NULL && other != NULL;
@@ -75,7 +75,7 @@ static bool works(terrace_heap *heap) {
     return there && terrace_heap_free(heap, object) == TERRACE_STATUS_OK;
 }
 
-/* How a child ends: by which signal, or 0 if it found what it should. */
+/* Runs a child. Returns the signal that ended it, or 0 if its checks passed. */
 static int child(bool (*work)(struct objects *), struct objects *objects) {
     pid_t pid = fork();
     expect(pid >= 0, "there can be a child");

@@ -1,7 +1,7 @@
 /*
  * A heap in DRAM and a heap in a file, side by side, from C.
  *
- *     heap [DIRECTORY]    the file is made there, and removed at the end
+ *     heap [DIRECTORY]    directory for the file, which is removed at the end
  */
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ static void print_stats(const char *name, const terrace_heap *heap) {
            stats.metadata_bytes >> 10);
 }
 
-/* The bytes of an object are all its number. */
+/* Every byte of an object is its number. */
 static size_t size_of(size_t number) { return 100 + number * 37 % 3000; }
 
 static void use(const char *name, terrace_heap *heap) {
@@ -85,7 +85,7 @@ static void in_dram(void) {
     must(terrace_heap_dram(128 * MIB, &options, &heap), "heap");
     use("dram", heap);
     expect(terrace_ledger_budget(ledger) == 256 * MIB, "the budget is what it was");
-    /* Everything at once, twice. */
+    /* Frees everything at once, twice. */
     expect(terrace_heap_alloc(heap, 10 * MIB, 0) != NULL, "there is room");
     expect(terrace_ledger_granted(ledger) >= 10 * MIB, "objects count against the budget");
     must(terrace_heap_reset(heap), "reset");
@@ -107,7 +107,7 @@ static void in_a_file(const char *path) {
     expect(terrace_region_len(region) == 96 * MIB, "a region may be longer than its file");
     expect(terrace_region_block_bytes(region) == 65536, "blocks are as long as they should be");
 
-    /* The heap has the first 64 MiB, with its metadata; the rest is used as it is. */
+    /* The heap has the first 64 MiB, with its metadata; the rest is used directly. */
     terrace_heap_options in_region = {0};
     in_region.name = "heap in the file";
     in_region.metadata = TERRACE_METADATA_TOGETHER;
@@ -128,7 +128,7 @@ static void in_a_file(const char *path) {
     must(terrace_region_evict(region, 64 * MIB, MIB), "evict");
     must(terrace_region_set_cap(region, 4 * MIB), "set cap");
 
-    /* Bytes that are not needed any more are not written; used again they are kept. */
+    /* Unused bytes are not written back; used again they are. */
     memset(bytes + 80 * MIB, 7, MIB);
     must(terrace_region_advise(region, 80 * MIB, MIB, TERRACE_ADVICE_UNUSED), "advise");
     must(terrace_region_evict(region, 80 * MIB, MIB), "evict");

@@ -1,8 +1,8 @@
 /*
- * What a store with a log says: when its last sync failed, what recovery found, and messages of its
- * threads; and that a child process leaves it alone.
+ * Reports of a store with a log: a failure of its last sync, the results of recovery, and messages
+ * of its threads; and that a child process does not change it.
  *
- *     lasting [DIRECTORY]    where the logs are made
+ *     lasting [DIRECTORY]    directory for the logs
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -55,7 +55,7 @@ static terrace_objects_recovered recovered(const terrace_objects *store) {
     return found;
 }
 
-/* Messages are counted, by whatever thread they come. */
+/* Counter of messages, which any thread may send. */
 struct heard {
     pthread_mutex_t lock;
     unsigned errors;
@@ -87,7 +87,7 @@ static void use_child(terrace_objects *store) {
            "a child is refused, and ends its copy");
 }
 
-/* The parent's changes are there after a child has ended its copy of the store. */
+/* The parent's changes survive when a child closes its copy of the store. */
 static void forked(const char *directory) {
     terrace_objects *store =
         open_store(directory, "forked", TERRACE_DURABILITY_SYNCED, TERRACE_OBJECTS_KEEPER);
@@ -121,7 +121,7 @@ static void cut(const char *directory, const char *name, long bytes) {
     if (bytes > 0) {
         expect(ftruncate(fileno(file), len - bytes) == 0, "it can be cut");
     } else {
-        /* A bit of a change in the middle. */
+        /* Flips a bit of a change in the middle. */
         expect(fseek(file, len / 2, SEEK_SET) == 0, "it has a middle");
         int byte = fgetc(file);
         expect(fseek(file, len / 2, SEEK_SET) == 0 && fputc(byte ^ 1, file) != EOF, "it changes");
@@ -129,7 +129,7 @@ static void cut(const char *directory, const char *name, long bytes) {
     expect(fclose(file) == 0, "it is written");
 }
 
-/* What recovery found can be asked for. */
+/* The results of recovery can be read. */
 static void damaged(const char *directory) {
     uint64_t id;
     terrace_objects *store = open_store(directory, "torn", TERRACE_DURABILITY_WRITTEN, 0);
@@ -159,7 +159,7 @@ static void damaged(const char *directory) {
            "NULL is answered");
 }
 
-/* A file that may not grow: nobody waits for the changes, and the close says that they are lost. */
+/* A file that may not grow: no call waits for the changes, and the close reports their loss. */
 static void full(const char *directory) {
     struct heard heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct rlimit limit;
@@ -180,7 +180,7 @@ static void full(const char *directory) {
     expect(terrace_objects_close(store) == TERRACE_STATUS_IO, "the close says it");
     expect(strstr(terrace_last_error(), "log") != NULL, "and of what");
     expect(heard.errors == 1 && strstr(heard.last, "terrace_objects") != NULL, "so does a message");
-    /* A lock that ends the store can tell the log alone. */
+    /* A failure at the last unlock is reported by a message only. */
     terrace_objects_unlock(lock);
     expect(heard.errors == 2, "there is another message");
     must(terrace_set_log(NULL, NULL), "set log");
@@ -189,7 +189,7 @@ static void full(const char *directory) {
     store = open_store(directory, "full", TERRACE_DURABILITY_DEFERRED, 0);
     must(terrace_objects_create(store, 32, &id), "create");
     must(terrace_objects_close(store), "close");
-    expect(heard.errors == 2, "nobody hears of it any more");
+    expect(heard.errors == 2, "no more messages arrive");
 }
 
 int main(int argc, char **argv) {

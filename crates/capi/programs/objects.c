@@ -1,7 +1,7 @@
 /*
  * A store of small objects, in DRAM and in a file, from C.
  *
- *     objects [DIRECTORY]    where a scratch file may be made
+ *     objects [DIRECTORY]    directory for a scratch file
  */
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ static void expect(bool holds, const char *what) {
     }
 }
 
-/* The bytes of an object are all its number; most objects are equally long. */
+/* Every byte of an object is its number; most objects are equally long. */
 static size_t size_of(size_t number) {
     return number % 10 == 0 ? 8 + number * 37 % 3000 : 48;
 }
@@ -78,7 +78,7 @@ static void one_by_one(terrace_objects *store) {
     must(terrace_objects_remove(store, id), "remove");
     expect(!terrace_objects_exists(store, id), "it is gone");
 
-    /* Objects without bytes are objects. */
+    /* Objects may be empty. */
     must(terrace_objects_create_with(store, NULL, 0, &id), "create with");
     must(terrace_objects_get(store, id, NULL, 0, &len), "get");
     expect(len == 0 && terrace_objects_exists(store, id), "it has no bytes");
@@ -114,7 +114,7 @@ static void reserved_and_consecutive(terrace_objects *store) {
     expect(stats.objects == 0 && stats.reserved == 0 && stats.held == 0, "nothing is left");
 }
 
-/* Fills the store; the objects have the numbers of their ids. */
+/* Fills the store; the number of an object is that of its id. */
 static uint64_t *fill(terrace_objects *store) {
     static uint64_t ids[COUNT];
     unsigned char bytes[4096];
@@ -140,7 +140,7 @@ static void batches(terrace_objects *store, const uint64_t *ids) {
     }
     expect(sum == needed && again == needed, "they take no more");
 
-    /* One that is gone leaves the others alone, and so does one without room. */
+    /* A missing object does not affect the others, nor does one that does not fit. */
     uint64_t some[4] = {ids[1], 0, ids[10], ids[2]};
     all = terrace_objects_get_many(store, some, 4, bytes, 2 * 48, parts, &needed);
     expect(all == TERRACE_STATUS_BUFFER && needed == 2 * 48 + size_of(10), "one has no room");
@@ -176,7 +176,7 @@ static void batches(terrace_objects *store, const uint64_t *ids) {
            "what is there is removed");
 }
 
-/* All ids, in order and by pieces, from somewhere on. */
+/* Reads all ids in order, in pieces, and from some id on. */
 static void enumerate(terrace_objects *store, size_t wanted) {
     uint64_t ids[777], last = 0;
     terrace_id_range ranges[3];
@@ -206,7 +206,7 @@ static void enumerate(terrace_objects *store, size_t wanted) {
     } while (count == 3);
     expect(all == wanted, "each object is in a range");
 
-    /* One in the middle goes: two ranges of what was one. */
+    /* Removing one in the middle splits the range in two. */
     terrace_bytes contents[5] = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
     uint64_t first;
     must(terrace_objects_create_consecutive(store, contents, 5, &first), "create consecutive");
@@ -243,7 +243,7 @@ static void locks(terrace_objects *store) {
     expect(len == 8 && strcmp(text, "two") == 0, "the holder reads what it wrote");
     expect(terrace_objects_lock(store, id, TERRACE_LOCK_MODE_READ, 1, &other) ==
                TERRACE_STATUS_TIMEOUT,
-           "nobody else has it");
+           "the lock is free");
     must(terrace_lock_downgrade(lock), "downgrade");
     must(terrace_objects_lock(store, id, TERRACE_LOCK_MODE_READ, 0, &other), "lock");
     terrace_objects_unlock(other);
@@ -259,7 +259,7 @@ static void locks(terrace_objects *store) {
     terrace_objects_unlock(lock);
 }
 
-/* Tries to write with a lock for reading, and gives it back. */
+/* Upgrades a read lock, and releases it. */
 struct reader {
     terrace_lock *lock;
     terrace_status upgraded;
@@ -272,7 +272,7 @@ static void *upgrade(void *of) {
     return NULL;
 }
 
-/* Each would wait for the other: the second is told, and the first goes on. */
+/* Two upgrades would deadlock: the second fails, and the first continues. */
 static void two_upgrades(terrace_objects *store) {
     uint64_t id;
     struct reader here, there;
@@ -289,7 +289,7 @@ static void two_upgrades(terrace_objects *store) {
     must(terrace_objects_remove(store, id), "remove");
 }
 
-/* What two threads do to a counter under its lock, and to objects of their own. */
+/* A thread that changes a counter under its lock, and objects of its own. */
 struct worker {
     terrace_objects *store;
     uint64_t counter;
@@ -332,7 +332,7 @@ static void two_threads(terrace_objects *store) {
     for (int i = 0; i < 2; i++) {
         expect(pthread_create(&threads[i], NULL, work, &workers[i]) == 0, "there is a thread");
     }
-    /* Objects move under their feet. */
+    /* Objects are moved during the work. */
     for (int i = 0; i < 20; i++) {
         must(terrace_objects_defragment(store, NULL), "defragment");
     }
@@ -343,10 +343,10 @@ static void two_threads(terrace_objects *store) {
     expect(value == 2 * TURNS, "no step is lost");
     must(terrace_objects_get_stats(store, &after), "stats");
     expect(after.objects == before.objects + workers[0].mine + workers[1].mine, "all are there");
-    expect(after.held == 0, "nobody holds anything");
+    expect(after.held == 0, "no object is held");
 }
 
-/* Removes most objects and gives their memory back, with one pinned among them. */
+/* Removes most objects and frees their memory, with one pinned among them. */
 static void defragmented(terrace_objects *store, const uint64_t *ids) {
     const size_t pinned = COUNT / 2 + 1;
     void *data, *again;
@@ -422,7 +422,7 @@ static void in_dram(void) {
     expect(id >> TERRACE_OBJECT_LOCAL_BITS == 3, "ids name the node");
     expect(terrace_ledger_granted(ledger) >= 3 * MIB, "objects count against the budget");
 
-    /* A lock keeps its store. */
+    /* A lock keeps its store alive. */
     terrace_lock *lock;
     must(terrace_objects_lock(store, id, TERRACE_LOCK_MODE_WRITE, 0, &lock), "lock");
     terrace_objects_close(store);
@@ -437,7 +437,7 @@ static void in_dram(void) {
     terrace_objects_close(store);
 }
 
-/* A thread of the store's own gives memory back that no object uses. */
+/* A background thread of the store frees memory that no object uses. */
 static void kept(void) {
     terrace_objects_options options = terrace_objects_options_default();
     options.flags = TERRACE_OBJECTS_KEEPER;
@@ -458,14 +458,14 @@ static void kept(void) {
         }
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
-    expect(after.held_bytes < before.held_bytes / 2, "somebody defragments");
+    expect(after.held_bytes < before.held_bytes / 2, "a thread defragments");
     terrace_lock *lock;
     must(terrace_objects_lock(store, ids[1], TERRACE_LOCK_MODE_READ, 0, &lock), "lock");
     terrace_objects_close(store);
     terrace_objects_unlock(lock);
 }
 
-/* What a log and a dump have is there again. */
+/* The contents of a log and of a dump are restored. */
 static void lasting(const char *directory) {
     char log[4096], dump[4096], text[8] = {0};
     snprintf(log, sizeof log, "%s/log", directory);
@@ -522,7 +522,7 @@ static void lasting(const char *directory) {
            "a dump or a log");
 }
 
-/* Two stores share a region that has less memory than their objects. */
+/* Two stores share a region whose cap is smaller than their objects. */
 static void in_a_file(const char *directory) {
     terrace_region_options options = {0};
     options.cap_bytes = 4 * MIB;

@@ -1,5 +1,5 @@
 /*
- * The library as a plug-in has it: loaded while the program runs, used, and given back.
+ * The library as a plug-in: loaded at run time, used, and closed.
  *
  *     plugin LIBRARY
  */
@@ -24,7 +24,7 @@ static void expect(bool holds, const char *what) {
     }
 }
 
-/* The functions of the header that are called here, by their names. */
+/* Functions of the header that are called here. */
 static struct {
     __typeof__(&terrace_version) version;
     __typeof__(&terrace_last_error) last_error;
@@ -55,7 +55,7 @@ static void use(terrace_heap *heap) {
 
 static pthread_barrier_t used, given_back;
 
-/* A thread that ends when the program has given the library back: what it has of it ends, too. */
+/* A thread that ends after dlclose: its exit handlers run code of the library. */
 static void *use_and_outlive(void *heap) {
     use(heap);
     pthread_barrier_wait(&used);
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
-    /* Threads of the library, and of the program, may be in it: it stays. */
+    /* Threads may still run code of the library: it stays loaded. */
     expect(dlclose(library) == 0, "the library can be given back");
     library = dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD);
     expect(library != NULL, "a library that was loaded once stays");

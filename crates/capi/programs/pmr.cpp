@@ -1,6 +1,6 @@
-// Standard containers that are larger than the DRAM they take.
+// Standard containers that are larger than their DRAM.
 //
-//     pmr [DIRECTORY]    where the scratch file is made
+//     pmr [DIRECTORY]    directory for the scratch file
 
 #include <cstdint>
 #include <cstdio>
@@ -81,7 +81,7 @@ void larger_than_its_cap(const std::string &directory) {
     expect(stats.poisoned == 0 && stats.latched[0] == '\0', "the file took everything");
 }
 
-// One heap serves threads at once, and one thread frees what another had.
+// Several threads use one heap, and one thread frees objects of another.
 void threads() {
     terrace::heap_resource memory(terrace::heap::dram(256 * MIB));
     using strings = std::pmr::vector<std::pmr::string>;

@@ -1,6 +1,6 @@
 // A store of small objects from C++, in DRAM and in a file.
 //
-//     store [DIRECTORY]    where the scratch file and the log are made
+//     store [DIRECTORY]    directory for the scratch file and the log
 
 #include <cstdint>
 #include <cstdio>
@@ -32,7 +32,7 @@ void expect(bool holds, const std::string &what) {
     }
 }
 
-/// Whether some work is answered with a failure of this kind.
+/// Checks that some work fails with this status.
 template <typename Work> void fails(terrace_status status, const std::string &what, Work work) {
     try {
         work();
@@ -142,7 +142,7 @@ void locks_and_pins(const terrace::objects &store) {
     const object_id id = store.create("locked");
     terrace::object_lock lock = store.lock(id, TERRACE_LOCK_MODE_READ);
     expect(lock.object() == id && lock.get() == "locked", "its holder reads");
-    expect(!store.try_lock(id, TERRACE_LOCK_MODE_WRITE).has_value(), "nobody writes");
+    expect(!store.try_lock(id, TERRACE_LOCK_MODE_WRITE).has_value(), "no writer");
     auto other = store.try_lock(id, TERRACE_LOCK_MODE_READ);
     expect(other.has_value(), "others read");
     fails(TERRACE_STATUS_TIMEOUT, "to write beside them",
@@ -173,7 +173,7 @@ void locks_and_pins(const terrace::objects &store) {
     expect(!store.exists(id) && store.stats().held == 0, "locks and pins are given back");
 }
 
-/// No step of several threads is lost that each take the lock for it.
+/// No increment is lost by several threads that take the lock for each.
 void counted(const terrace::objects &store) {
     const object_id id = store.create_value(account{1, 0});
     std::vector<std::thread> threads;
@@ -207,7 +207,7 @@ void use(const char *name, const terrace::objects &store) {
     std::printf("%-6s is used\n", name);
 }
 
-/// What a log and a dump have is there again.
+/// The contents of a log and of a dump are restored.
 void lasting(const std::string &directory) {
     const std::string log = directory + "/store-log", dump = directory + "/store.dump";
     terrace_objects_options options = terrace_objects_options_default();

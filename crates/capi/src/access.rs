@@ -8,7 +8,7 @@ use crate::arguments::{Place, buffer, place, place_or_none, values};
 use crate::status::{Failure, Status, status};
 use crate::store::{Objects, id, store};
 
-/// Tells how many bytes an object has, also where the buffer had too little room for them.
+/// Stores the length of an object in `len`, even if the buffer was too small for it.
 pub(crate) fn tell(
     read: Result<usize, ObjectError>,
     len: Option<Place<usize>>,
@@ -24,17 +24,17 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Copies an object to a buffer that has so much room, and gives its length to *len, which may be
-/// NULL. It waits while somebody has locked the object for writing.
+/// Copies an object to a buffer of room bytes, and stores its length in *len, which may be NULL.
+/// Waits while the object is locked for writing.
 ///
-/// TERRACE_STATUS_BUFFER when the object has more bytes than there is room for: nothing is copied,
-/// and *len is its length nevertheless. The buffer may be NULL without room.
-/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT.
+/// TERRACE_STATUS_BUFFER if the object has more than room bytes: nothing is copied, and *len is its
+/// length nevertheless. The buffer may be NULL if room is 0. TERRACE_STATUS_NOT_FOUND,
+/// TERRACE_STATUS_TIMEOUT.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; the buffer is NULL or has so much room, len is NULL
-/// or leads to room for a length, and nobody else uses either.
+/// terrace_objects_region and was not closed; the buffer is NULL or as large as room says, len is
+/// NULL or points to space for a length, and no other code uses either.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_get(
     objects: *const Objects,
@@ -51,13 +51,12 @@ pub unsafe extern "C" fn terrace_objects_get(
     })
 }
 
-/// Copies the bytes of an object from the offset on, as many as len says; otherwise as
-/// terrace_objects_get.
+/// Copies len bytes of an object, from the offset on; otherwise as terrace_objects_get.
 ///
-/// TERRACE_STATUS_LENGTH when the object ends before.
+/// TERRACE_STATUS_LENGTH if the object ends before the last of them.
 ///
 /// # Safety
-/// As for terrace_objects_get; the buffer is NULL or has room for so many bytes.
+/// As for terrace_objects_get; the buffer is NULL or has room for len bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_read_at(
     objects: *const Objects,
@@ -73,16 +72,15 @@ pub unsafe extern "C" fn terrace_objects_read_at(
     })
 }
 
-/// Replaces the bytes of an object, which are as many as those given. It waits while somebody has
-/// locked the object.
+/// Replaces the bytes of an object by the same number of bytes. Waits while the object is locked.
 ///
-/// TERRACE_STATUS_LENGTH when the object has more or fewer; TERRACE_STATUS_NOT_FOUND,
+/// TERRACE_STATUS_LENGTH if the object has more or fewer bytes; TERRACE_STATUS_NOT_FOUND,
 /// TERRACE_STATUS_READ_ONLY, TERRACE_STATUS_TIMEOUT.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; the bytes are NULL, or as many as len says, do not
-/// change during the call, and are not those of the object itself.
+/// terrace_objects_region and was not closed; bytes is NULL or points to len bytes, which do not
+/// change during the call and are not those of the object itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_put(
     objects: *const Objects,
@@ -98,9 +96,9 @@ pub unsafe extern "C" fn terrace_objects_put(
     })
 }
 
-/// Replaces bytes of an object from the offset on; otherwise as terrace_objects_put.
+/// Replaces len bytes of an object, from the offset on; otherwise as terrace_objects_put.
 ///
-/// TERRACE_STATUS_LENGTH when the object ends before the last of them.
+/// TERRACE_STATUS_LENGTH if the object ends before the last of them.
 ///
 /// # Safety
 /// As for terrace_objects_put.
@@ -120,10 +118,10 @@ pub unsafe extern "C" fn terrace_objects_write_at(
     })
 }
 
-/// Gives an object other bytes, more or fewer, in one step. It waits while somebody has locked the
-/// object. bytes may be NULL where len is 0.
+/// Replaces the contents of an object by len bytes, more or fewer than before, atomically. Waits
+/// while the object is locked. bytes may be NULL if len is 0.
 ///
-/// TERRACE_STATUS_PINNED when the length of a pinned object would change; TERRACE_STATUS_NO_ROOM;
+/// TERRACE_STATUS_PINNED if the length of a pinned object would change; TERRACE_STATUS_NO_ROOM;
 /// TERRACE_STATUS_INVALID for more than 1 TiB; TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_READ_ONLY,
 /// TERRACE_STATUS_TIMEOUT.
 ///
@@ -144,7 +142,8 @@ pub unsafe extern "C" fn terrace_objects_replace(
     })
 }
 
-/// Changes the length of an object. What fits of it is kept, what comes to it is zero.
+/// Changes the length of an object. The bytes within both lengths are kept, additional bytes are
+/// zero.
 ///
 /// Waits and fails as terrace_objects_replace does.
 ///
@@ -161,12 +160,12 @@ pub unsafe extern "C" fn terrace_objects_resize(
     status(|| Ok(unsafe { store(objects) }?.resize(id(object), len)?))
 }
 
-/// Gives the length of an object to *len. Nobody waits.
+/// Stores the length of an object in *len. Does not wait.
 ///
 /// TERRACE_STATUS_NOT_FOUND.
 ///
 /// # Safety
-/// As for terrace_objects_resize; len is NULL or leads to room for a length.
+/// As for terrace_objects_resize; len is NULL or points to space for a length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_size(
     objects: *const Objects,
@@ -181,12 +180,12 @@ pub unsafe extern "C" fn terrace_objects_size(
     })
 }
 
-/// Gives to *out whether an object may only be read. Nobody waits.
+/// Stores in *out true if an object is read-only, false otherwise. Does not wait.
 ///
 /// TERRACE_STATUS_NOT_FOUND.
 ///
 /// # Safety
-/// As for terrace_objects_resize; out is NULL or leads to room for a bool.
+/// As for terrace_objects_resize; out is NULL or points to space for a bool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_is_read_only(
     objects: *const Objects,
@@ -201,8 +200,8 @@ pub unsafe extern "C" fn terrace_objects_is_read_only(
     })
 }
 
-/// Says whether an object may only be read from now on: it is then neither written to, nor resized,
-/// nor removed, until somebody says that it may be. It waits while somebody has locked the object.
+/// Makes an object read-only, or writable again. A read-only object cannot be written, resized or
+/// removed. Waits while the object is locked.
 ///
 /// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT, TERRACE_STATUS_NO_ROOM.
 ///
@@ -218,19 +217,19 @@ pub unsafe extern "C" fn terrace_objects_set_read_only(
     status(|| Ok(unsafe { store(objects) }?.set_read_only(id(object), read_only)?))
 }
 
-/// Keeps an object where it is, and gives its address to *data and its length to *len, which may be
-/// NULL. It is neither removed nor resized, and does not move, until terrace_objects_unpin was
-/// called as often. Operations on it go on as on others, and nobody waits.
+/// Pins an object in place, and stores its address in *data and its length in *len, which may be
+/// NULL. The object is not removed, resized or moved until terrace_objects_unpin was called as
+/// often. Operations on it continue as on other objects, without waiting for the pin.
 ///
-/// The bytes may be read and written there. Operations of other threads change them meanwhile
-/// unless the object is locked, and who reads the object while they are written may see some of
-/// each. The address is a multiple of 64.
+/// The bytes may be read and written at this address. Operations of other threads may change them
+/// meanwhile unless the object is locked, and a reader of the object may get a mix of old and new
+/// bytes while they are written. The address is a multiple of 64.
 ///
 /// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_NO_ROOM.
 ///
 /// # Safety
-/// As for terrace_objects_resize; data is NULL or leads to room for a pointer, len is NULL or leads
-/// to room for a length.
+/// As for terrace_objects_resize; data is NULL or points to space for a pointer, len is NULL or
+/// points to space for a length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_pin(
     objects: *const Objects,
@@ -251,13 +250,13 @@ pub unsafe extern "C" fn terrace_objects_pin(
     })
 }
 
-/// Gives a pin back, on any thread.
+/// Releases a pin, on any thread.
 ///
-/// TERRACE_STATUS_NOT_PINNED when the object has none.
+/// TERRACE_STATUS_NOT_PINNED if the object has no pin.
 ///
 /// # Safety
-/// As for terrace_objects_resize; whoever gives the last pin back has no use for the address any
-/// more.
+/// As for terrace_objects_resize; the caller that releases the last pin does not use the address
+/// any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_unpin(objects: *const Objects, object: u64) -> Status {
     // SAFETY: the caller's promise.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_sys::size::to_usize;
 
 use crate::ledger;

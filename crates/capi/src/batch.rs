@@ -9,25 +9,25 @@ use crate::arguments::{self, Places, place_or_none, places, values};
 use crate::status::{self, Failure, Status, status};
 use crate::store::{Objects, id, store};
 
-/// Bytes that a call reads: data may be NULL where len is 0.
+/// Bytes that a call reads; data may be NULL if len is 0.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Bytes {
     /// The first byte.
     pub data: *const c_void,
-    /// How many there are.
+    /// Number of bytes.
     pub len: usize,
 }
 
-/// Where terrace_objects_get_many put an object.
+/// Position of an object that terrace_objects_get_many has copied.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Part {
-    /// Where in the buffer it begins; 0 without success.
+    /// Offset in the buffer; 0 if the object was not copied.
     pub offset: usize,
-    /// How many bytes it has, also where there was no room for them; 0 where it was not found.
+    /// Length in bytes, even if there was no room for them; 0 if the object was not found.
     pub len: usize,
-    /// TERRACE_STATUS_OK, or what terrace_objects_get would answer for it.
+    /// TERRACE_STATUS_OK, or the status that terrace_objects_get would return for it.
     pub status: Status,
 }
 
@@ -117,21 +117,21 @@ impl Packed<'_> {
     }
 }
 
-/// Copies objects to a buffer that has so much room, one after the other, puts where each of them
-/// is to parts, and gives the bytes of all that were found to *needed, which may be NULL. Each is
-/// read by itself, as terrace_objects_get does it, but memory is asked for ahead: a read does not
-/// wait for the one before.
+/// Copies objects to a buffer of room bytes, one after the other, and stores the position of each
+/// in parts, and the bytes of all objects that were found in *needed, which may be NULL. Each is
+/// read by itself, as by terrace_objects_get, but their memory is prefetched: a read does not wait
+/// for the one before.
 ///
-/// TERRACE_STATUS_BUFFER when there was no room for some of them, which have this status, too; the
-/// others are there, and a buffer of *needed bytes has room for all. Otherwise the status of the
-/// first that could not be read. parts and *needed are written in each of these cases, but not with
+/// TERRACE_STATUS_BUFFER if some of them did not fit; these have this status, too, the others are
+/// copied, and a buffer of *needed bytes has room for all. Otherwise the status of the first that
+/// could not be read. parts and *needed are written in each of these cases, but not with
 /// TERRACE_STATUS_INVALID.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; ids are NULL or count ids, the buffer is NULL or has
-/// so much room, parts are NULL or have room for count of them, needed is NULL or leads to room for
-/// a number, and nobody else uses any of them meanwhile.
+/// terrace_objects_region and was not closed; ids is NULL or points to count ids, the buffer is
+/// NULL or as large as room says, parts is NULL or points to space for count parts, needed is NULL
+/// or points to space for a number, and no other code uses any of them meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_get_many(
     objects: *const Objects,
@@ -213,17 +213,18 @@ impl Outcome {
     }
 }
 
-/// Replaces the bytes of count objects, each as terrace_objects_put does, and puts what became of
-/// each to statuses, which may be NULL.
+/// Replaces the bytes of count objects, each as terrace_objects_put does, and stores the status of
+/// each in statuses, which may be NULL.
 ///
-/// Answers the status of the first that failed; the others are done all the same. With
-/// TERRACE_STATUS_INVALID none is, and statuses are left alone.
+/// Returns the status of the first that failed; the others are written all the same. With
+/// TERRACE_STATUS_INVALID no object is written, and statuses is not changed.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; ids are NULL or count ids, contents are NULL or count
-/// structures, each of which has as many bytes as it says, statuses are NULL or have room for count
-/// of them. Nobody changes or uses any of that meanwhile, and the bytes are none of objects.
+/// terrace_objects_region and was not closed; ids is NULL or points to count ids, contents is NULL
+/// or points to count structures, each of which points to as many bytes as it says, statuses is
+/// NULL or points to space for count statuses. No other code changes or uses any of them meanwhile,
+/// and the bytes are not those of objects.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_put_many(
     objects: *const Objects,
@@ -254,15 +255,15 @@ pub unsafe extern "C" fn terrace_objects_put_many(
     })
 }
 
-/// Removes count objects, each as terrace_objects_remove does, and puts what became of each to
+/// Removes count objects, each as terrace_objects_remove does, and stores the status of each in
 /// statuses, which may be NULL.
 ///
-/// Answers as terrace_objects_put_many does.
+/// Returns the same as terrace_objects_put_many.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; ids are NULL or count ids, statuses are NULL or have
-/// room for count of them. Nobody changes or uses any of that meanwhile.
+/// terrace_objects_region and was not closed; ids is NULL or points to count ids, statuses is NULL
+/// or points to space for count statuses. No other code changes or uses any of them meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_remove_many(
     objects: *const Objects,

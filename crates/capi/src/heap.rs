@@ -13,47 +13,47 @@ use crate::status::{Failure, Status, attempt, status};
 /// An allocator whose memory is DRAM, a memory node, or a part of a region.
 ///
 /// All functions may be called from any thread, except terrace_heap_reset and terrace_heap_close
-/// beside another call with the same handle.
+/// during another call with the same handle.
 pub struct Heap {
     pub(crate) heap: terrace_heap::Heap,
 }
 
-/// Where a heap keeps what it knows of its memory, for terrace_heap_options.metadata.
+/// Location of a heap's metadata, for terrace_heap_options.metadata.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum MetadataChoice {
-    /// In DRAM, wherever the data are: allocating touches nothing of a slow tier.
+    /// In DRAM, regardless of the data: allocations do not touch a slow tier.
     Separate = 0,
     /// In the heap's memory, beside the data.
     Together = 1,
 }
 
-/// A flag of terrace_heap_options: the heap takes what each request needs and gives back what is
-/// freed, instead of taking ever larger pieces and keeping them.
+/// A flag of terrace_heap_options: the heap takes memory as each request needs it and returns freed
+/// memory, instead of taking ever larger pieces and keeping them.
 pub const HEAP_RETAIN_OFF: u32 = 1;
-/// A flag of terrace_heap_options: threads keep nothing of what they free for their next requests.
+/// A flag of terrace_heap_options: threads do not cache freed objects for their next requests.
 pub const HEAP_THREAD_CACHES_OFF: u32 = 2;
-/// Value of terrace_heap_options.decay_ms: freed pages are kept for good.
+/// Value of terrace_heap_options.decay_ms: freed pages are kept forever.
 pub const HEAP_KEEP: i32 = -1;
 
-/// How a heap is set up. Zero, or NULL, is the usual value of every field: begin with
+/// Options of a heap. Zero, or NULL, selects the default of every field: begin with
 /// terrace_heap_options_default or zeroed memory.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct HeapOptions {
-    /// Its name in errors and statistics. NULL: "heap".
+    /// Name in errors and statistics. NULL: "heap".
     pub name: *const c_char,
-    /// The budget that memory in use counts against; an error for a heap over a region, which
-    /// counts its blocks itself. NULL: none.
+    /// Budget that memory in use counts against; an error for a heap over a region, which counts
+    /// its blocks itself. NULL: none.
     pub ledger: *const Ledger,
-    /// Bytes of the largest piece that is taken ahead of need, 4096 at least. 0: 8388608.
+    /// Maximum bytes of a piece that is taken ahead of need, at least 4096. 0: 8388608.
     pub growth_bytes_max: u64,
-    /// A terrace_metadata.
+    /// Location of the metadata, a terrace_metadata.
     pub metadata: u32,
-    /// How long freed pages are kept before they are given back, in milliseconds. 0: 1000;
-    /// TERRACE_HEAP_KEEP: for good.
+    /// Time that freed pages are kept before they are returned, in milliseconds. 0: 1000;
+    /// TERRACE_HEAP_KEEP: forever.
     pub decay_ms: i32,
-    /// The sum of any of TERRACE_HEAP_RETAIN_OFF and TERRACE_HEAP_THREAD_CACHES_OFF.
+    /// Sum of any of TERRACE_HEAP_RETAIN_OFF and TERRACE_HEAP_THREAD_CACHES_OFF.
     pub flags: u32,
 }
 
@@ -104,7 +104,7 @@ impl HeapOptions {
     }
 }
 
-/// The usual options of a heap: all zero.
+/// Returns the default options of a heap: all zero.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_heap_options_default() -> HeapOptions {
     HeapOptions::USUAL
@@ -128,15 +128,15 @@ unsafe fn start(
     Ok(())
 }
 
-/// Makes a heap in DRAM and gives it to *out: so many bytes of addresses, 8388608 at least, in
-/// pages of 4096, which take memory as they are used.
+/// Creates a heap in DRAM and stores its handle in *out. The size in bytes is that of its address
+/// space, at least 8388608, in pages of 4096, which take memory as they are used.
 ///
-/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses, and
-/// when the process has too many heaps (some 4,000).
+/// TERRACE_STATUS_INVALID for invalid options; TERRACE_STATUS_NO_ROOM if address space is
+/// exhausted, or if the process has too many heaps (about 4,000).
 ///
 /// # Safety
-/// options are NULL or lead to options, whose name is NULL or a string and whose ledger is NULL or
-/// a ledger; out is NULL or leads to room for a pointer.
+/// options is NULL or points to options, whose name is NULL or a string and whose ledger is NULL or
+/// a ledger; out is NULL or points to space for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_heap_dram(
     bytes: usize,
@@ -147,10 +147,10 @@ pub unsafe extern "C" fn terrace_heap_dram(
     status(|| unsafe { start(HeapMemory::Dram { bytes }, options, out) })
 }
 
-/// Makes a heap in the memory of one NUMA node and gives it to *out; otherwise as
+/// Creates a heap in the memory of one NUMA node and stores its handle in *out; otherwise as
 /// terrace_heap_dram.
 ///
-/// A node that is not there is TERRACE_STATUS_INVALID.
+/// TERRACE_STATUS_INVALID if the node does not exist.
 ///
 /// # Safety
 /// As for terrace_heap_dram.
@@ -165,16 +165,17 @@ pub unsafe extern "C" fn terrace_heap_node(
     status(|| unsafe { start(HeapMemory::Node { node, bytes }, options, out) })
 }
 
-/// Makes a heap in a part of a region and gives it to *out. The part begins at the offset and has
-/// so many bytes, 8388608 at least, both multiples of 4096; 0 bytes are all to the region's end.
+/// Creates a heap in a part of a region and stores its handle in *out. The part begins at the
+/// offset and has the given bytes, at least 8388608, both multiples of 4096; 0 bytes mean all up to
+/// the region's end.
 ///
-/// Nobody else may use the part; another heap or store that wants bytes of it is refused. The heap
-/// keeps the region: its handle may be closed. What objects hold is written to the region's file
-/// in time, but a heap cannot be opened again from it.
+/// No other code may use the part; another heap or store that requests bytes of it is refused. The
+/// heap keeps the region alive: its handle may be closed. The contents of objects are written to
+/// the region's file over time, but a heap cannot be reopened from it.
 ///
-/// Fails as terrace_heap_dram does, and with TERRACE_STATUS_INVALID for a part of which somebody
-/// has bytes. With metadata together the region's cap holds, for each of its pagers, 4 MiB and a
-/// block at least.
+/// Fails as terrace_heap_dram does, and with TERRACE_STATUS_INVALID if bytes of the part are in
+/// use. With metadata together, the region's cap must be at least 4 MiB and a block for each of its
+/// pagers.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not
@@ -197,11 +198,11 @@ pub unsafe extern "C" fn terrace_heap_region(
     })
 }
 
-/// Ends a heap and frees every object of it at once; NULL is allowed.
+/// Destroys a heap and frees every object of it at once; NULL is allowed.
 ///
-/// Every pointer that came from the heap is invalid from here on: reading, writing or freeing one
-/// is as wrong as after free(), and may reach memory that is somebody else's by then. Containers
-/// that have their memory from the heap end before it. No other thread is in a call with it.
+/// Every pointer that came from the heap is invalid afterwards: reading, writing or freeing one is
+/// as wrong as after free(), and may reach memory that has another owner by then. Containers that
+/// use the heap must be destroyed before it. No other thread may be in a call with the handle.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_heap_dram, terrace_heap_node or terrace_heap_region and
@@ -215,8 +216,7 @@ pub unsafe extern "C" fn terrace_heap_close(heap: *mut Heap) {
     });
 }
 
-/// Frees every object at once and keeps the heap. Pointers are invalid as after
-/// terrace_heap_close.
+/// Frees every object at once and keeps the heap. Pointers become invalid as by terrace_heap_close.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_heap_dram, terrace_heap_node or terrace_heap_region and
@@ -228,7 +228,8 @@ pub unsafe extern "C" fn terrace_heap_reset(heap: *const Heap) -> Status {
     status(|| Ok(unsafe { shared(heap, "heap")?.heap.reset() }?))
 }
 
-/// Gives free memory back: what this thread keeps for its next requests, and what the heap does.
+/// Returns free memory: the objects that this thread caches, and the free memory that the heap
+/// keeps.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_heap_dram, terrace_heap_node or terrace_heap_region and

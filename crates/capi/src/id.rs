@@ -9,14 +9,14 @@ use crate::batch::Bytes;
 use crate::status::{Failure, Status, attempt, status};
 use crate::store::{Objects, id, store};
 
-/// Makes an object of so many zeros, and gives its id to *out.
+/// Creates an object of len zero bytes, and stores its id in *out.
 ///
-/// TERRACE_STATUS_NO_ROOM where memory, budget or ids do not suffice; TERRACE_STATUS_INVALID for
-/// more than 1 TiB.
+/// TERRACE_STATUS_NO_ROOM if memory, budget or ids are exhausted; TERRACE_STATUS_INVALID for more
+/// than 1 TiB.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; out is NULL or leads to room for an id.
+/// terrace_objects_region and was not closed; out is NULL or points to space for an id.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_create(
     objects: *const Objects,
@@ -31,13 +31,13 @@ pub unsafe extern "C" fn terrace_objects_create(
     })
 }
 
-/// Makes an object of these bytes, and gives its id to *out. bytes may be NULL where len is 0.
+/// Creates an object from len bytes, and stores its id in *out. bytes may be NULL if len is 0.
 ///
 /// Fails as terrace_objects_create does.
 ///
 /// # Safety
-/// As for terrace_objects_create; the bytes are NULL, or as many as len says, and do not change
-/// during the call.
+/// As for terrace_objects_create; bytes is NULL or points to len bytes, which do not change during
+/// the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_create_with(
     objects: *const Objects,
@@ -55,14 +55,14 @@ pub unsafe extern "C" fn terrace_objects_create_with(
     })
 }
 
-/// Makes count objects of some bytes each with consecutive ids, all or none, and gives the first id
-/// to *out.
+/// Creates count objects with the given contents and consecutive ids, all or none, and stores the
+/// first id in *out.
 ///
-/// Fails as terrace_objects_create does; no objects at all are TERRACE_STATUS_INVALID.
+/// Fails as terrace_objects_create does; TERRACE_STATUS_INVALID if count is 0.
 ///
 /// # Safety
-/// As for terrace_objects_create; contents are NULL or lead to count structures, each of which has
-/// as many bytes as it says. Nothing of that changes during the call.
+/// As for terrace_objects_create; contents is NULL or points to count structures, each of which
+/// points to as many bytes as it says. None of that changes during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_create_consecutive(
     objects: *const Objects,
@@ -93,10 +93,10 @@ fn some(count: usize) -> Result<(), Failure> {
     if count == 0 { Err(Failure::invalid("consecutive ids of no objects")) } else { Ok(()) }
 }
 
-/// Reserves an id without an object, and gives it to *out: terrace_objects_create_reserved gives it
-/// one, and terrace_objects_release gives it back.
+/// Reserves an id without an object, and stores it in *out: terrace_objects_create_reserved creates
+/// its object, and terrace_objects_release releases the id.
 ///
-/// TERRACE_STATUS_NO_ROOM where ids, or the budget for what finds objects, do not suffice.
+/// TERRACE_STATUS_NO_ROOM if ids, or the budget for the table of objects, are exhausted.
 ///
 /// # Safety
 /// As for terrace_objects_create.
@@ -110,10 +110,10 @@ pub unsafe extern "C" fn terrace_objects_reserve(objects: *const Objects, out: *
     })
 }
 
-/// Reserves so many consecutive ids, and gives the first to *out; otherwise as
+/// Reserves count consecutive ids, and stores the first in *out; otherwise as
 /// terrace_objects_reserve.
 ///
-/// No ids at all are TERRACE_STATUS_INVALID.
+/// TERRACE_STATUS_INVALID if count is 0.
 ///
 /// # Safety
 /// As for terrace_objects_create.
@@ -132,9 +132,9 @@ pub unsafe extern "C" fn terrace_objects_reserve_consecutive(
     })
 }
 
-/// Gives a reserved id back.
+/// Releases a reserved id.
 ///
-/// TERRACE_STATUS_NOT_RESERVED for an id that is not, or has its object.
+/// TERRACE_STATUS_NOT_RESERVED if the id is not reserved, or has its object.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
@@ -145,14 +145,14 @@ pub unsafe extern "C" fn terrace_objects_release(objects: *const Objects, object
     status(|| Ok(unsafe { store(objects) }?.release(id(object))?))
 }
 
-/// Makes an object of these bytes with a reserved id, or with an id of another node that no object
-/// has here: that is how objects come from elsewhere. bytes may be NULL where len is 0.
+/// Creates an object from len bytes with a reserved id, or with an id of another node that no
+/// object has here: the way to import objects of other nodes. bytes may be NULL if len is 0.
 ///
 /// TERRACE_STATUS_NOT_RESERVED for any other id; otherwise fails as terrace_objects_create does.
 ///
 /// # Safety
-/// As for terrace_objects_release; the bytes are NULL, or as many as len says, and do not change
-/// during the call.
+/// As for terrace_objects_release; bytes is NULL or points to len bytes, which do not change during
+/// the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_create_reserved(
     objects: *const Objects,
@@ -168,10 +168,10 @@ pub unsafe extern "C" fn terrace_objects_create_reserved(
     })
 }
 
-/// Removes an object. Its id may name another object at once.
+/// Removes an object. Its id may be given to another object at once.
 ///
 /// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_PINNED, TERRACE_STATUS_READ_ONLY;
-/// TERRACE_STATUS_TIMEOUT while somebody has it locked.
+/// TERRACE_STATUS_TIMEOUT if the object stays locked.
 ///
 /// # Safety
 /// As for terrace_objects_release.
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn terrace_objects_remove(objects: *const Objects, object:
     status(|| Ok(unsafe { store(objects) }?.remove(id(object))?))
 }
 
-/// Whether an object has this id. Nobody waits. False for a store that is NULL.
+/// Returns true if an object has this id. Does not wait. False for a store that is NULL.
 ///
 /// # Safety
 /// As for terrace_objects_release.
@@ -205,16 +205,16 @@ fn ids_after(store: &ObjectStore, last: u64, piece: usize) -> impl Iterator<Item
     pieces.flatten()
 }
 
-/// Gives the ids of objects to ids, those behind the id after, in order and at most max, and how
-/// many they are to *count: fewer than max when there are no others. Begin with 0, which no object
-/// has, and go on with the last.
+/// Stores the ids of objects that are greater than the id after in ids, in ascending order and at
+/// most max, and their number in *count: fewer than max if there are no others. Begin with 0, which
+/// no object has, and continue with the last id.
 ///
-/// They are those that were there when somebody looked: objects that come and go meanwhile may be
-/// among them or not.
+/// The ids are of objects that existed when they were read: objects that are created or removed
+/// meanwhile may be among them or not.
 ///
 /// # Safety
-/// As for terrace_objects_release; ids are NULL or lead to room for max ids, count is NULL or leads
-/// to room for a number, and nobody else uses either.
+/// As for terrace_objects_release; ids is NULL or points to space for max ids, count is NULL or
+/// points to space for a number, and no other code uses either.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_ids(
     objects: *const Objects,
@@ -237,13 +237,13 @@ pub unsafe extern "C" fn terrace_objects_ids(
     })
 }
 
-/// Ids of objects that follow one after the other.
+/// Range of consecutive ids of objects.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct IdRange {
-    /// The first of them.
+    /// First id.
     pub first: u64,
-    /// The last of them.
+    /// Last id.
     pub last: u64,
 }
 
@@ -253,11 +253,11 @@ impl IdRange {
     }
 }
 
-/// Gives the ids of objects to ranges, as few as they are in order, as terrace_objects_ids gives
-/// them one by one. Go on with the last of the last range.
+/// Stores the ids of objects in ranges, as few as possible and in ascending order, otherwise as
+/// terrace_objects_ids stores them one by one. Continue with the last id of the last range.
 ///
 /// # Safety
-/// As for terrace_objects_ids; ranges are NULL or lead to room for max ranges.
+/// As for terrace_objects_ids; ranges is NULL or points to space for max ranges.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_id_ranges(
     objects: *const Objects,

@@ -3,18 +3,18 @@
 use crate::arguments::{place, shared, take_handle};
 use crate::status::{Failure, Status, attempt, status};
 
-/// One budget of DRAM that several regions, heaps and stores of objects count against.
+/// A budget of DRAM that several regions, heaps and stores of objects share.
 ///
-/// All functions may be called from any thread, except terrace_ledger_free beside another call
-/// with the same handle.
+/// All functions may be called from any thread, except terrace_ledger_free during another call with
+/// the same handle.
 pub struct Ledger {
-    pub(crate) ledger: terrace_market::Ledger,
+    pub(crate) ledger: terrace_ledger::Ledger,
 }
 
-/// Makes a ledger over a budget in bytes, and gives it to *out.
+/// Creates a ledger with a budget in bytes, and stores its handle in *out.
 ///
 /// # Safety
-/// out is NULL, or leads to room for a pointer.
+/// out is NULL, or points to space for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_ledger_new(budget_bytes: u64, out: *mut *mut Ledger) -> Status {
     status(|| {
@@ -23,12 +23,13 @@ pub unsafe extern "C" fn terrace_ledger_new(budget_bytes: u64, out: *mut *mut Le
         if budget_bytes == 0 {
             return Err(Failure::invalid("a ledger over nothing: its budget is 1 byte at least"));
         }
-        out.put_handle(Ledger { ledger: terrace_market::Ledger::new(budget_bytes) });
+        out.put_handle(Ledger { ledger: terrace_ledger::Ledger::new(budget_bytes) });
         Ok(())
     })
 }
 
-/// Gives the handle back; NULL is allowed. Whatever counts against the budget goes on doing so.
+/// Releases the handle; NULL is allowed. Everything that counts against the budget continues to do
+/// so.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_ledger_new and is not used again.
@@ -41,17 +42,17 @@ pub unsafe extern "C" fn terrace_ledger_free(ledger: *mut Ledger) {
     });
 }
 
-/// The budget in bytes; 0 for NULL.
+/// Returns the budget in bytes; 0 for NULL.
 ///
 /// # Safety
-/// The handle is NULL, or came from terrace_ledger_new and was not given back.
+/// The handle is NULL, or came from terrace_ledger_new and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_ledger_budget(ledger: *const Ledger) -> u64 {
     // SAFETY: the caller's promise.
     attempt(|| Ok(unsafe { shared(ledger, "ledger") }?.ledger.budget())).unwrap_or(0)
 }
 
-/// Bytes that regions, heaps and stores hold of the budget; 0 for NULL.
+/// Returns the bytes that regions, heaps and stores hold of the budget; 0 for NULL.
 ///
 /// # Safety
 /// As for terrace_ledger_budget.

@@ -12,14 +12,15 @@ use crate::arguments::{
 use crate::status::{Failure, Status, attempt, status};
 use crate::store::{Objects, id, store};
 
-/// A lock of an object, until terrace_objects_unlock.
+/// A lock of an object, held until terrace_objects_unlock.
 ///
-/// Who has it reads and changes the object by the terrace_lock_ functions, which wait for nobody.
-/// The terrace_objects_ functions wait for locks, those of the caller too: under a lock for
-/// reading, all that change the object; under one for writing, those that read it as well.
+/// Its holder reads and changes the object by the terrace_lock_ functions, which do not wait,
+/// except for terrace_lock_upgrade. The terrace_objects_ functions wait for locks, including those
+/// of the caller: under a read lock, all that change the object; under a write lock, those that
+/// read it as well.
 ///
-/// A lock may go from thread to thread, but no two threads use it at once. It keeps the store: the
-/// store's handle may be closed.
+/// A lock may be passed between threads, but must not be used by two threads at once. It keeps the
+/// store alive: the store's handle may be closed.
 pub struct Lock {
     /// Dropped before the reference to the store, since fields are dropped in order.
     held: Held,
@@ -35,13 +36,13 @@ enum Held {
     Nothing,
 }
 
-/// How an object is locked, for terrace_objects_lock.
+/// Mode of a lock, for terrace_objects_lock.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum LockModeChoice {
-    /// Together with other readers: nobody changes the object.
+    /// Shared with other readers: the object is not changed meanwhile.
     Read = 0,
-    /// Alone: nobody else reads or changes the object.
+    /// Exclusive: no other caller reads or changes the object.
     Write = 1,
 }
 
@@ -98,15 +99,15 @@ impl Lock {
     }
 }
 
-/// Locks an object and gives the lock to *out: mode is a terrace_lock_mode. It waits for so many
-/// milliseconds while others keep it out: with 0 it tries once, with UINT64_MAX it waits for ever,
-/// also for a lock that the caller has.
+/// Locks an object and stores the lock in *out; mode is a terrace_lock_mode. Waits for at most
+/// timeout_ms milliseconds while other locks conflict: with 0 it tries once, with UINT64_MAX it
+/// waits forever, even for a lock that the caller holds.
 ///
-/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT; TERRACE_STATUS_INVALID for another mode.
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT; TERRACE_STATUS_INVALID for an invalid mode.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; out is NULL or leads to room for a pointer.
+/// terrace_objects_region and was not closed; out is NULL or points to space for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_lock(
     objects: *const Objects,
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn terrace_objects_lock(
     })
 }
 
-/// Gives a lock back; NULL is allowed.
+/// Releases a lock; NULL is allowed.
 ///
 /// # Safety
 /// The lock is NULL, or came from terrace_objects_lock and is not used again.
@@ -136,10 +137,10 @@ pub unsafe extern "C" fn terrace_objects_unlock(lock: *mut Lock) {
     });
 }
 
-/// The id of the object; 0 for NULL.
+/// Returns the id of the object; 0 for NULL.
 ///
 /// # Safety
-/// The lock is NULL, or came from terrace_objects_lock and was not given back, and no other thread
+/// The lock is NULL, or came from terrace_objects_lock and was not released, and no other thread
 /// uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_lock_object(lock: *const Lock) -> u64 {
@@ -147,12 +148,11 @@ pub unsafe extern "C" fn terrace_lock_object(lock: *const Lock) -> u64 {
     attempt(|| Ok(unsafe { shared(lock, "lock") }?.object.to_bits())).unwrap_or(0)
 }
 
-/// Turns a lock for reading into one for writing as soon as it is the only one, without a gap in
-/// which somebody else could write. It waits as terrace_objects_lock does.
+/// Upgrades a read lock to a write lock as soon as it is the only lock, without releasing it in
+/// between. Waits as terrace_objects_lock does.
 ///
-/// The lock for reading is kept when that fails: TERRACE_STATUS_CONFLICT when another reader waits
-/// to do so already, TERRACE_STATUS_TIMEOUT, TERRACE_STATUS_NOT_LOCKED for one that is no lock for
-/// reading.
+/// On failure the read lock is kept: TERRACE_STATUS_CONFLICT if another reader is already waiting
+/// to upgrade, TERRACE_STATUS_TIMEOUT, TERRACE_STATUS_NOT_LOCKED if it is not a read lock.
 ///
 /// # Safety
 /// As for terrace_lock_object.
@@ -172,9 +172,9 @@ pub unsafe extern "C" fn terrace_lock_upgrade(lock: *mut Lock, timeout_ms: u64) 
     })
 }
 
-/// Turns a lock for writing into one for reading without a gap.
+/// Downgrades a write lock to a read lock without releasing it in between.
 ///
-/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing.
+/// TERRACE_STATUS_NOT_LOCKED if it is not a write lock.
 ///
 /// # Safety
 /// As for terrace_lock_object.
@@ -196,8 +196,8 @@ pub unsafe extern "C" fn terrace_lock_downgrade(lock: *mut Lock) -> Status {
 /// TERRACE_STATUS_BUFFER; TERRACE_STATUS_NOT_LOCKED after terrace_lock_remove.
 ///
 /// # Safety
-/// As for terrace_lock_object; the buffer is NULL or has so much room, len is NULL or leads to room
-/// for a length, and nobody else uses either.
+/// As for terrace_lock_object; the buffer is NULL or as large as room says, len is NULL or points
+/// to space for a length, and no other code uses either.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_lock_get(
     lock: *const Lock,
@@ -216,12 +216,12 @@ pub unsafe extern "C" fn terrace_lock_get(
 
 /// Replaces the bytes of the object as terrace_objects_put does, without waiting.
 ///
-/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_LENGTH,
+/// TERRACE_STATUS_NOT_LOCKED if it is not a write lock; TERRACE_STATUS_LENGTH,
 /// TERRACE_STATUS_READ_ONLY.
 ///
 /// # Safety
-/// As for terrace_lock_object; the bytes are NULL, or as many as len says, do not change during the
-/// call, and are not those of the object itself.
+/// As for terrace_lock_object; bytes is NULL or points to len bytes, which do not change during the
+/// call and are not those of the object itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_lock_put(
     lock: *mut Lock,
@@ -236,9 +236,9 @@ pub unsafe extern "C" fn terrace_lock_put(
     })
 }
 
-/// Gives the object other bytes as terrace_objects_replace does, without waiting.
+/// Replaces the contents of the object as terrace_objects_replace does, without waiting.
 ///
-/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_NO_ROOM,
+/// TERRACE_STATUS_NOT_LOCKED if it is not a write lock; TERRACE_STATUS_NO_ROOM,
 /// TERRACE_STATUS_PINNED, TERRACE_STATUS_READ_ONLY, TERRACE_STATUS_INVALID.
 ///
 /// # Safety
@@ -269,10 +269,10 @@ pub unsafe extern "C" fn terrace_lock_resize(lock: *mut Lock, len: usize) -> Sta
     status(|| Ok(unsafe { unique(lock, "lock") }?.write()?.resize(len)?))
 }
 
-/// Removes the object, and what is held of it. The lock is given back by terrace_objects_unlock all
-/// the same, and is of no other use.
+/// Removes the object and releases its lock. The handle must still be passed to
+/// terrace_objects_unlock, and has no other use.
 ///
-/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_PINNED,
+/// TERRACE_STATUS_NOT_LOCKED if it is not a write lock; TERRACE_STATUS_PINNED,
 /// TERRACE_STATUS_READ_ONLY.
 ///
 /// # Safety

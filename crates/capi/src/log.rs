@@ -12,29 +12,29 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::status::{Failure, Status, status};
 
-/// How much a message matters.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum LogLevelChoice {
-    /// Data may be lost, or something does not go on.
+    /// Data may be lost, or something has stopped working.
     Error = 1,
-    /// Something failed that the library does without, or tries again.
+    /// A failure that the library works around, or retries.
     Warn = 2,
-    /// Something that happens rarely.
+    /// A rare event.
     Info = 3,
-    /// What background work has done.
+    /// Results of background work.
     Debug = 4,
-    /// Steps of it.
+    /// Single steps of background work.
     Trace = 5,
 }
 
-/// A function of the program's that takes messages: with the context that was given with it, the
+/// A function of the program that receives messages: the context that was set with it, the
 /// message's level, which is a terrace_log_level, the module that it comes from, and its text in
-/// one line of UTF-8. Both strings are gone when the function returns.
+/// one line of UTF-8. Both strings are valid until the function returns.
 ///
-/// It is called by any thread, several at once, also by threads of the library's own, and while
-/// the library holds locks: it must neither throw nor block for long. Messages of what it calls in
-/// the library itself are dropped.
+/// It is called by any thread, by several at once, by the library's own threads too, and while the
+/// library holds locks: it must neither throw nor block for long. Messages of library functions
+/// that it calls are dropped.
 pub type LogFunction = Option<
     // SAFETY: callers pass the function's own context, and zero-terminated strings.
     unsafe extern "C" fn(
@@ -149,15 +149,16 @@ impl Visit for Text {
     }
 }
 
-/// Gives every message of the library to a function from now on: what background threads cannot
-/// answer to any call, such as a keeper that cannot write, a block that cannot be read, or a store
-/// that was closed by the last of its locks and could not be synced. NULL takes the function back.
+/// Passes every message of the library to a function from now on. Messages report events that
+/// background threads cannot return from any call, such as a keeper that cannot write, a block that
+/// cannot be read, or a store that was closed by the last of its locks and could not be synced.
+/// NULL removes the function.
 ///
-/// When this returns, the function of before is called by no thread any more. Without a function
-/// messages go nowhere.
+/// After this returns, no thread calls the previous function any more. Without a function messages
+/// are dropped.
 ///
-/// TERRACE_STATUS_INVALID from within the function, or in a program whose Rust code takes the
-/// messages already.
+/// TERRACE_STATUS_INVALID if called within the function, or in a program whose Rust code receives
+/// the messages already.
 ///
 /// # Safety
 /// The function is NULL, or may be called by any thread with the context, until another is set.
@@ -213,12 +214,12 @@ mod tests {
             // SAFETY: the list lives until the function is unset below.
             unsafe { terrace_set_log(function, (&raw const heard).cast_mut().cast()) }
         };
-        tracing::error!("to nobody");
+        tracing::error!("without a receiver");
         assert_eq!(set(Some(hear)), Status::Ok);
         tracing::error!(number = 7, text = "some", error = %std::fmt::Error, "lost\nit\0");
         std::thread::spawn(|| tracing::debug!("done")).join().expect("no panic");
         assert_eq!(set(None), Status::Ok);
-        tracing::error!("to nobody");
+        tracing::error!("without a receiver");
         let heard = heard.into_inner().unwrap_or_default();
         let [first, second] = &heard[..] else { panic!("{heard:?}") };
         assert_eq!(first.0, LogLevelChoice::Error as u32);

@@ -37,11 +37,11 @@ fn answer(work: impl FnOnce() -> Result<NonNull<u8>, Failure>) -> *mut c_void {
     attempt(work).map_or(null_mut(), |object| object.as_ptr().cast())
 }
 
-/// An object of so many bytes, of any value. align is a power of two, or 0 for 16. An object of 0
-/// bytes counts as one of 1.
+/// Allocates an object of size bytes, whose contents are undefined. align is a power of two, or 0
+/// for 16. An object of 0 bytes counts as one of 1.
 ///
-/// NULL without room or budget, or for an alignment that cannot be; terrace_last_status tells
-/// which.
+/// Returns NULL if memory or budget is exhausted, or for an invalid alignment; terrace_last_status
+/// tells which.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_heap_dram, terrace_heap_node or terrace_heap_region and
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn terrace_heap_alloc(
     })
 }
 
-/// As terrace_heap_alloc, with bytes that are zero.
+/// As terrace_heap_alloc, with all bytes zero.
 ///
 /// # Safety
 /// As for terrace_heap_alloc.
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn terrace_heap_alloc_zeroed(
     })
 }
 
-/// As calloc: count times size bytes that are zero, aligned to 16. NULL also where the product
-/// overflows.
+/// As calloc: allocates count times size bytes that are zero, aligned to 16. Returns NULL also if
+/// the product overflows.
 ///
 /// # Safety
 /// As for terrace_heap_alloc.
@@ -98,15 +98,15 @@ pub unsafe extern "C" fn terrace_heap_calloc(
     })
 }
 
-/// Changes the length of an object, where it is if that can be; as many bytes as both lengths have
-/// are kept. NULL as the object allocates one. align is that of the object, or 0 for 16.
+/// Changes the length of an object, in place if possible; the bytes within both lengths are kept.
+/// For NULL it allocates an object. align is that of the object, or 0 for 16.
 ///
-/// NULL without room, or for a pointer that is not this heap's: the object is then as it was.
-/// Otherwise the old address is nobody's any more. Size 0 frees nothing: it counts as 1.
+/// Returns NULL if memory is exhausted, or for a pointer that is not this heap's: the object is
+/// then unchanged. Otherwise the old address is invalid. Size 0 frees nothing: it counts as 1.
 ///
 /// # Safety
-/// As for terrace_heap_alloc; the object is NULL, or came from this heap and was not freed, and
-/// nobody else uses it.
+/// As for terrace_heap_alloc; the object is NULL, or came from this heap and was not freed, and no
+/// other code uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_heap_realloc(
     heap: *const Heap,
@@ -126,13 +126,13 @@ pub unsafe extern "C" fn terrace_heap_realloc(
     })
 }
 
-/// Frees an object, from any thread; NULL is allowed.
+/// Frees an object, on any thread; NULL is allowed.
 ///
-/// TERRACE_STATUS_INVALID, and nothing done, for an address outside of the heap.
+/// TERRACE_STATUS_INVALID for an address outside of the heap; nothing is freed then.
 ///
 /// # Safety
-/// As for terrace_heap_alloc; the object is NULL, or came from this heap and was not freed, and
-/// nobody uses it any more.
+/// As for terrace_heap_alloc; the object is NULL, or came from this heap and was not freed, and no
+/// code uses it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_heap_free(heap: *const Heap, pointer: *mut c_void) -> Status {
     status(|| {
@@ -146,8 +146,8 @@ pub unsafe extern "C" fn terrace_heap_free(heap: *const Heap, pointer: *mut c_vo
     })
 }
 
-/// As terrace_heap_free, for who remembers the size and the alignment that the object was
-/// last allocated with.
+/// As terrace_heap_free, for callers that know the size and the alignment with which the object was
+/// last allocated.
 ///
 /// # Safety
 /// As for terrace_heap_free; the size and the alignment are those of the object.
@@ -170,8 +170,8 @@ pub unsafe extern "C" fn terrace_heap_free_sized(
     })
 }
 
-/// Bytes that an object really has, all of which may be used; 0 for NULL and for an address outside
-/// of the heap.
+/// Returns the size of an object, all of which may be used, and which may exceed the requested
+/// size; 0 for NULL and for an address outside of the heap.
 ///
 /// # Safety
 /// As for terrace_heap_alloc; the object is NULL, or came from this heap and was not freed.
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn terrace_heap_usable_size(
     bytes.unwrap_or(0)
 }
 
-/// Whether an address is one of the heap's, of an object or not.
+/// Returns true if an address is within the heap, in an object or not.
 ///
 /// # Safety
 /// As for terrace_heap_alloc; the address may be any.

@@ -11,44 +11,44 @@ use crate::status::{Failure, Status, attempt, status};
 
 /// A part of a region that stays in memory, and at its addresses, until terrace_region_unpin.
 ///
-/// What a system call, a device or another process must not find absent is pinned before.
+/// Memory that a system call, a device or another process must not find absent is pinned before.
 pub struct Pin {
     /// Dropped before the reference to the region, since fields are dropped in order.
     pin: terrace_region::Pin,
     _region: Arc<terrace_region::Region>,
 }
 
-/// How bytes of a region are used, for terrace_region_advise.
+/// Access pattern of bytes of a region, for terrace_region_advise.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum AdviceChoice {
-    /// Blocks are touched one after the other: the next ones are asked for ahead, as without
-    /// advice. Holds for the whole region.
+    /// Access is sequential: the blocks that follow are read ahead, as without advice. Applies to
+    /// the whole region.
     Sequential = 0,
-    /// Blocks are touched in no order: nothing is asked for ahead. Holds for the whole region.
+    /// Access is random: nothing is read ahead. Applies to the whole region.
     Random = 1,
-    /// The bytes never change again: blocks leave without a look at whether they did. What is
-    /// written to them nevertheless may be lost.
+    /// The bytes never change again: blocks are evicted without a check for changes. Writes to them
+    /// may be lost.
     Immutable = 2,
     /// The bytes may change, as without advice.
     Mutable = 3,
-    /// The bytes are not needed any more. Blocks that lie in the part as a whole leave without
-    /// being written, and are read as zeros or as they were, until they are used again.
+    /// The bytes are not needed any more. Blocks that lie completely in the part are evicted
+    /// without write-back, and read as zeros or as their former bytes until they are used again.
     Unused = 4,
-    /// The bytes are used again, as without advice, and may change; said before they are written
-    /// to.
+    /// The bytes are used again, as without advice, and may change. This advice comes before the
+    /// first write to them.
     Used = 5,
 }
 
-/// Brings a part of a region into memory, keeps it there, and gives the pin to *out.
+/// Brings a part of a region into memory, keeps it there, and stores the pin in *out.
 ///
-/// TERRACE_STATUS_INVALID for a part that does not lie inside, or is more than the cap;
-/// TERRACE_STATUS_IO for a block that cannot be read; TERRACE_STATUS_TIMEOUT when the part takes
-/// more than others leave of the cap.
+/// TERRACE_STATUS_INVALID for a part that is not within the region, or is larger than the cap;
+/// TERRACE_STATUS_IO for a block that cannot be read; TERRACE_STATUS_TIMEOUT if the part needs more
+/// of the cap than others leave.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and was not
-/// closed; out is NULL or leads to room for a pointer.
+/// closed; out is NULL or points to space for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_region_pin(
     region: *const Region,
@@ -65,10 +65,10 @@ pub unsafe extern "C" fn terrace_region_pin(
     })
 }
 
-/// The first byte that is pinned; NULL for NULL.
+/// Returns the address of the first pinned byte; NULL for NULL.
 ///
 /// # Safety
-/// The pin is NULL, or came from terrace_region_pin and was not given back.
+/// The pin is NULL, or came from terrace_region_pin and was not released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_pin_data(pin: *const Pin) -> *mut c_void {
     // SAFETY: the caller's promise.
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn terrace_pin_data(pin: *const Pin) -> *mut c_void {
     data.unwrap_or(std::ptr::null_mut())
 }
 
-/// Bytes that are pinned, as many as were asked for; 0 for NULL.
+/// Returns the number of pinned bytes, as many as were requested; 0 for NULL.
 ///
 /// # Safety
 /// As for terrace_pin_data.
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn terrace_pin_len(pin: *const Pin) -> usize {
     attempt(|| Ok(unsafe { shared(pin, "pin") }?.pin.len())).unwrap_or(0)
 }
 
-/// Lets what is pinned leave memory again; NULL is allowed.
+/// Releases a pin, so that its part may leave memory again; NULL is allowed.
 ///
 /// # Safety
 /// The pin is NULL, or came from terrace_region_pin and is not used again.
@@ -99,10 +99,10 @@ pub unsafe extern "C" fn terrace_region_unpin(pin: *mut Pin) {
     });
 }
 
-/// Asks for a part ahead of its use, and does not wait: for its first blocks, if it is more than
-/// the cap.
+/// Starts to read a part ahead of its use, and does not wait. If the part is larger than the cap,
+/// only its first blocks are read.
 ///
-/// TERRACE_STATUS_INVALID for a part that does not lie inside.
+/// TERRACE_STATUS_INVALID for a part that is not within the region.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and was not
@@ -117,11 +117,12 @@ pub unsafe extern "C" fn terrace_region_prefetch(
     status(|| Ok(unsafe { shared(region, "region") }?.region.prefetch(offset, len)?))
 }
 
-/// Has a part leave memory, written back where it changed; it comes back when somebody touches it.
+/// Evicts a part from memory after write-back of its changed blocks; the next access reads it
+/// again.
 ///
-/// TERRACE_STATUS_INVALID for a part that does not lie inside; TERRACE_STATUS_IO for a block that
-/// cannot be written, which stays while the others leave; TERRACE_STATUS_TIMEOUT while blocks are
-/// pinned.
+/// TERRACE_STATUS_INVALID for a part that is not within the region; TERRACE_STATUS_IO for a block
+/// that cannot be written, which stays while the others are evicted; TERRACE_STATUS_TIMEOUT while
+/// blocks are pinned.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.
@@ -135,10 +136,10 @@ pub unsafe extern "C" fn terrace_region_evict(
     status(|| Ok(unsafe { shared(region, "region") }?.region.evict(offset, len)?))
 }
 
-/// Makes what was written to a part before this call durable. It stays in memory.
+/// Makes the writes to a part before this call durable. The part stays in memory.
 ///
-/// Fails as terrace_region_evict does, and with TERRACE_STATUS_IO when the device does not sync:
-/// from then on always, since nobody knows what it has lost.
+/// Fails as terrace_region_evict does, and with TERRACE_STATUS_IO if the device does not sync: from
+/// then on always, since it is unknown what the device has lost.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.
@@ -152,11 +153,11 @@ pub unsafe extern "C" fn terrace_region_flush(
     status(|| Ok(unsafe { shared(region, "region") }?.region.flush(offset, len)?))
 }
 
-/// Says how a part is used: advice is a terrace_advice.
+/// Sets the access pattern of a part; advice is a terrace_advice.
 ///
-/// TERRACE_STATUS_INVALID for a part that does not lie inside, for other advice, and for bytes of a
-/// heap or a store of objects that would be unused or immutable. Immutable bytes are written back
-/// first, which fails as terrace_region_evict does.
+/// TERRACE_STATUS_INVALID for a part that is not within the region, for invalid advice, and for
+/// bytes of a heap or a store of objects that would be unused or immutable. Immutable bytes are
+/// written back first, which fails as terrace_region_evict does.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.

@@ -8,22 +8,23 @@ use crate::arguments::{place, shared};
 use crate::status::{Status, attempt, status};
 use crate::store::Objects;
 
-/// What a store with a log was made of when it was opened; all zero for one without.
+/// Results of the recovery of a store with a log when it was opened; all zero without a log.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ObjectsRecovered {
     /// 1 if there was a dump, 0 otherwise.
     pub dump: u64,
-    /// Logs that were read.
+    /// Number of logs that were read.
     pub logs: u64,
-    /// Changes that they had.
+    /// Number of changes in these logs.
     pub changes: u64,
     /// Bytes at the end of the logs that were being written when the process stopped, or were not
     /// on the device when the machine did.
     pub torn_bytes: u64,
-    /// What was left out, a text for each: changes that nobody had synced when the machine stopped,
-    /// and were found behind others that are lost; and damage, with TERRACE_OBJECTS_ACCEPT_DAMAGE.
-    /// The files are kept in the log's directory under names that begin with damaged-.
+    /// Number of parts that were left out, with a text for each: changes that were not synced when
+    /// the machine stopped, and were found behind others that are lost; and damage, with
+    /// TERRACE_OBJECTS_ACCEPT_DAMAGE. The files are kept in the log's directory under names that
+    /// begin with damaged-.
     pub damages: u64,
 }
 
@@ -41,11 +42,11 @@ impl From<Recovered> for Found {
     }
 }
 
-/// Gives what a store was made of when it was opened to *out.
+/// Stores the results of a store's recovery in *out.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; out is NULL or leads to room for the numbers.
+/// terrace_objects_region and was not closed; out is NULL or points to space for the numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_get_recovered(
     objects: *const Objects,
@@ -66,9 +67,9 @@ pub unsafe extern "C" fn terrace_objects_get_recovered(
     })
 }
 
-/// What was left out when a store was opened, in a sentence: number n of
-/// terrace_objects_recovered.damages, counted from 0. NULL when there are no so many, or for NULL.
-/// The text stays until the handle is closed.
+/// Returns a sentence about a part that was left out when a store was opened: number n of
+/// terrace_objects_recovered.damages, counted from 0. NULL if there are not as many, or for NULL.
+/// The text is valid until the handle is closed.
 ///
 /// # Safety
 /// The handle is NULL, or a store's that was not closed.

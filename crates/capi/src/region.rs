@@ -7,68 +7,67 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_region::{Contents, Method, RegionConfig, Source};
+use terrace_store::{EngineChoice, FileBlocks};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::to_u64;
-use terrace_tier::store::{EngineChoice, FileBlocks};
 
 use crate::arguments::{self, or, path, place, shared, take_handle};
 use crate::ledger::Ledger;
 use crate::status::{Failure, Status, attempt, status};
 
-/// Memory whose blocks live in a file or a device, larger than the DRAM it takes: a block comes
-/// into memory when somebody touches it, and leaves when the cap is reached.
+/// Memory whose blocks are stored in a file or a device, larger than the DRAM it takes: a block is
+/// read into memory on access, and evicted when the cap is reached.
 ///
-/// Who touches a block that cannot be read gets SIGBUS. A child process (fork) does not have the
+/// An access to a block that cannot be read raises SIGBUS. A child process (fork) does not have the
 /// memory. Several heaps and stores of objects may use parts of one region.
 ///
-/// All functions may be called from any thread, except terrace_region_close beside another call
+/// All functions may be called from any thread, except terrace_region_close during another call
 /// with the same handle.
 pub struct Region {
     pub(crate) region: Arc<terrace_region::Region>,
     lasts: bool,
 }
 
-/// Value of terrace_region_options.ahead_bytes: nothing is asked for ahead.
+/// Value of terrace_region_options.ahead_bytes: nothing is read ahead.
 pub const AHEAD_OFF: u64 = u64::MAX;
 
-/// How blocks get into their place, for terrace_region_options.method.
+/// Method that brings blocks into memory, for terrace_region_options.method.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub enum MethodChoice {
-    /// By moving where the kernel can (Linux 6.8), by copying otherwise.
+    /// Moving if the kernel supports it (Linux 6.8), copying otherwise.
     Auto = 0,
-    /// Their pages are moved.
+    /// Pages are moved into place.
     Move = 1,
-    /// Their bytes are copied in. Memory that direct I/O or registered buffers write to must then
-    /// be pinned.
+    /// Bytes are copied in. Memory that direct I/O or registered buffers write to must then be
+    /// pinned.
     Copy = 2,
 }
 
-/// How a region is set up. Zero, or NULL, is the usual value of every field but the cap, which has
+/// Options of a region. Zero, or NULL, selects the default of every field but the cap, which has
 /// none without a ledger: begin with terrace_region_options_default or zeroed memory.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RegionOptions {
-    /// Its name in errors and statistics. NULL: "region".
+    /// Name in errors and statistics. NULL: "region".
     pub name: *const c_char,
-    /// The budget that blocks in memory count against, beside the cap. NULL: the cap alone.
+    /// Budget that blocks in memory count against, in addition to the cap. NULL: the cap alone.
     pub ledger: *const Ledger,
-    /// Bytes that are in memory at most, two blocks for each pager at least. 0: the whole budget of
-    /// the ledger; an error without one.
+    /// Maximum bytes in memory, at least two blocks for each pager. 0: the whole budget of the
+    /// ledger; an error without one.
     pub cap_bytes: u64,
-    /// Bytes that come and go together: a power of two from 4096 to 4194304. 0: 262144.
+    /// Block size, the unit of paging: a power of two from 4096 to 4194304. 0: 262144.
     pub block_bytes: u64,
-    /// Bytes that are asked for ahead of who touches blocks in order, at most. 0: 2097152;
-    /// TERRACE_AHEAD_OFF: none.
+    /// Maximum bytes that are read ahead of sequential access. 0: 2097152; TERRACE_AHEAD_OFF: none.
     pub ahead_bytes: u64,
-    /// How long pin, evict, flush and close wait for a block, or for the next one of many, in
+    /// Time that pin, evict, flush and close wait for a block, or for the next one of many, in
     /// milliseconds. 0: 30000.
     pub patience_ms: u64,
-    /// Threads that answer page faults, 1 to 64, each for a part of the blocks. 0: 1.
+    /// Threads that handle page faults, 1 to 64, each for a part of the blocks. 0: 1.
     pub pagers: u32,
-    /// Blocks that a pager reads at a time, 1 to 16. 0: 16.
+    /// Blocks that a pager reads concurrently, 1 to 16. 0: 16.
     pub depth: u32,
-    /// A terrace_method.
+    /// Method that brings blocks into memory, a terrace_method.
     pub method: u32,
 }
 
@@ -100,7 +99,7 @@ impl RegionOptions {
             }
             (bytes, _) => bytes,
         };
-        let ledger = ledger.unwrap_or_else(|| terrace_market::Ledger::new(cap_bytes));
+        let ledger = ledger.unwrap_or_else(|| terrace_ledger::Ledger::new(cap_bytes));
         let usual = RegionConfig::new(name, ledger);
         let method = match self.method {
             0 => None,
@@ -130,7 +129,7 @@ impl RegionOptions {
     }
 }
 
-/// The usual options of a region: all zero.
+/// Returns the default options of a region: all zero.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_region_options_default() -> RegionOptions {
     RegionOptions::USUAL
@@ -172,22 +171,22 @@ fn open_file(path: &Path) -> std::io::Result<DirectFile> {
     DirectFile::open(path)
 }
 
-/// Maps a file or a block device that is there, from an offset on (a multiple of 4096), and gives
-/// the region to *out. Its bytes are those of the file; what is written to them goes there.
+/// Maps an existing file or block device, from an offset on (a multiple of 4096), and stores the
+/// region in *out. Its bytes are those of the file; writes to them go to the file.
 ///
-/// len 0 is all from the offset to the end of the file. A region may be longer than its file: what
-/// is beyond the end reads as zero, and the file grows when it is written. A device must not be in
-/// use otherwise, and the region has its bytes of a file alone: they are locked (F_OFD_SETLK) until
-/// it ends. Several regions may have different pages of one file.
+/// len 0 means all from the offset to the end of the file. A region may be longer than its file:
+/// bytes beyond the end read as zero, and the file grows when they are written. A device must not
+/// be in use otherwise, and the region has exclusive use of its bytes of a file: they are locked
+/// (F_OFD_SETLK) until it ends. Several regions may have different pages of one file.
 ///
-/// TERRACE_STATUS_INVALID for options that cannot be, TERRACE_STATUS_IO where the file cannot be
-/// opened or another region has bytes of it (the text names the process, where that is known),
-/// TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd,
-/// TERRACE_STATUS_NO_ROOM where memory or budget do not suffice for two blocks of each pager.
+/// TERRACE_STATUS_INVALID for invalid options, TERRACE_STATUS_IO if the file cannot be opened or
+/// another region has bytes of it (the text names the process, if that is known),
+/// TERRACE_STATUS_UNSUPPORTED if this process has no userfaultfd, TERRACE_STATUS_NO_ROOM if memory
+/// or budget do not suffice for two blocks of each pager.
 ///
 /// # Safety
-/// path is NULL or a string; options are NULL or lead to options, whose name is NULL or a string
-/// and whose ledger is NULL or a ledger; out is NULL or leads to room for a pointer.
+/// path is NULL or a string; options is NULL or points to options, whose name is NULL or a string
+/// and whose ledger is NULL or a ledger; out is NULL or points to space for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_region_open(
     path: *const c_char,
@@ -214,8 +213,8 @@ pub unsafe extern "C" fn terrace_region_open(
     })
 }
 
-/// Makes a region of so many bytes, all zero, over a file without a name in a directory, and gives
-/// it to *out. The space of the file is free again when the region ends, however the process does.
+/// Creates a region of len bytes, all zero, over an unnamed file in a directory, and stores it in
+/// *out. The space of the file is free again when the region ends, however the process ends.
 ///
 /// Fails as terrace_region_open does.
 ///
@@ -241,12 +240,12 @@ pub unsafe extern "C" fn terrace_region_scratch(
     })
 }
 
-/// Gives the handle back; NULL is allowed. The region itself ends with the last of its handle, its
+/// Releases the handle; NULL is allowed. The region itself ends with the last of its handle, its
 /// heaps, its stores of objects and its pins.
 ///
-/// Where this is the last one, and the region is over a file that lasts, what was written is made
-/// durable before; a status other than TERRACE_STATUS_OK says that this failed. The handle is gone
-/// in any case. Pointers into a region that has ended are of no use any more.
+/// If this is the last one, and the region is over a file that persists, its writes are made
+/// durable first; a status other than TERRACE_STATUS_OK reports that this failed. The handle is
+/// invalid in any case. Pointers into a region that has ended are invalid.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and is not used
@@ -263,7 +262,8 @@ pub unsafe extern "C" fn terrace_region_close(region: *mut Region) -> Status {
     })
 }
 
-/// The first byte; NULL for NULL. The address holds until the region ends.
+/// Returns the address of the first byte; NULL for NULL. The address is valid until the region
+/// ends.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and was not
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn terrace_region_data(region: *const Region) -> *mut c_vo
     data.unwrap_or(std::ptr::null_mut())
 }
 
-/// Bytes of the region, rounded up to pages of 4096; 0 for NULL.
+/// Returns the bytes of the region, rounded up to pages of 4096; 0 for NULL.
 ///
 /// # Safety
 /// As for terrace_region_data.
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn terrace_region_len(region: *const Region) -> usize {
     attempt(|| Ok(unsafe { shared(region, "region") }?.region.len())).unwrap_or(0)
 }
 
-/// Bytes that come and go together; 0 for NULL.
+/// Returns the block size in bytes; 0 for NULL.
 ///
 /// # Safety
 /// As for terrace_region_data.
@@ -295,10 +295,10 @@ pub unsafe extern "C" fn terrace_region_block_bytes(region: *const Region) -> us
     attempt(|| Ok(unsafe { shared(region, "region") }?.region.block_bytes())).unwrap_or(0)
 }
 
-/// Whether system calls may be given any address of the region; false for NULL. Where this process
-/// may see page faults of its own code alone (users without CAP_SYS_PTRACE, unless the machine is
-/// set up otherwise), a system call that is given a block which is not in memory ends with EFAULT:
-/// terrace_region_pin comes before it.
+/// Returns true if system calls may be given any address of the region; false for NULL. If this
+/// process may handle page faults of its own code only (users without CAP_SYS_PTRACE, unless the
+/// machine is set up otherwise), a system call on a block that is not in memory fails with EFAULT:
+/// call terrace_region_pin before it.
 ///
 /// # Safety
 /// As for terrace_region_data.
@@ -309,8 +309,8 @@ pub unsafe extern "C" fn terrace_region_serves_system_calls(region: *const Regio
         .unwrap_or(false)
 }
 
-/// How blocks move to and from the file: "io_uring", or "threads" where the kernel refuses it to
-/// this process; "" for NULL. The text is a constant.
+/// Returns the I/O engine that transfers blocks from and to the file: "io_uring", or "threads" if
+/// the kernel refuses io_uring to this process; "" for NULL. The text is a constant.
 ///
 /// # Safety
 /// As for terrace_region_data.
@@ -326,9 +326,9 @@ pub unsafe extern "C" fn terrace_region_engine(region: *const Region) -> *const 
     engine.as_ptr()
 }
 
-/// Changes how many bytes may be in memory; what is too much leaves soon.
+/// Changes the maximum bytes in memory; the excess is evicted soon.
 ///
-/// TERRACE_STATUS_INVALID below two blocks for each pager.
+/// TERRACE_STATUS_INVALID for less than two blocks for each pager.
 ///
 /// # Safety
 /// As for terrace_region_data.

@@ -8,26 +8,26 @@ use crate::region::Region;
 use crate::status::{Status, status};
 use crate::store::{Objects, store};
 
-/// Bytes of a text in statistics, the zero at its end included.
+/// Size in bytes of a text in statistics, including the zero at its end.
 pub const STATS_TEXT_BYTES: usize = 256;
 
-/// Counters of a region, all since it began.
+/// Counters of a region since its creation.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RegionStats {
-    /// Threads that found a block absent.
+    /// Faults of threads on absent blocks.
     pub faults: u64,
     /// Blocks read from the file.
     pub fills: u64,
-    /// Blocks that began as zeros.
+    /// Blocks filled with zeros instead of being read.
     pub zeroed: u64,
-    /// Blocks asked for ahead of a fault.
+    /// Blocks read ahead of a fault.
     pub ahead: u64,
-    /// Blocks that came back without a transfer.
+    /// Blocks taken out of their place that came back without a transfer.
     pub returned: u64,
-    /// Blocks that left memory.
+    /// Blocks evicted from memory.
     pub evicted: u64,
-    /// Those whose bytes nobody needed.
+    /// Evicted blocks that were discarded because their bytes were unused.
     pub discarded: u64,
     /// Blocks written to the file.
     pub write_backs: u64,
@@ -35,104 +35,104 @@ pub struct RegionStats {
     pub read_bytes: u64,
     /// Bytes written to the file.
     pub written_bytes: u64,
-    /// Transfers that failed and were tried again or given up.
+    /// Transfers that failed, and were retried or given up.
     pub failures: u64,
     /// Blocks that cannot be read.
     pub poisoned: u64,
     /// Bytes in memory now.
     pub resident_bytes: u64,
-    /// Half of the faults were answered faster, in nanoseconds.
+    /// Median latency of faults, in nanoseconds.
     pub fault_p50_ns: u64,
-    /// 99 of 100 faults were answered faster, in nanoseconds.
+    /// 99th percentile of the latency of faults, in nanoseconds.
     pub fault_p99_ns: u64,
-    /// The slowest fault, in nanoseconds.
+    /// Maximum latency of faults, in nanoseconds.
     pub fault_max_ns: u64,
-    /// What the device said when it refused to take a block, until it took one again; empty
-    /// otherwise.
+    /// Error of the last write that the device refused, until it takes a block again; or, for good,
+    /// the reason why writes may be lost; empty otherwise.
     pub latched: [c_char; STATS_TEXT_BYTES],
 }
 
-/// What a heap holds, at one moment.
+/// State of a heap at one moment.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct HeapStats {
-    /// Bytes of addresses.
+    /// Bytes of address space.
     pub bytes: u64,
     /// Bytes of pages that the heap uses or keeps for later.
     pub taken_bytes: u64,
     /// Bytes from the first address to the last page that was ever used.
     pub taken_bytes_max: u64,
-    /// Bytes of objects below 16 KiB, those that threads keep for their next requests included.
+    /// Bytes of objects below 16 KiB, including those in thread caches.
     pub small_bytes: u64,
     /// Bytes of larger objects.
     pub large_bytes: u64,
-    /// Bytes of metadata, wherever they are.
+    /// Bytes of metadata, in either location.
     pub metadata_bytes: u64,
-    /// Bytes that the heap has and that no object uses: free pages that still have memory, and
-    /// addresses alone.
+    /// Bytes that the heap holds without an object in them: free pages that still have memory, and
+    /// retained addresses without memory.
     pub free_bytes: u64,
-    /// Pieces of memory that the heap has taken since it was made.
+    /// Pieces of memory that the heap has requested since it was created.
     pub extents: u64,
-    /// Those that there was no room or no budget for.
+    /// Requests that were refused for lack of room or budget.
     pub refusals: u64,
-    /// Threads that keep freed objects for their next requests.
+    /// Threads that cache freed objects for their next requests.
     pub caches: u64,
 }
 
-/// What a store of objects holds, at one moment.
+/// State of a store of objects at one moment.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ObjectsStats {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Bytes of them.
+    /// Bytes of all objects.
     pub object_bytes: u64,
-    /// Ids that are reserved and have no object.
+    /// Reserved ids without an object.
     pub reserved: u64,
-    /// Places that 255 objects wore out, where ids have generations: no object has them again, and
-    /// each keeps 1.5 bytes of the table. See TERRACE_OBJECTS_GENERATIONS.
+    /// Retired slots of ids, if ids have generations: each had 255 objects, gets no other, and
+    /// keeps 1.5 bytes of the table. See TERRACE_OBJECTS_GENERATIONS.
     pub retired: u64,
-    /// Ids of its own that were given out at some time; they are used again.
+    /// Ids of its own that were ever allocated; free ones are used again.
     pub ids: u64,
     /// Objects that are locked or pinned.
     pub held: u64,
-    /// Bytes of the table that finds the objects, the generations of ids included.
+    /// Bytes of the table of objects, including the generations of ids.
     pub table_bytes: u64,
-    /// Bytes of memory that objects are in.
+    /// Bytes of memory that objects occupy.
     pub used_bytes: u64,
-    /// The same with what is kept for later.
+    /// The same, including memory that is kept for later.
     pub held_bytes: u64,
 }
 
-/// What terrace_objects_check found. 64 consecutive ids are a group.
+/// Results of terrace_objects_check. A group is 64 consecutive ids.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ObjectsChecked {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Bytes of them.
+    /// Bytes of all objects.
     pub object_bytes: u64,
-    /// Groups of objects of one length.
+    /// Groups whose objects have one length.
     pub uniform: u64,
-    /// Groups of objects of several lengths.
+    /// Groups whose objects have several lengths.
     pub mixed: u64,
-    /// Groups of objects that are long, or were pinned.
+    /// Groups whose objects are long, or were pinned.
     pub remote: u64,
 }
 
-/// What terrace_objects_defragment did.
+/// Results of terrace_objects_defragment.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ObjectsDefragmented {
     /// Pieces of memory that were moved.
     pub moved: u64,
-    /// terrace_objects_stats.held_bytes before.
+    /// terrace_objects_stats.held_bytes before the call.
     pub held_bytes_before: u64,
-    /// And now.
+    /// terrace_objects_stats.held_bytes after it.
     pub held_bytes_after: u64,
-    /// terrace_objects_stats.used_bytes before.
+    /// terrace_objects_stats.used_bytes before the call.
     pub used_bytes_before: u64,
-    /// And now.
+    /// terrace_objects_stats.used_bytes after it.
     pub used_bytes_after: u64,
 }
 
@@ -145,11 +145,11 @@ fn text(long: &str) -> [c_char; STATS_TEXT_BYTES] {
     text
 }
 
-/// Gives the counters of a region to *out.
+/// Stores the counters of a region in *out.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and was not
-/// closed; out is NULL or leads to room for the counters.
+/// closed; out is NULL or points to space for the counters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_region_get_stats(
     region: *const Region,
@@ -182,11 +182,12 @@ pub unsafe extern "C" fn terrace_region_get_stats(
     })
 }
 
-/// Gives what a heap holds to *out. Takes statistics of all heaps anew, which takes microseconds.
+/// Stores the state of a heap in *out. Refreshes the statistics of all heaps, which takes
+/// microseconds.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_heap_dram, terrace_heap_node or terrace_heap_region and
-/// was not closed; out is NULL or leads to room for the numbers.
+/// was not closed; out is NULL or points to space for the numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_heap_get_stats(heap: *const Heap, out: *mut HeapStats) -> Status {
     status(|| {
@@ -209,11 +210,11 @@ pub unsafe extern "C" fn terrace_heap_get_stats(heap: *const Heap, out: *mut Hea
     })
 }
 
-/// Gives what a store of objects holds to *out.
+/// Stores the state of a store of objects in *out.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
-/// terrace_objects_region and was not closed; out is NULL or leads to room for the numbers.
+/// terrace_objects_region and was not closed; out is NULL or points to space for the numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_get_stats(
     objects: *const Objects,
@@ -238,11 +239,11 @@ pub unsafe extern "C" fn terrace_objects_get_stats(
     })
 }
 
-/// Walks all of a store, and gives what it found to *out, which may be NULL: that every object lies
-/// in memory of its own, and that the counts are right. All other calls wait until it has ended,
-/// some 10 ms for a million objects.
+/// Checks a whole store, and stores the counts in *out, which may be NULL: every object must lie in
+/// memory of its own, and the counters must be right. All other calls wait until it has ended,
+/// about 10 ms for a million objects.
 ///
-/// TERRACE_STATUS_DAMAGED with the first thing that is not as it must be.
+/// TERRACE_STATUS_DAMAGED with a description of the first inconsistency.
 ///
 /// # Safety
 /// As for terrace_objects_get_stats.
@@ -268,8 +269,9 @@ pub unsafe extern "C" fn terrace_objects_check(
     })
 }
 
-/// Gives back memory of which objects use little, while everybody goes on, and what it did to *out,
-/// which may be NULL. Pinned objects stay where they are. One call at a time: a second one waits.
+/// Frees memory of which objects use little, while other operations continue, and stores the
+/// results in *out, which may be NULL. Pinned objects are not moved. One call runs at a time: a
+/// second one waits.
 ///
 /// # Safety
 /// As for terrace_objects_get_stats.

@@ -10,48 +10,48 @@ use terrace_heap::HeapError;
 use terrace_objects::ObjectError;
 use terrace_region::RegionError;
 
-/// What a call answers.
+/// Result of a call.
 ///
-/// Functions that answer a pointer answer NULL where this would not be TERRACE_STATUS_OK;
-/// terrace_last_status and terrace_last_error tell more.
+/// Functions that return a pointer return NULL if this would not be TERRACE_STATUS_OK;
+/// terrace_last_status and terrace_last_error tell the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum Status {
-    /// It is done.
+    /// Success.
     Ok = 0,
-    /// An argument is NULL, out of range, or makes no sense with the others. Nothing was done.
+    /// An argument is NULL, out of range, or inconsistent with the others. Nothing was done.
     Invalid = 1,
-    /// Memory, addresses, budget, ids or space on a device are not to be had.
+    /// Memory, addresses, budget, ids or space on a device are exhausted.
     NoRoom = 2,
     /// The file, the device or the kernel failed.
     Io = 3,
-    /// The kernel does not offer what it takes, or not to this process.
+    /// The kernel does not support a required feature, or not for this process.
     Unsupported = 4,
     /// Blocks stayed pinned, or their transfers did not end, within the region's patience; or an
-    /// object was locked for as long as the caller waits.
+    /// object stayed locked for as long as the caller waits.
     Timeout = 5,
-    /// The library has a fault. It goes on, but what the call should have done may be half done.
+    /// A defect of the library. It remains usable, but the operation may be half done.
     Panic = 6,
-    /// No object has the id: it never did, or it was removed.
+    /// No object has the id: it never existed, or was removed.
     NotFound = 7,
-    /// The object does not have as many bytes as were given or asked for.
+    /// The object does not have as many bytes as were given or requested.
     Length = 8,
-    /// The object has more bytes than there is room for in the buffer.
+    /// The object has more bytes than the buffer.
     Buffer = 9,
-    /// The object may only be read.
+    /// The object is read-only.
     ReadOnly = 10,
-    /// The object is pinned, and can be neither removed nor made longer or shorter.
+    /// The object is pinned, and can be neither removed nor resized.
     Pinned = 11,
     /// The object is not pinned.
     NotPinned = 12,
-    /// The lock is not held, or not in the way that this takes.
+    /// The lock is not held, or not in the required mode.
     NotLocked = 13,
-    /// Another holder of the object's read lock waits to write already: one of the two has to give
-    /// its lock back.
+    /// Another holder of a read lock on the object is already waiting to upgrade: one of the two
+    /// has to release its lock.
     Conflict = 14,
-    /// The id was not reserved, or has its object already.
+    /// The id is not reserved, or has its object already.
     NotReserved = 15,
-    /// A store of objects is not in order.
+    /// A store of objects, its log or its dump is damaged.
     Damaged = 16,
     /// A child process (fork) cannot change a store with a log that its parent opened.
     Forked = 17,
@@ -219,24 +219,24 @@ fn remember(Failure { status, text }: Failure) -> Status {
     status
 }
 
-/// The status of this thread's last failure; TERRACE_STATUS_OK before the first one. Calls that
-/// succeed leave it as it is.
+/// Returns the status of this thread's last failure; TERRACE_STATUS_OK before the first one. Calls
+/// that succeed do not change it.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_last_status() -> Status {
     let status = LAST.try_with(|last| last.borrow().as_ref().map(|last| last.status));
     status.ok().flatten().unwrap_or(Status::Ok)
 }
 
-/// This thread's last failure in a sentence: what was asked, what went wrong, and what would be
-/// right; empty before the first one. Never NULL. The text stays until the next failure on this
-/// thread, or the thread's end.
+/// Returns a sentence about this thread's last failure: what was requested, what went wrong, and
+/// what would be right; empty before the first one. Never NULL. The text is valid until the next
+/// failure on this thread, or the thread's end.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_last_error() -> *const c_char {
     let text = LAST.try_with(|last| last.borrow().as_ref().map(|last| last.text.as_ptr()));
     text.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
-/// The name of a status in words, as "no room". Never NULL.
+/// Returns the name of a status as text, such as "no room". Never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_status_name(status: u32) -> *const c_char {
     let names = [

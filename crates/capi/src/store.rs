@@ -14,18 +14,18 @@ use crate::recovered::Found;
 use crate::region::Region;
 use crate::status::{Failure, Status, status};
 
-/// A store of small objects, found by id, in DRAM, on a memory node, or in a part of a region.
+/// A store of small objects, which are accessed by id, in DRAM, on a memory node, or in a part of a
+/// region.
 ///
-/// An object is any number of bytes. Its id is the node that made it, above
-/// TERRACE_OBJECT_LOCAL_BITS of its own; no object has the id 0, which programs may use for "none".
-/// What one thread does to an object is one step to all others, and what is refused has changed
-/// nothing. An operation waits while somebody else's lock keeps it out, as long as the options say;
-/// after that it answers TERRACE_STATUS_TIMEOUT.
+/// An object is any number of bytes. Its id is the node that created it, above
+/// TERRACE_OBJECT_LOCAL_BITS bits of its own; no object has the id 0, which programs may use for
+/// "none". An operation of one thread on an object is atomic for all others, and an operation that
+/// is refused has changed nothing. An operation waits while a lock conflicts, for as long as the
+/// options say; after that it returns TERRACE_STATUS_TIMEOUT.
 ///
-/// All functions may be called from any thread, except terrace_objects_close beside another call
+/// All functions may be called from any thread, except terrace_objects_close during another call
 /// with the same handle. In a child process (fork), a store with a log that the parent opened may
-/// be read; what changes something is TERRACE_STATUS_FORKED there. A daemon opens its stores after
-/// it has forked.
+/// be read; a change is TERRACE_STATUS_FORKED there. A daemon opens its stores after it has forked.
 pub struct Objects {
     /// Stopped with the handle, even if a lock keeps the store alive.
     keeper: Option<Keeper>,
@@ -33,75 +33,76 @@ pub struct Objects {
     pub(crate) store: Arc<ObjectStore>,
 }
 
-/// The bits of an object's id that say which one of its node it is; the node's 16 are above them.
+/// Number of the low bits of an object's id that identify it within its node; the node's 16 are
+/// above them.
 pub const OBJECT_LOCAL_BITS: u32 = 48;
 const _: () = assert!(OBJECT_LOCAL_BITS == terrace_objects::LOCAL_BITS);
 
-/// A flag of terrace_objects_options: no transparent huge pages are asked for.
+/// A flag of terrace_objects_options: transparent huge pages are not requested.
 pub const OBJECTS_HUGE_PAGES_OFF: u32 = 1;
 
-/// A flag of terrace_objects_options: a log that is damaged is opened without what is damaged of
-/// it, and without what came after. Without the flag that is TERRACE_STATUS_DAMAGED.
+/// A flag of terrace_objects_options: a damaged log is opened without its damaged part, and without
+/// the changes after it. Without the flag the status is TERRACE_STATUS_DAMAGED.
 pub const OBJECTS_ACCEPT_DAMAGE: u32 = 2;
 
-/// A flag of terrace_objects_options: an id names one object ever. Ids have a generation in the
-/// upper 8 of their own bits, and that of an object which was removed is TERRACE_STATUS_NOT_FOUND
-/// whatever has its place. It takes a byte for each id.
+/// A flag of terrace_objects_options: an id never names a second object. Ids have a generation in
+/// the upper 8 of their own bits, and that of an object which was removed is
+/// TERRACE_STATUS_NOT_FOUND even if another object has its slot. It takes a byte for each id.
 ///
-/// Such a store ends: a place serves 255 objects and is retired then, so that a store creates 255
-/// times as many objects in its life as it has places. It has as many places as bytes of memory,
-/// 4194304 at least and 2^40 at most: 1.07e9 creates with 4 MiB, 2.7e11 with 1 GiB, which last 7.6
-/// hours at 10 million a second and 317 days at 10 thousand. After that a create is
-/// TERRACE_STATUS_NO_ROOM for good. terrace_objects_stats.retired counts the places.
+/// Such a store can run out of ids for good: a slot serves 255 objects and is then retired, so that
+/// a store creates 255 times as many objects in its life as it has slots. It has as many slots as
+/// bytes of memory, at least 4194304 and at most 2^40: 1.07e9 creates with 4 MiB, 2.7e11 with 1
+/// GiB, which last 7.6 hours at 10 million a second and 317 days at 10 thousand. After that every
+/// create is TERRACE_STATUS_NO_ROOM. terrace_objects_stats.retired counts the slots.
 pub const OBJECTS_GENERATIONS: u32 = 4;
 
-/// A flag of terrace_objects_options: a thread of the store's own does in the background what
-/// terrace_objects_defragment, terrace_objects_sync and terrace_objects_checkpoint do. Each second
-/// it looks whether objects use less than 80 percent of the memory held, changes wait that nobody
-/// waits for, or the log has grown by 256 MiB. Operations wait for one group of objects at most.
+/// A flag of terrace_objects_options: a background thread of the store does the work of
+/// terrace_objects_defragment, terrace_objects_sync and terrace_objects_checkpoint. Each second it
+/// checks if objects use less than 80 percent of the memory held, if there are changes that no call
+/// waits for, or if the log has grown by 256 MiB. Operations wait for one group of objects at most.
 /// The thread ends with the handle.
 pub const OBJECTS_KEEPER: u32 = 8;
 
 const FLAGS: u32 =
     OBJECTS_HUGE_PAGES_OFF | OBJECTS_ACCEPT_DAMAGE | OBJECTS_GENERATIONS | OBJECTS_KEEPER;
 
-/// How a store of objects is set up. Zero, or NULL, is the usual value of every field: begin with
+/// Options of a store of objects. Zero, or NULL, selects the default of every field: begin with
 /// terrace_objects_options_default or zeroed memory.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ObjectsOptions {
-    /// Its name in statistics and in the ledger. NULL: "objects".
+    /// Name in statistics and in the ledger. NULL: "objects".
     pub name: *const c_char,
-    /// The budget that memory in use counts against: that of what finds objects, and that of the
+    /// Budget that memory in use counts against: that of the table of objects, and that of the
     /// objects, which a region counts itself. NULL: none.
     pub ledger: *const Ledger,
-    /// How long an operation waits for an object that somebody else has locked, in milliseconds. 0:
-    /// 10000; UINT64_MAX: for ever.
+    /// Time that an operation waits for a locked object, in milliseconds. 0: 10000; UINT64_MAX:
+    /// forever.
     pub patience_ms: u64,
-    /// The node that the store's ids name, up to 65535. It is a number of the program's own, and
-    /// none of a memory node.
+    /// Node in the store's ids, up to 65535. The program assigns this number; it is not a memory
+    /// node.
     pub node: u32,
-    /// TERRACE_OBJECTS_HUGE_PAGES_OFF, TERRACE_OBJECTS_ACCEPT_DAMAGE, TERRACE_OBJECTS_GENERATIONS
-    /// and TERRACE_OBJECTS_KEEPER, or none of them.
+    /// Sum of any of TERRACE_OBJECTS_HUGE_PAGES_OFF, TERRACE_OBJECTS_ACCEPT_DAMAGE,
+    /// TERRACE_OBJECTS_GENERATIONS and TERRACE_OBJECTS_KEEPER.
     pub flags: u32,
-    /// A directory for a log of all changes, made if it is not there: what it has of before is in
-    /// the store again. NULL: none, and the objects are gone with the process.
+    /// Directory for a log of all changes, created if it does not exist; the changes in it are
+    /// restored. NULL: none, and the objects are lost with the process.
     pub log_dir: *const c_char,
-    /// A dump whose objects the store is to begin with. NULL: none. Not together with a log.
+    /// Dump whose objects the store begins with. NULL: none. Not together with a log.
     pub dump: *const c_char,
-    /// What a change waits for where there is a log: TERRACE_DURABILITY_SYNCED,
+    /// Durability that a change waits for if there is a log: TERRACE_DURABILITY_SYNCED,
     /// TERRACE_DURABILITY_WRITTEN or TERRACE_DURABILITY_DEFERRED.
     pub durability: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// A change waits for the device: it survives the machine.
+/// A change waits for the device: it survives a crash of the machine.
 pub const DURABILITY_SYNCED: u32 = 0;
-/// A change waits for the kernel: it survives the process, and not the machine.
+/// A change waits for the kernel: it survives a crash of the process, but not of the machine.
 pub const DURABILITY_WRITTEN: u32 = 1;
-/// A change waits for nothing, up to 1 MiB of them; terrace_objects_sync waits for the device, and
-/// TERRACE_OBJECTS_KEEPER does now and then.
+/// A change does not wait, up to 1 MiB of them; terrace_objects_sync waits for the device, and
+/// TERRACE_OBJECTS_KEEPER syncs now and then.
 pub const DURABILITY_DEFERRED: u32 = 2;
 
 impl ObjectsOptions {
@@ -188,7 +189,7 @@ impl ObjectsOptions {
     }
 }
 
-/// The usual options of a store of objects: all zero.
+/// Returns the default options of a store of objects: all zero.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_objects_options_default() -> ObjectsOptions {
     ObjectsOptions::USUAL
@@ -234,18 +235,19 @@ pub(crate) fn id(bits: u64) -> ObjectId {
     ObjectId::from_bits(bits)
 }
 
-/// Makes an empty store of objects in DRAM and gives it to *out: so many bytes of addresses,
-/// 2097152 at least, which take memory as they are used.
+/// Creates a store of objects in DRAM, empty unless the options name a log or a dump, and stores
+/// its handle in *out. The size in bytes is that of its address space, at least 2097152, which
+/// takes memory as it is used.
 ///
-/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses,
-/// without room for what a log or a dump has, or without a thread for the keeper;
-/// TERRACE_STATUS_DAMAGED when a log or a dump is; TERRACE_STATUS_UNSUPPORTED when it is of another
-/// version of the library; TERRACE_STATUS_IO. What a log had is told by
-/// terrace_objects_get_recovered.
+/// TERRACE_STATUS_INVALID for invalid options; TERRACE_STATUS_NO_ROOM if address space is
+/// exhausted, if the contents of a log or a dump do not fit, or if there is no thread for the
+/// keeper; TERRACE_STATUS_DAMAGED if a log or a dump is damaged; TERRACE_STATUS_UNSUPPORTED if it
+/// is of another version of the library; TERRACE_STATUS_IO. terrace_objects_get_recovered tells the
+/// contents of a log.
 ///
 /// # Safety
-/// options are NULL or lead to options, whose name, log_dir and dump are NULL or strings and whose
-/// ledger is NULL or a ledger; out is NULL or leads to room for a pointer.
+/// options is NULL or points to options, whose name, log_dir and dump are NULL or strings and whose
+/// ledger is NULL or a ledger; out is NULL or points to space for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_dram(
     bytes: usize,
@@ -256,10 +258,10 @@ pub unsafe extern "C" fn terrace_objects_dram(
     status(|| unsafe { start(ObjectMemory::Dram { bytes }, options, out) })
 }
 
-/// Makes an empty store of objects in the memory of one NUMA node and gives it to *out; otherwise
-/// as terrace_objects_dram.
+/// Creates a store of objects in the memory of one NUMA node and stores its handle in *out;
+/// otherwise as terrace_objects_dram.
 ///
-/// A node that is not there is TERRACE_STATUS_INVALID.
+/// TERRACE_STATUS_INVALID if the node does not exist.
 ///
 /// # Safety
 /// As for terrace_objects_dram.
@@ -274,16 +276,17 @@ pub unsafe extern "C" fn terrace_objects_node(
     status(|| unsafe { start(ObjectMemory::Node { node, bytes }, options, out) })
 }
 
-/// Makes an empty store of objects in a part of a region and gives it to *out. The part begins at
-/// the offset, a multiple of 4096, and has so many bytes, 2097152 at least; 0 bytes are all to the
-/// region's end. What finds the objects is in DRAM.
+/// Creates a store of objects in a part of a region and stores its handle in *out; otherwise as
+/// terrace_objects_dram. The part begins at the offset, a multiple of 4096, and has the given
+/// bytes, at least 2097152; 0 bytes mean all up to the region's end. The table of objects is in
+/// DRAM.
 ///
-/// Nobody else may use the part; another store or heap that wants bytes of it is refused. The store
-/// keeps the region: its handle may be closed. What objects hold is written to the region's file in
-/// time, but a store cannot be opened again from it.
+/// No other code may use the part; another store or heap that requests bytes of it is refused. The
+/// store keeps the region alive: its handle may be closed. The contents of objects are written to
+/// the region's file over time, but a store cannot be reopened from it.
 ///
-/// Fails as terrace_objects_dram does, and with TERRACE_STATUS_INVALID for a part of which somebody
-/// has bytes.
+/// Fails as terrace_objects_dram does, and with TERRACE_STATUS_INVALID if bytes of the part are in
+/// use.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not
@@ -307,10 +310,10 @@ pub unsafe extern "C" fn terrace_objects_region(
 }
 
 /// Writes all objects and reserved ids to a file as they are at one moment within the call, while
-/// everybody goes on. The file appears under its name once it is whole and on the device.
+/// other operations continue. The file appears under its name once it is complete and on the
+/// device.
 ///
-/// TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM when it cannot be written: what was there before
-/// stays.
+/// TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM if it cannot be written: an earlier file is kept.
 ///
 /// # Safety
 /// The handle is NULL, or a store's that was not closed; the path is NULL or a string.
@@ -326,8 +329,8 @@ pub unsafe extern "C" fn terrace_objects_dump(
     })
 }
 
-/// Waits until every change made before is on the device, whatever the store's durability; without
-/// a log it does nothing.
+/// Waits until every change made before is on the device, regardless of the store's durability;
+/// does nothing without a log.
 ///
 /// # Safety
 /// The handle is NULL, or a store's that was not closed.
@@ -337,11 +340,11 @@ pub unsafe extern "C" fn terrace_objects_sync(objects: *const Objects) -> Status
     status(|| Ok(unsafe { store(objects) }?.sync()?))
 }
 
-/// Writes everything to the log's directory anew and lets go of the log so far, while everybody
-/// goes on. After the log failed, this makes the store take changes again.
+/// Writes all contents to the log's directory anew and deletes the log so far, while other
+/// operations continue. After a failure of the log, this makes the store accept changes again.
 ///
-/// TERRACE_STATUS_INVALID without a log; TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM when it cannot
-/// be written: what was there before stays.
+/// TERRACE_STATUS_INVALID without a log; TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM if it cannot
+/// be written: the earlier files are kept.
 ///
 /// # Safety
 /// As for terrace_objects_sync.
@@ -354,16 +357,16 @@ pub unsafe extern "C" fn terrace_objects_checkpoint(objects: *const Objects) -> 
     })
 }
 
-/// Gives the handle back; NULL is allowed. The store ends, with every object, as soon as the last
-/// of its locks is given back, too. No other thread is in a call with the handle.
+/// Releases the handle; NULL is allowed. The store ends, with every object, as soon as the last of
+/// its locks is released, too. No other thread may be in a call with the handle.
 ///
-/// Where the store has a log, every change is made durable before, as by terrace_objects_sync; a
-/// status other than TERRACE_STATUS_OK says that this failed, and that changes may be lost that
-/// were not synced before. The handle is gone in any case. What locks change later is synced when
-/// the last of them is given back, which can tell terrace_set_log alone. In a child process (fork)
-/// nothing is written, and that is TERRACE_STATUS_OK.
+/// If the store has a log, every change is made durable first, as by terrace_objects_sync; a status
+/// other than TERRACE_STATUS_OK reports that this failed, and that changes may be lost that were
+/// not synced before. The handle is invalid in any case. Later changes under locks are synced when
+/// the last of them is released, and a failure is then reported to terrace_set_log only. In a child
+/// process (fork) nothing is written, and the status is TERRACE_STATUS_OK.
 ///
-/// Addresses of pinned objects are invalid from here on, whether or not a lock is left.
+/// Addresses of pinned objects are invalid from here on, even if a lock remains.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or

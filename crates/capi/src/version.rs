@@ -11,7 +11,7 @@ const fn version() -> &'static CStr {
     }
 }
 
-/// The version of the library, as "0.1.0". Never NULL.
+/// Returns the version of the library, such as "0.1.0". Never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_version() -> *const c_char {
     VERSION.as_ptr()

@@ -1,5 +1,5 @@
-//! Aggregation in pages beside DataFusion's own, in ample memory, alternated in one run. Seconds
-//! are those that the thread was on a processor.
+//! Speed of paged aggregation and of DataFusion's, in ample memory, alternated in one run. Seconds
+//! are the thread's time on a processor.
 //!
 //! `cargo run --release -p terrace-exec --example aggregate [ROUNDS] [NAME]`
 
@@ -18,10 +18,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::StreamExt;
 use terrace_exec::{ExecError, FixedMemory, PagedOperators, QueryExtension};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 
-// As the program `terrace` does.
+// The allocator of the program `terrace`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -82,7 +82,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Seconds that this thread was on a processor: others that want it do not count.
+/// Returns the seconds that this thread was on a processor: preemption by other threads does not
+/// count.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = text.split(' ').next().and_then(|text| text.parse::<f64>().ok());
@@ -164,7 +165,7 @@ fn numbers(from: usize, len: usize) -> impl Iterator<Item = u64> {
     (from as u64..).take(len)
 }
 
-/// A number of 32 bits that looks random.
+/// Returns a pseudo-random number of 32 bits.
 fn mix(n: u64) -> u64 {
     let n = (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (n ^ (n >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32

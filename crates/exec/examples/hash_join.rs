@@ -1,8 +1,8 @@
-//! The paged hash join beside DataFusion's, all in memory, on shapes like those of TPC-H.
+//! Speed of the paged hash join and of DataFusion's, all in memory, on shapes like those of TPC-H.
 //!
 //! `cargo run --release -p terrace-exec --example hash_join`
 //!
-//! The two are run in turn; the table shows the median of each and their ratio.
+//! The two alternate; the table shows the median of each and their ratio.
 
 #![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example")]
 
@@ -23,7 +23,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::prelude::SessionConfig;
 use futures::StreamExt;
 use terrace_exec::{FixedMemory, PagedHashJoinExec, QueryExtension};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 
 const ROUNDS: usize = 7;
@@ -86,7 +86,7 @@ fn strings(rows: u64, key: impl Fn(u64) -> u64) -> ArrayRef {
     Arc::new(StringViewArray::from_iter_values((0..rows).map(text)))
 }
 
-/// A table of the key and two columns beside it.
+/// Returns a table of the key and two columns beside it.
 fn table(key: ArrayRef, prefix: &str) -> Result<Arc<dyn ExecutionPlan>> {
     let rows = key.len();
     let number: ArrayRef = ints(rows as u64, |n| n * 3);

@@ -1,4 +1,4 @@
-//! What appending to row pages and gathering from them costs, beside Arrow's `take`.
+//! Speed of appending to row pages and gathering from them, and of Arrow's `take`.
 //!
 //! `cargo run --release -p terrace-exec --example rows`
 
@@ -11,7 +11,7 @@ use datafusion::arrow::array::{Array, ArrayRef, Int64Array, StringViewArray, UIn
 use datafusion::arrow::compute::take;
 use terrace_exec::rows::{RowLayout, RowPages};
 use terrace_exec::{FixedMemory, QueryMemory, Result};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 
 const ROWS: usize = 1_500_000;
@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     bench("int64 + 30-byte string", &memory, vec![integers(), strings(true)], 54)
 }
 
-/// Times each twice and keeps the better one; `bytes` of values per row.
+/// Measures each three times and keeps the best; `bytes` of values per row.
 fn bench(name: &str, memory: &FixedMemory, columns: Vec<ArrayRef>, bytes: usize) -> Result<()> {
     let types: Vec<_> = columns.iter().map(|column| column.data_type().clone()).collect();
     let layout = RowLayout::new(&types, 8)?;

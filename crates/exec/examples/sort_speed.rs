@@ -1,4 +1,4 @@
-//! Sorting in pages beside DataFusion's sort, all in DRAM, one thread, in turns.
+//! Speed of the paged sort and of DataFusion's, all in DRAM, one thread, alternated.
 //!
 //! `cargo run --release -p terrace-exec --example sort_speed [rounds] [million rows]`
 
@@ -22,12 +22,12 @@ use datafusion::prelude::SessionConfig;
 use futures::StreamExt;
 use terrace_exec::sort::{Adaptivity, PagedSortExec};
 use terrace_exec::{FixedMemory, QueryExtension};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 
 const BATCH_ROWS: usize = 8192;
 
-/// A small generator of numbers that look random (splitmix64).
+/// A small generator of pseudo-random numbers (splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -158,7 +158,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for round in 0..rounds {
             for turn in 0..3 {
                 let which = (turn + round) % 3;
-                // A fresh node each time: a limit's filter remembers what it saw.
+                // A fresh node each time: the filter of a limit keeps its state.
                 let stock = plan(case, &batches)?;
                 let node: Arc<dyn ExecutionPlan> = match which {
                     0 => stock,

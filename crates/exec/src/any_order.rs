@@ -1,11 +1,12 @@
-//! Rows in no known order: those of grouping sets, and those of outer joins with constants.
+//! Drops orders that DataFusion wrongly derives for grouping sets and for outer joins with
+//! constants.
 //!
-//! DataFusion takes what it knows of an aggregation's input - the order of rows, columns of one
-//! value, partitions by hash - for its output too. Of grouping sets that is not so: a set without a
-//! key returns null for it. A sort by a key that is `5` or null was left out, and groups of null
-//! were made in several partitions. The same holds for a column of one value on the side of an
-//! outer join that gives nulls: a sort by it was left out. An [`AnyOrderExec`] above says that
-//! nothing is known, and hands on batches.
+//! DataFusion assumes that the properties of an aggregation's input (order of rows, constant
+//! columns, hash partitions) hold for its output too. For grouping sets that is wrong: a set
+//! without a key returns null for it. A sort by a key that is `5` or null was omitted, and null
+//! groups were created in several partitions. The same holds for a constant column on the
+//! null-padded side of an outer join: a sort by it was omitted. An [`AnyOrderExec`] above declares
+//! no such property, and passes batches through.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use datafusion::physical_plan::{
     StatisticsArgs,
 };
 
-/// Hands batches on; see the [module](self).
+/// Passes batches through; see the [module](self).
 #[derive(Debug)]
 pub struct AnyOrderExec {
     input: Arc<dyn ExecutionPlan>,
@@ -34,7 +35,8 @@ pub struct AnyOrderExec {
 }
 
 impl AnyOrderExec {
-    /// A node above `input`, of which no order is known, and partitions only where it keeps them.
+    /// Creates a node above `input` without any order; partitioning is kept only if
+    /// `keeps_partitions`.
     fn over(input: Arc<dyn ExecutionPlan>, keeps_partitions: bool) -> Self {
         let partitions = input.output_partitioning();
         let partitions = match keeps_partitions {
@@ -114,8 +116,8 @@ impl ExecutionPlan for AnyOrderExec {
     }
 }
 
-/// Puts an [`AnyOrderExec`] above every aggregation of grouping sets, and above every outer join
-/// whose side that gives nulls has columns of one value. It runs before all rules that ask for
+/// Optimizer rule that puts an [`AnyOrderExec`] above every aggregation of grouping sets, and above
+/// every outer join whose null-padded side has constant columns. It runs before all rules that add
 /// orders.
 #[derive(Debug, Default)]
 pub struct AnyOrder;
@@ -147,7 +149,7 @@ impl PhysicalOptimizerRule for AnyOrder {
     }
 }
 
-/// True of a join that returns null beside the value of a column that has one value below it.
+/// Returns true for an outer join that pads a side with constant columns with nulls.
 fn loses_constants(node: &dyn ExecutionPlan) -> bool {
     let join_type = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         *join.join_type()

@@ -1,8 +1,8 @@
 //! Arithmetic of integers and decimals that fails on overflow.
 //!
 //! DataFusion's `+`, `-` and `*` wrap around where a result does not fit its type, also when it
-//! folds constants. These functions take their place in a logical plan: they have the operators'
-//! types and names, and return an error instead.
+//! folds constants. These functions replace them in a logical plan: they have the operators' types
+//! and names, and return an error instead.
 
 use std::fmt::{self, Write as _};
 
@@ -28,7 +28,8 @@ pub struct CheckedArithmetic {
 }
 
 impl CheckedArithmetic {
-    /// The function in the place of `operator`; none for an operator that is not `+`, `-` or `*`.
+    /// Returns the function that replaces `operator`; none for an operator that is not `+`, `-` or
+    /// `*`.
     #[must_use]
     pub fn of(operator: Operator) -> Option<ScalarUDF> {
         let known = matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply);
@@ -36,14 +37,15 @@ impl CheckedArithmetic {
         known.then(|| ScalarUDF::new_from_impl(Self { operator, signature }))
     }
 
-    /// The operator that it takes the place of.
+    /// Returns the operator that it replaces.
     #[must_use]
     pub fn operator(&self) -> Operator {
         self.operator
     }
 }
 
-/// Appends the name of an operand. That of a long sum is written once, not copied at each level.
+/// Appends the name of an operand. The name of a long sum is written once, not copied at each
+/// level.
 fn push_name(name: &mut String, expr: &Expr) {
     if let Expr::ScalarFunction(call) = expr
         && let Some(inner) = call.func.inner().downcast_ref::<CheckedArithmetic>()
@@ -54,11 +56,12 @@ fn push_name(name: &mut String, expr: &Expr) {
         push_name(name, right);
         return;
     }
-    // Writing to a text cannot fail, and a name that cannot be made is an error where it is asked.
+    // Writing to a text cannot fail, and a name that cannot be made is an error where it is
+    // requested.
     let _ = write!(name, "{}", expr.schema_name());
 }
 
-/// Whether arithmetic with values of a type can overflow it.
+/// Returns true if arithmetic with values of a type can overflow it.
 #[must_use]
 pub fn can_overflow(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_decimal()
@@ -77,7 +80,7 @@ impl ScalarUDFImpl for CheckedArithmetic {
         self.schema_name(args)
     }
 
-    /// The name that an expression with the operator has, so that names of columns stay.
+    /// Returns the name of an expression with the operator, so that column names do not change.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [left, right] = args else { return internal_err!("{} takes 2 values", self.name()) };
         let mut name = String::new();
@@ -133,7 +136,7 @@ pub struct CheckedNegation {
 }
 
 impl CheckedNegation {
-    /// The function in the place of the sign.
+    /// Returns the function that replaces the sign.
     #[must_use]
     pub fn function() -> ScalarUDF {
         ScalarUDF::new_from_impl(Self { signature: Signature::any(1, Volatility::Immutable) })
@@ -149,7 +152,7 @@ impl ScalarUDFImpl for CheckedNegation {
         self.schema_name(args)
     }
 
-    /// The name that an expression with the sign has.
+    /// Returns the name of an expression with the sign.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [operand] = args else { return internal_err!("{} takes 1 value", self.name()) };
         Ok(format!("(- {})", operand.schema_name()))
@@ -210,7 +213,7 @@ fn is_overflow(error: &ArrowError) -> bool {
     matches!(error, ArrowError::ArithmeticOverflow(_))
 }
 
-/// Refuses decimals of more digits than their type has. Only the widest types can have them: the
+/// Rejects decimals of more digits than their type has. Only the widest types can have them: the
 /// result of an operation has a digit more than its operands, up to that width.
 fn check_precision(array: &ArrayRef) -> Result<(), ArrowError> {
     let checked = match array.data_type() {

@@ -1,10 +1,10 @@
 //! Batches in pages, in Arrow's own layout.
 //!
-//! Operators that read what they stored in order - sorted runs, the rows of a window, the build
-//! side of a cross join - keep it in *blocks*: a block is one page with the buffers of some arrays
-//! one after the other, 64-byte aligned, and where each begins is kept beside it. Writing a block
-//! is a copy; reading it back is none: the arrays' buffers are the pinned page. So any type that
-//! Arrow has can be stored, and its kernels compare and gather values in the page.
+//! Operators that read in order what they stored (sorted runs, the rows of a window, the build side
+//! of a cross join) keep it in *blocks*. A block is one page with the buffers of some arrays one
+//! after the other, 64-byte aligned; their offsets are kept beside it. Writing a block is a copy,
+//! reading it back is zero-copy: the arrays' buffers are the pinned page. So any type of Arrow can
+//! be stored, and its kernels compare and gather values in the page.
 //!
 //! A block that is not pinned costs no grant. Dropping it frees its page.
 
@@ -19,7 +19,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::{Buffer, MutableBuffer};
 use terrace_pool::{Fetch, PAGE_MAX_BYTES, PageRef, Pinned, Space};
 
-use crate::aside::{allocate, pin};
+use crate::blocking::{allocate, pin};
 use crate::error::{ExecError, Result};
 use crate::memory::Grant;
 
@@ -27,56 +27,57 @@ pub use plan::BlockPlan;
 pub(crate) use plan::{copy_to_heap, detach};
 use shape::Shape;
 
-/// One part in so many of memory is not for a single block: other pages must come and go beside it.
+/// One part in so many of memory is not available to a single block: other pages must fit beside
+/// it.
 const BLOCK_RESERVE_SHARE: u64 = 4;
-/// Bytes of a block that any memory holds.
+/// Bytes of a block that fits any memory.
 const BLOCK_BYTES_SMALL: u64 = 1 << 20;
 
-/// Bytes of a grant, given back when this is dropped.
+/// Bytes of a grant, given back on drop.
 #[derive(Debug)]
 pub struct Lease {
     grant: Arc<dyn Grant>,
     bytes: u64,
-    /// Whether they are for heap, and not for pages.
+    /// True if the bytes are heap, not pages.
     is_heap: bool,
 }
 
 impl Lease {
-    /// `bytes` of `grant`, if it has them.
+    /// Asks `grant` for `bytes`; `None` if it refuses.
     pub fn ask(grant: &Arc<dyn Grant>, bytes: u64) -> Option<Self> {
         let asked = grant.try_grow(bytes);
         asked.then(|| Self { grant: Arc::clone(grant), bytes, is_heap: false })
     }
 
-    /// As [`Lease::ask`], for batches that are no pages of the pool.
+    /// As [`Lease::ask`], for batches that are not in pages of the pool.
     pub fn ask_heap(grant: &Arc<dyn Grant>, bytes: u64) -> Option<Self> {
         let asked = grant.try_grow_heap(bytes);
         asked.then(|| Self { grant: Arc::clone(grant), bytes, is_heap: true })
     }
 
-    /// `bytes` of `grant` in any case: what the operator cannot go on without.
+    /// Takes `bytes` of `grant` in any case: for memory that the operator cannot go on without.
     pub fn take(grant: &Arc<dyn Grant>, bytes: u64) -> Self {
         grant.grow(bytes);
         Self { grant: Arc::clone(grant), bytes, is_heap: false }
     }
 
-    /// As [`Lease::take`], for batches that are no pages of the pool.
+    /// As [`Lease::take`], for batches that are not in pages of the pool.
     pub fn take_heap(grant: &Arc<dyn Grant>, bytes: u64) -> Self {
         grant.grow_heap(bytes);
         Self { grant: Arc::clone(grant), bytes, is_heap: true }
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whose bytes they are.
+    /// Returns the grant that the bytes are charged to.
     pub(crate) fn grant(&self) -> &Arc<dyn Grant> {
         &self.grant
     }
 
-    /// Asks for `bytes` more; false if the grant has not got them.
+    /// Asks for `bytes` more; false if the grant refuses them.
     pub fn try_extend(&mut self, bytes: u64) -> bool {
         let extended = match self.is_heap {
             true => self.grant.try_grow_heap(bytes),
@@ -105,7 +106,7 @@ impl Drop for Lease {
     }
 }
 
-/// Arrays in a page. The page is freed with this.
+/// Arrays in a page, which is freed on drop.
 #[derive(Debug)]
 pub struct Block {
     space: Space,
@@ -150,12 +151,12 @@ impl Block {
         Ok((block, pins))
     }
 
-    /// Rows of each array.
+    /// Returns the number of rows of each array.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes that the block holds while it is pinned.
+    /// Returns the bytes that the block holds while it is pinned.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -165,20 +166,21 @@ impl Block {
         self.space.fetch(&self.pages)
     }
 
-    /// Brings the block nearer without pinning it.
+    /// Starts to read the block into memory, without pinning it.
     pub fn prefetch(&self) {
         self.space.prefetch(&self.pages);
     }
 
-    /// Pins the block; waits while other pages make room.
+    /// Pins the block; waits for other pages to make room.
     ///
     /// # Errors
-    /// As [`Fetch`], when frames did not come free in a good while.
+    /// As [`Fetch`], if frames did not come free in a long time.
     pub async fn pin(&self, fetch: Fetch) -> Result<Vec<Pinned>> {
         Ok(pin(&self.space, &self.pages, fetch).await?)
     }
 
-    /// The arrays, in the pinned page. The page stays pinned until the last of them is dropped.
+    /// Returns the arrays, in the pinned page. The page stays pinned until the last of them is
+    /// dropped.
     pub fn arrays(&self, pins: Vec<Pinned>) -> Vec<ArrayRef> {
         let bytes = match <[Pinned; 1]>::try_from(pins) {
             Ok([pin]) => Buffer::from(Bytes::from_owner(pin)),
@@ -192,7 +194,7 @@ impl Block {
     }
 }
 
-/// A block that memory cannot hold is refused at once: its frames would be waited for in vain.
+/// Refuses a block that memory cannot hold: it would wait for frames in vain.
 fn refuse_too_large(space: &Space, plan: &BlockPlan) -> Result<()> {
     let (rows, bytes) = (plan.rows(), plan.bytes());
     if bytes <= BLOCK_BYTES_SMALL {

@@ -1,8 +1,8 @@
-//! Inputs in batches that memory can hold.
+//! Splits batches that are too large for memory.
 //!
-//! A batch has as many rows as the session says, and nothing bounds their bytes: 8,192 texts of a
-//! megabyte are 8 GiB, which no operator can pin at once. What an operator reads is cut into pieces
-//! here, without a copy; a piece that is too long still is one row.
+//! The session limits the rows of a batch, and nothing limits their bytes: 8,192 texts of a
+//! megabyte are 8 GiB, which no operator can pin at once. The input of an operator is cut into
+//! pieces here, without a copy; a piece that is still too long is one row.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
@@ -11,11 +11,11 @@ use futures::{StreamExt, stream};
 
 use crate::sort::piece::batch_bytes;
 
-/// Bytes of a piece at most, if it is more than a row: a part of the smallest budgets, and more
-/// than batches of rows of usual length have.
+/// Maximum bytes of a piece of more than one row: a part of the smallest budgets, and more than
+/// batches of rows of usual length have.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// The input in pieces.
+/// Returns the input in pieces.
 pub(crate) fn bounded(input: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = input.schema();
     let pieces = input.flat_map(|batch| {
@@ -28,9 +28,9 @@ pub(crate) fn bounded(input: SendableRecordBatchStream) -> SendableRecordBatchSt
     Box::pin(RecordBatchStreamAdapter::new(schema, pieces))
 }
 
-/// The batch in pieces, in the order of its rows.
+/// Cuts a batch into pieces, in the order of its rows.
 fn cut(batch: RecordBatch) -> Vec<RecordBatch> {
-    // The buffers that a batch shares with others are more than its rows need, and cheap to add up.
+    // Buffers that a batch shares with others are larger than its rows need, and cheap to add up.
     if batch.get_array_memory_size() <= PIECE_BYTES {
         return vec![batch];
     }

@@ -1,11 +1,11 @@
 //! Decimal arithmetic in 64 bits, where the values allow it.
 //!
-//! A decimal of SQL takes 128 bits in Arrow, and its kernels look for an overflow of 128 bits after
+//! A decimal of SQL takes 128 bits in Arrow, whose kernels check for an overflow of 128 bits after
 //! every operation, one column at a time. The values of most columns fit in 64 bits, and so do
 //! their sums and products: `price * (1 - discount) * (1 + tax)` needs 45. Here a whole expression
 //! of sums, differences and products is computed for a thousand rows at a time, in registers of 64
 //! bits, once a bound on the width of its inputs shows that no step can overflow. Otherwise
-//! DataFusion's own expression computes the batch, and says what is wrong if anything is.
+//! DataFusion's own expression computes the batch, and reports any error.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -26,20 +26,21 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use crate::arithmetic::CheckedArithmetic;
 
-/// Rows whose intermediate values are in the processor's first cache together.
+/// Rows per chunk: their intermediate values fit the L1 cache together.
 const CHUNK_ROWS: usize = 1024;
-/// The most bits of magnitude that a value may need: of 64 one is the sign, and `2^63` is too much.
+/// Maximum magnitude of a value in bits: one of 64 is the sign, and the bound `2^63` itself does
+/// not fit.
 const BITS_MAX: u32 = 62;
 
 type Expr = Arc<dyn PhysicalExpr>;
 type Node = Arc<dyn ExecutionPlan>;
 
-/// Puts 64-bit arithmetic in the place of decimal sums, differences and products in what `node`
-/// computes, if it is a projection or an aggregation of values. Its results stay the same, to the
+/// Replaces decimal sums, differences and products in the expressions of `node` by 64-bit
+/// arithmetic, if it is a projection or an aggregation of values. Its results stay the same, to the
 /// last digit.
 ///
 /// # Errors
-/// What DataFusion says of the expressions.
+/// DataFusion's, for the expressions.
 pub(crate) fn narrow_node(node: Node) -> Result<Node> {
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
         return Ok(narrow_projection(projection)?.unwrap_or(node));
@@ -50,7 +51,7 @@ pub(crate) fn narrow_node(node: Node) -> Result<Node> {
     Ok(node)
 }
 
-/// None if nothing would change, or what is known of the output's order or partitions would.
+/// Returns none if nothing would change, or if the output's known orders or partitions would.
 fn narrow_projection(projection: &ProjectionExec) -> Result<Option<Node>> {
     let input = projection.input();
     let schema = input.schema();
@@ -82,7 +83,7 @@ fn narrow_aggregate(aggregate: &AggregateExec) -> Result<Option<Node>> {
     let schema = aggregate.input().schema();
     let (mut changed, mut functions) = (false, Vec::new());
     for function in aggregate.aggr_expr() {
-        // A function made anew forgets that it takes its order backwards.
+        // A recreated function forgets that it takes its order backwards.
         if function.is_reversed() || !function.order_bys().is_empty() {
             functions.push(Arc::clone(function));
             continue;
@@ -115,18 +116,18 @@ fn narrow(expr: Expr, schema: &Schema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// An expression of decimals and what computes it in 64 bits.
+/// An expression of decimals, with a program that computes it in 64 bits.
 #[derive(Debug)]
 struct Narrow {
     stock: Expr,
     program: Program,
-    /// Values were too wide once; it is not tried again.
+    /// True once values were too wide; the program is not tried again.
     is_wide: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
 struct Program {
-    /// What is no arithmetic: columns, mostly.
+    /// Operands that are no arithmetic: columns, mostly.
     leaves: Vec<Expr>,
     /// The last one is the result.
     steps: Vec<Step>,
@@ -155,7 +156,7 @@ enum Operand {
     Step(usize),
 }
 
-/// A program while it is written.
+/// Compiler of a program.
 struct Writer<'a> {
     schema: &'a Schema,
     leaves: Vec<Expr>,
@@ -163,7 +164,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The operand that `expr` is, and its scale; none if it is no decimal.
+    /// Compiles `expr` to an operand, and returns its scale too; none if it is no decimal.
     fn operand(&mut self, expr: &Expr) -> Option<(Operand, i8)> {
         let DataType::Decimal128(_, scale) = expr.data_type(self.schema).ok()? else { return None };
         if let Some(literal) = expr.downcast_ref::<Literal>() {
@@ -174,7 +175,7 @@ impl Writer<'_> {
             self.steps.push(step);
             return Some((Operand::Step(self.steps.len() - 1), scale));
         }
-        // Other expressions may have another value each time.
+        // Only columns are shared: other expressions may return another value each time.
         let column = expr.downcast_ref::<Column>();
         let known = column.and_then(|_| self.leaves.iter().position(|leaf| leaf == expr));
         let leaf = known.unwrap_or_else(|| {
@@ -184,7 +185,7 @@ impl Writer<'_> {
         Some((Operand::Leaf(leaf), scale))
     }
 
-    /// The operation that `expr` is, whose result has `scale`.
+    /// Compiles `expr` to an operation whose result has `scale`.
     fn step(&mut self, expr: &Expr, scale: i8) -> Option<Step> {
         let (operator, left, right) = arithmetic(expr)?;
         let what = match operator {
@@ -221,7 +222,7 @@ impl Writer<'_> {
         }
     }
 
-    /// `operand` with `digits` more behind the point.
+    /// Returns `operand` with `digits` more behind the decimal point.
     fn scaled(&mut self, operand: Operand, digits: i8) -> Option<Operand> {
         let times = 10_i64.checked_pow(u32::try_from(digits).ok()?)?;
         match operand {
@@ -236,7 +237,7 @@ impl Writer<'_> {
     }
 }
 
-/// The operator and the operands of an expression that is arithmetic, checked for overflow or not.
+/// Returns the operator and the operands of an arithmetic expression, checked for overflow or not.
 fn arithmetic(expr: &Expr) -> Option<(Operator, &Expr, &Expr)> {
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         return Some((*binary.op(), binary.left(), binary.right()));
@@ -248,7 +249,7 @@ fn arithmetic(expr: &Expr) -> Option<(Operator, &Expr, &Expr)> {
 }
 
 impl Narrow {
-    /// The arithmetic at the root of `expr`; none if there is none, or none over columns.
+    /// Compiles the arithmetic at the root of `expr`; none if there is none, or none over columns.
     fn new(expr: &Expr, schema: &Schema) -> Option<Self> {
         arithmetic(expr)?;
         let DataType::Decimal128(precision, scale) = expr.data_type(schema).ok()? else {
@@ -266,7 +267,7 @@ impl Narrow {
 }
 
 impl Program {
-    /// The result for every row of `batch`; none if 64 bits may not be enough for it.
+    /// Computes the result for every row of `batch`; none if it may need more than 64 bits.
     fn run(&self, batch: &RecordBatch) -> Result<Option<Decimal128Array>> {
         let mut leaves = Vec::with_capacity(self.leaves.len());
         for leaf in &self.leaves {
@@ -314,7 +315,7 @@ impl Registers {
         Self { values, bits: vec![0; count] }
     }
 
-    /// Takes a leaf's values in; none if one of them is too wide.
+    /// Loads a leaf's values; none if one of them is too wide.
     fn load(&mut self, leaf: usize, values: &[i128]) -> Option<()> {
         let (mut high, mut magnitude) = (0_i64, 0_i64);
         for (narrow, value) in self.values[leaf].iter_mut().zip(values) {
@@ -329,7 +330,7 @@ impl Registers {
         (high == 0 && self.bits[leaf] <= BITS_MAX).then_some(())
     }
 
-    /// Computes a step from what comes before it; none if it might overflow.
+    /// Computes a step from the registers before it; none if it might overflow.
     fn apply(&mut self, leaves: usize, index: usize, step: Step, rows: usize) -> Option<()> {
         let own = leaves + index;
         let (before, after) = self.values.split_at_mut(own);
@@ -353,7 +354,7 @@ impl Registers {
         }
         self.bits[own] = bits;
         let out = &mut after[0][..rows];
-        // The bound says that none of them wraps.
+        // The bound guarantees that none of them wraps.
         match step.what {
             What::Add => each(out, left, right, i64::wrapping_add),
             What::Subtract => each(out, left, right, i64::wrapping_sub),
@@ -437,8 +438,8 @@ impl PhysicalExpr for Narrow {
         vec![&self.stock]
     }
 
-    /// It is put into plans that are ready to run. Whoever changes the expression after that has
-    /// what it was.
+    /// Returns the child itself if it is another expression: this node is put into plans that are
+    /// ready to run, and an expression that is rewritten after that loses the 64-bit arithmetic.
     fn with_new_children(self: Arc<Self>, mut children: Vec<Expr>) -> Result<Expr> {
         let stock = children.pop().filter(|stock| *stock != Arc::clone(&self.stock));
         Ok(stock.unwrap_or(self))
@@ -472,13 +473,13 @@ mod tests {
         lit(ScalarValue::Decimal128(Some(value), precision, scale))
     }
 
-    /// A number of about `bits` bits, of either sign.
+    /// Returns a number of about `bits` bits, of either sign.
     fn number(rng: &mut Rng, bits: u32) -> i128 {
         let wide = i128::from(rng.next_u64()) << 64 | i128::from(rng.next_u64());
         wide >> (127 - bits)
     }
 
-    /// An expression of a few columns and constants, by DataFusion's own types.
+    /// Returns an expression of a few columns and constants, by DataFusion's own types.
     fn random(rng: &mut Rng, schema: &Schema, depth: u32) -> Expr {
         let leaf = |rng: &mut Rng| match rng.one_in(4) {
             true => literal(number(rng, 8), 3, [0, 1, 2][rng.index(3)]),
@@ -568,7 +569,7 @@ mod tests {
         assert!(Narrow::new(&both(column("c1"), Operator::Plus, column("c1")), &schema).is_none());
         let quotient = both(column("c0"), Operator::Divide, one());
         assert!(Narrow::new(&quotient, &schema).is_none());
-        // Below another expression it is found, and shown as it was.
+        // The sum is found below another expression, and displayed as before.
         let sum = both(column("c0"), Operator::Plus, one());
         let compared = both(sum, Operator::Gt, literal(100, 11, 2));
         let within = narrow(Arc::clone(&compared), &schema).expect("narrowed").data;

@@ -1,4 +1,4 @@
-//! What can go wrong in a paged operator.
+//! Errors of paged operators.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
@@ -6,10 +6,10 @@ use datafusion::common::DataFusionError;
 use terrace_pool::{PAGE_MAX_BYTES, PoolError};
 use terrace_sys::size::format_bytes;
 
-/// The result of what a paged operator does.
+/// The result of an operation of a paged operator.
 pub type Result<T, E = ExecError> = std::result::Result<T, E>;
 
-/// Why a paged operator failed.
+/// An error of a paged operator.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// The pool could not make, read or hold a page.
@@ -22,16 +22,16 @@ pub enum ExecError {
     #[error("a value of {} is longer than a page, which has at most {}",
         format_bytes(*.0), format_bytes(PAGE_MAX_BYTES as u64))]
     ValueTooLong(u64),
-    /// Rows that an operator must have in memory at once, and memory cannot hold.
+    /// Rows that an operator must have in memory at once do not fit it.
     #[error(
         "{rows} rows that are needed at once take {}, and memory is {} in all; split long values \
          over several rows, or give the database more memory",
         format_bytes(*bytes), format_bytes(*dram_bytes)
     )]
     BatchTooLarge {
-        /// Rows.
+        /// Number of the rows.
         rows: usize,
-        /// Their bytes.
+        /// Bytes of the rows.
         bytes: u64,
         /// Bytes of memory that pages may have.
         dram_bytes: u64,
@@ -48,14 +48,14 @@ pub enum ExecError {
     /// Rows cannot hold values of a type.
     #[error("rows cannot hold values of type {0}")]
     Type(DataType),
-    /// A row was asked for while its page was not pinned, or for writing while pinned for reading.
+    /// A row was accessed while its page was not pinned, or for writing while pinned for reading.
     #[error("row {row} of page {page} is not pinned{how}; this is a mistake of the operator")]
     NotPinned {
         /// Index of the page.
         page: usize,
         /// Index of the row in the page.
         row: usize,
-        /// How it was wanted.
+        /// The access that was tried.
         how: &'static str,
     },
     /// Columns do not fit a layout.

@@ -1,9 +1,9 @@
-//! Floating-point numbers as SQL compares them: the two zeros are equal, and so are all NaNs.
+//! Floating-point comparison by SQL's rules: the two zeros are equal, and so are all NaNs.
 //!
 //! Arrow's kernels compare bits, and there are many bit patterns of NaN: `0.0 / 0.0` has its sign
-//! set on x86-64, a NaN out of a text has not. [`canonical`] gives equal values equal bits, which
-//! makes hashes, bytes and orders of bits agree with SQL. A NaN is positive then, so that it is
-//! above infinity in the total order of IEEE 754, where PostgreSQL and DuckDB have it.
+//! set on x86-64, a NaN parsed from text has not. [`canonical`] gives equal values equal bits,
+//! which makes hashes, bytes and bit orders agree with SQL. A canonical NaN is positive, so that it
+//! is above infinity in the total order of IEEE 754, as in PostgreSQL and DuckDB.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use half::f16;
 
 /// A floating-point number of Arrow.
 pub(crate) trait Float: Copy + PartialOrd + Default {
-    /// The NaN that stands for all.
+    /// The canonical NaN.
     const NAN: Self;
     /// Less than all other numbers.
     const NEG_INFINITY: Self;
 
-    /// The bits, shifted to the top of a word.
+    /// Returns the bits, shifted to the top of a word.
     fn top_bits(self) -> u64;
 
     fn is_nan(self) -> bool {
         self.partial_cmp(&self).is_none()
     }
 
-    /// The value that stands for all that are equal to this one.
+    /// Returns the canonical one of all values equal to this one.
     fn canonical(self) -> Self {
         match self {
             value if value.is_nan() => Self::NAN,
@@ -37,12 +37,12 @@ pub(crate) trait Float: Copy + PartialOrd + Default {
         }
     }
 
-    /// True if two values are equal in SQL.
+    /// Returns true if two values are equal in SQL.
     fn is_same(self, other: Self) -> bool {
         self == other || (self.is_nan() && other.is_nan())
     }
 
-    /// True if another value is before this one in the order of SQL, NaN being the greatest.
+    /// Returns true if `other` is before this value in the order of SQL, NaN being the greatest.
     fn is_above(self, other: Self) -> bool {
         self > other || (self.is_nan() && !other.is_nan())
     }
@@ -75,7 +75,7 @@ impl Float for f64 {
     }
 }
 
-/// True if values of a type are, or have in them, floating-point numbers.
+/// Returns true if values of a type are floating-point numbers or contain them.
 pub fn has_floats(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => has_floats(values),
@@ -92,7 +92,7 @@ pub fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// The numbers that are given the bits of those that they are equal to.
+/// The numbers that are made canonical.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// NaNs.
@@ -101,16 +101,16 @@ enum Scope {
     All,
 }
 
-/// The array with equal numbers, those inside of nested values too, having equal bits. Without a
-/// copy where they do already.
+/// Returns the array with equal numbers, also inside nested values, having equal bits. It copies
+/// nothing if they have already.
 ///
 /// # Errors
-/// If Arrow cannot build the nested array again.
+/// If Arrow cannot rebuild the nested array.
 pub fn canonical(array: &ArrayRef) -> Result<ArrayRef> {
     of_scope(array, Scope::All)
 }
 
-/// As [`canonical`], but a zero keeps its sign, which a result shows.
+/// As [`canonical`], but a zero keeps its sign, which is visible in results.
 ///
 /// # Errors
 /// As [`canonical`].
@@ -143,13 +143,13 @@ where
 {
     let values = array.as_primitive::<T>();
     let nan = T::Native::NAN.top_bits();
-    // The NaN that stands for all is not odd; it takes the zero's place where zeros stay.
+    // The canonical NaN is not odd; it takes the zero's place where zeros stay.
     let zero = if scope == Scope::All { 1 << 63 } else { nan };
     let odd = |value: &T::Native| {
         let bits = value.top_bits();
         bits != nan && (value.is_nan() || bits == zero)
     };
-    // Without a branch for each value, so that the loop is vectorised.
+    // Branch-free, so that the loop is vectorized.
     if !values.values().iter().fold(false, |found, value| found | odd(value)) {
         return Arc::clone(array);
     }

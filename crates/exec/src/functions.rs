@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | `sum` of integers, decimals, durations | wraps around | an error if it does not fit |
 //! | `avg` of integers | adds doubles, in the order of rows | exact, rounded once |
-//! | `min`, `max` of floats | by the order of rows beside NaN | NaN is above infinity |
+//! | `min`, `max` of floats | depend on the order of rows if one is NaN | NaN is above infinity |
 //! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
-//! | floats over frames that move | what leaves is subtracted | what stays is added |
-//! | `DISTINCT` lists of opposite orders | one is given out backwards | each in its own order |
-//! | texts of several orders side by side | refused | each in its own |
+//! | floats over sliding frames | subtracts rows that leave | never subtracts |
+//! | `DISTINCT` lists in opposite orders | one is returned backwards | each in its own order |
+//! | `string_agg` in several orders side by side | refused | each in its own order |
 //!
-//! A [`SqlAggregate`] is DataFusion's function with other accumulators. Everything else - names,
-//! types, what optimizer rules ask - is what it was. [`aggregates`] has those that a session
-//! registers; `stock` tells the operators here what stands behind one.
+//! A [`SqlAggregate`] is DataFusion's function with other accumulators. Everything else (names,
+//! types, answers to optimizer rules) is unchanged. [`aggregates`] returns those that a session
+//! registers; `stock` returns the DataFusion function behind one.
 
 mod adapter;
 mod canonical;
@@ -29,24 +29,24 @@ use datafusion::logical_expr::AggregateUDF;
 pub use adapter::SqlAggregate;
 pub(crate) use wide::{Wide, array, natives, out_of_range, state_type};
 
-/// The difference to DataFusion's function.
+/// The difference from DataFusion's function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// A sum that does not wrap around.
     Sum,
-    /// An average that is exact of integers, and else as [`Kind::Distinct`].
+    /// An average that is exact for integers, and otherwise as [`Kind::Distinct`].
     Average,
-    /// The least of floating-point numbers by the order of SQL.
+    /// The minimum of floating-point numbers by the order of SQL.
     Min,
-    /// The greatest.
+    /// The maximum of floating-point numbers by the order of SQL.
     Max,
-    /// Floating-point numbers that are equal are one value of those that differ.
+    /// Equal floating-point numbers count as one distinct value.
     Distinct,
-    /// Over a window frame that moves, nothing is subtracted.
+    /// Over a sliding window frame, nothing is subtracted.
     Moving,
 }
 
-/// The functions, each to be registered by the name of the one that it stands for.
+/// Returns the functions, each to be registered by the name of the one that it replaces.
 #[must_use]
 pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let pairs = [
@@ -82,7 +82,7 @@ pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
     pairs.into_iter().chain(moments).map(of).collect()
 }
 
-/// DataFusion's function that stands behind one.
+/// Returns DataFusion's function behind `function`.
 pub(crate) fn stock(function: &AggregateUDF) -> &AggregateUDF {
     match function.inner().downcast_ref::<SqlAggregate>() {
         Some(own) => own.stock(),
@@ -90,13 +90,13 @@ pub(crate) fn stock(function: &AggregateUDF) -> &AggregateUDF {
     }
 }
 
-/// True for `array_agg` and `string_agg`, whose results hold every value of their group. By name:
-/// DataFusion makes another function of a list whose input is ordered already.
+/// Returns true for `array_agg` and `string_agg`, whose results hold every value of their group.
+/// Compares names: DataFusion makes another function of a list whose input is ordered already.
 pub(crate) fn is_list(stock: &AggregateUDF) -> bool {
     matches!(stock.name(), "array_agg" | "string_agg")
 }
 
-/// The difference to DataFusion's function, if there is one.
+/// Returns the difference from DataFusion's function, if there is one.
 pub(crate) fn kind(function: &AggregateUDF) -> Option<Kind> {
     function.inner().downcast_ref::<SqlAggregate>().map(SqlAggregate::kind)
 }

@@ -1,15 +1,15 @@
 //! The paged hash join.
 //!
-//! [`PagedHashJoinExec`] stands in for DataFusion's `HashJoinExec` in both of its modes, with every
-//! join type, filters, projections and both ways to compare nulls. Of `null_aware` anti joins,
-//! which are `NOT IN`, it stands in for those without a filter whose build side all probe streams
-//! share: only then does the stream that emits the build rows know of a null in any probe row. It
-//! joins as DataFusion's does while its memory lasts, and goes on when it does not: `build` says
-//! how the build side is kept, `probe` what probe rows do, `waiting` what becomes of partitions
-//! that do not fit. Semi, anti and mark joins ask for one match: a probe row is tried until it has
-//! one, a build row that has one is not looked at again, and without a filter all build rows with a
-//! key have one as soon as the first has. Probe batches keep their order only as long as all of the
-//! build side is in memory, so the node says of no order that it is kept.
+//! [`PagedHashJoinExec`] replaces DataFusion's `HashJoinExec` in both of its modes, with every join
+//! type, filters, projections and both ways to compare nulls. Of `null_aware` anti joins, which are
+//! `NOT IN`, it replaces those without a filter whose build side is shared by all probe streams:
+//! only then does the stream that emits the build rows know of a null in any probe row. It joins
+//! like DataFusion's while its memory lasts, and goes on when it does not: `build` keeps the build
+//! side, `probe` joins the probe rows, `waiting` joins the partitions that do not fit. Semi, anti
+//! and mark joins need one match: a probe row is tried until it has one, a build row that has one
+//! is not tried again, and without a filter all build rows with a key have one as soon as the first
+//! has. Probe batches keep their order only as long as all of the build side is in memory, so the
+//! node declares no order as maintained.
 
 mod bounds;
 mod build;
@@ -18,9 +18,9 @@ mod member;
 mod metrics;
 mod probe;
 mod spec;
+mod spilled_partitions;
 mod table;
 mod tags;
-mod waiting;
 
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
@@ -37,10 +37,10 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
 
 use crate::bounded::bounded;
+use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::memory::{QueryExtension, Watched};
 use crate::rows::RowPages;
 use crate::shared_side::{Collecting, SharedSide};
-use crate::stock::{node_of_stock, statistics_of_stock};
 use crate::stream::{execute_input, generate};
 pub(crate) use bounds::partitions;
 use bounds::{KeyBounds, SharedFilter};
@@ -54,7 +54,7 @@ pub(crate) use table::Flags;
 /// A hash join whose rows are in pages.
 #[derive(Debug)]
 pub struct PagedHashJoinExec {
-    /// The join it stands in for, which knows all there is to know of it but how to run it.
+    /// The join that it replaces, which defines everything except the execution.
     stock: Arc<HashJoinExec>,
     filter: OnceLock<Option<Arc<SharedFilter>>>,
     build: Arc<SharedSide<Build>>,
@@ -62,7 +62,7 @@ pub struct PagedHashJoinExec {
 }
 
 impl PagedHashJoinExec {
-    /// The paged join in place of `stock`; `None` if it cannot stand in.
+    /// Returns the paged join in place of `stock`; `None` if it cannot replace it.
     #[must_use]
     pub fn new(stock: Arc<HashJoinExec>) -> Option<Self> {
         let mode = *stock.partition_mode();
@@ -78,7 +78,7 @@ impl PagedHashJoinExec {
         })
     }
 
-    /// The join it stands in for.
+    /// Returns the join that it replaces.
     #[must_use]
     pub fn stock(&self) -> &Arc<HashJoinExec> {
         &self.stock
@@ -116,7 +116,7 @@ impl PagedHashJoinExec {
         *self.stock.partition_mode() == PartitionMode::CollectLeft
     }
 
-    /// Begins to collect the build side of a partition, or of all.
+    /// Starts collecting the build side of a partition, or of all.
     fn collect(
         &self,
         partition: usize,
@@ -158,7 +158,7 @@ impl PagedHashJoinExec {
     }
 }
 
-/// A partition's duty to tell the dynamic filter what it knows, or that it will not.
+/// A partition's obligation to report its bounds to the dynamic filter, or that it has none.
 struct Told {
     filter: Option<Arc<SharedFilter>>,
     is_told: bool,

@@ -1,46 +1,46 @@
 //! Query operators whose state lives in pages of the pool.
 //!
-//! DataFusion's operators keep what they collect on the heap and fail, or write files, when their
-//! memory is refused. The operators here keep it in *row pages* ([`rows`]): what they work on is
-//! pinned and counted, and what they cannot hold they unpin, whereupon the pool keeps the pages in
-//! memory as long as that pays and moves them to slower tiers when it does not (Kuiper, Boncz,
-//! Muehleisen: Robust External Hash Aggregation in the Solid State Age, ICDE 2024; Otaki et al.,
-//! CIDR 2025). [`PagedOperators`] puts them into a plan; [`QueryExtension`] tells them where their
-//! memory is.
+//! DataFusion's operators keep their state on the heap, and fail or write files when their memory
+//! is refused. The operators here keep it in *row pages* ([`rows`]): pages in use are pinned and
+//! counted; pages that do not fit the grant are unpinned, whereupon the pool keeps them in memory
+//! as long as that pays and moves them to slower tiers when it does not (Kuiper, Boncz, Muehleisen:
+//! Robust External Hash Aggregation in the Solid State Age, ICDE 2024; Otaki et al., CIDR 2025).
+//! [`PagedOperators`] puts them into a plan; [`QueryExtension`] hands them their query's memory.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`aggregate`] | aggregation by groups |
-//! | [`arithmetic`] | integers and decimals that fail on overflow |
+//! | [`aggregate`] | hash aggregation |
+//! | [`arithmetic`] | integer and decimal arithmetic that fails on overflow |
 //! | [`block`] | batches in pages, in the layout of Arrow |
-//! | `bounded` | inputs in batches that memory can hold |
+//! | `bounded` | inputs cut into batches that memory can hold |
 //! | `decimal` | arithmetic of decimals in 64 bits |
-//! | `floats` | floating-point numbers as SQL compares them |
+//! | `floats` | floating-point comparison by SQL's rules |
 //! | [`functions`] | aggregate functions in place of DataFusion's |
-//! | [`hash_join`] | joins by hash |
-//! | [`loop_join`] | joins by comparing every pair, cross joins |
-//! | [`memory`] | what an operator may hold, and whom it asks |
+//! | [`hash_join`] | hash joins |
+//! | [`loop_join`] | nested-loop joins and cross joins |
+//! | [`memory`] | memory grants of operators |
 //! | [`merge`] | merging sorted partitions |
 //! | [`ordered_lists`] | `array_agg` and `string_agg` with ORDER BY in one stage |
 //! | [`panics`] | panics of operators as errors of their query |
 //! | [`recursion`] | recursive queries, whose working table may be in pages |
-//! | [`repartition`] | handing rows to other partitions |
+//! | [`repartition`] | exchange of rows between partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
 //! | `rule` | the physical optimizer rule that puts paged operators into a plan |
 //! | `shared_side` | a side of a join that the streams of all partitions share |
-//! | [`sort`] | sorting, and the first rows of an order |
-//! | `stock` | what an operator leaves to the node that it stands in for |
-//! | [`stream`] | streams written as straight code |
+//! | [`sort`] | sorting and top-k |
+//! | `stock` | methods that an operator delegates to the DataFusion node that it replaces |
+//! | [`stream`] | streams implemented as `async` functions |
 //! | [`window`] | window functions over partitions larger than memory |
-//! | `words` | large tables of words |
+//! | `words` | large tables of 64-bit words |
 
 pub mod aggregate;
 pub mod any_order;
 pub mod arithmetic;
-mod aside;
 pub mod block;
+mod blocking;
 mod bounded;
 mod decimal;
+mod delegate;
 mod error;
 pub mod floats;
 pub mod functions;
@@ -57,14 +57,13 @@ pub mod rows;
 mod rule;
 mod shared_side;
 pub mod sort;
-mod stock;
 pub mod stream;
 pub mod window;
 mod words;
 
 pub use aggregate::{AggregateOptions, PagedAggregateExec};
 pub use any_order::{AnyOrder, AnyOrderExec};
-pub use aside::{aside, pin_needed};
+pub use blocking::{pin_needed, run_blocking};
 pub use error::{ExecError, Result};
 pub use hash_join::PagedHashJoinExec;
 pub use loop_join::PagedLoopJoinExec;

@@ -1,10 +1,10 @@
-//! The paged nested-loop join, and the cross join as one without a filter.
+//! The paged nested-loop join, and the cross join as a nested-loop join without a filter.
 //!
 //! DataFusion's keep the left side on the heap and fail when their memory is refused, or read the
-//! left input again for every part of it that fits. [`PagedLoopJoinExec`] stands in for both, with
-//! every join type: the left side is collected once, in blocks that are pinned one at a time, and
-//! each round of right rows passes all of them. What it holds is a block and a round; how many
-//! blocks stay in memory between rounds is the pool's to say.
+//! left input again for every part of it that fits. [`PagedLoopJoinExec`] replaces both, with every
+//! join type: the left side is collected once, in blocks that are pinned one at a time, and each
+//! round of right rows is joined with all of them. It holds one block and one round; the pool
+//! decides how many blocks stay in memory between rounds.
 
 mod build;
 mod run;
@@ -21,19 +21,19 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
 
 use crate::bounded::bounded;
+use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::hash_join::{JoinMetrics, Output, partitions};
 use crate::memory::{QueryExtension, Watched};
 use crate::shared_side::{Collecting, SharedSide};
-use crate::stock::{node_of_stock, statistics_of_stock};
 use crate::stream::{execute_input, generate};
 use build::Left;
 use run::Runner;
 use spec::{Inputs, LoopSpec};
 
-/// A join by comparing every pair of rows, whose left side is in pages.
+/// Nested-loop join whose left side is in pages.
 #[derive(Debug)]
 pub struct PagedLoopJoinExec {
-    /// The join it stands in for, which knows all there is to know of it but how to run it.
+    /// The join that it replaces, which defines everything except the execution.
     stock: Arc<dyn ExecutionPlan>,
     inputs: Inputs,
     left: Arc<SharedSide<Left>>,
@@ -41,8 +41,8 @@ pub struct PagedLoopJoinExec {
 }
 
 impl PagedLoopJoinExec {
-    /// The paged join in place of `stock`; `None` if that is neither a nested-loop join nor a
-    /// cross join.
+    /// Returns the paged join in place of `stock`; `None` if that is neither a nested-loop join nor
+    /// a cross join.
     #[must_use]
     pub fn new(stock: Arc<dyn ExecutionPlan>) -> Option<Self> {
         let inputs = Inputs::of(&stock)?;
@@ -57,7 +57,7 @@ impl PagedLoopJoinExec {
         }
     }
 
-    /// Begins to collect the left side.
+    /// Starts collecting the left side.
     fn collect(
         &self,
         spec: &Arc<LoopSpec>,

@@ -1,10 +1,10 @@
 //! Merging sorted partitions.
 //!
 //! DataFusion's `SortPreservingMergeExec` holds one or two batches of each input, and the keys of
-//! one: no more than its inputs hand out, and nothing that could be written away. Yet it asks for
-//! every batch, and fails when it is refused. [`PagedMergeExec`] runs the same merge, counts what
-//! it holds in its grant, and is never refused: what the query then owes is given back by operators
-//! that can.
+//! one: no more than its inputs return, and nothing that could be spilled. Yet it asks for every
+//! batch, and fails when it is refused. [`PagedMergeExec`] runs the same merge, counts its batches
+//! in its grant, and is never refused: the resulting debt of the query is repaid by operators that
+//! can spill.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
 };
 
+use crate::delegate::node_of_stock;
 use crate::memory::{CountedPool, QueryExtension};
-use crate::stock::node_of_stock;
 
-/// Merges sorted partitions; stands for a [`SortPreservingMergeExec`].
+/// Merges sorted partitions; replaces a [`SortPreservingMergeExec`].
 #[derive(Debug)]
 pub struct PagedMergeExec {
     stock: Arc<SortPreservingMergeExec>,
@@ -33,7 +33,7 @@ pub struct PagedMergeExec {
 }
 
 impl PagedMergeExec {
-    /// A node that does what `stock` does.
+    /// Creates a node that does what `stock` does.
     pub fn new(stock: Arc<SortPreservingMergeExec>) -> Self {
         Self { stock, metrics: ExecutionPlanMetricsSet::new() }
     }

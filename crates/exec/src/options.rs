@@ -1,4 +1,4 @@
-//! The settings of a session below `terrace.`: which operators are replaced, and who pays for them.
+//! Session settings below `terrace.`: paged operators, SLA and tenant, memory market.
 
 use datafusion::common::config::{ConfigExtension, ExtensionOptions};
 use datafusion::common::extensions_options;
@@ -6,7 +6,7 @@ use datafusion::common::extensions_options;
 extensions_options! {
     /// Settings of a session: `SET terrace.paged_hash_join = true`.
     pub struct PagedOptions {
-        /// Sorts, first rows and merges of sorted streams.
+        /// Sorts, top-k and merges of sorted streams.
         pub paged_sort: bool, default = true
 
         /// Window functions over whole partitions.
@@ -21,21 +21,21 @@ extensions_options! {
         /// Aggregates with groups, and those whose states grow with their group.
         pub paged_aggregate: bool, default = true
 
-        /// Hash and round-robin repartitioning, whose waiting batches then need not fit in memory.
+        /// Hash and round-robin repartitioning, whose queued batches then need not fit in memory.
         pub paged_repartition: bool, default = true
 
         /// Recursive queries by UNION ALL, whose working table then need not fit in memory.
         pub paged_recursion: bool, default = true
 
-        /// What slowness of this session's queries costs, such as `latency 50ms penalty 10`; empty
-        /// for that of its tenant.
+        /// The cost of slow queries of this session, such as `latency 50ms penalty 10`; empty for
+        /// that of its tenant.
         pub sla: String, default = String::new()
 
         /// The tenant that this session belongs to; empty for none.
         pub tenant: String, default = String::new()
 
-        /// How the engine shares memory among queries of all sessions: fair, exchange, price or
-        /// auction.
+        /// Mechanism by which the engine shares memory among queries of all sessions: fair,
+        /// exchange, price or auction.
         pub market: String, default = "auction".to_owned()
     }
 }
@@ -44,7 +44,7 @@ impl ConfigExtension for PagedOptions {
     const PREFIX: &'static str = "terrace";
 }
 
-/// The settings by their names below `terrace.`, with their values.
+/// Returns the settings by their names below `terrace.`, with their values.
 #[must_use]
 pub fn options_of(options: &PagedOptions) -> Vec<(String, String)> {
     let named = options.entries().into_iter();

@@ -1,10 +1,10 @@
 //! Aggregation of ordered lists in one stage.
 //!
-//! `array_agg` and `string_agg` with ORDER BY keep every value of a group and what it is ordered
-//! by. DataFusion aggregates each partition of the input, sends these states on, and merges them on
-//! the heap, at 150 bytes a row and more. Two stages save nothing where the states are as many as
-//! the rows. In one stage the rows are sorted, in pages, and the aggregation appends values as they
-//! come: it holds the result and nothing else.
+//! `array_agg` and `string_agg` with ORDER BY keep every value of a group and its sort keys.
+//! DataFusion aggregates each partition of the input, passes these states on, and merges them on
+//! the heap, at 150 bytes a row and more. Two stages save nothing where there are as many states as
+//! rows. In one stage the rows are sorted, in pages, and the aggregation appends values as they
+//! come: it holds nothing but the result.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 
 use crate::aggregate::is_ordered_list;
 
-/// Makes one stage of the two that aggregate ordered lists. It runs before all rules that ask for
-/// orders or partitions, and before [`AnyOrder`](crate::AnyOrder).
+/// Optimizer rule that merges the two stages that aggregate ordered lists into one. It runs before
+/// all rules that add orders or partitions, and before [`AnyOrder`](crate::AnyOrder).
 #[derive(Debug, Default)]
 pub struct OrderedLists;
 
@@ -47,16 +47,16 @@ impl PhysicalOptimizerRule for OrderedLists {
     }
 }
 
-/// The first of two stages that aggregate an ordered list, and the mode of the one that replaces
-/// them.
+/// Returns the first of two stages that aggregate an ordered list, and the mode of the stage that
+/// replaces them.
 fn two_stages(last: &AggregateExec) -> Option<(AggregateMode, &AggregateExec)> {
     let first = last.input().downcast_ref::<AggregateExec>()?;
     if *first.mode() != AggregateMode::Partial {
         return None;
     }
     let mode = match last.mode() {
-        // The partition of a row is that of all its keys, of which a grouping set has some. The
-        // last stage has the number of the set for one more key, and knows no sets.
+        // Rows are partitioned by all their keys, of which a grouping set has only some. The last
+        // stage has the number of the set as one more key, and no sets itself.
         AggregateMode::FinalPartitioned if !first.group_expr().has_grouping_set() => {
             AggregateMode::SinglePartitioned
         }

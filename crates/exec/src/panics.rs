@@ -1,18 +1,18 @@
 //! Panics of operators as errors of their query.
 //!
 //! A panic is a bug, of an operator or of a function that it calls. It ends its query with an error
-//! that names the operator and the place in the source, and nothing else: the process, the session
-//! and other queries go on. [`catch`] is around every poll of a paged operator, and around the
-//! outermost stream of a query, where panics in tasks of DataFusion's operators come out: those
-//! tasks hand a panic on to whoever waits for them.
+//! that names the operator and the location in the source, and nothing else: the process, the
+//! session and other queries go on. [`catch`] is around every poll of a paged operator, and around
+//! the outermost stream of a query, where panics in tasks of DataFusion's operators surface: those
+//! tasks propagate a panic to the task that joins them.
 //!
 //! Data that an operator was changing when it panicked is never seen again: its query ends, and
 //! drops it. That is why it is fine to assert unwind safety here. Structures that several queries
 //! share take locks by `PoisonError::into_inner` and change state only where nothing can panic.
 //!
 //! The message of a panic is the query's error, so it is not printed as well: the first use of this
-//! module puts a panic hook in front of the one that is there, which notes the message of a panic
-//! that will be caught, and leaves every other panic to the hook before.
+//! module installs a panic hook in front of the existing one. It records the message of a panic
+//! that will be caught, and passes every other panic to the previous hook.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 
 use datafusion::common::DataFusionError;
 
-/// Panics of other threads whose place is remembered until their query fails.
+/// Maximum number of panics of other threads whose location is kept until their query fails.
 const NOTES_MAX: usize = 16;
 
 /// A panic of an operator.
@@ -38,8 +38,8 @@ const NOTES_MAX: usize = 16;
     At(location)
 )]
 pub struct Panic {
-    /// The operator, or what else the query was doing. What was polled inside of it, its inputs
-    /// among them, may be what panicked: the location tells.
+    /// The operator, or another activity of the query. The panic may be of code that was polled
+    /// inside of it, such as its inputs: the location tells.
     pub operator: String,
     /// The message of the panic.
     pub message: String,
@@ -65,15 +65,15 @@ impl From<Panic> for DataFusionError {
 }
 
 thread_local! {
-    /// Calls of `catch` that this thread is in.
+    /// Number of nested calls of `catch` on this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// The place of the last caught panic of this thread.
+    /// Message and location of the last caught panic of this thread.
     static LAST: RefCell<Option<Note>> = const { RefCell::new(None) };
 }
 
-/// Queries that run: panics of tasks are theirs.
+/// Number of running queries: while there is one, panics of tasks are attributed to it.
 static QUERIES: AtomicUsize = AtomicUsize::new(0);
-/// Panics of tasks that hand them on to a query.
+/// Panics of tasks, which propagate them to a query.
 static NOTES: Mutex<VecDeque<Note>> = Mutex::new(VecDeque::new());
 
 #[derive(Clone, Debug)]
@@ -82,13 +82,13 @@ struct Note {
     location: Option<String>,
 }
 
-/// A query that runs. While there is one, panics in tasks of the runtime are not printed: they come
-/// out where the query is polled.
+/// Guard of a running query. While there is one, panics in tasks of the runtime are not printed:
+/// they surface where the query is polled.
 #[derive(Debug)]
 pub struct Supervised(());
 
 impl Supervised {
-    /// From now on until this is dropped.
+    /// Begins the supervision, which lasts until the guard is dropped.
     #[must_use]
     pub fn begin() -> Self {
         install_hook();
@@ -103,7 +103,7 @@ impl Drop for Supervised {
     }
 }
 
-/// Runs `work`; a panic in it is an error that names `operator`.
+/// Runs `work`; turns a panic in it into an error that names `operator`.
 ///
 /// # Errors
 /// [`Panic`].
@@ -112,13 +112,13 @@ pub fn catch<T>(operator: &str, work: impl FnOnce() -> T) -> Result<T, Panic> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
         let message = message_of(payload.as_ref());
         let location = location_of(&message);
-        // Dropping what was thrown may panic in turn.
+        // Dropping the payload may panic in turn.
         drop(std::panic::catch_unwind(AssertUnwindSafe(|| drop(payload))));
         Panic { operator: operator.to_owned(), message, location }
     })
 }
 
-/// Runs `work`, whose panic its caller hands on to a query; it is not printed.
+/// Runs `work` and resumes its panic, which the caller propagates to a query; it is not printed.
 pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let depth = Depth::enter();
     let result = std::panic::catch_unwind(AssertUnwindSafe(work));
@@ -131,7 +131,7 @@ pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// A future whose panics are errors that name `operator`.
+/// Runs a future; turns its panics into errors that name `operator`.
 pub async fn caught<T, E: From<Panic>>(
     operator: &str,
     future: impl Future<Output = Result<T, E>>,
@@ -154,7 +154,7 @@ impl<T, E: From<Panic>, F: Future<Output = Result<T, E>>> Future for Caught<'_, 
     }
 }
 
-/// Marks the thread as one whose panics are caught.
+/// Guard that marks the thread as one whose panics are caught.
 struct Depth(());
 
 impl Depth {
@@ -183,12 +183,12 @@ fn install_hook() {
     });
 }
 
-/// Notes a panic that will be an error of a query; false if it will not.
+/// Records a panic that will be an error of a query; returns false if it will not.
 fn note(info: &PanicHookInfo<'_>) -> bool {
     let location = info.location().map(ToString::to_string);
     let note = Note { message: message_of(info.payload()), location };
     if DEPTH.get() > 0 {
-        // A panic while the last one is being taken out is not noted: it is caught all the same.
+        // A panic while the last one is being taken out is not recorded: it is caught all the same.
         LAST.with(|last| last.try_borrow_mut().map(|mut last| *last = Some(note)).ok());
         return true;
     }
@@ -200,7 +200,7 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
     true
 }
 
-/// Keeps the place of a panic for the thread that will catch it.
+/// Keeps the location of a panic for the thread that will catch it.
 fn remember(note: Note) {
     let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
     if notes.len() == NOTES_MAX {
@@ -209,7 +209,7 @@ fn remember(note: Note) {
     notes.push_back(note);
 }
 
-/// The place of a panic with this message, on this thread or in a task.
+/// Returns the location of a panic with this message, on this thread or in a task.
 fn location_of(message: &str) -> Option<String> {
     let last = LAST.with(|last| last.borrow_mut().take());
     if let Some(note) = last.filter(|note| note.message == message) {

@@ -1,13 +1,13 @@
 //! The paged recursive query: `WITH RECURSIVE t AS (... UNION ALL ...)`.
 //!
-//! The rows of one iteration are the *working table* of the next. DataFusion's keeps both on the
-//! heap and fails when they exceed its memory; [`PagedRecursionExec`] keeps what its grant has no
-//! room for in blocks of unpinned pages. Each batch goes to the reader as soon as it is
-//! made, so a query that has no end gives its first rows, holds two working tables, and can be
-//! cancelled at any time.
+//! The rows of one iteration are the *working table* of the next. DataFusion's node keeps both on
+//! the heap and fails when they exceed its memory; [`PagedRecursionExec`] keeps rows that do not
+//! fit its grant in blocks of unpinned pages. Each batch goes to the consumer as soon as it is
+//! computed, so a query that never ends returns its first rows, holds two working tables, and can
+//! be cancelled at any time.
 //!
 //! A recursion by UNION without ALL stays DataFusion's: the rows that it compares all others with
-//! are counted, and end the query with an error when memory has no room for them.
+//! are counted, and end the query with an error if memory has no room for them.
 
 mod backlog;
 mod work_table;
@@ -26,8 +26,8 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 
 use crate::bounded::bounded;
+use crate::delegate::node_of_stock;
 use crate::memory::{QueryExtension, Watched};
-use crate::stock::node_of_stock;
 use crate::stream::{Emitter, generate, give_way};
 use backlog::Backlog;
 use work_table::{PagedWorkTableExec, WorkTable};
@@ -37,15 +37,15 @@ type Node = Arc<dyn ExecutionPlan>;
 /// A recursive query whose working table may be in pages.
 #[derive(Debug)]
 pub struct PagedRecursionExec {
-    /// The node it stands in for, whose recursive term reads `table`.
+    /// The node that it replaces; its recursive term reads `table`.
     stock: Arc<RecursiveQueryExec>,
     table: Arc<WorkTable>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl PagedRecursionExec {
-    /// The paged node in place of `stock`; `None` if that leaves out rows that it has had before,
-    /// or has a working table whose columns cannot be told apart by their names.
+    /// Returns the paged node in place of `stock`; `None` if that removes duplicates of earlier
+    /// rows, or has a working table whose columns cannot be distinguished by their names.
     ///
     /// # Errors
     /// If the plan below cannot be changed.
@@ -66,7 +66,7 @@ impl PagedRecursionExec {
         Ok((found <= 1).then_some(node))
     }
 
-    /// The node over other inputs, with a working table of its own.
+    /// Returns the node over other inputs, with a working table of its own.
     fn again(&self, stock: Node) -> Result<Node> {
         let any: Arc<dyn std::any::Any + Send + Sync> = stock;
         let Ok(stock) = any.downcast::<RecursiveQueryExec>() else {
@@ -81,7 +81,7 @@ impl PagedRecursionExec {
     }
 }
 
-/// The node with other readers of its working table.
+/// Returns the node with its working table's readers replaced by `reader`.
 fn stand_in(
     stock: &RecursiveQueryExec,
     mut reader: impl FnMut(&dyn ExecutionPlan) -> Option<Node>,
@@ -167,11 +167,11 @@ impl ExecutionPlan for PagedRecursionExec {
     }
 }
 
-/// A recursive query that runs.
+/// The execution of a recursive query.
 struct Run {
     term: Node,
     table: Arc<WorkTable>,
-    /// The rows that this iteration has made so far.
+    /// The rows that this iteration has produced so far.
     backlog: Backlog,
     /// The stream of this iteration's rows.
     rows: SendableRecordBatchStream,
@@ -189,14 +189,14 @@ impl Run {
             let next = self.backlog.empty();
             self.table.fill(std::mem::replace(&mut self.backlog, next));
             let term = reset_plan_states(Arc::clone(&self.term))?;
-            // The iteration before has ended with its stream.
+            // The stream of the previous iteration has ended, and the iteration with it.
             self.rows = term.execute(0, Arc::clone(&self.context))?;
-            // An iteration without a batch for the reader gives way all the same.
+            // Yields even after an iteration without a batch for the consumer.
             give_way().await;
         }
     }
 
-    /// Hands on what an iteration makes, and keeps it for the next.
+    /// Emits the rows of an iteration, and keeps them for the next one.
     async fn iterate(&mut self, emitter: &Emitter) -> Result<()> {
         let ended =
             Box::pin(datafusion::physical_plan::EmptyRecordBatchStream::new(self.rows.schema()));

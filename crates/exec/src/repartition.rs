@@ -1,11 +1,11 @@
-//! The paged repartitioning: rows of some streams handed to others, by the hash of their keys or
-//! in turns.
+//! The paged repartitioning: distributes the rows of its input streams to output streams, by the
+//! hash of their keys or round-robin.
 //!
-//! DataFusion's holds on the heap what its readers are not ready for, however much that becomes
-//! when one of them waits for another, and cannot safely write it away. [`PagedRepartitionExec`]
-//! stands in for it: batches that its grant has no room for become blocks of pages that nobody
-//! pins, and come back when it is their turn. With one input, rows reach each output in the order
-//! in which they came; of several, those of one may overtake each other.
+//! DataFusion's keeps on the heap all batches that its readers are not ready for, however many
+//! these become when one reader waits for another, and cannot safely spill them.
+//! [`PagedRepartitionExec`] replaces it: batches that its grant has no room for become blocks of
+//! unpinned pages, and are read back in their turn. With one input, rows reach each output in input
+//! order; with several, rows of one input may overtake those of another.
 
 mod exchange;
 mod key;
@@ -25,24 +25,25 @@ use datafusion::physical_plan::{
 };
 
 use crate::bounded::bounded;
+use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::hash_join::partitions;
 use crate::memory::{QueryExtension, Watched};
-use crate::stock::{node_of_stock, statistics_of_stock};
 use crate::stream::{execute_input, generate};
 use exchange::{Exchange, Input, Reader};
 
-/// A repartitioning whose waiting batches may be in pages.
+/// A repartitioning whose queued batches may be in pages.
 #[derive(Debug)]
 pub struct PagedRepartitionExec {
-    /// The node it stands in for, which knows all there is to know of it but how to run it.
+    /// The node that it replaces, which defines everything except the execution.
     stock: Arc<RepartitionExec>,
-    /// By output, the readers that nobody has taken; none before the first is.
+    /// The readers not yet taken, by output; none before the first execution.
     readers: Mutex<Option<Vec<Option<Reader>>>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl PagedRepartitionExec {
-    /// The paged node in place of `stock`; `None` if that merges its inputs to keep their order.
+    /// Returns the paged node in place of `stock`; `None` if that merges its inputs to keep their
+    /// order.
     #[must_use]
     pub fn new(stock: Arc<RepartitionExec>) -> Option<Self> {
         let kind = matches!(
@@ -62,7 +63,7 @@ impl PagedRepartitionExec {
         }
     }
 
-    /// Opens the inputs, and a reader for each output.
+    /// Opens the inputs, and creates a reader for each output.
     fn open(&self, context: &Arc<TaskContext>) -> Result<Vec<Option<Reader>>> {
         let memory = QueryExtension::find(context)?;
         let input = self.stock.input();
@@ -93,7 +94,7 @@ impl PagedRepartitionExec {
         Ok(exchange.readers().into_iter().map(Some).collect())
     }
 
-    /// The reader of one output.
+    /// Takes the reader of one output.
     fn reader(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Reader> {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.is_none() {

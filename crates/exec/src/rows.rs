@@ -1,18 +1,18 @@
 //! Rows in pages of the pool.
 //!
-//! A [`RowLayout`] says where the parts of a row are. [`RowPages`] is an append-only collection of
-//! rows: *fixed* pages with one slot per column and row, and *variable* pages with the bytes of
-//! strings too long for their slot (Kuiper, Muehleisen: Saving Private Hash Join, VLDB 2024,
-//! section 3). A slot names a variable page by its index and an offset, so nothing has to be
-//! computed anew when pages come back at another address.
+//! A [`RowLayout`] defines the offsets of the parts of a row. [`RowPages`] is an append-only
+//! collection of rows: *fixed* pages with one slot per column and row, and *variable* pages with
+//! the bytes of strings too long for their slot (Kuiper, Muehleisen: Saving Private Hash Join, VLDB
+//! 2024, section 3). A slot refers to a variable page by its index and an offset, so no pointers
+//! have to be recomputed when pages come back at another address.
 //!
-//! Columns go in and out column by column, in typed loops: [`RowLayout::prepare`] makes columns
-//! ready, [`RowPages::append`] writes them, [`RowPages::resolve`] turns addresses into [`Rows`],
+//! Rows are written and read column by column, in typed loops: [`RowLayout::prepare`] prepares
+//! columns, [`RowPages::append`] writes them, [`RowPages::resolve`] turns addresses into [`Rows`],
 //! and those gather columns or compare them in the page.
 //!
-//! What is pinned is counted in the grant of the collection's operator. Bytes that
-//! [`RowPages::try_reserve`] was granted are used up by the pages appended or pinned next; what
-//! goes beyond them is taken whether there is room or not. Unpinned pages cost no grant.
+//! Pinned pages are charged to the grant of the collection's operator. Bytes that
+//! [`RowPages::try_reserve`] was granted are used up by the pages appended or pinned next; bytes
+//! beyond them are taken even if the grant has no room. Unpinned pages cost no grant.
 //!
 //! Expected cost in DRAM: append and gather move about as many bytes per second as `take` does,
 //! a gather of rows in random order one cache miss per row for all of its columns
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use terrace_pool::{PageRef, Space};
 use terrace_sys::size::to_u64;
 
-use crate::aside::allocate;
+use crate::blocking::allocate;
 use crate::{ExecError, Grant, Result};
 
 pub(crate) use cells::prefetch;
@@ -48,23 +48,23 @@ use pins::PinTable;
 pub use residency::Access;
 pub use slots::{RowsMut, Slots, SlotsBuilder};
 
-/// The place of a row in its collection: 32 bits of page, 16 bits of row.
+/// The address of a row in its collection: 32 bits of page, 16 bits of row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RowAddress(u64);
 
 impl RowAddress {
     /// No row: all its columns are null.
     pub const NONE: Self = Self(u64::MAX);
-    /// Bits that an address has; only [`RowAddress::NONE`] has more.
+    /// Number of bits of an address; only [`RowAddress::NONE`] has more.
     pub const BITS: u32 = 32 + ROW_BITS;
 
-    /// The address as a word.
+    /// Returns the address as a word.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The address that [`RowAddress::to_bits`] wrote.
+    /// Returns the address that [`RowAddress::to_bits`] encoded.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -74,20 +74,20 @@ impl RowAddress {
         Self(to_u64(page) << ROW_BITS | to_u64(row))
     }
 
-    /// Index of the page.
+    /// Returns the index of the page.
     #[must_use]
     pub fn page(self) -> usize {
         terrace_sys::size::to_usize(self.0 >> ROW_BITS)
     }
 
-    /// Index of the row in its page.
+    /// Returns the index of the row in its page.
     #[must_use]
     pub fn row(self) -> usize {
         terrace_sys::size::to_usize(self.0 & ((1 << ROW_BITS) - 1))
     }
 }
 
-/// What a fixed page has in the variable pages.
+/// The variable pages of a fixed page.
 #[derive(Clone, Debug, Default)]
 struct PageParts {
     /// Variable pages that its rows point into.
@@ -108,7 +108,7 @@ pub struct RowPages {
     /// Columns that have a null in some row.
     has_nulls: Vec<bool>,
     rows: u64,
-    /// Granted and not used yet.
+    /// Bytes granted and not used yet.
     reserved_bytes: u64,
     pinned_bytes: u64,
     bytes: u64,
@@ -120,13 +120,13 @@ pub struct RowPages {
     swept: (usize, usize),
     /// The collection that owns the pages, if it is another one.
     owner: Option<Arc<RowPages>>,
-    /// Fixed and variable pages when all were unpinned: those after them begin small again, since
-    /// the last ones may be nearly empty.
+    /// Numbers of fixed and variable pages when all were last unpinned: the pages after them begin
+    /// small again, since the last ones may be nearly empty.
     begun: (usize, usize),
 }
 
 impl RowPages {
-    /// An empty collection; its pages are those of `space` and count in `grant`.
+    /// Creates an empty collection; its pages are those of `space` and are charged to `grant`.
     #[must_use]
     pub fn new(space: Space, grant: Arc<dyn Grant>, layout: RowLayout) -> Self {
         let mut null_row = vec![0_u8; layout.width()].into_boxed_slice();
@@ -155,15 +155,15 @@ impl RowPages {
         }
     }
 
-    /// The same with pages of `bytes`, 16 KiB at least: for a collection that is one of many.
+    /// Limits pages to `bytes` each, 16 KiB at least: for a collection that is one of many.
     #[must_use]
     pub fn with_page_limit(mut self, bytes: usize) -> Self {
         self.page_limit = bytes.clamp(page_bytes(0), layout::PAGE_BYTES);
         self
     }
 
-    /// The same with pages so short that those being filled take at most `bytes` together, 16 KiB
-    /// each at least.
+    /// Limits pages to so few bytes that the open ones (those being filled) take at most `bytes`
+    /// together, 16 KiB each at least.
     #[must_use]
     pub fn with_open_limit(self, bytes: usize) -> Self {
         let bytes = bytes / self.tables();
@@ -171,65 +171,65 @@ impl RowPages {
         self.with_page_limit(1 << bytes.max(1).ilog2())
     }
 
-    /// Bytes of the pages being filled, at most, but for values longer than a page.
+    /// Returns the maximum bytes of the open pages, apart from values longer than a page.
     #[must_use]
     pub fn open_bytes(&self) -> u64 {
         to_u64(self.page_limit.max(self.layout.page_bytes_min()) * self.tables())
     }
 
-    /// Kinds of pages that rows go to.
+    /// Returns the number of kinds of pages that rows go to.
     fn tables(&self) -> usize {
         1 + usize::from(self.layout.has_variable())
     }
 
-    /// The layout of the rows.
+    /// Returns the layout of the rows.
     #[must_use]
     pub fn layout(&self) -> &RowLayout {
         &self.layout
     }
 
-    /// Rows appended and not freed.
+    /// Returns the number of rows appended and not freed.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Bytes of the pages, pinned or not.
+    /// Returns the bytes of the pages, pinned or not.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes of the pages that are pinned.
+    /// Returns the bytes of the pages that are pinned.
     #[must_use]
     pub fn pinned_bytes(&self) -> u64 {
         self.pinned_bytes
     }
 
-    /// Number of fixed pages, those freed included.
+    /// Returns the number of fixed pages, including freed ones.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.fixed.len()
     }
 
-    /// Rows in a fixed page; 0 once it is freed.
+    /// Returns the number of rows in a fixed page; 0 once it is freed.
     #[must_use]
     pub fn rows_in(&self, page: usize) -> usize {
         if self.fixed.bytes(page) == 0 { 0 } else { self.fixed.used(page) }
     }
 
-    /// The addresses of the rows of a page, in the order they were appended.
+    /// Returns the addresses of the rows of a page, in the order they were appended.
     pub fn addresses(&self, page: usize) -> impl Iterator<Item = RowAddress> + use<> {
         (0..self.rows_in(page)).map(move |row| RowAddress::new(page, row))
     }
 
-    /// Asks for room to append `rows` of `columns`; false if the grant has not got it.
+    /// Asks for room to append `rows` of `columns`; false if the grant refuses it.
     pub fn try_reserve(&mut self, columns: &Columns, rows: usize) -> bool {
         let bytes = self.bytes_to_append(columns, rows);
         self.try_reserve_bytes(bytes)
     }
 
-    /// Asks for room to pin `bytes` of pages; false if the grant has not got it.
+    /// Asks for room to pin `bytes` of pages; false if the grant refuses it.
     pub fn try_reserve_bytes(&mut self, bytes: u64) -> bool {
         let lacking = bytes.saturating_sub(self.reserved_bytes);
         if lacking > 0 {
@@ -241,7 +241,7 @@ impl RowPages {
         true
     }
 
-    /// Bytes of new pages that appending `rows` of `columns` pins, at most.
+    /// Returns the maximum bytes of new pages that appending `rows` of `columns` pins.
     #[must_use]
     pub fn bytes_to_append(&self, columns: &Columns, rows: usize) -> u64 {
         let mut bytes = 0;
@@ -257,7 +257,7 @@ impl RowPages {
         to_u64(bytes)
     }
 
-    /// Gives back what was granted and not used.
+    /// Gives back bytes that were granted and not used.
     pub fn release_reserve(&mut self) {
         self.grant.shrink(std::mem::take(&mut self.reserved_bytes));
     }
@@ -301,7 +301,7 @@ impl RowPages {
         self.count_pin(to_u64(bytes));
     }
 
-    /// Counts a page that is pinned, out of the reserve as far as that goes.
+    /// Charges a pinned page, first to the reserve, the rest to the grant.
     fn count_pin(&mut self, bytes: u64) {
         let reserved = bytes.min(self.reserved_bytes);
         self.reserved_bytes -= reserved;
@@ -311,7 +311,7 @@ impl RowPages {
         }
     }
 
-    /// Rows that the last page still has room for.
+    /// Returns the number of rows that the last page still has room for.
     fn room_for_rows(&self) -> usize {
         let Some(last) = self.fixed.len().checked_sub(1) else { return 0 };
         if !self.fixed.is_writable(last) {
@@ -320,7 +320,7 @@ impl RowPages {
         self.layout.rows_in(self.fixed.bytes(last)).saturating_sub(self.fixed.used(last))
     }
 
-    /// Bytes that the last variable page still has room for.
+    /// Returns the number of bytes that the last variable page still has room for.
     fn room_for_bytes(&self) -> usize {
         let Some(last) = self.variable.len().checked_sub(1) else { return 0 };
         if !self.variable.is_writable(last) {

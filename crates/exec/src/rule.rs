@@ -4,7 +4,7 @@
 //! operators one for one: schema, partitioning, distribution and ordering stay what they were, and
 //! a replaced node's properties are reused. Only a join over a sort becomes a sort over a join.
 //! Each kind of operator has one function here, which returns its replacement or the node
-//! unchanged. Whoever computes with decimals does so in 64 bits where they suffice.
+//! unchanged. Decimal arithmetic is narrowed to 64 bits where they suffice.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -34,23 +34,23 @@ use crate::repartition::PagedRepartitionExec;
 use crate::sort::PagedSortExec;
 use crate::window::PagedWindowExec;
 
-/// Replaces DataFusion's operators by paged ones, those that the session's [`PagedOptions`] ask
-/// for; all of them in a session that has no such settings.
+/// Replaces DataFusion's operators by paged ones, as enabled in the session's [`PagedOptions`]; all
+/// of them in a session without such settings.
 #[derive(Debug, Default)]
 pub struct PagedOperators;
 
-/// What a node's place in its plan asks of it.
+/// Requirements on a node from its position in the plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// The order of the node's output is relied on: by an operator above that requires it, or by
-    /// whoever reads the result.
+    /// True if the order of the node's output is relied on: by an operator above that requires it,
+    /// or by the reader of the result.
     pub(crate) order_matters: bool,
 }
 
 type Node = Arc<dyn ExecutionPlan>;
 type Replace = fn(Node, Place) -> Result<Node>;
 
-/// One function per kind of operator that `options` ask for; each is asked in turn.
+/// Returns one function per kind of operator that `options` enable; they are tried in turn.
 fn replacements(options: &PagedOptions) -> Vec<Replace> {
     let kinds: [(bool, &[Replace]); 7] = [
         (options.paged_sort, &[sort, sort_preserving_merge]),
@@ -96,7 +96,7 @@ fn rewrite(node: Node, place: Place, replacements: &[Replace]) -> Result<Node> {
     replacements.iter().try_fold(node, |node, replace| replace(node, place))
 }
 
-/// An input that is in order already is stock's to pass on.
+/// Replaces a sort, unless its input is in order already.
 fn sort(node: Node, _place: Place) -> Result<Node> {
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let Ok(sort) = any.downcast::<SortExec>() else { return Ok(node) };
@@ -127,10 +127,11 @@ fn aggregate(node: Node, place: Place) -> Result<Node> {
     })
 }
 
-/// Out of core the paged join does not keep the order of its probe side. Where that is relied on
-/// and a sort of the probe side makes it, the rows are sorted behind the join instead: a join of
-/// DataFusion holds its build side on the heap, and its dynamic filter takes the two zeros for two
-/// values. Where the order comes from elsewhere, or the join ends after its first rows, it stays.
+/// Replaces a hash join. The paged join does not keep the order of its probe side when it spills.
+/// If that order is relied on and a sort of the probe side produces it, the rows are sorted after
+/// the join instead: a join of DataFusion holds its build side on the heap, and its dynamic filter
+/// treats the two zeros as two values. If the order has another source, or the join ends after its
+/// first rows, it is not replaced.
 fn hash_join(node: Node, place: Place) -> Result<Node> {
     let order = node.output_ordering().filter(|_| place.order_matters).cloned();
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
@@ -147,7 +148,7 @@ fn hash_join(node: Node, place: Place) -> Result<Node> {
     let paged = Arc::downcast::<HashJoinExec>(any).ok().and_then(PagedHashJoinExec::new);
     let Some(paged) = paged else { return Ok(node) };
     let sort = SortExec::new(order, Arc::new(paged)).with_preserve_partitioning(true);
-    // What is above may rely on another of several orders.
+    // The operators above may rely on another of several orders.
     let orders = node.equivalence_properties().oeq_class().iter();
     let after = sort.properties().equivalence_properties();
     let is_same =
@@ -158,7 +159,7 @@ fn hash_join(node: Node, place: Place) -> Result<Node> {
     }
 }
 
-/// The input of a sort of all rows; any other node as it is.
+/// Returns the input of a sort of all rows; any other node as it is.
 fn unsorted(node: &Node) -> Node {
     let sorts = node.is::<SortExec>() || node.is::<PagedSortExec>();
     match node.children().as_slice() {

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::common::{DataFusionError, Result};
 use futures::future::{BoxFuture, Shared};
 
-/// A side being collected, by whichever stream is polled first.
+/// Future of a side being collected, by the stream that is polled first.
 pub(crate) type Collecting<T> = Shared<BoxFuture<'static, Result<Arc<T>, Arc<DataFusionError>>>>;
 
-/// The side, once somebody asked for it and for as long as any stream is to come.
+/// The side: collected on first request, and kept as long as a stream is left that may need it.
 #[derive(Debug)]
 pub(crate) struct SharedSide<T> {
     side: Mutex<Option<Collecting<T>>>,
@@ -18,12 +18,12 @@ pub(crate) struct SharedSide<T> {
 }
 
 impl<T> SharedSide<T> {
-    /// A side for so many streams.
+    /// Creates a side for `streams` streams.
     pub(crate) fn new(streams: usize) -> Arc<Self> {
         Arc::new(Self { side: Mutex::default(), streams: AtomicUsize::new(streams) })
     }
 
-    /// The side; `collect` begins it if nobody has.
+    /// Returns the side; `collect` starts its collection on the first call.
     pub(crate) fn get(
         &self,
         collect: impl FnOnce() -> Result<Collecting<T>>,
@@ -35,13 +35,13 @@ impl<T> SharedSide<T> {
         Ok(side.insert(collect()?).clone())
     }
 
-    /// A stream's share: with the last one the side goes.
+    /// Returns a stream's share: the side is dropped with the last one.
     pub(crate) fn share(self: &Arc<Self>) -> Share<T> {
         Share(Arc::clone(self))
     }
 }
 
-/// See [`SharedSide::share`].
+/// A stream's share of a side; see [`SharedSide::share`].
 pub(crate) struct Share<T>(Arc<SharedSide<T>>);
 
 impl<T> Drop for Share<T> {

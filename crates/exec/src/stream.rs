@@ -1,12 +1,12 @@
-//! Streams written as straight code.
+//! Streams implemented as `async` functions that emit batches.
 //!
-//! An operator that unpins, fetches and goes on where it was has many states. Written as an `async`
-//! function that hands batches to an [`Emitter`], it is a loop again, and the compiler keeps the
-//! states. Nothing is spawned: the function runs inside the poll of its stream, as far as the next
-//! batch, and dropping the stream drops it where it stands. A join can make any number of batches
-//! of what it has in memory, so the stream lets other tasks go first now and then, even when its
-//! reader does not. While its query is paused it is not run on at all. A panic of the function is
-//! the error of its stream, which is at its end then ([`crate::panics`]).
+//! An operator that unpins, fetches and resumes in the middle has many states. Written as an
+//! `async` function that hands batches to an [`Emitter`], it is a loop again, and the compiler
+//! keeps the states. Nothing is spawned: the function runs inside the poll of its stream, as far as
+//! the next batch, and dropping the stream drops it where it stands. A join can produce any number
+//! of batches from what it has in memory, so the stream yields to other tasks now and then, even
+//! when its consumer does not. While its query is paused, the function is not polled at all. A
+//! panic of the function becomes the last item, an error, of its stream ([`crate::panics`]).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,18 +25,18 @@ use tokio::task::coop::poll_proceed;
 use crate::QueryMemory;
 use crate::panics::catch;
 
-/// Stack that has to be left for an operator and those of DataFusion between it and the next one
-/// here. A query of hundreds of joins polls them all inside each other.
+/// Minimum stack for an operator and those of DataFusion between it and the next one here. A query
+/// of hundreds of joins polls them all inside each other.
 const STACK_LEFT_BYTES: usize = 256 << 10;
-/// Stack that is added where less is left.
+/// Stack that is added when less is left.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs what recurses from operator to operator with stack enough for the next one.
+/// Runs code that recurses from operator to operator on a stack large enough for the next one.
 fn on_ample_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, run)
 }
 
-/// Starts the input of an operator that hundreds of others may be inputs of.
+/// Starts the input of an operator; plans may nest hundreds of them.
 ///
 /// # Errors
 /// Those of the input.
@@ -48,12 +48,12 @@ pub(crate) fn execute_input(
     on_ample_stack(|| input.execute(partition, context))
 }
 
-/// Where the batches of a stream come from.
+/// Output of a stream's function: the slot for its next batch.
 #[derive(Clone, Debug, Default)]
 pub struct Emitter(Arc<Mutex<Option<RecordBatch>>>);
 
 impl Emitter {
-    /// Hands a batch to the stream's reader and waits until the stream is polled again.
+    /// Hands a batch to the stream's consumer and waits until the stream is polled again.
     pub fn emit(&self, batch: RecordBatch) -> impl Future<Output = ()> + Send + use<> {
         *self.slot() = Some(batch);
         Turn(false)
@@ -64,12 +64,12 @@ impl Emitter {
     }
 }
 
-/// Lets other tasks of this thread go first; long work without a batch calls it now and then.
+/// Yields to other tasks of this thread; called now and then by long work without a batch.
 pub async fn give_way() {
     tokio::task::yield_now().await;
 }
 
-/// Pending once. Nobody has to be woken: the batch in the slot is why the stream is ready.
+/// Future that is pending once. It wakes no task: the batch in the slot makes the stream ready.
 struct Turn(bool);
 
 impl Future for Turn {
@@ -80,8 +80,8 @@ impl Future for Turn {
     }
 }
 
-/// A stream of the batches that the future of `run` emits, for a query with this memory; an error
-/// is its last item. `operator` is what a panic is said to be of.
+/// Returns a stream of the batches that the future of `run` emits, for a query with this memory; an
+/// error is its last item. Panics are reported as those of `operator`.
 pub fn generate<F>(
     operator: &'static str,
     memory: &Arc<dyn QueryMemory>,
@@ -105,11 +105,11 @@ struct Generated {
     schema: SchemaRef,
     emitter: Emitter,
     future: Option<BoxFuture<'static, Result<()>>>,
-    /// The end of the pause it is in.
+    /// Future that ends the current pause.
     paused: Option<BoxFuture<'static, ()>>,
     /// True from a batch to the next poll, which charges tokio's budget of the task for it. Polls
     /// that emit nothing are free: streams poll each other, and hundreds of them would spend the
-    /// budget before the innermost is reached, each time anew.
+    /// budget before the innermost is reached, on every poll.
     has_emitted: bool,
 }
 
@@ -139,7 +139,7 @@ impl Stream for Generated {
             (None, Poll::Pending) => Poll::Pending,
             (_, Poll::Ready(result)) => {
                 let future = self.future.take();
-                // What a panic has left behind may panic when it is dropped.
+                // State left behind by a panic may panic when it is dropped.
                 let dropped = catch(operator, || drop(future));
                 Poll::Ready(result.and(dropped.map_err(Into::into)).err().map(Err))
             }
@@ -158,7 +158,7 @@ mod tests {
     use datafusion::arrow::array::{ArrayRef, Int32Array};
     use datafusion::common::DataFusionError;
     use futures::{FutureExt, StreamExt};
-    use terrace_market::Ledger;
+    use terrace_ledger::Ledger;
     use terrace_pool::{Pool, PoolConfig};
 
     use super::*;

@@ -1,11 +1,11 @@
 //! Window functions whose partitions may be larger than memory.
 //!
-//! DataFusion's `WindowAggExec` collects its whole input before it computes anything, and counts
-//! none of it. [`PagedWindowExec`] has one window partition at a time: when the next one begins,
-//! the functions are evaluated as DataFusion does, and the rows go. A partition that the grant has
-//! no room for goes to blocks ([`crate::block`]), unpinned as they are written, and its functions
-//! are computed in two passes (`pass`): what depends on rows to come is found out while they
-//! arrive, and the values are written while the blocks are read back.
+//! DataFusion's `WindowAggExec` collects its whole input before it computes anything, and accounts
+//! for none of it. [`PagedWindowExec`] holds one window partition at a time: when the next one
+//! begins, the functions are evaluated as in DataFusion, and the rows are dropped. A partition that
+//! does not fit the grant goes to blocks ([`crate::block`]), unpinned as they are written, and its
+//! functions are computed in two passes (`pass`): values that depend on later rows are determined
+//! while the rows arrive, and the output is computed while the blocks are read back.
 
 pub mod exec;
 pub(crate) mod large;

@@ -4,11 +4,11 @@ use std::ops::{Deref, DerefMut};
 
 use terrace_sys::map::{HUGE_PAGE_BYTES, Mapping};
 
-/// Words that begin as zero.
+/// A table of words, all zero at first.
 ///
-/// A hash table is read at random, so on pages of 4 KiB nearly every access also misses the
-/// translation cache. Large tables are therefore mapped and ask for huge pages; where there are
-/// none, they work as they are.
+/// A hash table is read at random, so on pages of 4 KiB nearly every access also misses the TLB.
+/// Large tables are therefore mapped and ask for huge pages; without huge pages they work just the
+/// same.
 #[derive(Debug)]
 pub(crate) struct Words(Backing);
 
@@ -19,7 +19,7 @@ enum Backing {
 }
 
 impl Words {
-    /// `len` zeros.
+    /// Creates a table of `len` zeros.
     pub(crate) fn zeroed(len: usize) -> Self {
         let bytes = len.saturating_mul(size_of::<u64>());
         if bytes >= HUGE_PAGE_BYTES
@@ -41,7 +41,7 @@ impl Deref for Words {
         match &self.0 {
             Backing::Small(words) => words,
             // SAFETY: the mapping is page-aligned, has room for `len` words, was zeroed by the
-            // kernel, is decommitted by nobody and lives as long as `self`; only this type has its
+            // kernel, is never decommitted and lives as long as `self`; only this type has its
             // address, and gives it out as its own borrow.
             Backing::Large(mapping, len) => unsafe {
                 std::slice::from_raw_parts(mapping.as_ptr().cast::<u64>(), *len)
@@ -55,7 +55,7 @@ impl DerefMut for Words {
     fn deref_mut(&mut self) -> &mut [u64] {
         match &mut self.0 {
             Backing::Small(words) => words,
-            // SAFETY: as for `deref`; the exclusive borrow keeps every other reference away.
+            // SAFETY: as for `deref`; the exclusive borrow rules out any other reference.
             Backing::Large(mapping, len) => unsafe {
                 std::slice::from_raw_parts_mut(mapping.as_ptr().cast::<u64>(), *len)
             },

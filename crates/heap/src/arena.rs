@@ -65,30 +65,28 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Creates an arena over hooks for its data, and over hooks for its metadata unless those lie
-    /// in separate blocks of DRAM.
+    /// Creates an arena over hooks for its metadata, by default those of separate blocks of DRAM.
+    /// Its data comes from the same until [`Arena::set_data_hooks`].
     ///
     /// # Safety
     /// The hooks are valid, and stay at their addresses until the arena is destroyed.
-    pub(crate) unsafe fn create(
-        data: *mut extent_hooks_t,
-        metadata: Option<*mut extent_hooks_t>,
-    ) -> Result<Self, Refused> {
+    pub(crate) unsafe fn create(metadata: Option<*mut extent_hooks_t>) -> Result<Self, Refused> {
         let mut index: c_uint = 0;
         // jemalloc takes an arena's metadata from the hooks of `arenas.create`, and its data from
         // the current ones.
         let first = metadata.unwrap_or_else(base::hooks);
         // SAFETY: the control reads a pointer to hooks and writes an `unsigned`.
         unsafe { control("arenas.create".to_owned(), Some(first), Some(&mut index)) }?;
-        let arena = Self { index };
-        let key = arena.key("extent_hooks");
+        Ok(Self { index })
+    }
+
+    /// Takes the arena's data from hooks of its own.
+    ///
+    /// # Safety
+    /// The hooks are valid, and stay at their addresses until the arena is destroyed.
+    pub(crate) unsafe fn set_data_hooks(&self, data: *mut extent_hooks_t) -> Result<(), Refused> {
         // SAFETY: the control reads a pointer to hooks; the old pointer is not requested.
-        let set = unsafe { control::<*mut extent_hooks_t, ()>(key, Some(data), None) };
-        if let Err(refused) = set {
-            arena.destroy()?;
-            return Err(refused);
-        }
-        Ok(arena)
+        unsafe { control::<*mut extent_hooks_t, ()>(self.key("extent_hooks"), Some(data), None) }
     }
 
     pub(crate) fn index(&self) -> usize {

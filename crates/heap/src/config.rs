@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::Region;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 

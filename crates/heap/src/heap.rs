@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use terrace_market::Class;
+use terrace_ledger::Class;
 use terrace_region::{Part, Pin, Region, RegionError};
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
@@ -83,10 +83,10 @@ impl Heap {
         let _first = if together { first_block(&config)? } else { None };
         let data = Arc::as_ptr(&range).cast_mut().cast();
         let metadata = together.then(|| hooks::metadata_hooks(data));
-        // SAFETY: the range begins with its hooks, and its `Arc` keeps it in place until the arena
-        // is destroyed: by `create` if that fails, by the drop of `Inner` otherwise. The range
-        // changes through its lock and its atomics only.
-        let arena = unsafe { Arena::create(data, metadata) };
+        // SAFETY: the range begins with its hooks, and its `Arc` keeps it in place until the drop
+        // of `Inner` destroys the arena, or for good if that fails. The range changes through its
+        // lock and its atomics only.
+        let arena = unsafe { Arena::create(metadata) };
         let arena = arena.map_err(refused(&config.name))?;
         let inner = Inner {
             kind: config.memory.kind(),
@@ -98,6 +98,8 @@ impl Heap {
             caches: Arc::default(),
             name: config.name,
         };
+        // SAFETY: as above.
+        unsafe { inner.arena.set_data_hooks(data) }.map_err(refused(&inner.name))?;
         inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
         if config.retain != Retain::Off {
             inner.take_addresses()?;

@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use terrace_market::Consumer;
+use terrace_ledger::Consumer;
 use terrace_region::Region;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};

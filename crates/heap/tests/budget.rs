@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 
 use terrace_heap::{Heap, HeapConfig, HeapError, HeapMemory, Retain};
-use terrace_market::{Class, Ledger};
+use terrace_ledger::{Class, Ledger};
 
 const MIB: usize = 1 << 20;
 

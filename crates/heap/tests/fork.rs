@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
-use terrace_sys::mischief;
+use terrace_store::MemoryBlocks;
+use terrace_sys::fault_injection;
 use terrace_sys::size::to_u64;
 use terrace_testkit::needs;
-use terrace_tier::store::MemoryBlocks;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -90,7 +90,7 @@ impl Drop for Objects<'_> {
 fn child(work: impl FnOnce() -> bool) -> ExitStatus {
     // SAFETY: the allocators that a child calls here reset their locks in the child, and no other
     // thread is in a call of those heaps at the time of the fork.
-    unsafe { mischief::in_child(|| u8::from(!work())) }.expect("a child")
+    unsafe { fault_injection::in_child(|| u8::from(!work())) }.expect("a child")
 }
 
 /// Uses the program's allocator and a heap in DRAM, which every child may do; true if both work.
@@ -150,7 +150,7 @@ fn a_child_has_all_but_the_objects_in_a_region() {
         let status = child(|| works(&dram));
         assert!(status.success(), "{status}");
         let status = child(|| object.are(9));
-        assert_eq!(status.signal(), Some(mischief::SIGSEGV), "not mapped there: {status}");
+        assert_eq!(status.signal(), Some(fault_injection::SIGSEGV), "not mapped there: {status}");
         assert!(object.are(9));
     });
 }
@@ -164,7 +164,11 @@ fn metadata_in_a_region_end_a_child_at_once() {
     let (heap, dram) = (in_a_region(Metadata::Together), in_dram());
     make_children(&heap, || {
         let status = child(|| true);
-        assert_eq!(status.signal(), Some(mischief::SIGSEGV), "before it does anything: {status}");
+        assert_eq!(
+            status.signal(),
+            Some(fault_injection::SIGSEGV),
+            "before it does anything: {status}"
+        );
     });
     // A program is started without `fork`, so it is not affected.
     let program = std::env::current_exe().expect("this program");

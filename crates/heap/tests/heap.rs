@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use allocator_api2::vec::Vec as HeapVec;
 use hashbrown::{DefaultHashBuilder, HashMap};
 use terrace_heap::{Heap, HeapConfig, HeapError, HeapMemory, Metadata, Retain, allocator_api2};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Advice, Contents, Method, Region, RegionConfig, Source};
+use terrace_store::MemoryBlocks;
 use terrace_sys::size::to_u64;
 use terrace_testkit::needs;
-use terrace_tier::store::MemoryBlocks;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -269,7 +269,7 @@ fn a_reset_frees_all_at_once() {
 }
 
 #[test]
-fn copies_stay_while_somebody_has_them() {
+fn copies_stay_while_they_are_held() {
     for heap in heaps(32 * MIB) {
         let bytes: Vec<u8> = (0..MIB + 5).map(|at| at.to_le_bytes()[0]).collect();
         let copy = heap.copy(&bytes, 64).expect("room");
@@ -356,7 +356,7 @@ fn a_part_of_a_region_is_one_heap_s() {
     let kept = first.copy(&[1; 100_000], 8).expect("room");
     let at = kept.as_ref().as_ptr().addr() - region.as_ptr().addr();
     for advice in [Advice::Unused, Advice::Immutable] {
-        region.advise(0, to_u64(region.len()), advice).expect_err("somebody's");
+        region.advise(0, to_u64(region.len()), advice).expect_err("in use");
     }
     let changes = std::panic::AssertUnwindSafe(|| region.store(at, 9));
     assert!(std::panic::catch_unwind(changes).is_err());
@@ -379,7 +379,7 @@ fn metadata_that_do_not_fit_the_cap_are_refused() {
     let began = Instant::now();
     let error = Heap::new(config).expect_err("it takes 4 MiB").to_string();
     assert!(error.contains("heap tight") && error.contains("its cap is 2MiB"), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for that");
+    assert!(began.elapsed() < Duration::from_secs(10), "no thread waits for that");
 }
 
 /// Minimum cap that the C interface documents for metadata in a region.

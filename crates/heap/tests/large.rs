@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata, Retain};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_store::MemoryBlocks;
 use terrace_sys::size::to_u64;
 use terrace_testkit::needs;
-use terrace_tier::store::MemoryBlocks;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;

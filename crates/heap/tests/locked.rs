@@ -4,7 +4,7 @@
 use std::alloc::Layout;
 
 use terrace_heap::{Heap, HeapConfig, HeapMemory};
-use terrace_sys::mischief;
+use terrace_sys::fault_injection;
 use terrace_sys::process::resident_bytes;
 use terrace_testkit::{child, needs};
 
@@ -22,7 +22,7 @@ fn addresses_take_no_memory_where_the_process_locks_it() {
         assert!(status.success(), "{status}");
         return;
     }
-    if let Err(error) = mischief::lock_memory() {
+    if let Err(error) = fault_injection::lock_memory() {
         return needs::skip(&format!("memory cannot be locked: {error}"));
     }
     let before = resident_bytes().expect("told");

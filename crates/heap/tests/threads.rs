@@ -10,11 +10,11 @@ use std::thread;
 use std::time::Instant;
 
 use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata, Retain};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_store::MemoryBlocks;
 use terrace_sys::size::to_u64;
 use terrace_testkit::{Rng, needs, soak_time};
-use terrace_tier::store::MemoryBlocks;
 
 const THREADS: usize = 64;
 const HEAPS: usize = 8;
@@ -54,7 +54,7 @@ impl Object {
         let Some(first) = bytes.iter().position(wrong) else { return };
         let last = bytes.iter().rposition(wrong).unwrap_or(first);
         panic!(
-            "somebody else wrote to bytes {first} to {last} of {len} at {:?} of heap {}, full of \
+            "another thread wrote to bytes {first} to {last} of {len} at {:?} of heap {}, full of \
              {}: {:?}",
             self.place,
             self.heap,

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_index::{BTree, TreeConfig};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig, Space};
+use terrace_store::Store;
 use terrace_testkit::Rng;
-use terrace_tier::store::Store;
 
 const VALUE_BYTES: usize = 120;
 const CONFIG: TreeConfig = TreeConfig { page_bytes: 4096 };

@@ -41,7 +41,7 @@ impl<P: Pages> HashIndex<P> {
         Ok(true)
     }
 
-    /// Inserts a key or replaces its value. Returns true if the key had a value.
+    /// Inserts a key or replaces its value. Returns true if the key is new.
     ///
     /// A concurrent reader of an existing key gets the old value or the new one, never none.
     ///
@@ -54,11 +54,11 @@ impl<P: Pages> HashIndex<P> {
         let survey = self.survey(bucket, hash, key, record_bytes(key, value))?;
         if let Some(page) = survey.found {
             self.replace(page, hash, key, value)?;
-            return Ok(true);
+            return Ok(false);
         }
         self.add(bucket, &survey, key, value)?;
         *records += 1;
-        Ok(false)
+        Ok(true)
     }
 
     /// Removes a key and its value. Returns false if the key did not exist.

@@ -7,7 +7,7 @@
 //! use std::ops::{Bound, ControlFlow};
 //!
 //! use terrace_index::{BTree, TreeConfig};
-//! use terrace_market::Ledger;
+//! use terrace_ledger::Ledger;
 //! use terrace_pool::{Pool, PoolConfig};
 //!
 //! # fn main() -> Result<(), terrace_index::IndexError> {
@@ -40,7 +40,7 @@
 //!
 //! ```
 //! use terrace_index::{HashConfig, HashIndex};
-//! use terrace_market::Ledger;
+//! use terrace_ledger::Ledger;
 //! use terrace_pool::{Pool, PoolConfig};
 //!
 //! # fn main() -> Result<(), terrace_index::IndexError> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use terrace_pool::{OptimisticGuard, PageId, PageRef, Pages, PoolError};
-use terrace_tier::store::Stored;
+use terrace_store::Stored;
 
 use crate::id_hash::IdHash;
 

@@ -1,7 +1,7 @@
 //! Pages without hints, to measure the gain of hints.
 
 use terrace_pool::{OptimisticGuard, PageRef, Pages, PoolError};
-use terrace_tier::store::Stored;
+use terrace_store::Stored;
 
 /// Pages whose references carry no hint: every fix goes through the pool's page table.
 #[derive(Clone, Debug)]

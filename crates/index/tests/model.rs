@@ -77,8 +77,8 @@ fn run<P: Pages>(index: &HashIndex<P>, pool: &Pool, blocks: Option<&FaultyBlocks
             }
             Op::Put { key, len } => {
                 let (key, value) = (key_of(*key), value_of(*key, *len, step));
-                if let Some(replaced) = answer(broken, index.put(&key, &value)) {
-                    assert_eq!(replaced, model.insert(key, value).is_some());
+                if let Some(is_new) = answer(broken, index.put(&key, &value)) {
+                    assert_eq!(is_new, model.insert(key, value).is_none());
                 }
             }
             Op::Remove { key } => {
@@ -172,7 +172,7 @@ fn impossible_indexes_and_pairs_are_refused() {
 
 #[test]
 fn a_pool_without_room_fails_the_insertion_and_nothing_else() {
-    let mut config = terrace_pool::PoolConfig::new("small", terrace_market::Ledger::new(64 * KIB));
+    let mut config = terrace_pool::PoolConfig::new("small", terrace_ledger::Ledger::new(64 * KIB));
     config.patience = std::time::Duration::from_millis(20);
     let pool = Pool::new(config).expect("opens");
     let index = index(space(&pool), 2, 4096);

@@ -90,8 +90,8 @@ fn write<P: Pages>(index: &HashIndex<P>, writer: u64, seed: u64, stop: &AtomicBo
             }
             2 => assert_eq!(index.get(&key).expect("done"), mine[number]),
             _ => {
-                let had = index.put(&key, &value).expect("done");
-                assert_eq!(had, mine[number].replace(value).is_some());
+                let is_new = index.put(&key, &value).expect("done");
+                assert_eq!(is_new, mine[number].replace(value).is_none());
             }
         }
     }

@@ -52,7 +52,7 @@ impl Guarded {
 }
 
 #[test]
-fn writers_exclude_each_other_and_nobody_sleeps_for_ever() {
+fn writers_exclude_each_other_and_no_thread_sleeps_for_ever() {
     loom::model(|| {
         let shared = Guarded::new();
         let other = Arc::clone(&shared);
@@ -178,7 +178,7 @@ fn a_reader_does_not_sleep_behind_readers() {
 /// A page leaves its frame, and the frame's next holder waits for the thread that waited for the
 /// page: that thread must end its wait.
 #[test]
-fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
+fn no_thread_waits_for_the_next_holder_of_a_frame_whose_page_left() {
     loom::model(|| {
         let shared = Guarded::new();
         let here = Arc::new(AtomicBool::new(true));

@@ -9,8 +9,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
+//! use terrace_ledger::Class;
 //! use terrace_market::{
-//!     Broker, BrokerConfig, Class, Performance, Sla, SortModel, Spill, Standing, Tail,
+//!     Broker, BrokerConfig, Performance, Sla, SortModel, Spill, Standing, Tail,
 //! };
 //!
 //! let mut broker = Broker::new(BrokerConfig::default());

@@ -118,7 +118,7 @@ mod tests {
         }
         assert_eq!([5, 7, 8].map(|round| damper.kept(1, round)), [20, 20, 0], "since round 4");
         damper.shrank(1);
-        assert_eq!(damper.kept(2, 5), 0, "somebody else");
+        assert_eq!(damper.kept(2, 5), 0, "another consumer");
         damper.grew(1, 1000, 3);
         assert_eq!([1003, 1004].map(|round| damper.kept(1, round)), [3, 0], "that was long ago");
         damper.keep(|id| id != 1);

@@ -32,7 +32,9 @@ pub use price::Price;
 pub(crate) use book::Book;
 pub(crate) use supply::{worth_of_less, worth_of_more};
 
-use crate::{Class, Curve};
+use terrace_ledger::Class;
+
+use crate::Curve;
 
 /// Input of a mechanism: one consumer at the beginning of a round.
 #[derive(Clone, Debug)]

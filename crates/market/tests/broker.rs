@@ -1,13 +1,11 @@
 //! Tests of the broker's interface, and of its damping against adversarial workloads.
-#![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use terrace_market::{
-    Broker, BrokerConfig, Class, Curve, Kind, Performance, Point, Sla, Standing, Tail,
-};
+use terrace_ledger::Class;
+use terrace_market::{Broker, BrokerConfig, Curve, Kind, Performance, Point, Sla, Standing, Tail};
 
 const MIB: u64 = 1 << 20;
 

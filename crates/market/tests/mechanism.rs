@@ -1,12 +1,12 @@
 //! Properties of all mechanisms on random markets.
-#![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use terrace_ledger::Class;
 use terrace_market::{
-    Class, Curve, Kind, Point,
+    Curve, Kind, Point,
     mechanism::{Allotment, Snapshot, Terms, Trade},
 };
 
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_who_cannot_shrink_shrinks((snapshots, terms) in market()) {
+    fn consumers_that_cannot_shrink_keep_their_memory((snapshots, terms) in market()) {
         let snapshots = with_curves(snapshots);
         let firm = |it: &Snapshot| match it.can_shrink {
             true => it.floor_bytes,
@@ -219,7 +219,7 @@ fn a_cliff_is_crossed_in_one_step_fed_by_several() {
         assert_eq!(made.grants.iter().sum::<u64>(), 40 * UNIT, "{kind} leaves nothing over");
     }
     let selfish = allot(Kind::Selfish, &terms(40), &snapshots);
-    assert_eq!(selfish.grants, [0, 20 * UNIT, 20 * UNIT], "nobody gives what it can use");
+    assert_eq!(selfish.grants, [0, 20 * UNIT, 20 * UNIT], "no consumer gives what it can use");
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! Sampled miss-ratio curves compared with exact LRU stack distances.
-#![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
 use terrace_market::{Curve, Shards};

@@ -1,5 +1,4 @@
 //! Tests of the market on the trace of three tenants.
-#![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
 use terrace_market::{

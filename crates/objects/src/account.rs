@@ -1,6 +1,6 @@
 //! Budget account of a store: its slabs, unless a region charges for them, and its table.
 
-use terrace_market::{Class, Consumer, Denied, Ledger};
+use terrace_ledger::{Class, Consumer, Denied, Ledger};
 
 /// Account of a store, which may have no budget.
 pub(crate) struct Account {

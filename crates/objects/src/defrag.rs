@@ -10,8 +10,8 @@ use std::sync::{PoisonError, TryLockError};
 
 use terrace_sys::size::to_u64;
 
-use crate::edit::Editor;
 use crate::group::{Flag, Group, Kind, NEAR_BYTES_MAX, View, bits};
+use crate::group_edit::Editor;
 use crate::slabs::{Need, Run, SLAB_GRANULES, Slabs, Supply};
 use crate::store::{Latched, ObjectStore};
 

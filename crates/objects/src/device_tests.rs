@@ -117,7 +117,7 @@ fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
 }
 
 #[test]
-fn nobody_waits_for_the_sync_of_a_checkpoint() {
+fn no_thread_waits_for_the_sync_of_a_checkpoint() {
     let sync = Duration::from_millis(200);
     for durability in [Durability::Written, Durability::Deferred] {
         let (put, get) = longest(durability, sync);

@@ -7,10 +7,10 @@ use terrace_sys::size::to_u64;
 
 use crate::blocks::{BlockError, BlockReader, BlockWriter, Head, VERSION, salt};
 use crate::config::ObjectConfig;
-use crate::edit::Content;
 use crate::error::ObjectError;
 use crate::files::{Files, Stream, SystemFiles, directory_of};
 use crate::group::bits;
+use crate::group_edit::Content;
 use crate::log::Link;
 use crate::record::{self, Change, GroupRecord, Next, PIECE_BYTES, Source};
 use crate::snapshot::dump_bytes;

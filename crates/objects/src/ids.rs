@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::size::{to_u64, to_usize};
 
-use crate::edit::Content;
 use crate::error::ObjectError;
 use crate::group::{Far, Flag, GROUP_SLOTS, Group, Kind, NEAR_BYTES_MAX, View};
+use crate::group_edit::Content;
 use crate::id::ObjectId;
 use crate::log::Position;
 use crate::record::Change;

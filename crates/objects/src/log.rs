@@ -386,7 +386,7 @@ mod tests {
         let (log, files) = log(Durability::Deferred);
         files.fail_sync(1);
         files.slow_down(std::time::Duration::from_millis(20));
-        change(&log).expect("nobody waits");
+        change(&log).expect("changed");
         std::thread::scope(|scope| {
             (0..4).for_each(|_| drop(scope.spawn(|| assert!(log.sync().is_err()))));
         });
@@ -425,7 +425,7 @@ mod tests {
             files.fail_sync(1);
             change(&log).expect("it is written, or deferred");
             assert!(log.sync().is_err());
-            assert!(log.sync().is_err(), "nobody knows what the device has");
+            assert!(log.sync().is_err(), "what the device has is unknown");
             assert!(log.is_sound().is_err());
             assert_eq!(asked(&files), ["write 0", "failed sync"]);
         }

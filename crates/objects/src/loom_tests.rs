@@ -16,8 +16,8 @@ use terrace_latch::ParkingLot;
 
 use crate::account::Account;
 use crate::bytes;
-use crate::edit::{Content, Editor};
 use crate::group::Group;
+use crate::group_edit::{Content, Editor};
 use crate::memory::{Memory, ObjectMemory};
 use crate::slabs::{GRANULE_BYTES, Run, SLAB_BYTES, SLAB_GRANULES, Slabs, Supply};
 use crate::sync::bytes::use_memory;

@@ -405,7 +405,7 @@ impl Reading<'_> {
         if behind.batches > 0 {
             self.found.damage.push(format!(
                 "{}: from byte {} on changes were not on the device when the machine stopped; {} \
-                 batches of changes behind it, which nobody had synced, are left out and kept",
+                 batches of changes behind it, which were never synced, are left out and kept",
                 log.path.display(),
                 place.offset,
                 behind.batches

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use terrace_sys::size::to_u64;
 
 use crate::bytes;
-use crate::edit::Content;
 use crate::error::ObjectError;
 use crate::group::{Found, Group, View};
+use crate::group_edit::Content;
 use crate::id::ObjectId;
 use crate::record::Change;
 use crate::store::{ObjectStore, signed};

@@ -22,7 +22,7 @@ fn a_sound_store_passes_beside_ids_of_other_nodes() {
             scope.spawn(move || {
                 let id = |n: u64| ObjectId::new(node, n << 14);
                 for n in 1_u64.. {
-                    store.create_reserved(id(n), &[7; 500]).expect("nobody has it");
+                    store.create_reserved(id(n), &[7; 500]).expect("a free id");
                     if n > ALIVE {
                         store.remove(id(n - ALIVE)).expect("made before");
                     }

@@ -54,7 +54,7 @@ fn ids_of_other_nodes_are_listed_beside_the_own() {
     let own = store.create(8).expect("room");
     let theirs = [ObjectId::new(3, 77), ObjectId::new(3, 78), ObjectId::new(9, 1 << 40)];
     for id in theirs {
-        store.create_reserved(id, b"from elsewhere").expect("nobody has it");
+        store.create_reserved(id, b"from elsewhere").expect("a free id");
         let error = store.create_reserved(id, b"twice").expect_err("it is there");
         assert!(matches!(error, ObjectError::NotReserved(_)), "{error}");
         assert_eq!(store.get_vec(id).expect("there"), b"from elsewhere");

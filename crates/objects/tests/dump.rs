@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
 use terrace_testkit::{Rng, soak_time, with_seed};
 
@@ -57,7 +57,7 @@ fn fill(store: &ObjectStore, rng: &mut Rng) {
     let kept = store.ids(ObjectId::from_bits(0), usize::MAX);
     kept.iter().step_by(11).for_each(|id| store.set_read_only(*id, true).expect("there"));
     for local in [1, 64, 65, 1 << 40] {
-        store.create_reserved(ObjectId::new(9, local), &bytes(20)).expect("nobody has it");
+        store.create_reserved(ObjectId::new(9, local), &bytes(20)).expect("a free id");
     }
     for _ in 0..100 {
         store.reserve().expect("ids");
@@ -266,7 +266,7 @@ fn a_dump_is_of_one_moment() {
                 assert!(world.between(&file.0) <= WRITERS as u64, "the dump is of several moments");
                 dumps += 1;
             }
-            assert!(kept > 0, "nobody changed anything meanwhile");
+            assert!(kept > 0, "no group changed while it was dumped");
         });
         assert!(counted.load(Ordering::Relaxed) > 100);
         world.store.check().expect("in order");
@@ -374,7 +374,7 @@ fn long_objects_are_written_by_pieces_and_can_be_read_meanwhile() {
             return;
         }
         let mut bytes = [0; 8];
-        store.read_at(ids[19], 77, &mut bytes).expect("nobody keeps readers out");
+        store.read_at(ids[19], 77, &mut bytes).expect("readers go on");
         store.defragment();
         read += u64::from(bytes == [1; 8]);
         std::thread::sleep(Duration::from_millis(1));
@@ -411,14 +411,14 @@ fn short_objects_can_be_read_while_a_piece_is_written() {
         scope.spawn(move || {
             for () in asked {
                 let read = ids.iter().filter(|id| store.get(**id, &mut [0; 32]).is_ok());
-                say.send(read.count()).expect("somebody waits");
+                say.send(read.count()).expect("the other thread waits");
             }
         });
         // The reader stops when its requests end.
         let mut look = move |written| {
             if written % MIB < 100 {
-                ask.send(()).expect("somebody reads");
-                let all = said.recv_timeout(Duration::from_secs(20)).expect("nobody keeps it out");
+                ask.send(()).expect("the other thread reads");
+                let all = said.recv_timeout(Duration::from_secs(20)).expect("it is not kept out");
                 assert_eq!(all, ids.len());
             }
         };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_objects::{LockMode, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
 use terrace_testkit::Rng;
 
@@ -102,7 +102,7 @@ fn consecutive_ids_are_used_again() {
 
 /// A thread that searches for new objects and locks them cannot leave a failed batch half done.
 #[test]
-fn nobody_sees_consecutive_objects_that_there_is_no_room_for() {
+fn consecutive_objects_without_room_are_never_seen() {
     let store = store(6 * MIB);
     let known: Vec<ObjectId> = (0..100).map(|_| store.create(40).expect("room")).collect();
     let big = vec![1; 100_000];
@@ -237,7 +237,7 @@ fn short_objects_do_not_wait_for_long_ones() {
 }
 
 #[test]
-fn reads_of_pinned_objects_disturb_nobody_and_they_come_home() {
+fn reads_of_pinned_objects_disturb_no_thread_and_they_come_home() {
     let store = store(4 * MIB);
     let ids: Vec<ObjectId> = (0..300).map(|_| store.create(32).expect("room")).collect();
     let before = store.check().expect("in order");
@@ -265,7 +265,7 @@ fn ids_of_other_nodes_are_paid_for() {
             Ok(()) => made += 1,
             Err(error) => break error,
         }
-        assert!(made < 4000, "nobody counts");
+        assert!(made < 4000, "the budget is not kept");
     };
     assert!(matches!(error, ObjectError::OutOfMemory { .. }), "{error}");
     assert!(made > 1000, "{made}");
@@ -417,7 +417,7 @@ fn ids_that_are_guessed_do_no_harm() {
                 if n % 3 == 0 {
                     let _ = store.release(id);
                 } else if store.create_reserved(id, &[9; 40]).is_ok() {
-                    store.remove(id).expect("nobody else knows of it");
+                    store.remove(id).expect("only this thread knows it");
                 }
             }
         };

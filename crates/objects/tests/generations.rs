@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_objects::{
     Batch, Durability, LockMode, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
     ObjectStore,
@@ -125,11 +125,11 @@ fn consecutive_ids_follow_one_another() {
 fn ids_of_other_nodes_have_generations_too() {
     let store = store();
     let id = |generation: u64| ObjectId::new(9, generation << 40 | 77);
-    store.create_reserved(id(3), b"third").expect("nobody has it");
+    store.create_reserved(id(3), b"third").expect("a free id");
     assert_stale(&store, id(2));
     assert!(matches!(store.create_reserved(id(4), b"too early"), Err(ObjectError::NotReserved(_))));
     store.remove(id(3)).expect("there");
-    store.create_reserved(id(9), b"ninth").expect("nobody has it");
+    store.create_reserved(id(9), b"ninth").expect("a free id");
     assert_eq!(store.get_vec(id(9)).expect("there"), b"ninth");
     assert_eq!(store.ids(ObjectId::new(9, 0), 10), [id(9)]);
     // The last generation, which no id has.
@@ -137,12 +137,12 @@ fn ids_of_other_nodes_have_generations_too() {
     assert!(matches!(store.create_reserved(no_id, b""), Err(ObjectError::NotReserved(_))));
     let oldest = ObjectId::new(9, (254 << 40) | 5);
     for _ in 0..3 {
-        store.create_reserved(oldest, b"comes and goes").expect("nobody has it");
+        store.create_reserved(oldest, b"comes and goes").expect("a free id");
         store.remove(oldest).expect("there");
         assert_eq!(store.stats().reserved, 0);
     }
     let last = ObjectId::new(9, 5 << 40 | ((1 << 40) - 1));
-    store.create_reserved(last, b"last").expect("nobody has it");
+    store.create_reserved(last, b"last").expect("a free id");
     assert_eq!(store.ids_after(ObjectId::from_bits(0), 10), [id(9), last]);
     assert_eq!(store.ids_after(id(9), 10), [last]);
     assert_eq!(store.ids_after(last, 10), []);

@@ -67,7 +67,7 @@ fn logs_stay_short() {
 }
 
 #[test]
-fn changes_that_nobody_waits_for_are_written_soon() {
+fn changes_without_a_waiting_thread_are_written_soon() {
     let scratch = tempfile::tempdir().expect("a directory");
     let log = LogConfig { durability: Durability::Deferred, ..LogConfig::new(scratch.path()) };
     let (store, _) = ObjectStore::open(config(), log).expect("empty");
@@ -75,7 +75,7 @@ fn changes_that_nobody_waits_for_are_written_soon() {
     assert!(store.log_bytes() < before);
     let id = store.create(1000).expect("room");
     store.put(id, &[7; 1000]).expect("there");
-    assert!(store.log_bytes() < before, "nobody writes a kilobyte");
+    assert!(store.log_bytes() < before, "the log has a kilobyte more");
     let _keeper = Keeper::start(&store, soon()).expect("a thread");
     until("the log has it", || store.log_bytes() > before);
     store.put(id, &[8; 1000]).expect("there");

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_objects::{Batch, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
 use terrace_region::{Advice, Contents, Region, RegionConfig, Source};
+use terrace_store::MemoryBlocks;
 use terrace_sys::size::to_u64;
 use terrace_testkit::{Rng, needs};
-use terrace_tier::store::MemoryBlocks;
 
 const MIB: usize = 1 << 20;
 
@@ -104,7 +104,7 @@ fn a_part_of_a_region_is_one_store_s() {
     let error = part(8 * MIB).expect_err("taken").to_string();
     assert!(error.contains("a part of an object store"), "{error}");
     let beside = part(16 * MIB).expect("free");
-    region.advise(0, to_u64(32 * MIB), Advice::Unused).expect_err("somebody's");
+    region.advise(0, to_u64(32 * MIB), Advice::Unused).expect_err("in use");
     drop((first, beside));
     part(8 * MIB).expect("free again");
 }

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{PageRef, Pool, PoolConfig, PoolError, Space};
-use terrace_tier::store::{MemoryBlocks, Store};
+use terrace_store::{MemoryBlocks, Store};
 
 const PAGES: usize = 100_000;
 const ROUNDS: usize = 5;

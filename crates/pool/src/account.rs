@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use terrace_market::{Class, Consumer, Ledger};
+use terrace_ledger::{Class, Consumer, Ledger};
 
 use crate::sync::lock;
 
@@ -20,7 +20,7 @@ impl Account {
         ledger: &Ledger,
         name: &str,
         floor: u64,
-    ) -> Result<Self, terrace_market::Denied> {
+    ) -> Result<Self, terrace_ledger::Denied> {
         let consumer = ledger.register(name, Class::Pool);
         consumer.try_grow(floor)?;
         Ok(Self { consumer, floor, used: Mutex::new(0) })

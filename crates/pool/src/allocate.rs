@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use terrace_tier::store::StoreError;
+use terrace_store::StoreError;
 
 use crate::arena::Taken;
 use crate::error::{PoolError, largest};

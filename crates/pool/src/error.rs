@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use terrace_store::StoreError;
 use terrace_sys::size::format_bytes;
-use terrace_tier::store::StoreError;
 
 use crate::page::{PAGE_MAX_BYTES, PageId};
 

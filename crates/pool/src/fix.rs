@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use terrace_tier::store::Extent;
+use terrace_store::Extent;
 
 use crate::error::PoolError;
 use crate::frame::Frame;

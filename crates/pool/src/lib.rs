@@ -1,14 +1,14 @@
 //! The n-tier buffer pool.
 //!
 //! A [`Pool`] keeps pages of 4 KiB to 16 MiB in memory tiers - DRAM under the budget of a
-//! [`terrace_market::Ledger`], slower memory below it - and on a store, and moves them between the
+//! [`terrace_ledger::Ledger`], slower memory below it - and on a store, and moves them between the
 //! tiers by the score of a policy. Owners hold their pages in a [`Space`] and reach each by an
 //! 8-byte [`PageRef`] (Logical ID with Physical Address Hinting; Otaki et al., CIDR 2025, section
 //! 3). The page states, the optimistic latches and the clock-free eviction in batches follow
 //! vmcache (Leis et al., SIGMOD 2023) and its n-tier successor.
 //!
 //! ```
-//! use terrace_market::Ledger;
+//! use terrace_ledger::Ledger;
 //! use terrace_pool::{Pool, PoolConfig};
 //!
 //! # fn main() -> Result<(), terrace_pool::PoolError> {

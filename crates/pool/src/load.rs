@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use terrace_tier::store::Read;
+use terrace_store::Read;
 
 use crate::arena::Taken;
 use crate::error::PoolError;

@@ -130,11 +130,11 @@ impl Inner {
 mod tests {
     use std::sync::Arc;
 
-    use terrace_market::Ledger;
+    use terrace_ledger::Ledger;
+    use terrace_store::{MemoryBlocks, Store};
     use terrace_sys::migrate::nodes_of;
     use terrace_sys::numa;
     use terrace_tier::MemoryTier;
-    use terrace_tier::store::{MemoryBlocks, Store};
 
     use crate::{Placement, Pool, PoolConfig};
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use terrace_tier::store::{Store, Stored};
+use terrace_store::{Store, Stored};
 
 use crate::error::PoolError;
 use crate::fix::Hold;

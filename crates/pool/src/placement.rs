@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use terrace_tier::store::Stored;
+use terrace_store::Stored;
 
 use crate::error::PoolError;
 use crate::guard::{ReadGuard, WriteGuard};

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
+use terrace_store::Store;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{format_bytes, to_usize};
 use terrace_tier::MemoryTier;
-use terrace_tier::store::Store;
 
 use crate::account::Account;
 use crate::arena::{TierFrames, decline_huge_pages};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
-use terrace_tier::store::Stored;
+use terrace_store::Stored;
 
 use crate::array::{Zeroed, ZeroedArray};
 use crate::error::PoolError;

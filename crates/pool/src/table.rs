@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use terrace_tier::store::{Extent, Stored};
+use terrace_store::{Extent, Stored};
 
 use crate::array::{Zeroed, ZeroedArray};
 use crate::page::{PAGE_MIN_BYTES, PageId};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use terrace_tier::store::{Extent, Store, StoreError, Stored, Write};
+use terrace_store::{Extent, Store, StoreError, Stored, Write};
 
 use crate::error::PoolError;
 use crate::evict::WRITE_BATCH_BYTES;

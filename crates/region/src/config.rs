@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_market::Ledger;
-use terrace_tier::store::Blocks;
+use terrace_ledger::Ledger;
+use terrace_store::Blocks;
 
 /// Size of the smallest block: one page.
 pub const BLOCK_BYTES_MIN: usize = 4 << 10;

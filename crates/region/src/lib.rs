@@ -30,17 +30,17 @@
 
 mod block;
 mod calibrate;
+mod command_queue;
 mod config;
 mod error;
-mod inbox;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod pager;
 mod parts;
+mod readahead;
 mod region;
-mod shared;
+mod state;
 mod stats;
-mod streams;
 mod transfers;
 mod waiter;
 

@@ -18,7 +18,7 @@ struct Block {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics")
+    mutex.lock().expect("no panic")
 }
 
 impl Block {

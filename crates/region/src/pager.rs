@@ -16,15 +16,15 @@
 //! would leave a moment in which a write goes unnoticed.) A block that was read or written once has
 //! a fingerprint when it is read again.
 
-mod asked;
-mod broken;
 mod commands;
+mod discard;
 mod evict;
 mod faults;
 mod fill;
 mod frames;
-mod room;
-mod unused;
+mod poison;
+mod reclaim;
+mod request_queue;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -40,13 +40,13 @@ use terrace_sys::map::Mapping;
 use terrace_sys::size::to_u64;
 use terrace_sys::userfault::{Fault, Userfault};
 
-use self::asked::{Asked, Waits};
+use self::request_queue::{Asked, Waits};
 use crate::block::{Block, Place, Slot};
+use crate::command_queue::UNUSED_MAX;
 use crate::config::{Contents, DEPTH_MAX, Method};
 use crate::error::RegionError;
-use crate::inbox::UNUSED_MAX;
-use crate::shared::{Shared, system};
-use crate::streams::Streams;
+use crate::readahead::Streams;
+use crate::state::{Shared, system};
 use crate::transfers::Transfers;
 
 /// Frames that blocks are moved or copied from: those being read into, and some to spare.

@@ -12,13 +12,13 @@ use terrace_sys::claim::Claim;
 use terrace_sys::size::{to_u64, to_usize};
 use terrace_sys::userfault::FaultsOf;
 
+use crate::command_queue::{Command, Want};
 use crate::config::{Contents, Method, RegionConfig, Source};
 use crate::error::RegionError;
-use crate::inbox::{Command, Want};
 use crate::lock;
 use crate::pager::Pager;
 use crate::parts::{Parts, Taken, first_within};
-use crate::shared::{self, Shared, cap_frames, system};
+use crate::state::{self, Shared, cap_frames, system};
 use crate::stats::RegionStats;
 use crate::waiter::Waiter;
 
@@ -112,7 +112,7 @@ impl Region {
     /// two blocks of each pager cannot be obtained.
     pub fn new(config: RegionConfig, source: Source) -> Result<Self, RegionError> {
         let patience = config.patience;
-        shared::check(&config, &source)?;
+        state::check(&config, &source)?;
         let _claim = claim(&config.name, &source)?;
         let shared = Arc::new(Shared::new(config, source)?);
         let (threads, process) = (Vec::new(), process::id());

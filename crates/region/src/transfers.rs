@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use terrace_store::{Blocks, Io};
 use terrace_sys::event_loop::EventLoop;
 use terrace_sys::event_ring::{Doorbell, Piece};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::to_u64;
-use terrace_tier::store::{Blocks, Io};
 
 use crate::lock;
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{KIB, MIB, Memory, a_method, blank, config, faulty, file_of, methods, over_file_by};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Advice, Contents, Method, Part, Region, RegionConfig, RegionError};
-use terrace_sys::mischief;
+use terrace_store::{Blocks as _, Io};
+use terrace_sys::fault_injection;
 use terrace_testkit::{Fault, FaultyBlocks, Target, When, child};
-use terrace_tier::store::{Blocks as _, Io};
 
 fn by_small_blocks(method: Method) -> RegionConfig {
     RegionConfig { block_bytes: 64 << 10, ..config(method, MIB) }
@@ -60,6 +60,24 @@ fn what_the_source_refuses_stays_and_is_told() {
             touch_all(memory, 4 * MIB, 3);
             (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 3));
         }
+    }
+}
+
+/// The error of a source is shown until the last block is written that it refused.
+#[test]
+fn an_error_is_shown_while_any_block_is_refused() {
+    for method in methods() {
+        let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Blank);
+        let memory = Memory::of(&region);
+        (0..128 * KIB).step_by(4096).for_each(|at| memory.write(at, 9));
+        blocks.inject(Target::Write, When::Always, Fault::Full);
+        region.flush(0, 64 * KIB).expect_err("full");
+        region.flush(64 * KIB, 64 * KIB).expect_err("full");
+        blocks.heal();
+        region.flush(0, 64 * KIB).expect("written");
+        assert!(region.stats().latched.is_some(), "{method}: the second block is not written");
+        region.flush(64 * KIB, 64 * KIB).expect("written");
+        assert_eq!(region.stats().latched, None, "{method}");
     }
 }
 
@@ -116,7 +134,7 @@ fn who_touches_what_cannot_be_read_gets_sigbus() {
         return;
     }
     let status = child::run("who_touches_what_cannot_be_read_gets_sigbus", "touch");
-    assert_eq!(status.signal(), Some(mischief::SIGBUS), "{status}");
+    assert_eq!(status.signal(), Some(fault_injection::SIGBUS), "{status}");
 }
 
 #[test]
@@ -126,8 +144,8 @@ fn a_child_process_has_no_part_in_it() {
     let memory = Memory::of(&region);
     touch_all(memory, 4 * MIB, 1);
     // SAFETY: the child reads a byte; it takes no lock and allocates nothing.
-    let status = unsafe { mischief::in_child(|| memory.read(0)) }.expect("a child");
-    assert_eq!(status.signal(), Some(mischief::SIGSEGV), "not mapped there");
+    let status = unsafe { fault_injection::in_child(|| memory.read(0)) }.expect("a child");
+    assert_eq!(status.signal(), Some(fault_injection::SIGSEGV), "not mapped there");
     touch_all(memory, 4 * MIB, 2);
     (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 2));
 }
@@ -143,7 +161,7 @@ fn lose_a_part(method: Method, block_bytes: usize) -> Region {
     let start = region.as_ptr().wrapping_add((2 << 20) + 4096);
     // SAFETY: no reference to the region's bytes exists. The unmap violates the region's contract,
     // which is what this tests.
-    unsafe { mischief::unmap(start, (2 << 20) - 4096) }.expect("unmapped");
+    unsafe { fault_injection::unmap(start, (2 << 20) - 4096) }.expect("unmapped");
     for round in 2..5 {
         touch_all(memory, 2 * MIB, round);
         (0..2 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), round, "{method}"));
@@ -157,7 +175,7 @@ fn lose_a_part(method: Method, block_bytes: usize) -> Region {
 }
 
 #[test]
-fn what_somebody_unmaps_hurts_nobody_else() {
+fn an_unmapped_part_hurts_no_other_block() {
     let methods = methods();
     if methods.is_empty() {
         return;
@@ -167,14 +185,14 @@ fn what_somebody_unmaps_hurts_nobody_else() {
         // unmap.
         let by = |block| methods.iter().map(move |way| lose_a_part(*way, block));
         let _regions: Vec<Region> = [256 << 10, 2 << 20].into_iter().flat_map(by).collect();
-        mischief::leave(7);
+        fault_injection::leave(7);
     }
-    let status = child::run("what_somebody_unmaps_hurts_nobody_else", "unmap");
+    let status = child::run("an_unmapped_part_hurts_no_other_block", "unmap");
     assert_eq!(status.code(), Some(7), "{status}");
 }
 
 #[test]
-fn what_cannot_be_read_is_in_nobody_s_way() {
+fn an_unreadable_block_is_in_no_other_one_s_way() {
     for method in methods() {
         let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Stored);
         let memory = Memory::of(&region);
@@ -182,7 +200,7 @@ fn what_cannot_be_read_is_in_nobody_s_way() {
         blocks.inject(Target::Read, When::Always, Fault::Eio);
         region.pin(MIB, 1).expect_err("it cannot be read");
         blocks.heal();
-        region.flush(0, 4 * MIB).expect("nobody has written to it");
+        region.flush(0, 4 * MIB).expect("it was never written");
         region.evict(0, 4 * MIB).expect("it is not there");
         region.advise(0, 4 * MIB, Advice::Immutable).expect("it never changes");
         blocks.inject(Target::Write, When::Always, Fault::Eio);
@@ -208,7 +226,7 @@ fn a_sync_that_failed_is_never_forgotten() {
         memory.write(0, 2);
         blocks.inject(Target::Sync, When::Nth(1), Fault::Eio);
         for _ in 0..3 {
-            let error = region.flush(0, MIB).expect_err("nobody knows what is left");
+            let error = region.flush(0, MIB).expect_err("what is left is unknown");
             assert!(matches!(error, RegionError::Sync { .. }), "{error}");
             assert!(region.stats().latched.is_some(), "{method}");
         }
@@ -249,7 +267,7 @@ fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) 
     let began = Instant::now();
     end_pager(&region, &blocks);
     wait_for_the_end(&region);
-    write.join().expect("no panic").expect_err("nobody knows");
+    write.join().expect("no panic").expect_err("unknown");
     assert_eq!(memory.read(128 * KIB), 4, "{method}: it is there all the same");
     assert_eq!([0, 64 * KIB].map(|at| memory.read(at)), [0, 3]);
     memory.write(0, 5);
@@ -265,7 +283,7 @@ fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) 
     ] {
         assert!(error.to_string().contains("cannot go on"), "{error}");
     }
-    assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for nothing");
+    assert!(began.elapsed() < Duration::from_secs(10), "no thread waits for nothing");
     drop((pin, region));
     assert_eq!(ledger.granted(), 0, "{method}");
     // The write in flight has arrived, and nothing else.
@@ -317,14 +335,14 @@ fn in_child_by_every_method(test: &str, way: fn(Method)) {
             return;
         }
     }
-    mischief::leave(7);
+    fault_injection::leave(7);
 }
 
 #[test]
 fn a_pager_without_a_ring_says_so() {
     in_child_by_every_method("a_pager_without_a_ring_says_so", |method| {
         go_on_without_a_pager(method, |region, _| {
-            assert_eq!(mischief::break_rings().expect("broken"), 1);
+            assert_eq!(fault_injection::break_rings().expect("broken"), 1);
             region.set_cap(MIB).expect("it rings");
         });
     });
@@ -348,12 +366,12 @@ fn who_touches_what_a_broken_pager_had_not_brought_gets_sigbus() {
     let Some(method) = a_method() else { return };
     if child::part().is_some() {
         let region = blank(4 * MIB, config(method, MIB));
-        mischief::break_rings().expect("broken");
+        fault_injection::break_rings().expect("broken");
         region.set_cap(MIB).expect("it rings");
         wait_for_the_end(&region);
         Memory::of(&region).read(MIB);
         return;
     }
     let status = child::run(test, "touch");
-    assert_eq!(status.signal(), Some(mischief::SIGBUS), "{status}");
+    assert_eq!(status.signal(), Some(fault_injection::SIGBUS), "{status}");
 }

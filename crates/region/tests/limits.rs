@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use common::{
     KIB, MIB, Memory, a_method, blank, config, faulty, file_of, methods, over_file_by, stamp,
 };
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
+use terrace_store::{EngineChoice, FileBlocks, MemoryBlocks};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::to_usize;
 use terrace_testkit::device::{LoopDevice, or_skip};
 use terrace_testkit::{Fault, Target, When};
-use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
 
 const BLOCK: u64 = 64 * KIB;
 const LONG: Duration = Duration::from_secs(60);
@@ -111,7 +111,7 @@ fn faults_come_before_who_waits_for_pins() {
             let limit = 10 * alone + Duration::from_millis(200);
             assert!(beside < limit, "{method}: {beside:?} and {alone:?}");
             drop(pin);
-            flush.join().expect("no panic").expect("written once nobody pins them");
+            flush.join().expect("no panic").expect("written once they are unpinned");
         });
     }
 }
@@ -142,7 +142,7 @@ fn large_ranges_take_turns_with_small_ones() {
 
 /// Faults are handled while a request covers millions of absent blocks.
 #[test]
-fn very_large_ranges_keep_nobody_waiting() {
+fn very_large_ranges_keep_no_thread_waiting() {
     let Some(method) = a_method() else { return };
     let config = RegionConfig { block_bytes: 4096, patience: LONG, ..config(method, 8 * MIB) };
     let region = blank(16 << 30, config);
@@ -221,7 +221,7 @@ fn what_is_pinned_when_a_region_ends_is_written() {
         [0, BLOCK, MIB].iter().for_each(|at| memory.write(*at, 200));
         let began = Instant::now();
         drop(region);
-        assert!(began.elapsed() < LONG / 2, "{method}: nobody waits for pins");
+        assert!(began.elapsed() < LONG / 2, "{method}: no thread waits for pins");
         let file = File::open(path.path()).expect("there");
         assert_eq!(file.metadata().expect("there").len(), MIB + 100, "{method}");
         for at in [0, BLOCK, MIB] {

@@ -5,7 +5,7 @@ mod common;
 
 use common::{MIB, Memory, config, file_of, methods, over_file, stamp};
 use terrace_region::{Method, Region};
-use terrace_sys::mischief;
+use terrace_sys::fault_injection;
 use terrace_sys::process::resident_bytes;
 use terrace_testkit::{child, needs};
 
@@ -16,7 +16,7 @@ const SLACK: u64 = 16 * MIB;
 
 /// Locks all memory of this child process; false if its limit forbids that.
 fn locks() -> bool {
-    let locked = mischief::lock_memory();
+    let locked = fault_injection::lock_memory();
     if let Err(error) = &locked {
         needs::skip(&format!("memory cannot be locked: {error}"));
     }

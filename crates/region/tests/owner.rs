@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use common::{MIB, Memory, a_method, config, file_of};
 use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
+use terrace_store::{EngineChoice, FileBlocks, Store};
+use terrace_sys::fault_injection;
 use terrace_sys::file::DirectFile;
-use terrace_sys::mischief;
 use terrace_testkit::child;
-use terrace_tier::store::{EngineChoice, FileBlocks, Store};
 
 const LEN: u64 = 4 * MIB;
 
@@ -32,7 +32,7 @@ fn open(path: &Path, offset: u64, len: u64, method: Method) -> Result<Region, Re
 }
 
 fn refusal(opened: Result<Region, RegionError>) -> String {
-    let error = opened.expect_err("somebody has it");
+    let error = opened.expect_err("claimed");
     assert!(matches!(error, RegionError::InUse { .. }), "{error}");
     error.to_string()
 }
@@ -41,7 +41,7 @@ fn refusal(opened: Result<Region, RegionError>) -> String {
 fn a_file_is_one_region_s_and_its_parts_are_several_s() {
     let Some(method) = a_method() else { return };
     let path = file_of(LEN);
-    let whole = open(path.path(), 0, LEN, method).expect("nobody has it");
+    let whole = open(path.path(), 0, LEN, method).expect("free");
     let pin = whole.pin(0, 1).expect("pinned");
     for (offset, len) in [(0, LEN), (MIB, 4096), (LEN - 4096, 1)] {
         let error = refusal(open(path.path(), offset, len, method));
@@ -65,7 +65,7 @@ fn one_open_file_is_one_region_s_too() {
     let Some(method) = a_method() else { return };
     let path = file_of(LEN);
     let source = source(path.path(), 0, LEN);
-    let _region = Region::new(named(method), source.clone()).expect("nobody has it");
+    let _region = Region::new(named(method), source.clone()).expect("free");
     let error = refusal(Region::new(named(method), source));
     assert!(error.contains("this process has it"), "{error}");
 }
@@ -81,7 +81,7 @@ fn another_process_is_told_who_has_it() {
         return;
     }
     let path = file_of(LEN);
-    let region = open(path.path(), 0, LEN, method).expect("nobody has it");
+    let region = open(path.path(), 0, LEN, method).expect("free");
     let part = format!("{} {}", std::process::id(), path.path().display());
     let status = child::run(TEST, &part);
     assert!(status.success(), "{status}");
@@ -94,11 +94,11 @@ fn another_process_is_told_who_has_it() {
 fn a_forked_child_neither_ends_a_region_nor_keeps_its_file() {
     let Some(method) = a_method() else { return };
     let path = file_of(LEN);
-    let region = open(path.path(), 0, LEN, method).expect("nobody has it");
+    let region = open(path.path(), 0, LEN, method).expect("free");
     // SAFETY: dropping a child's copy takes no lock and frees nothing; the parent's region is
     // untouched.
     let status = unsafe {
-        mischief::in_child(|| {
+        fault_injection::in_child(|| {
             drop(std::ptr::read(&raw const region));
             0
         })
@@ -109,7 +109,7 @@ fn a_forked_child_neither_ends_a_region_nor_keeps_its_file() {
     let lives = thread::spawn(|| {
         // SAFETY: the child only sleeps.
         unsafe {
-            mischief::in_child(|| {
+            fault_injection::in_child(|| {
                 thread::sleep(Duration::from_millis(500));
                 0
             })

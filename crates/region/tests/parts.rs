@@ -43,7 +43,7 @@ fn no_byte_is_two_parts_of_a_region() {
 
 /// No safe call of the region reads, changes or loses bytes of a part.
 #[test]
-fn nobody_else_changes_a_part() {
+fn only_its_owner_changes_a_part() {
     let Some(region) = region() else { return };
     region.store(to_usize(MIB), 3);
     // The part begins and ends within a block.

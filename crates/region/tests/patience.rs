@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use common::{KIB, MIB, Memory, blank, config, faulty, methods};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
 use terrace_sys::size::to_usize;
 use terrace_testkit::{Fault, FaultyBlocks, Target, When};

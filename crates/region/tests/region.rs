@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use common::{
     KIB, MIB, Memory, a_method, blank, config, file_of, methods, over_file, over_file_by, stamp,
 };
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Advice, Contents, Method, Region, RegionConfig, RegionError, Source};
+use terrace_store::{EngineChoice, FileBlocks, MemoryBlocks};
+use terrace_sys::fault_injection;
 use terrace_sys::file::DirectFile;
-use terrace_sys::mischief;
 use terrace_sys::size::to_usize;
 use terrace_testkit::device::{LoopDevice, or_skip};
 use terrace_testkit::needs;
-use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
 
 /// A step that touches every block whatever its size.
 const BLOCK: usize = 64 << 10;
@@ -176,7 +176,7 @@ fn a_cap_shrinks_and_grows_and_the_ledger_counts() {
         region.set_cap(16 * MIB).expect("grown");
         touch(3);
         assert!(ledger.granted() > 12 * MIB, "{method}: {}", ledger.granted());
-        let others = ledger.register("others", terrace_market::Class::Query);
+        let others = ledger.register("others", terrace_ledger::Class::Query);
         others.try_grow(ledger.available()).expect("the rest");
         touch(4);
         assert_eq!(ledger.debt(), 0);
@@ -344,14 +344,14 @@ fn system_calls_may_use_the_memory() {
 }
 
 #[test]
-fn pages_that_somebody_drops_read_as_zero() {
+fn dropped_pages_read_as_zero() {
     for method in methods() {
         let region = blank(4 * MIB, config(method, MIB));
         let memory = Memory::of(&region);
         (0..MIB).step_by(4096).for_each(|at| memory.write(at, 7));
         let pin = region.pin(0, 4096).expect("pinned");
         // SAFETY: the pages belong to the region, and no reference to them exists.
-        unsafe { mischief::drop_pages(region.as_ptr(), 8192) }.expect("dropped");
+        unsafe { fault_injection::drop_pages(region.as_ptr(), 8192) }.expect("dropped");
         assert_eq!((memory.read(0), memory.read(4096)), (0, 0), "{method}");
         assert_eq!(memory.read(8192), 7);
         drop(pin);
@@ -360,7 +360,7 @@ fn pages_that_somebody_drops_read_as_zero() {
             continue;
         }
         // SAFETY: as above.
-        unsafe { mischief::drop_pages(region.as_ptr(), 4096) }.expect("dropped");
+        unsafe { fault_injection::drop_pages(region.as_ptr(), 4096) }.expect("dropped");
         region.evict(0, MIB).expect("gone");
         assert_eq!((memory.read(0), memory.read(8192)), (0, 7), "{method}");
     }
@@ -395,7 +395,7 @@ fn blocks_of_huge_pages_lose_nothing() {
             for (at, len) in holes {
                 let pin = region.pin(at as u64, len as u64).expect("pinned");
                 // SAFETY: the pages belong to the region, and no reference to them exists.
-                unsafe { mischief::drop_pages(pin.as_ptr(), len) }.expect("dropped");
+                unsafe { fault_injection::drop_pages(pin.as_ptr(), len) }.expect("dropped");
                 bytes[at..at + len].fill(0);
                 assert_eq!(memory.read(at as u64), 0);
             }

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{KIB, MIB, Memory, config, file_of, methods, over_file, stamp};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Advice, Contents, Method, Region, RegionConfig, RegionError, Source};
-use terrace_sys::mischief::{self, Call};
+use terrace_store::MemoryBlocks;
+use terrace_sys::fault_injection::{self, Call};
 use terrace_sys::probe::{Probe, Support};
 use terrace_testkit::{child, needs};
-use terrace_tier::store::MemoryBlocks;
 
 const LEN: u64 = 8 * MIB;
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED_ID: u32 = 65534;
 
 fn in_child(test: &str, part: impl Fn(Method)) {
     match child::part().as_deref() {
@@ -32,10 +32,10 @@ fn in_child(test: &str, part: impl Fn(Method)) {
 }
 
 /// Becomes an unprivileged user; false if this process is not root and cannot.
-fn become_nobody() -> bool {
+fn drop_privileges() -> bool {
     let done = Probe::detect().root;
     if done {
-        mischief::become_nobody().expect("root can be anybody");
+        fault_injection::drop_privileges().expect("root may do so");
     } else {
         needs::skip("this is not root, who can be anybody");
     }
@@ -75,7 +75,7 @@ fn read_into(region: &Region, offset: usize) -> std::io::Result<usize> {
 fn any_user_has_regions() {
     in_child("any_user_has_regions", |method| {
         let path = file_of(LEN);
-        if !become_nobody_with(path.path()) {
+        if !drop_privileges_with(path.path()) {
             return;
         }
         let region = over(path.path(), method);
@@ -102,11 +102,11 @@ fn any_user_has_regions() {
 }
 
 /// Gives the file to an unprivileged user, and becomes that user.
-fn become_nobody_with(path: &std::path::Path) -> bool {
+fn drop_privileges_with(path: &std::path::Path) -> bool {
     if Probe::detect().root {
-        std::os::unix::fs::chown(path, Some(NOBODY), None).expect("root gives files away");
+        std::os::unix::fs::chown(path, Some(UNPRIVILEGED_ID), None).expect("root gives files away");
     }
-    become_nobody()
+    drop_privileges()
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_region_needs_no_io_uring() {
     in_child("a_region_needs_no_io_uring", |method| {
         let path = file_of(LEN);
         assert_eq!(over(path.path(), method).engine(), "io_uring");
-        mischief::refuse(&[Call::IoUring]).expect("filters");
+        fault_injection::refuse(&[Call::IoUring]).expect("filters");
         let region = over(path.path(), method);
         assert_eq!(region.engine(), "threads");
         serves(&region);
@@ -136,8 +136,8 @@ fn a_region_needs_no_io_uring() {
 fn nothing_to_lock_is_no_reason_to_refuse() {
     in_child("nothing_to_lock_is_no_reason_to_refuse", |method| {
         let path = file_of(LEN);
-        mischief::forbid_locked_memory().expect("less is always granted");
-        if !become_nobody_with(path.path()) {
+        fault_injection::forbid_locked_memory().expect("less is always granted");
+        if !drop_privileges_with(path.path()) {
             return;
         }
         serves(&over(path.path(), method));
@@ -150,8 +150,8 @@ fn nothing_to_lock_is_no_reason_to_refuse() {
 #[test]
 fn who_may_not_have_one_is_told_what_would_help() {
     in_child("who_may_not_have_one_is_told_what_would_help", |_| {
-        mischief::refuse(&[Call::Userfaultfd, Call::IoUring]).expect("filters");
-        if !become_nobody() {
+        fault_injection::refuse(&[Call::Userfaultfd, Call::IoUring]).expect("filters");
+        if !drop_privileges() {
             return;
         }
         let blocks = Arc::new(MemoryBlocks::new(MIB));

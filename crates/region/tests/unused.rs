@@ -27,7 +27,7 @@ fn wait_for(what: &str, region: &Region, is_done: impl Fn(&Region) -> bool) {
 }
 
 #[test]
-fn what_nobody_needs_leaves_without_being_written() {
+fn unused_blocks_leave_without_being_written() {
     for method in methods() {
         let region = blank(4 * MIB, by_small_blocks(method, 8 * MIB));
         let memory = Memory::of(&region);

@@ -1,5 +1,5 @@
-//! Rows per second of what a load does to rows once they are in memory: collecting statistics, and
-//! all of it through a table on disk.
+//! Benchmark of loading rows that are in memory: rows per second of collecting statistics alone,
+//! and of the whole load into a table on disk.
 //!
 //! `cargo run --release -p terrace-sql --example write_speed [DIRECTORY]`
 
@@ -16,15 +16,15 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 use terrace_sql::Encoding;
 use terrace_sql::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, Lifetime, TableDefinition};
 use terrace_sql::files::SystemFiles;
 use terrace_sql::pins::PagePins;
 use terrace_sql::statistics::Collector;
+use terrace_store::{EngineChoice, FileBlocks, Store};
 use terrace_sys::file::DirectFile;
-use terrace_tier::store::{EngineChoice, FileBlocks, Store};
 
 const BLOCK: i64 = 8_192;
 const ROWS: i64 = 4 << 20;
@@ -32,7 +32,7 @@ const ROWS: i64 = 4 << 20;
 const INSTRUCTIONS: &[&str] = &["DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"];
 const MODES: &[&str] = &["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"];
 
-/// The types of TPC-H `lineitem`.
+/// Types of TPC-H `lineitem`.
 fn schema() -> SchemaRef {
     let decimal = DataType::Decimal128(15, 2);
     let fields = [
@@ -57,7 +57,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(fields.to_vec()))
 }
 
-/// A number that looks random.
+/// Returns a pseudo-random number.
 fn mix(row: i64, column: i64) -> i64 {
     let hash = (row * 31 + column).wrapping_mul(0x5851_f42d_4c95_7f2d);
     (hash ^ (hash >> 29)).rem_euclid(1 << 40)

@@ -1,11 +1,11 @@
 //! Privileges on schemas, tables and views, and the roles that hold them.
 //!
-//! Each schema, table and view has an owner and grants ([`Access`]), which are names of the catalog
-//! like the object itself: a statement sees those of its snapshot. A statement acts for the role of
-//! its session (`rights`). A session without a role, as an embedding program opens it, may do
-//! everything, as a superuser may.
+//! Each schema, table and view has an owner and grants ([`Access`]), which are versioned in the
+//! catalog like the object itself: a statement sees those of its snapshot. A statement runs with
+//! the rights of its session's role (`rights`). A session without a role, such as one opened by an
+//! embedding program, is unrestricted, like a superuser.
 //!
-//! Names are checked when they are resolved (`names`), tables that a plan reads and changes before
+//! Names are checked when they are resolved (`names`), tables that a plan reads or changes before
 //! each run (`plan`). The tables below a view are read with the rights of the view's owner.
 
 mod names;
@@ -19,29 +19,29 @@ pub(crate) use names::{Reading, check_names};
 pub(crate) use plan::check_plan;
 pub(crate) use rights::Rights;
 
-/// A right to do something with a schema, table or view.
+/// A privilege on a schema, table or view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privilege {
-    /// Reads a table or view.
+    /// Read a table or view.
     Select,
-    /// Adds rows to a table.
+    /// Add rows to a table.
     Insert,
-    /// Changes rows of a table.
+    /// Update rows of a table.
     Update,
-    /// Deletes rows of a table.
+    /// Delete rows of a table.
     Delete,
-    /// Finds the tables and views of a schema.
+    /// Look up the tables and views of a schema.
     Usage,
-    /// Makes tables and views in a schema.
+    /// Create tables and views in a schema.
     Create,
 }
 
 impl Privilege {
-    /// All of them.
+    /// All privileges.
     pub const ALL: [Self; 6] =
         [Self::Select, Self::Insert, Self::Update, Self::Delete, Self::Usage, Self::Create];
 
-    /// The keyword of GRANT and REVOKE.
+    /// Returns the keyword of GRANT and REVOKE.
     #[must_use]
     pub fn keyword(self) -> &'static str {
         match self {
@@ -84,41 +84,41 @@ impl Privileges {
         [Privilege::Usage, Privilege::Create].into_iter().collect()
     }
 
-    /// Returns true if the privilege is one of them.
+    /// Returns true if the set contains the privilege.
     #[must_use]
     pub fn contains(self, privilege: Privilege) -> bool {
         self.0 & privilege.bit() != 0
     }
 
-    /// Returns true if there is none.
+    /// Returns true if the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The set without those of another one.
+    /// Returns the privileges of this set that are not in the other one.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The privileges of the set.
+    /// Iterates over the privileges of the set.
     pub fn iter(self) -> impl Iterator<Item = Privilege> {
         Privilege::ALL.into_iter().filter(move |privilege| self.contains(*privilege))
     }
 
-    /// The set as a byte of a record.
+    /// Encodes the set as a byte of a catalog record.
     pub(crate) fn to_byte(self) -> u8 {
         self.0
     }
 
-    /// The set of a record's byte; none of a byte with unknown privileges.
+    /// Decodes a byte of a catalog record; `None` if it has unknown privileges.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         let all = Self::of_tables().union(Self::of_schemas());
         (byte & !all.0 == 0).then_some(Self(byte))
@@ -138,7 +138,7 @@ impl fmt::Display for Privileges {
     }
 }
 
-/// The holder of a grant.
+/// The role or roles that hold a grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grantee {
     /// Every role.
@@ -159,14 +159,14 @@ impl fmt::Display for Grantee {
 /// Owner and grants of a schema, table or view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// The role that may do everything with it; none of what a session without a role has made.
+    /// The role with all privileges; `None` if a session without a role created the object.
     pub owner: Option<String>,
-    /// Privileges by their holders.
+    /// Privileges by grantee.
     pub grants: BTreeMap<Grantee, Privileges>,
 }
 
 impl Access {
-    /// Returns true if the role owns it, or holds the privilege itself or with all others.
+    /// Returns true if the role owns the object or holds the privilege, itself or through PUBLIC.
     #[must_use]
     pub fn allows(&self, role: &str, privilege: Privilege) -> bool {
         let holds = |(grantee, privileges): (&Grantee, &Privileges)| {
@@ -179,24 +179,24 @@ impl Access {
         self.is_owned_by(role) || self.grants.iter().any(holds)
     }
 
-    /// Returns true if the role owns it.
+    /// Returns true if the role owns the object.
     #[must_use]
     pub fn is_owned_by(&self, role: &str) -> bool {
         self.owner.as_deref() == Some(role)
     }
 
-    /// Returns true if the role owns it or holds a grant.
+    /// Returns true if the role owns the object or holds a grant of its own.
     pub(crate) fn names(&self, role: &str) -> bool {
         self.is_owned_by(role) || self.grants.contains_key(&Grantee::Role(role.to_owned()))
     }
 
-    /// Gives privileges to a holder.
+    /// Grants privileges.
     pub(crate) fn grant(&mut self, grantee: Grantee, privileges: Privileges) {
         let held = self.grants.entry(grantee).or_default();
         *held = held.union(privileges);
     }
 
-    /// Takes privileges from a holder.
+    /// Revokes privileges.
     pub(crate) fn revoke(&mut self, grantee: &Grantee, privileges: Privileges) {
         if let Some(held) = self.grants.get_mut(grantee) {
             *held = held.without(privileges);

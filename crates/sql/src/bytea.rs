@@ -1,7 +1,7 @@
-//! Bytes as PostgreSQL writes them in texts.
+//! Parser for PostgreSQL's text form of `bytea`.
 
-/// The bytes of a text: `\x00ff`, or characters of which those beyond ASCII may be written as their
-/// bytes in octal, `\377`, and a backslash as two. None of a text that is neither.
+/// Parses bytes: either the hex form `\x00ff`, or the escape form, in which bytes beyond ASCII may
+/// be written in octal, `\377`, and a backslash as two. Returns `None` for any other text.
 #[must_use]
 pub fn parse(text: &str) -> Option<Vec<u8>> {
     if let Some(digits) = text.strip_prefix("\\x") {

@@ -1,13 +1,13 @@
 //! The catalog: schemas, tables, views, and the directory of every chunk of every table.
 //!
-//! It lives in one redb file, is read whole when it is opened, and changes by one transaction per
-//! acknowledged statement. The store keeps no directory of its own: the extents that the catalog
-//! names are claimed when it is opened, and all others are free. That is true of one store only,
-//! the one whose label (`label`) has the catalog's number.
+//! It is stored in one redb file, read whole when it is opened, and changed by one transaction per
+//! acknowledged statement. The store keeps no directory of its own: on opening, the extents that
+//! the catalog names are claimed, and all others are free. That holds for one store only, the one
+//! whose label (`label`) has the catalog's database id.
 //!
-//! Locking order: the locks of tables (`locks`), the writers of tables by their numbers, then
-//! `changes`, then the file's transaction, then `names`. `names` is held for look-ups and for
-//! showing one commit only.
+//! Locking order: the table locks (`locks`), the writers of tables by table id, then `changes`,
+//! then the file's transaction, then `names`. `names` is held for look-ups and for publishing one
+//! commit only.
 
 mod bytes;
 mod commit;
@@ -61,32 +61,32 @@ use snapshot::{Roles, Schemas};
 pub use tenants::Tenant;
 pub use verifier::Verifier;
 
-/// The schema that every catalog has from the start.
+/// Schema that every catalog has from the start.
 pub const DEFAULT_SCHEMA: &str = "public";
 
-/// What a table is to be.
+/// Definition of a table to be created.
 #[derive(Clone, Debug)]
 pub struct TableDefinition {
-    /// The schema to hold it.
+    /// Schema of the table.
     pub schema_name: String,
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Its columns.
+    /// Columns of the table.
     pub columns: SchemaRef,
-    /// How its segments are encoded.
+    /// Encoding of its segments.
     pub encoding: Encoding,
-    /// The role that owns it; none of what a session without a role makes.
+    /// Role that owns the table; `None` if a session without a role creates it.
     pub owner: Option<String>,
 }
 
-/// What to do when the name is taken.
+/// Behavior of a definition whose name is taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum IfExists {
     /// Fail with [`SqlError::Exists`].
     Fail,
-    /// Leave what is there and change nothing.
+    /// Keep the existing object and change nothing.
     Keep,
-    /// Put the new one in the place of the old one, in one step.
+    /// Replace the existing object atomically.
     Replace,
 }
 
@@ -109,15 +109,15 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Opens the catalog in the file `path` of `files`, and makes one where there is none. The
-    /// pool's store must be newly opened: the extents of every chunk are claimed in it. A new
-    /// catalog takes a store that is blank or was a temporary database's, and is tied to it from
-    /// then on. Statements that rewrite chunks pin pages within the limit of `pins`.
+    /// Opens the catalog in the file `path` of `files`, and creates the file if it does not exist.
+    /// The pool's store must be newly opened: the extents of every chunk are claimed in it. A new
+    /// catalog takes a store that is blank or belonged to a temporary database, and is bound to it
+    /// from then on. Statements that rewrite chunks pin pages within the limit of `pins`.
     ///
     /// # Errors
-    /// [`SqlError::Catalog`] when the file cannot be used, [`SqlError::CatalogDamaged`] when it
-    /// does not make sense, [`SqlError::WrongStore`] when the store is not the catalog's, which is
-    /// then left as it was, [`SqlError::Refused`] when the pool has no store.
+    /// [`SqlError::Catalog`] if the file cannot be used, [`SqlError::CatalogDamaged`] if its
+    /// contents are inconsistent, [`SqlError::WrongStore`] if the store is not the catalog's, which
+    /// is then left unchanged, [`SqlError::Refused`] if the pool has no store.
     pub fn open(
         files: &dyn Files,
         path: &Path,
@@ -141,42 +141,42 @@ impl Catalog {
         Ok(Arc::new(Self { journal, pool, names: RwLock::new(names), changes }))
     }
 
-    /// The catalog as the last commit left it.
+    /// Returns a snapshot of the catalog as of the last commit.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        // Both under one hold of the names: a table that replaces another shows its rows before it
-        // takes the name, and the one that it replaces forgets its rows after that.
+        // Both are read under one hold of the names: a table that replaces another publishes its
+        // rows before it takes the name, and the replaced one drops its rows after that.
         let names = self.names();
         let versions = self.journal.versions.snapshot();
         Snapshot::new(&names, versions)
     }
 
-    /// The names of all schemas, in order.
+    /// Returns the names of all schemas, in order.
     #[must_use]
     pub fn schemas(&self) -> Vec<String> {
         self.names().schemas.keys().cloned().collect()
     }
 
-    /// Whether there is a schema of this name.
+    /// Returns true if there is a schema of this name.
     #[must_use]
     pub fn has_schema(&self, name: &str) -> bool {
         self.names().schemas.contains_key(name)
     }
 
-    /// The tables of a schema, by name.
+    /// Returns the tables of a schema, by name.
     #[must_use]
     pub fn tables(&self, schema: &str) -> Vec<Arc<Table>> {
         let names = self.names();
         names.schemas.get(schema).map_or_else(Vec::new, |s| s.tables.values().cloned().collect())
     }
 
-    /// A table by its name.
+    /// Returns a table by its name.
     #[must_use]
     pub fn table(&self, schema: &str, name: &str) -> Option<Arc<Table>> {
         self.names().schemas.get(schema)?.tables.get(name).cloned()
     }
 
-    /// The names and texts of the views of a schema, by name.
+    /// Returns the names and texts of the views of a schema, by name.
     #[must_use]
     pub fn views(&self, schema: &str) -> Vec<(String, Arc<str>)> {
         let names = self.names();
@@ -184,13 +184,13 @@ impl Catalog {
         views.into_iter().flatten().map(|(name, sql)| (name.clone(), sql.clone())).collect()
     }
 
-    /// The text of a view.
+    /// Returns the text of a view.
     #[must_use]
     pub fn view(&self, schema: &str, name: &str) -> Option<Arc<str>> {
         self.names().schemas.get(schema)?.views.get(name).cloned()
     }
 
-    /// A table that no draft and no commit has the name of yet.
+    /// Creates a table that neither a draft nor a commit names yet.
     ///
     /// # Errors
     /// [`SqlError::Refused`] without columns, [`SqlError::Segment`] for a column type that cannot
@@ -220,7 +220,7 @@ impl Catalog {
         Ok(load::table(id, record, space, vec![], &self.journal))
     }
 
-    /// Runs a change of names that takes no rows.
+    /// Runs a change of names that involves no rows.
     async fn change<T: Send + 'static>(
         self: &Arc<Self>,
         change: impl FnOnce(&Self) -> Result<T, SqlError> + Send + 'static,
@@ -229,8 +229,7 @@ impl Catalog {
         self.blocking(guard, change).await
     }
 
-    /// Runs `change` to its end, whether or not the caller still waits for it, and then gives the
-    /// guards back.
+    /// Runs `change` to completion even if the caller stops waiting for it, then drops the guards.
     async fn blocking<G: Send + 'static, T: Send + 'static>(
         self: &Arc<Self>,
         guards: G,
@@ -244,22 +243,22 @@ impl Catalog {
         changed.await?
     }
 
-    /// What was begun and goes on when nobody waits for it.
+    /// Returns the tasks that run to completion even if no caller waits for them.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.journal.tasks
     }
 
-    /// The locks of its tables.
+    /// Returns the locks of the catalog's tables.
     pub(crate) fn locks(&self) -> &TableLocks {
         &self.journal.locks
     }
 
-    /// The tables whose small chunks are to be merged.
+    /// Returns the queue of tables whose small chunks are to be merged.
     pub(crate) fn merges(&self) -> &MergeQueue {
         &self.journal.merges
     }
 
-    /// Has tests stop at the points of every statement.
+    /// Sets the hook that tests install at the failpoints of every statement.
     #[cfg(test)]
     pub(crate) fn set_failpoint(&self, hook: Option<crate::failpoint::Hook>) {
         self.journal.failpoints.set(hook);
@@ -277,7 +276,8 @@ impl Catalog {
 }
 
 impl Drop for Catalog {
-    /// Versions read their tables' sketches from the journal, which has the versions.
+    /// Drops the versions: they read their tables' sketches from the journal, which in turn holds
+    /// the versions.
     fn drop(&mut self) {
         self.journal.versions.clear();
     }
@@ -289,7 +289,7 @@ impl fmt::Debug for Catalog {
     }
 }
 
-/// The space of the pool that a table's pages are in.
+/// Creates the space of the pool that holds a table's pages.
 fn table_space(pool: &Pool, record: &TableRecord) -> Result<terrace_pool::Space, SqlError> {
     Ok(pool.create_space(format!("{}.{}", record.schema_name, record.name), None)?)
 }

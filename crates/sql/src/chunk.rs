@@ -1,56 +1,56 @@
-//! A chunk: up to 65,536 rows of one table, immutable, one segment (page and extent) per column.
+//! Chunks: up to 65,536 rows of one table, immutable, one segment (page and extent) per column.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use terrace_pool::{PageRef, Space};
-use terrace_tier::store::Stored;
+use terrace_store::Stored;
 
-use crate::home::Home;
+use crate::placement::Home;
 use crate::segment::Encoding;
 use crate::statistics::SegmentStatistics;
 
-/// Most rows in a chunk.
+/// Maximum number of rows in a chunk.
 pub const CHUNK_ROWS: usize = 65_536;
-/// Most rows in a block, which is what a scan hands on as one batch.
+/// Maximum number of rows in a block, which a scan returns as one batch.
 pub const BLOCK_ROWS: usize = 8_192;
-/// A chunk ends before its largest segment passes this many bytes.
+/// Size of its largest segment before which a chunk ends.
 pub const SEGMENT_BYTES: usize = 8 << 20;
-/// A chunk ends before its segments together pass this many bytes: a writer holds two chunks, and
-/// a reader pins one, whatever the number of columns.
+/// Size of all its segments together before which a chunk ends: a writer holds two chunks, and a
+/// reader pins one, whatever the number of columns.
 pub const CHUNK_BYTES: usize = 32 << 20;
-/// A block ends before its largest column passes this many bytes.
+/// Size of its largest column before which a block ends.
 pub const BLOCK_BYTES: usize = 4 << 20;
 
 /// One column of one chunk.
 #[derive(Debug)]
 pub struct ColumnSegment {
-    /// The page with the segment's bytes.
+    /// Page that holds the segment's bytes.
     pub page: PageRef,
-    /// Where those bytes are on the store, with their checksum.
+    /// Extent of those bytes on the store, with their checksum.
     pub stored: Stored,
-    /// How its values are laid out.
+    /// Encoding of the values.
     pub encoding: Encoding,
-    /// Bytes of the segment; the page and the extent are this rounded up to 4 KiB.
+    /// Length of the segment in bytes; the page and the extent round this up to 4 KiB.
     pub len_bytes: u64,
-    /// What is known of the values without reading them.
+    /// Statistics of the values.
     pub statistics: SegmentStatistics,
-    /// Where it is read.
+    /// Placement of the segment: in the pool, or copied to a heap.
     pub(crate) home: Home,
 }
 
-/// What happens to the pages and extents of a chunk when its last owner lets go.
+/// Fate of a chunk's pages and extents when its last reference is dropped.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Fate {
-    /// No commit names the chunk: its space is given back.
+    /// No commit names the chunk: its space is freed.
     Fresh = 0,
-    /// The catalog names the chunk: its extents stay.
+    /// The catalog names the chunk: its extents are kept.
     Committed = 1,
-    /// A committed statement removed the chunk: its space is given back.
+    /// A committed statement removed the chunk: its space is freed.
     Retired = 2,
 }
 
-/// The number, the place and the size of a chunk.
+/// Id, place and size of a chunk.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkKey {
     pub(crate) id: u64,
@@ -59,19 +59,19 @@ pub(crate) struct ChunkKey {
     pub(crate) is_full: bool,
 }
 
-/// An immutable piece of a table. Dropping the last reference gives the space back unless the
-/// catalog names the chunk.
+/// An immutable part of a table. Dropping the last reference frees its space unless the catalog
+/// names the chunk.
 #[derive(Debug)]
 pub struct Chunk {
-    /// Number of the chunk in its table, never used twice.
+    /// Id of the chunk in its table, never reused.
     pub id: u64,
-    /// Where its rows are among those of the table: chunks are in the order of their places, and of
-    /// their numbers at one place. A chunk that is made of others takes the place of the first of
-    /// them, so that merging changes no order; any other has its number for a place.
+    /// Position of its rows in the table: chunks are ordered by place, and by id within one place.
+    /// A chunk merged from others takes the place of the first of them, so that merging keeps the
+    /// order of rows; any other chunk has its id as its place.
     pub(crate) place: u64,
-    /// The chunk ended because it had no room for the next row.
+    /// True if the chunk ended because it had no room for the next row.
     pub(crate) is_full: bool,
-    /// Rows in the chunk.
+    /// Number of rows in the chunk.
     pub rows: usize,
     /// One segment per column of the table, in the order of its schema.
     pub columns: Vec<ColumnSegment>,
@@ -80,12 +80,12 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// A chunk that no commit names yet.
+    /// Builds a chunk that no commit names yet.
     pub(crate) fn fresh(key: ChunkKey, columns: Vec<ColumnSegment>, space: Space) -> Self {
         Self::new(key, columns, space, Fate::Fresh)
     }
 
-    /// A chunk that was found in the catalog.
+    /// Builds a chunk that was loaded from the catalog.
     pub(crate) fn committed(key: ChunkKey, columns: Vec<ColumnSegment>, space: Space) -> Self {
         Self::new(key, columns, space, Fate::Committed)
     }
@@ -95,26 +95,26 @@ impl Chunk {
         Self { id, place, is_full, rows, columns, space, fate: AtomicU8::new(fate as u8) }
     }
 
-    /// The pool space that holds the pages.
+    /// Returns the pool space that holds the pages.
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// Bytes of the extents of all columns.
+    /// Returns the bytes of the extents of all columns.
     #[must_use]
     pub fn extent_bytes(&self) -> u64 {
         self.columns.iter().map(|column| column.stored.extent.len_bytes).sum()
     }
 
-    /// References to the pages of the columns in `projection`, in its order.
+    /// Returns references to the pages of the columns in `projection`, in its order.
     #[must_use]
     pub fn pages(&self, projection: &[usize]) -> Vec<PageRef> {
         projection.iter().map(|&column| self.columns[column].page).collect()
     }
 
-    /// As [`Chunk::pages`], of those columns alone that are read in the pool; the others are asked
-    /// for where they are.
+    /// Returns the pages to prefetch for `projection`: of those of [`Chunk::pages`], the ones that
+    /// are read from the pool. Columns that are copied to a heap are prefetched there by this call.
     pub(crate) fn pages_ahead(&self, projection: &[usize]) -> Vec<PageRef> {
         let mut pages = Vec::with_capacity(projection.len());
         for column in projection {
@@ -127,12 +127,12 @@ impl Chunk {
         pages
     }
 
-    /// The catalog names the chunk now: its extents outlive the process.
+    /// Marks the chunk as named by the catalog: its extents outlive the process.
     pub(crate) fn mark_committed(&self) {
         self.fate.store(Fate::Committed as u8, Ordering::Release);
     }
 
-    /// The catalog names the chunk no more: its space goes back with its last reader.
+    /// Marks the chunk as no longer named by the catalog: its last reader frees its space.
     pub(crate) fn mark_retired(&self) {
         self.fate.store(Fate::Retired as u8, Ordering::Release);
     }

@@ -1,6 +1,6 @@
-//! The directory that holds a database: `FORMAT`, `LOCK`, `catalog.redb`, unless a tier names
-//! another file or a device `store.terrace`, and `STORE`, which says which of these it is and
-//! stands for a first start that came to its end.
+//! The data directory of a database: `FORMAT`, `LOCK`, `catalog.redb`, `store.terrace` unless a
+//! tier names another file or a device, and `STORE`, which names the store in use and marks that
+//! the first start was completed.
 
 use std::any::Any;
 use std::io;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::error::SqlError;
 use crate::files::{Files, SystemFiles};
 
-/// The version of everything below a data directory. A program opens its own version only.
+/// Version of everything below a data directory. A program opens only its own version.
 pub const FORMAT_VERSION: u32 = 2;
 
 const FORMAT_FILE: &str = "FORMAT";
@@ -20,36 +20,35 @@ const FORMAT_NAME: &str = "terrace";
 const LOCK_FILE: &str = "LOCK";
 const STORE_FILE: &str = "STORE";
 
-/// An open data directory, locked against every other process until it is dropped. A temporary
-/// one is removed then.
+/// An open data directory, locked against every other process until it is dropped. A temporary one
+/// is removed then.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
     files: Arc<dyn Files>,
-    // The lock goes before the directory it is in.
+    // Dropped before the directory that the lock file is in.
     _lock: Box<dyn Any + Send + Sync>,
     temporary: Option<TempDir>,
 }
 
 impl DataDir {
-    /// Opens the data directory at `path`, and makes it where there is none.
+    /// Opens the data directory at `path`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`SqlError::DataDir`] when another process has it open, when it is of another format
-    /// version, or when it holds files and is no data directory; [`SqlError::DataDirIo`] when it
-    /// cannot be written.
+    /// [`SqlError::DataDir`] if another process has it open, if it is of another format version, or
+    /// if it holds files but is no data directory; [`SqlError::DataDirIo`] if it cannot be written.
     pub fn open(path: &Path) -> Result<Self, SqlError> {
         Self::open_in(Arc::new(SystemFiles), path)
     }
 
-    /// [`DataDir::open`] in another file system.
+    /// Opens a data directory as [`DataDir::open`] does, in another file system.
     ///
     /// # Errors
     /// As [`DataDir::open`].
     pub fn open_in(files: Arc<dyn Files>, path: &Path) -> Result<Self, SqlError> {
         let made = files.make_directory(path);
         made.map_err(|source| io_error(path, "create it", source))?;
-        // Looked at before the lock, so that a foreign directory is left without a trace.
+        // Checked before the lock is taken, so that a foreign directory is left without a trace.
         let format = read_file(&*files, &path.join(FORMAT_FILE))?;
         if format.is_none() {
             refuse_foreign(&*files, path)?;
@@ -62,10 +61,10 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), files, _lock: lock, temporary: None })
     }
 
-    /// Makes a data directory that is removed when the value is dropped.
+    /// Creates a data directory that is removed when the value is dropped.
     ///
     /// # Errors
-    /// [`SqlError::DataDirIo`] when the system's directory for temporary files cannot be written.
+    /// [`SqlError::DataDirIo`] if the system's directory for temporary files cannot be written.
     pub fn temporary() -> Result<Self, SqlError> {
         let temporary = tempfile::Builder::new().prefix("terrace-").tempdir();
         let temporary = temporary
@@ -75,43 +74,43 @@ impl DataDir {
         Ok(directory)
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file system it is in.
+    /// Returns the file system of the directory.
     pub(crate) fn files(&self) -> &dyn Files {
         &*self.files
     }
 
-    /// Whether the directory is removed when the value is dropped.
+    /// Returns true if the directory is removed when the value is dropped.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         self.temporary.is_some()
     }
 
-    /// The catalog's file.
+    /// Returns the path of the catalog's file.
     #[must_use]
     pub fn catalog(&self) -> PathBuf {
         self.path.join("catalog.redb")
     }
 
-    /// The store's file, where no tier names another.
+    /// Returns the path of the store's file, used if no tier names another.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.path.join("store.terrace")
     }
 
-    /// The name of the store that the database was made with. None before its first start came to
-    /// its end: then there is no table yet.
+    /// Returns the name of the store that the database was created with; `None` before the first
+    /// start was completed, when there is no table yet.
     pub(crate) fn kept_store(&self) -> Result<Option<String>, SqlError> {
         let kept = read_file(self.files(), &self.path.join(STORE_FILE))?;
         Ok(kept.filter(|name| !name.is_empty()))
     }
 
-    /// Keeps the name of the store, which is there by now.
+    /// Records the name of the store, which exists by now.
     pub(crate) fn keep_store(&self, name: &str) -> Result<(), SqlError> {
         let failed = |source| io_error(&self.path, "sync it", source);
         self.files.sync_directory(&self.path).map_err(failed)?;
@@ -138,7 +137,7 @@ fn lock(files: &dyn Files, path: &Path) -> Result<Box<dyn Any + Send + Sync>, Sq
     })
 }
 
-/// The line that a file holds, or `None` where there is no such file.
+/// Reads a file of one line; returns `None` if there is no such file.
 fn read_file(files: &dyn Files, file: &Path) -> Result<Option<String>, SqlError> {
     match files.read(file) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
@@ -162,7 +161,7 @@ fn check_format(path: &Path, format: &str) -> Result<(), SqlError> {
     Err(SqlError::DataDir { path: path.to_owned(), what })
 }
 
-/// Refuses a directory that holds anything but what an interrupted first start leaves.
+/// Refuses a directory that holds anything other than the remains of an interrupted first start.
 fn refuse_foreign(files: &dyn Files, path: &Path) -> Result<(), SqlError> {
     let names = files.names(path).map_err(|source| io_error(path, "list it", source))?;
     for name in names {
@@ -178,7 +177,7 @@ fn foreign(path: &Path, why: &str) -> SqlError {
     SqlError::DataDir { path: path.to_owned(), what }
 }
 
-/// What a file is called until it is whole.
+/// Returns the name of a file while it is not completely written.
 pub(crate) fn unfinished(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
@@ -189,7 +188,7 @@ fn write_format(files: &dyn Files, path: &Path) -> Result<(), SqlError> {
     write_whole(files, path, FORMAT_FILE, &format!("{FORMAT_NAME} {FORMAT_VERSION}"))
 }
 
-/// Writes a file of one line so that it is there in whole or not at all.
+/// Writes a file of one line atomically.
 fn write_whole(files: &dyn Files, path: &Path, name: &str, line: &str) -> Result<(), SqlError> {
     let file = path.join(name);
     let unfinished = unfinished(&file);
@@ -210,11 +209,11 @@ mod tests {
     use std::sync::{Mutex, PoisonError};
 
     use redb::{Builder, Database, DatabaseError};
-    use terrace_tier::store::{Store, StoreError};
+    use terrace_store::{Store, StoreError};
 
     use super::*;
 
-    /// The machine's file system, which notes the directories that it makes durable.
+    /// The machine's file system, with a record of the directories that were made durable.
     #[derive(Debug, Default)]
     struct Noting {
         synced: Mutex<Vec<PathBuf>>,
@@ -283,12 +282,12 @@ mod tests {
         let files = Arc::new(Noting::default());
         let directory = DataDir::open_in(files.clone(), &path).expect("a new directory");
         let synced = files.take();
-        // The entry of each new directory in the one above it, then the file in the innermost.
+        // The entry of each new directory in its parent, then the file in the innermost.
         for entries in [&parent, &parent.join("deep"), &path] {
             assert!(synced.contains(entries), "{} is not among {synced:?}", entries.display());
         }
         directory.keep_store("s").expect("keep the name");
-        // The store's entry before the name that says it must be there, and the name after it.
+        // The store's entry before the name that promises its existence, and the name after it.
         assert_eq!(files.take(), [path.clone(), path.clone()]);
         drop(directory);
         let _again = DataDir::open_in(files.clone(), &path).expect("open");

@@ -1,4 +1,4 @@
-//! The engine: one budget, its tiers, the pool over them, and the database in it.
+//! The engine: a memory budget, the tiers, the buffer pool over them, and the database.
 
 mod open;
 
@@ -8,20 +8,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use terrace_exec::aside;
-use terrace_market::{Consumer, Ledger};
+use terrace_exec::run_blocking;
+use terrace_ledger::{Consumer, Ledger};
 use terrace_pool::{Placement, Pool};
+use terrace_store::{Blocks, Store};
 use terrace_tier::TierSpec;
-use terrace_tier::store::{Blocks, Store};
 
 use crate::catalog::Catalog;
 use crate::data_dir::DataDir;
 use crate::error::SqlError;
 use crate::files::{Files, SystemFiles};
-use crate::home::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
 use crate::market::MarketReport;
 use crate::memory::{ProcessMemory, Reserve};
 use crate::pins::PagePins;
+use crate::placement::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
 use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
 use crate::session::Session;
@@ -31,33 +31,32 @@ use crate::tenancy::Tenancy;
 use crate::write::Merger;
 pub(crate) use open::DRAM_BYTES_MIN;
 
-/// How an engine is set up.
+/// Configuration of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// The budget: bytes of DRAM for table data, working memory and everything else that counts.
+    /// The budget: bytes of DRAM for table data, working memory and all other accounted memory.
     pub dram_bytes: u64,
     /// Slower memory tiers, fastest first, and at most one file or device for the store. Without
-    /// one the store is a file in the directory of the database.
+    /// one, the store is a file in the data directory.
     pub tiers: Vec<TierSpec>,
-    /// The directory of the database. Without one the database ends with the engine.
+    /// The data directory. Without one, the database is temporary.
     pub data_dir: Option<PathBuf>,
-    /// Partitions of a query: how many threads work on one at a time.
+    /// Partitions of a query: the number of threads that work on it in parallel.
     pub threads: usize,
-    /// Settings that every session begins with: names and values as SET has them.
+    /// Initial settings of every session: names and values as for SET.
     pub settings: Vec<(String, String)>,
-    /// Where pages are.
+    /// Placement of pages.
     pub placement: Placement,
-    /// How the engine learns what the process holds that no consumer accounts for, to keep it
-    /// within the budget as well.
+    /// Source of the process's unaccounted memory use, so that the engine can keep it within the
+    /// budget as well.
     pub process_memory: ProcessMemory,
-    /// Bytes that the process may take. Where its memory is watched, and what no consumer accounts
-    /// for takes it beyond that, the query that began last ends with an error.
+    /// Limit of the process's memory in bytes. If its memory is watched and unaccounted memory
+    /// takes it beyond the limit, the youngest query fails with an error.
     pub process_limit_bytes: Option<u64>,
 }
 
 impl EngineConfig {
-    /// A database of its own directory that ends with the engine, with as many threads as there
-    /// are processors.
+    /// The configuration of a temporary database with as many threads as there are processors.
     #[must_use]
     pub fn new(dram_bytes: u64) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -74,23 +73,23 @@ impl EngineConfig {
     }
 }
 
-/// Scans ask for one part in so many of the budget ahead of its use.
+/// Share of the budget that scans may read ahead: 1 / `AHEAD_SHARE`.
 const AHEAD_SHARE: u64 = 16;
 
-/// How long the end of an engine waits for a write: that of one chunk, or a commit, takes seconds
-/// on a slow disk.
+/// Time that closing the engine waits for a write: that of a chunk, or a commit, takes seconds on a
+/// slow disk.
 const TASK_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running engine. Clones are the same one; it ends with the last of them and of its sessions.
+/// A running engine. Clones share it; it ends with the last clone and the last session.
 #[derive(Clone, Debug)]
 pub struct Engine {
     state: Arc<EngineState>,
 }
 
-/// What everything in an engine shares.
+/// Shared state of an engine.
 pub(crate) struct EngineState {
     // Fields are dropped in this order: nothing may use the store's file or the directory's lock
-    // once they are gone.
+    // after they are gone.
     merger: Merger,
     /// Started with the first heap.
     keeper: OnceLock<Keeper>,
@@ -107,18 +106,18 @@ pub(crate) struct EngineState {
 }
 
 impl Engine {
-    /// Opens the database in the directory of `config`, or a new one that ends with the engine.
+    /// Opens the database in the data directory of `config`, or a new temporary one.
     ///
     /// # Errors
-    /// [`SqlError::Tier`] for tiers that this machine does not have, [`SqlError::Refused`] for a
-    /// configuration that makes no sense or a setting that a session does not take; errors of the
-    /// directory, the store, the pool and the catalog.
+    /// [`SqlError::Tier`] for tiers that this machine does not have, [`SqlError::Refused`] for an
+    /// invalid configuration or a setting that sessions refuse; errors of the directory, the store,
+    /// the pool and the catalog.
     pub fn open(config: &EngineConfig) -> Result<Self, SqlError> {
         Self::open_in(Arc::new(SystemFiles), config)
     }
 
-    /// [`Engine::open`] with the directory of `config` in another file system. A tier that is a
-    /// file or device is the machine's.
+    /// Like [`Engine::open`], with the data directory in another file system. A tier that is a file
+    /// or device is still one of this machine.
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -128,7 +127,7 @@ impl Engine {
     }
 
     /// Opens a database whose pages are on `blocks`, of which it may use `capacity_bytes`. The
-    /// tiers of `config` are not opened.
+    /// tiers of `config` are ignored.
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -153,24 +152,24 @@ impl Engine {
         Ok(Self { state: Arc::new(state) })
     }
 
-    /// A new session.
+    /// Opens a session without a role.
     ///
     /// # Errors
-    /// [`SqlError::Pool`] when the pool cannot have one more space.
+    /// [`SqlError::Pool`] if the pool cannot create another space.
     pub fn session(&self) -> Result<Session, SqlError> {
         Session::new(Arc::clone(&self.state))
     }
 
-    /// A new session that acts for a role of the database, and belongs to the role's tenant.
+    /// Opens a session for a role of the database, in the role's tenant.
     ///
     /// # Errors
-    /// [`SqlError::MissingRole`]; [`SqlError::TenantFull`] when the tenant has as many sessions as
-    /// it may; as [`Engine::session`].
+    /// [`SqlError::MissingRole`]; [`SqlError::TenantFull`] if the tenant has reached its maximum
+    /// number of sessions; as [`Engine::session`].
     pub fn session_of(&self, role: &str) -> Result<Session, SqlError> {
         Session::of_role(Arc::clone(&self.state), role)
     }
 
-    /// The pool.
+    /// The buffer pool.
     #[must_use]
     pub fn pool(&self) -> &Pool {
         self.state.pool()
@@ -182,54 +181,54 @@ impl Engine {
         self.state.ledger()
     }
 
-    /// The tables.
+    /// The catalog.
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         self.state.catalog()
     }
 
-    /// The queries that run now.
+    /// The running queries.
     #[must_use]
     pub fn queries(&self) -> &Arc<Queries> {
         self.state.queries()
     }
 
-    /// The account of the bytes that batches keep pinned.
+    /// Accounting of the bytes that batches keep pinned.
     #[must_use]
     pub fn pins(&self) -> &Arc<PagePins> {
         self.state.pins()
     }
 
-    /// The tiers with what they hold, fastest first.
+    /// Reports of the tiers, fastest first.
     #[must_use]
     pub fn tiers(&self) -> Vec<TierReport> {
         TierReport::of(&self.state)
     }
 
-    /// The market: its consumers and their last trades.
+    /// A report of the market: its consumers and their last trades.
     #[must_use]
     pub fn market(&self) -> MarketReport {
         self.state.resources().market.report()
     }
 
-    /// The tenants with their queries, by name.
+    /// Reports of the tenants with their queries, by name.
     #[must_use]
     pub fn tenants(&self) -> Vec<TenantReport> {
         TenantReport::of(&self.state)
     }
 
-    /// The error after which the engine writes nothing more: the first that the store has met. It
-    /// still answers queries of what it can read.
+    /// The first error of the store, after which the engine writes nothing more. It still answers
+    /// queries whose data it can read.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.pool().store().and_then(|store| store.latched())
     }
 
-    /// Ends the engine, provided that nobody else uses it, once what it still writes is written.
+    /// Closes the engine, if it has no other users, after its pending writes.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] while a session or another clone is alive, [`SqlError::DataDir`] when
-    /// a write does not end or the store has failed.
+    /// [`SqlError::Refused`] while a session or another clone is alive, [`SqlError::DataDir`] if a
+    /// write does not end or the store has failed.
     pub fn close(self) -> Result<(), SqlError> {
         let Some(state) = Arc::into_inner(self.state) else {
             return Err(SqlError::Refused {
@@ -248,12 +247,12 @@ impl Engine {
 }
 
 impl EngineState {
-    /// Ends what merges chunks, and waits for writes that no statement waits for any more; false if
-    /// one does not end.
+    /// Stops the merger, and waits for writes that no statement waits for any more; false if one
+    /// does not end in time.
     fn end_tasks(&self) -> bool {
         self.merger.stop();
         let tasks = self.catalog.tasks();
-        tasks.wait(Duration::ZERO) || aside(|| tasks.wait(TASK_PATIENCE))
+        tasks.wait(Duration::ZERO) || run_blocking(|| tasks.wait(TASK_PATIENCE))
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -285,12 +284,12 @@ impl EngineState {
         ScanOptions { partitions, ahead_bytes: self.ledger().budget() / AHEAD_SHARE, pins }
     }
 
-    /// The sessions.
+    /// The open sessions.
     pub(crate) fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
     }
 
-    /// The sessions and queries of tenants.
+    /// Sessions and queries by tenant.
     pub(crate) fn tenancy(&self) -> &Arc<Tenancy> {
         &self.tenancy
     }
@@ -299,17 +298,17 @@ impl EngineState {
         &self.resources.pins
     }
 
-    /// What every session begins with, as SET has it.
+    /// Initial settings of every session, as for SET.
     pub(crate) fn settings(&self) -> &[(String, String)] {
         &self.settings
     }
 
-    /// The heaps that segments may live in.
+    /// The heaps that segments may be placed in.
     pub(crate) fn heaps(&self) -> &Heaps {
         &self.heaps
     }
 
-    /// Makes a heap; with `keep`, one that is there is left as it is.
+    /// Creates a heap; with `keep`, an existing one is left unchanged.
     pub(crate) fn create_heap(
         &self,
         name: &str,
@@ -324,20 +323,20 @@ impl EngineState {
                 pins: Arc::clone(self.pins()),
             });
             let keeper = keeper.map_err(|e| SqlError::Task(format!("the thread of homes: {e}")))?;
-            // Another session was faster: one thread is enough.
+            // If another session was faster, its thread is enough.
             drop(self.keeper.set(keeper));
         }
         let place = (&*self.resources.budget, self.data_dir.path());
-        aside(|| self.heaps.create(name, definition, keep, place, &self.memory_tiers))
+        run_blocking(|| self.heaps.create(name, definition, keep, place, &self.memory_tiers))
     }
 
-    /// Drops a heap, if there is one; what is in it goes back to the pool.
+    /// Drops a heap, if it exists; its contents go back to the pool.
     pub(crate) fn drop_heap(&self, name: &str) -> bool {
-        aside(|| {
+        run_blocking(|| {
             let Some(heap) = self.heaps.take(name) else { return false };
             let schemas = self.catalog.schemas().into_iter();
             for table in schemas.flat_map(|schema| self.catalog.tables(&schema)) {
-                home::leave(&table.snapshot(), &heap);
+                placement::leave(&table.snapshot(), &heap);
             }
             true
         })
@@ -350,7 +349,7 @@ impl EngineState {
 }
 
 impl Drop for EngineState {
-    /// The lock on the directory goes after the last write to it.
+    /// The lock on the directory is released after the last write to it.
     fn drop(&mut self) {
         if !self.end_tasks() {
             tracing::error!(data_dir = ?self.data_dir, "a write goes on after the engine's end");
@@ -367,12 +366,13 @@ impl fmt::Debug for EngineState {
     }
 }
 
-/// The pool as the reserve of queries: what it holds above its floor.
+/// The pool as the reserve of queries: the bytes it holds above its floor can be reclaimed.
 #[derive(Debug)]
 struct PoolReserve {
     pool: Pool,
     floor_bytes: u64,
-    /// Of pages that scans hand on. They are not the pool's to give, and nobody's to wait for.
+    /// Copies of pages that scans pass on. The pool cannot release them, and no consumer can wait
+    /// for them.
     copies: Arc<Consumer>,
 }
 

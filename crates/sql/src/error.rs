@@ -1,4 +1,4 @@
-//! What can go wrong in SQL over the pool.
+//! Errors of the engine, the catalog and statements.
 
 mod message;
 
@@ -10,9 +10,9 @@ use datafusion::common::DataFusionError;
 use terrace_heap::HeapError;
 use terrace_pool::PoolError;
 use terrace_region::RegionError;
+use terrace_store::StoreError;
 use terrace_sys::size::format_bytes;
 use terrace_tier::TierError;
-use terrace_tier::store::StoreError;
 
 use crate::segment::SegmentError;
 
@@ -34,7 +34,7 @@ pub enum SqlError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A tier is not to be had as it was named.
+    /// A tier is not available as specified.
     #[error(transparent)]
     Tier(#[from] TierError),
     /// A segment of a table cannot be written or read.
@@ -44,10 +44,10 @@ pub enum SqlError {
         table: String,
         /// The column.
         column: String,
-        /// What is wrong with it.
+        /// The error of the segment.
         source: SegmentError,
     },
-    /// A value that no page holds.
+    /// A value that is too large for a page.
     #[error(
         "table {table}, column {column}: a value takes {} and a page holds {}; split the value \
          over several rows", format_bytes(*bytes), format_bytes(*limit_bytes)
@@ -62,7 +62,7 @@ pub enum SqlError {
         /// Bytes of the largest page.
         limit_bytes: u64,
     },
-    /// A null for a column that takes none.
+    /// A null for a column that is NOT NULL.
     #[error("table {table}, column {column}: the column is NOT NULL and a row has no value for it")]
     NotNull {
         /// The table.
@@ -70,7 +70,7 @@ pub enum SqlError {
         /// The column.
         column: String,
     },
-    /// Rows whose columns are not those of the table.
+    /// Rows whose columns differ from the table's.
     #[error("table {table} takes {expected}, not {found}")]
     Columns {
         /// The table.
@@ -86,7 +86,7 @@ pub enum SqlError {
         /// Schema and name.
         name: String,
     },
-    /// No query of this number runs.
+    /// No running query has this number.
     #[error("no query {id} runs; SELECT id, statement FROM terrace.queries lists those that do")]
     MissingQuery {
         /// The number.
@@ -104,7 +104,7 @@ pub enum SqlError {
         /// The tenant.
         name: String,
     },
-    /// A tenant with as many sessions as it may have.
+    /// A tenant that has reached its maximum number of sessions.
     #[error(
         "tenant {name} has {limit} sessions, as many as it may; close one, or say ALTER TENANT \
          {name} SET (max_connections = '...')"
@@ -112,10 +112,10 @@ pub enum SqlError {
     TenantFull {
         /// The tenant.
         name: String,
-        /// Its limit.
+        /// The tenant's limit.
         limit: u64,
     },
-    /// A query that has waited for its turn as long as its tenant allows.
+    /// A query that has waited in its tenant's queue for the maximum time.
     #[error(
         "tenant {name} runs {running} queries, as many as it may, and this one has waited \
          {wait:?}; run it later, or say ALTER TENANT {name} SET (max_queries = '...')"
@@ -123,15 +123,15 @@ pub enum SqlError {
     TenantBusy {
         /// The tenant.
         name: String,
-        /// Its running queries.
+        /// Number of its running queries.
         running: u64,
-        /// The time.
+        /// The time waited.
         wait: Duration,
     },
-    /// A query that has been ended by a limit of its tenant.
+    /// A query that was stopped by a limit of its tenant.
     #[error("{what}")]
     TenantLimit {
-        /// The limit, and what to do.
+        /// The limit, and the remedy.
         what: String,
     },
     /// A role of this name exists.
@@ -151,13 +151,13 @@ pub enum SqlError {
     Denied {
         /// The role.
         role: String,
-        /// The right that it lacks, and the remedy.
+        /// The missing right, and the remedy.
         what: String,
     },
-    /// A heap cannot be made, or has no room.
+    /// A heap cannot be created, or is full.
     #[error(transparent)]
     Heap(#[from] HeapError),
-    /// The memory over a heap's file cannot be made.
+    /// The memory region over a heap's file cannot be created.
     #[error(transparent)]
     Region(#[from] RegionError),
     /// A heap of this name exists.
@@ -171,10 +171,10 @@ pub enum SqlError {
     MissingHeap {
         /// The name.
         name: String,
-        /// What SET TIER takes.
+        /// The valid targets of SET TIER.
         known: String,
     },
-    /// A text that is no SLA.
+    /// A text that is not a valid SLA.
     #[error(transparent)]
     Sla(#[from] terrace_market::SlaError),
     /// No table or view of this name.
@@ -203,16 +203,16 @@ pub enum SqlError {
         /// One of its tables or views.
         held: String,
     },
-    /// The table was dropped or replaced before a statement could read it, or was done writing.
+    /// The table was dropped or replaced before a statement could read it or finish writing.
     #[error("table {name} was dropped or replaced meanwhile; nothing was written")]
     Dropped {
         /// Schema and name.
         name: String,
     },
-    /// Another transaction has changed what this one changes.
+    /// Another transaction has changed the same object or rows.
     #[error("{what} by another transaction since this one began; roll back and run it again")]
     Conflict {
-        /// The change, as a sentence without its end.
+        /// The change, as the beginning of a sentence.
         what: String,
     },
     /// Two transactions wait for each other.
@@ -224,22 +224,22 @@ pub enum SqlError {
         /// Schema and name of the table.
         table: String,
     },
-    /// A statement in a transaction of which one has failed.
+    /// A statement in a failed transaction.
     #[error("a statement of this transaction has failed; say ROLLBACK, or ROLLBACK TO a savepoint")]
     TransactionFailed,
-    /// The end of a transaction where there is none.
+    /// A COMMIT, ROLLBACK or savepoint without a transaction.
     #[error("there is no transaction in progress; BEGIN begins one")]
     NoTransaction,
-    /// A second beginning of a transaction.
+    /// A BEGIN within a transaction.
     #[error("there is already a transaction in progress; COMMIT or ROLLBACK ends it")]
     TransactionBegun,
-    /// A statement that is never a part of a transaction.
+    /// A statement that cannot be part of a transaction.
     #[error("{what} is not possible in a transaction; COMMIT or ROLLBACK first")]
     InTransaction {
         /// The statement.
         what: String,
     },
-    /// A change in a transaction that reads only.
+    /// A change in a read-only transaction.
     #[error("{what} is not possible in a READ ONLY transaction; begin one without READ ONLY")]
     ReadOnly {
         /// The statement.
@@ -256,7 +256,7 @@ pub enum SqlError {
         "{source}; whether the statement took effect is not known: open the database again to see"
     )]
     InDoubt {
-        /// What failed.
+        /// The error.
         source: Box<SqlError>,
     },
     /// The catalog's file cannot be opened, read or written.
@@ -264,41 +264,41 @@ pub enum SqlError {
     Catalog {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
         /// The cause.
         source: Box<redb::Error>,
     },
-    /// The catalog holds something that this program did not write.
+    /// The catalog has content that this program did not write.
     #[error("catalog {path} is damaged: {what}")]
     CatalogDamaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage.
         what: String,
     },
-    /// Something that is not possible, and what is in its place.
+    /// An unsupported or invalid request, with the alternative.
     #[error("{what} is not possible; {instead}")]
     Refused {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What to do in its place.
+        /// The alternative.
         instead: String,
     },
-    /// A store that is not this database's, or that nobody may have meant to give away.
+    /// A store of another database, or one with foreign data that must not be overwritten.
     #[error("store {store} is refused: {what}")]
     WrongStore {
         /// The store.
         store: String,
-        /// What it holds and what to do.
+        /// Its contents, and the remedy.
         what: String,
     },
-    /// The directory of the data cannot be used.
+    /// The data directory cannot be used.
     #[error("data directory {path}: {what}")]
     DataDir {
         /// The directory.
         path: PathBuf,
-        /// What is wrong and what would be right.
+        /// The problem, and the remedy.
         what: String,
     },
     /// A file of the data directory cannot be read or written.
@@ -306,9 +306,9 @@ pub enum SqlError {
     DataDirIo {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// The system's word.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A background task ended without a result.

@@ -1,8 +1,9 @@
-//! Where tests interrupt a write. Outside tests nothing is kept and nothing is checked.
+//! Failpoints, at which tests interrupt a write. Outside tests they hold no state and check
+//! nothing.
 
 use crate::error::SqlError;
 
-/// A moment in the life of a statement that writes, named by what comes next.
+/// A point in a statement that writes, named by the step that follows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Point {
     /// The pages of a chunk are written to the store.
@@ -13,16 +14,16 @@ pub(crate) enum Point {
     Sync,
     /// The catalog commits.
     Commit,
-    /// The device says whether the commit reached it.
+    /// The device reports whether the commit reached it.
     Committed,
-    /// The new version is shown to readers.
+    /// The new version is published to readers.
     Swap,
 }
 
 #[cfg(test)]
 pub(crate) type Hook = std::sync::Arc<dyn Fn(Point) -> Result<(), SqlError> + Send + Sync>;
 
-/// The interruptions a test asked for.
+/// The failpoints that a test has set.
 #[derive(Default)]
 pub(crate) struct Failpoints {
     #[cfg(test)]
@@ -30,13 +31,13 @@ pub(crate) struct Failpoints {
 }
 
 impl Failpoints {
-    /// Calls `hook` at every point from now on; its error fails the statement there.
+    /// Calls `hook` at every point from now on; an error of the hook fails the statement there.
     #[cfg(test)]
     pub(crate) fn set(&self, hook: Option<Hook>) {
         *self.hook.lock().expect("no hook panics") = hook;
     }
 
-    /// Passes `point`, unless a test has it fail.
+    /// Passes `point`, unless the test's hook fails it.
     #[cfg(test)]
     pub(crate) fn hit(&self, point: Point) -> Result<(), SqlError> {
         let hook = self.hook.lock().expect("no hook panics").clone();

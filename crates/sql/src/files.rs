@@ -1,4 +1,4 @@
-//! File operations of a database directory: the seam between an engine and its file system.
+//! File operations of a database directory: the interface between an engine and its file system.
 
 use std::any::Any;
 use std::fs;
@@ -6,55 +6,56 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use redb::{Builder, Database, DatabaseError};
+use terrace_store::{Store, StoreError};
 use terrace_sys::lock::LockedFile;
-use terrace_tier::store::{Store, StoreError};
 
-/// The file system of one database directory. [`SystemFiles`] is the machine's own; another one
-/// puts the whole database elsewhere, such as into memory that records every operation.
+/// The file system of one database directory. [`SystemFiles`] is the machine's own; other
+/// implementations place the whole database elsewhere, such as in memory that records every
+/// operation.
 ///
 /// To implement it: what was written to a file is durable once [`Files::write`] returns, or the
 /// catalog's or the store's own sync; a name that was created, renamed or removed is durable once
-/// [`Files::sync_directory`] of its directory returns, and not before. A rename replaces what had
-/// the name, in one step.
+/// [`Files::sync_directory`] of its directory returns, and not before. A rename replaces a file of
+/// the new name atomically.
 pub trait Files: std::fmt::Debug + Send + Sync {
-    /// Makes a directory with those above it that are missing; all of them are durable then.
+    /// Creates a directory with its missing ancestors; all of them are durable when this returns.
     ///
     /// # Errors
     /// If the file system refuses.
     fn make_directory(&self, path: &Path) -> io::Result<()>;
 
-    /// The names of a directory's entries.
+    /// Returns the names of a directory's entries.
     ///
     /// # Errors
     /// If the directory cannot be read.
     fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// True if there is a file of this name.
+    /// Returns true if there is a file of this name.
     ///
     /// # Errors
     /// If the directory cannot be read.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
-    /// Locks the file at `path`, created when missing, against every other process until the value
-    /// is dropped.
+    /// Locks the file at `path`, created if missing, against every other process until the returned
+    /// value is dropped.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when another process has it; when it cannot be written.
+    /// [`io::ErrorKind::WouldBlock`] if another process holds the lock; if it cannot be written.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>>;
 
-    /// The bytes of a file.
+    /// Reads all bytes of a file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] when there is no such file; when it cannot be read.
+    /// [`io::ErrorKind::NotFound`] if there is no such file; if it cannot be read.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Writes a file that holds `bytes` and nothing else, created when missing.
+    /// Writes a file that consists of `bytes`, created if missing.
     ///
     /// # Errors
     /// If it cannot be written.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// Gives a file another name.
+    /// Renames a file.
     ///
     /// # Errors
     /// If the file system refuses.
@@ -63,25 +64,25 @@ pub trait Files: std::fmt::Debug + Send + Sync {
     /// Removes a file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] when there is none; when the file system refuses.
+    /// [`io::ErrorKind::NotFound`] if there is none; if the file system refuses.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes the names of a directory durable.
+    /// Makes the entries of a directory durable.
     ///
     /// # Errors
     /// If the device fails.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
 
-    /// Opens the catalog's file, created when missing.
+    /// Opens the catalog's file, created if missing.
     ///
     /// # Errors
-    /// If it cannot be opened or is no file of redb.
+    /// If it cannot be opened or is not a redb file.
     fn open_catalog(&self, path: &Path, builder: &Builder) -> Result<Database, DatabaseError>;
 
-    /// Opens the store's file. `create` says that it may be missing.
+    /// Opens the store's file. If `create` is set, it may be missing.
     ///
     /// # Errors
-    /// [`StoreError::Open`] when it cannot be opened.
+    /// [`StoreError::Open`] if it cannot be opened.
     fn open_store(&self, path: &Path, create: bool) -> Result<Store, StoreError>;
 }
 

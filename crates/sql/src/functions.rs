@@ -1,10 +1,10 @@
-//! Functions of sessions beside and in place of DataFusion's.
+//! SQL functions of sessions that extend or replace DataFusion's.
 
 use datafusion::common::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use terrace_exec::functions::aggregates;
 
-/// Registers the aggregate functions whose answers are other than DataFusion's.
+/// Registers the aggregate functions whose results differ from DataFusion's.
 ///
 /// # Errors
 /// Those of the registry.

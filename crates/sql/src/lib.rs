@@ -1,8 +1,8 @@
-//! SQL over the pool: tables in segments, the catalog, sessions and their memory.
+//! SQL over the buffer pool: tables in segments, the catalog, sessions, and the memory of queries.
 //!
 //! A table is a list of immutable [chunks](chunk), a chunk is one segment per column, and a segment
-//! is one page of the pool and one extent of the store. The [catalog] names every extent;
-//! what it does not name is free, so that nothing can leak.
+//! is one page of the pool and one extent of the store. The [catalog] names every extent in use;
+//! all others are free, so that no space can leak.
 
 pub mod access;
 pub mod bytea;
@@ -14,11 +14,11 @@ pub mod error;
 mod failpoint;
 pub mod files;
 mod functions;
-mod home;
 pub mod market;
 pub mod memory;
 mod names;
 pub mod pins;
+mod placement;
 mod provider;
 pub mod query;
 mod scalar;

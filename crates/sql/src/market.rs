@@ -1,11 +1,12 @@
-//! The market in the running engine: who may have how much memory while others want some too.
+//! Runs the memory market inside the engine: decides how much memory each query and the table cache
+//! may hold under contention.
 //!
 //! Consumers are the queries with more state than a small part of the budget, and the cached
-//! tables, once for each SLA that reads them. Ten times a second a `Broker` looks at what each
-//! would save with how much and says what each may hold ([`terrace_market`]). A query above that
-//! gives back within a batch, a query below may grow; what queries are not given is the cache's.
-//! Who is alone, and everybody while nobody has named an SLA, is not limited: then the thresholds
-//! of [`crate::memory`] decide alone.
+//! tables, once for each SLA that reads them. Ten times a second a `Broker` computes what each
+//! consumer would save with how much memory and sets the limit of each ([`terrace_market`]). A
+//! query above its limit releases memory within a batch, a query below may grow; memory that
+//! queries do not get goes to the cache. A query that runs alone is not limited, nor is any query
+//! while no session has set an SLA: then the thresholds of [`crate::memory`] decide alone.
 //!
 //! | module | concept |
 //! |---|---|
@@ -13,18 +14,18 @@
 //! | `cache` | cached tables as consumers |
 //! | `model` | queries as consumers |
 //! | `device` | the time that I/O takes |
-//! | `round` | one round: from what is known to limits |
+//! | `round` | one round: from observations to limits |
 //! | `trades` | the trades that rounds have led to |
-//! | `preempt` | who waits for a higher priority |
-//! | `estimate` | the work that is expected of a query |
-//! | `schedule` | the order of queries while several want processors and the device |
-//! | `crowd` | who waits when memory has no room for all |
+//! | `preempt` | preemption by queries of a higher priority |
+//! | `estimate` | the expected work of a query |
+//! | `schedule` | the order of queries that compete for processors and the device |
+//! | `crowd` | admission control while memory cannot hold the minimum of all queries |
 //!
-//! Locking order: the market's state, then a query's books. Queries never take the state's lock but
-//! to begin and to end.
+//! Locking order: the market's state, then a query's books. Queries take the state's lock only when
+//! they begin and end.
 
+mod admission;
 mod cache;
-mod crowd;
 mod device;
 mod estimate;
 mod kind;
@@ -43,7 +44,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use terrace_market::Sla;
-use terrace_tier::store::Store;
+use terrace_store::Store;
 
 use crate::memory::MemoryBudget;
 use crate::query::{Queries, Query};
@@ -55,17 +56,17 @@ pub use kind::MarketKind;
 pub(crate) use preempt::Need;
 use round::State;
 
-/// What a query is charged by.
+/// The tenant and SLA that a query is charged to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
-    /// The tenant of its session.
+    /// Tenant of its session.
     pub tenant: Option<Arc<str>>,
-    /// What slowness costs; none where nobody has said.
+    /// SLA with the penalties for slowness; `None` if none was set.
     pub sla: Option<Arc<Sla>>,
 }
 
 impl Claim {
-    /// The priority of its SLA.
+    /// Returns the priority of its SLA.
     #[must_use]
     pub fn priority(&self) -> u8 {
         self.sla.as_ref().map_or(0, |sla| sla.priority())
@@ -75,45 +76,45 @@ impl Claim {
 /// A row of `terrace.market`.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its name.
+    /// Name of the consumer.
     pub consumer: String,
     /// `cache` or `query`.
     pub class: &'static str,
-    /// Tenant and SLA that it is charged by.
+    /// Tenant and SLA that it is charged to.
     pub claim: Claim,
-    /// Bytes it holds.
+    /// Bytes that it holds.
     pub held_bytes: u64,
-    /// What it may hold; none without a limit.
+    /// Bytes that it may hold; `None` without a limit.
     pub target_bytes: Option<u64>,
-    /// What a MiB more would save in penalties a second, at most on average.
+    /// Savings in penalties per second from one more MiB, at most on average.
     pub gain_per_mib: Option<f64>,
-    /// What a MiB less would cost.
+    /// Cost in penalties per second of one MiB less.
     pub loss_per_mib: Option<f64>,
     /// Its last trade.
     pub last_trade: Option<LastTrade>,
-    /// Bytes it has spilled; none of a cache.
+    /// Bytes that it has spilled; `None` for a cache.
     pub spilled_bytes: Option<u64>,
 }
 
-/// What a consumer last traded.
+/// The last trade of a consumer.
 #[derive(Clone, Debug)]
 pub struct LastTrade {
-    /// Got, or given if negative.
+    /// Bytes received, or given if negative.
     pub bytes: i64,
-    /// With whom; none where the memory was nobody's.
+    /// The other party; `None` if the memory was unused.
     pub with: Option<String>,
     /// Time of the trade.
     pub at: SystemTime,
 }
 
-/// The market at one moment.
+/// State of the market at one moment.
 #[derive(Clone, Debug)]
 pub struct MarketReport {
-    /// The mechanism.
+    /// The mechanism in use.
     pub kind: MarketKind,
-    /// Every consumer: the caches, then the queries that run.
+    /// Every consumer: the caches, then the running queries.
     pub rows: Vec<Row>,
-    /// Trades since the engine was opened.
+    /// Number of trades since the engine was opened.
     pub trades: u64,
     /// Bytes of those trades.
     pub traded_bytes: u64,
@@ -126,24 +127,24 @@ pub struct MarketReport {
 pub struct TradeReport {
     /// Time of the trade.
     pub at: SystemTime,
-    /// The consumer that gave; none where no consumer held the memory.
+    /// Consumer that gave memory; `None` if no consumer held it.
     pub from: Option<String>,
-    /// The consumer that got.
+    /// Consumer that received it.
     pub to: String,
-    /// Bytes.
+    /// Bytes traded.
     pub bytes: u64,
-    /// By how much the penalties of a second are expected to fall.
+    /// Expected reduction of the penalties per second.
     pub gain: f64,
 }
 
-/// What the engine and the market's thread share.
+/// State shared by the engine and the market's thread.
 struct Shared {
     queries: Arc<Queries>,
     budget: Arc<MemoryBudget>,
     state: Mutex<State>,
 }
 
-/// The market of an engine. Its thread ends with it.
+/// The market of an engine. Dropping it stops its thread.
 pub(crate) struct Market {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -153,7 +154,7 @@ impl Market {
     /// Opens the market of a budget over a store, on a thread of its own.
     ///
     /// # Errors
-    /// When the system has no thread.
+    /// If the system cannot create a thread.
     pub(crate) fn open(
         queries: &Arc<Queries>,
         budget: &Arc<MemoryBudget>,
@@ -166,7 +167,7 @@ impl Market {
         Ok(market)
     }
 
-    /// A market whose rounds somebody else calls.
+    /// Creates a market without a thread, whose rounds the caller runs.
     pub(crate) fn without_thread(
         queries: &Arc<Queries>,
         budget: &Arc<MemoryBudget>,
@@ -177,44 +178,44 @@ impl Market {
         Self { shared: Arc::new(Shared { queries, budget, state }), thread: None }
     }
 
-    /// The mechanism.
+    /// Returns the mechanism in use.
     pub(crate) fn kind(&self) -> MarketKind {
         self.shared.state().kind()
     }
 
-    /// Has another mechanism decide from now on.
+    /// Switches to another mechanism.
     pub(crate) fn choose(&self, kind: MarketKind) {
         self.shared.state().choose(kind);
         self.shared.budget.bell().ring();
     }
 
-    /// The class of cached tables that queries with this claim read.
+    /// Returns the class of cached tables read by queries with this claim.
     pub(crate) fn class(&self, claim: &Claim) -> Arc<CacheClass> {
         self.shared.state().class(claim)
     }
 
-    /// A query has begun.
+    /// Records that a query has begun.
     pub(crate) fn arrived(&self) {
         self.shared.budget.bell().ring();
     }
 
-    /// A query has ended.
+    /// Records that a query has ended.
     pub(crate) fn departed(&self, query: &Query) {
         self.shared.state().ended(query);
         self.shared.budget.bell().ring();
     }
 
-    /// Every consumer.
+    /// Returns every consumer.
     pub(crate) fn rows(&self) -> Vec<Row> {
         self.shared.state().rows(&self.shared.queries, &self.shared.budget)
     }
 
-    /// Every consumer, and the last trades.
+    /// Returns every consumer, and the last trades.
     pub(crate) fn report(&self) -> MarketReport {
         self.shared.state().report(&self.shared.queries, &self.shared.budget)
     }
 
-    /// One look at everything, as the thread takes it, with a round if `full`.
+    /// Takes one look at all queries, as the thread does, with a round if `full`.
     #[cfg(test)]
     pub(crate) fn look(&self, full: bool, now: Instant) {
         self.shared.state().tick(&self.shared.queries, &self.shared.budget, full, now);
@@ -226,7 +227,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The life of the thread.
+    /// Runs the thread's loop.
     fn run(&self) {
         let bell = self.budget.bell();
         let _unhand = Unhand(self);
@@ -241,7 +242,7 @@ impl Shared {
     }
 }
 
-/// Whatever ends the market's thread, no query stays stopped or limited by it.
+/// Guard of the market's thread: however it ends, no query stays stopped or limited by it.
 struct Unhand<'a>(&'a Shared);
 
 impl Drop for Unhand<'_> {
@@ -259,7 +260,7 @@ impl Drop for Market {
     fn drop(&mut self) {
         self.shared.budget.bell().stop();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so, and there is nothing left to end.
+            // A panic of the thread was reported already, and there is nothing left to end.
             let _ = thread.join();
         }
     }

@@ -1,31 +1,32 @@
-//! The working memory of queries, as DataFusion's operators see it.
+//! Working memory of queries: the memory pool of DataFusion's operators.
 //!
-//! Each query has a [`QueryMemory`] of its own, so that whoever asks for bytes is known by name.
-//! All of them draw on one ledger, which the buffer pool draws on too: when the ledger is empty,
-//! the pool gives clean frames back before an operator is told to spill.
+//! Each query has a [`QueryMemory`] of its own, so that every request for bytes is attributed to a
+//! query. All of them draw on one ledger, which the buffer pool draws on too: when the ledger is
+//! empty, the pool gives up clean frames before an operator is told to spill.
 //!
-//! A query takes bytes of the ledger in leases and hands them to its operators, so that a batch
-//! costs one short lock of its own query and no traffic on the ledger's shared word. At most one
-//! lease lies idle, and none once the operators hold nothing.
+//! A query takes bytes of the ledger in leases and grants them to its operators, so that a batch
+//! costs one short lock of its own query and no contention on the ledger's shared word. At most one
+//! lease is idle, and none once the operators hold nothing.
 //!
-//! Who may have how much while others need some too is decided in the module `fair`. Who is
-//! entitled to bytes that are there, but not at once, waits for them with other tasks moved from
-//! its thread: a moment while the pool writes pages or another operator spills, longer while other
-//! queries hold what will come back. An operator that may spill is thus not told to for the pool's
-//! slowness, and one that cannot does not fail its query because another is at its height.
+//! The module `fair` decides how much each operator may hold under contention. An operator that is
+//! entitled to bytes which exist, but are not free yet, waits for them while other tasks move off
+//! its thread: briefly while the pool writes pages or another operator spills, longer while other
+//! queries hold bytes that will be released. So an operator that can spill is not told to spill
+//! because the pool is slow, and one that cannot spill does not fail its query because another
+//! query is at its peak.
 //!
-//! The market ([`crate::market`]) may say how much a query may hold. Then its operators share that
-//! by the same thresholds, whatever others hold, and what is above it is given back within a batch.
+//! The market ([`crate::market`]) may limit a query. Then its operators share the limit by the same
+//! thresholds, whatever other queries hold, and bytes above it are released within a batch.
 //!
-//! Locking order: `books` is held for arithmetic and for the ledger's lock-free grants, never
-//! while the pool is asked for frames.
+//! Locking order: `books` is held for arithmetic and for the ledger's lock-free grants, never while
+//! the pool is asked for frames.
 
-mod bell;
-mod books;
 mod budget;
-mod fair;
+mod fairness;
 mod limit;
 mod paged;
+mod reservations;
+mod wakeup;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,38 +38,39 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
-use terrace_market::{Class, Consumer};
+use terrace_ledger::{Class, Consumer};
 use terrace_sys::size::{format_bytes, round_up, to_u64, to_usize};
 
-use books::Books;
-pub use books::OperatorMemory;
-pub(crate) use books::OperatorState;
 pub use budget::{MemoryBudget, Reserve};
-use fair::{Asker, Fairness};
+use fairness::{Asker, Fairness};
 use limit::Limit;
 pub(crate) use paged::PagedMemory;
-use terrace_exec::aside;
+use reservations::Books;
+pub use reservations::OperatorMemory;
+pub(crate) use reservations::OperatorState;
+use terrace_exec::run_blocking;
 pub use watch::ProcessMemory;
 pub(crate) use watch::{Limit as ProcessLimit, Watch, Watched};
 
-/// Times a query asks the pool for frames again when others took those it had just freed.
+/// Number of attempts to get frames from the pool when others took those just freed.
 const RECLAIM_ATTEMPTS: usize = 4;
 
-/// How often an operator that waits looks again.
+/// Polling interval of a waiting operator.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long it waits for the pool, which writes tens of MiB in that time on any device.
+/// Time that an operator waits for the pool, which writes tens of MiB in that time on any device.
 const PATIENCE_WITH_POOL: Duration = Duration::from_secs(1);
-/// How long it waits for operators of its own query, which spill when they are refused more.
+/// Time that an operator waits for operators of its own query, which spill when they are refused
+/// more.
 const PATIENCE_WITH_SIBLINGS: Duration = Duration::from_secs(3);
-/// How many times as long both are where the query was suspended for others: it runs for a fifth of
-/// its time at least.
+/// Factor on both times for a query that was suspended for others: it runs for at least a fifth of
+/// its time.
 const PREEMPTED_PATIENCE: u32 = 5;
-/// Holders named in an error, largest first.
+/// Number of holders named in an error, largest first.
 const HOLDERS_NAMED: usize = 5;
 
-/// The memory of one query: a facade of the ledger for DataFusion's operators.
+/// The memory of one query: the ledger as a memory pool for DataFusion's operators.
 ///
-/// Dropping it gives everything back.
+/// Dropping it releases everything.
 pub struct QueryMemory {
     budget: Arc<MemoryBudget>,
     consumer: Consumer,
@@ -93,43 +95,43 @@ impl QueryMemory {
         }
     }
 
-    /// The name of the query in the ledger.
+    /// Returns the name of the query in the ledger.
     #[must_use]
     pub fn query(&self) -> &str {
         self.consumer.name()
     }
 
-    /// Bytes that the operators hold now.
+    /// Returns the bytes that the operators hold now.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.books().reserved_bytes()
     }
 
-    /// Bytes of pages that its paged operators keep pinned now.
+    /// Returns the bytes of pages that its paged operators keep pinned now.
     #[must_use]
     pub fn pinned_bytes(&self) -> u64 {
         self.books().pinned_bytes()
     }
 
-    /// Bytes that its operators hold now, in pages and otherwise.
+    /// Returns the bytes that its operators hold now, in pages and otherwise.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.reserved_bytes().saturating_add(self.paged_bytes.load(Ordering::Relaxed))
     }
 
-    /// The most bytes that the operators held at one time.
+    /// Returns the maximum of the bytes that the operators held at one time.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.books().peak_bytes()
     }
 
-    /// What each live operator holds, largest first.
+    /// Returns the memory of each live operator, largest first.
     #[must_use]
     pub fn operators(&self) -> Vec<OperatorMemory> {
         self.books().operators()
     }
 
-    /// The query has ended: operators that wait for bytes get none.
+    /// Marks the query as ended: operators that wait for bytes get none.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -142,7 +144,7 @@ impl QueryMemory {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the rules of [`fair`] let `reservation` grow by `bytes` now.
+    /// Returns true if the rules of [`fair`] let `reservation` grow by `bytes` now.
     fn permits(&self, reservation: &MemoryReservation, bytes: u64) -> bool {
         let consumer = reservation.consumer();
         let asker = Asker::of(consumer);
@@ -167,7 +169,7 @@ impl QueryMemory {
         self.may_grow(held, bytes, free)
     }
 
-    /// Takes `bytes` for `consumer`, waiting if need be; false if there is no room for it.
+    /// Takes `bytes` for `consumer`, waiting if needed; false if there is no room for them.
     fn take(&self, consumer: &MemoryConsumer, bytes: u64) -> bool {
         if self.take_at_once(consumer, bytes) {
             self.limit.feed();
@@ -179,7 +181,7 @@ impl QueryMemory {
         let began = Instant::now();
         let _waiter = self.budget.wait_for(bytes);
         let _starving = self.starving();
-        aside(|| {
+        run_blocking(|| {
             while self.may_wait(consumer, bytes, began.elapsed()) {
                 let lacking = self.books().shortage_bytes(consumer.id(), bytes);
                 let given = self.budget.reclaim(lacking, true);
@@ -195,7 +197,7 @@ impl QueryMemory {
         })
     }
 
-    /// Whether what `consumer` lacks can still come.
+    /// Returns true if the bytes that `consumer` lacks may still become free.
     fn may_wait(&self, consumer: &MemoryConsumer, bytes: u64, waited: Duration) -> bool {
         if self.cancelled.load(Ordering::Relaxed) {
             return false;
@@ -208,7 +210,7 @@ impl QueryMemory {
         let from_pool = self.budget.obtainable_bytes();
         let from_others = self.budget.held_beside(self.consumer.held());
         let patience = self.budget.patience;
-        // One that was suspended for others has had less of that time than the clock says.
+        // A query that was suspended for others has had less of that time than the clock shows.
         let longer = if self.limit.was_preempted() { PREEMPTED_PATIENCE } else { 1 };
         (waited < patience.min(PATIENCE_WITH_POOL) * longer && lacking <= from_pool)
             || (waited < patience.min(PATIENCE_WITH_SIBLINGS) * longer
@@ -216,7 +218,7 @@ impl QueryMemory {
             || (waited < patience && from_others > 0 && lacking <= from_pool + beside + from_others)
     }
 
-    /// Takes `bytes` for `consumer`, from clean frames if need be; false if there are not enough.
+    /// Takes `bytes` for `consumer`, reclaiming clean frames if needed; false if there are too few.
     fn take_at_once(&self, consumer: &MemoryConsumer, bytes: u64) -> bool {
         for _ in 0..RECLAIM_ATTEMPTS {
             let Err(lacking) = self.take_free(consumer, bytes) else { return true };
@@ -227,7 +229,7 @@ impl QueryMemory {
         self.take_free(consumer, bytes).is_ok()
     }
 
-    /// Takes `bytes` from the lease or the ledger, or says what the ledger would have to grant.
+    /// Takes `bytes` from the lease or the ledger, or returns the bytes that the ledger lacks.
     fn take_free(&self, consumer: &MemoryConsumer, bytes: u64) -> Result<(), u64> {
         let mut books = self.books();
         let lacking = books.shortage_bytes(consumer.id(), bytes);
@@ -240,7 +242,7 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// Takes `bytes` for a repartitioning, as debt if need be.
+    /// Takes `bytes` for a repartitioning, as debt if needed.
     fn flow(&self, consumer: &MemoryConsumer, bytes: u64) -> Result<()> {
         let held = self.books().held_bytes(consumer.id());
         if held.saturating_add(bytes) <= self.budget.fairness().flow_bytes {
@@ -278,7 +280,7 @@ impl QueryMemory {
         ))
     }
 
-    /// The largest consumers of the ledger and operators of this query, for an error.
+    /// Lists the largest consumers of the ledger and operators of this query, for an error.
     fn holders(&self) -> String {
         let mut consumers = self.budget.ledger.consumers();
         consumers.sort_by_key(|consumer| std::cmp::Reverse(consumer.held_bytes));
@@ -289,7 +291,7 @@ impl QueryMemory {
         text.join("; ")
     }
 
-    /// The largest operators of this query, for an error; none if they hold nothing.
+    /// Lists the largest operators of this query, for an error; `None` if they hold nothing.
     pub(crate) fn operators_named(&self) -> Option<String> {
         let operators = self.operators();
         let operators = operators.iter().take(HOLDERS_NAMED).filter(|o| o.reserved_bytes > 0);
@@ -336,7 +338,7 @@ impl MemoryPool for QueryMemory {
         if self.permits(reservation, bytes) && self.take(consumer, bytes) {
             return Ok(());
         }
-        // Its query would fail for memory that no operator holds.
+        // Otherwise the query would fail because of charged memory that no operator holds.
         if Asker::of(consumer) == Asker::Rigid && self.budget.free_without_charges() >= bytes {
             self.take_or_owe(consumer, bytes);
             return Ok(());

@@ -1,8 +1,8 @@
-//! The names a session sees: the catalog `main` with the schemas of the database and `terrace`.
+//! Name resolution of a session: the catalog `main` with the schemas of the database and `terrace`.
 //!
-//! Tables and views are the engine's and outlive the session; a statement resolves all of them in
-//! one snapshot of the catalog. External tables (`CREATE EXTERNAL TABLE`) are names for files and
-//! belong to the session that made them.
+//! Tables and views belong to the engine and outlive the session; a statement resolves all of them
+//! in one snapshot of the catalog. External tables (`CREATE EXTERNAL TABLE`) are names for files
+//! and belong to the session that created them.
 
 mod added;
 
@@ -30,25 +30,25 @@ use crate::view;
 pub(crate) use added::Added;
 pub use added::{AddedSchema, Names, Relation, RelationKind};
 
-/// The catalog of the database, in a session.
+/// The name of the database's catalog in a session.
 pub const CATALOG: &str = "main";
 
-/// Gives the state of the session, for as long as it lives.
+/// Returns the state of the session; `None` after its end.
 pub(crate) type SessionSource = Box<dyn Fn() -> Option<SessionState> + Send + Sync>;
 
 /// External tables by schema and name.
 type ExternalTables = BTreeMap<(String, String), Arc<dyn TableProvider>>;
 
-/// What the schemas of a session's catalog share.
+/// State shared by the schemas of a session's catalog.
 struct Shared {
     engine: Arc<EngineState>,
     external: Mutex<ExternalTables>,
     session: OnceLock<SessionSource>,
-    /// Makes tables of names that are paths of files.
+    /// Creates tables for names that are paths of files.
     files: Arc<dyn UrlTableFactory>,
     /// The transaction of the session, whose changes its statements see.
     transaction: OpenTransaction,
-    /// The schema that the embedder has added.
+    /// The schema added by the embedding program.
     added: OnceLock<Arc<dyn AddedSchema>>,
 }
 
@@ -57,8 +57,8 @@ impl Shared {
         self.external.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of the session for the query of a view, with names resolved in `snapshot`. Its
-    /// tables are read with the rights of the view's owner, which are checked by their names.
+    /// The state of the session for the query of a view, which resolves names in `snapshot`. Its
+    /// tables are read with the rights of the view's owner, which are checked by name.
     fn state_of_view(self: &Arc<Self>, snapshot: &Snapshot) -> Result<SessionState> {
         let state = self.session.get().and_then(|session| session());
         let mut state = state.ok_or_else(|| exec_datafusion_err!("the session has ended"))?;
@@ -66,7 +66,7 @@ impl Shared {
         Ok(state)
     }
 
-    /// Has a state of the session resolve names in `snapshot`.
+    /// Makes a state of the session resolve names in `snapshot`.
     fn resolve_in(
         self: &Arc<Self>,
         state: &mut SessionState,
@@ -83,8 +83,8 @@ impl Shared {
     }
 }
 
-/// The catalogs that one statement sees: the database as of the statement's snapshot, and the
-/// session's others.
+/// The catalogs of one statement: the database as of the statement's snapshot, and the session's
+/// other catalogs.
 #[derive(Debug)]
 struct StatementCatalogs {
     main: DynamicFileCatalog,
@@ -116,12 +116,12 @@ impl CatalogProviderList for StatementCatalogs {
 pub(crate) struct MainCatalog {
     shared: Arc<Shared>,
     snapshot: Option<Snapshot>,
-    /// Its tables may be read, whatever the role of the session.
+    /// True if its tables may be read regardless of the session's role.
     is_granted: bool,
 }
 
 impl MainCatalog {
-    /// The catalog of a session with this transaction. `files` makes tables of names that are
+    /// The catalog of a session with this transaction. `files` creates tables for names that are
     /// paths.
     pub(crate) fn new(
         engine: Arc<EngineState>,
@@ -133,7 +133,7 @@ impl MainCatalog {
         Self { shared: Arc::new(shared), snapshot: None, is_granted: false }
     }
 
-    /// Has a state of the session resolve names in `snapshot`.
+    /// Makes a state of the session resolve names in `snapshot`.
     pub(crate) fn resolve_in(&self, state: &mut SessionState, snapshot: &Snapshot) {
         self.shared.resolve_in(state, snapshot, false);
     }
@@ -142,19 +142,19 @@ impl MainCatalog {
         self.snapshot.clone().unwrap_or_else(|| self.shared.engine.catalog().snapshot())
     }
 
-    /// Says where the session's state is, by which views are planned. It holds the catalog, so it
-    /// cannot be there from the start.
+    /// Sets the source of the session's state, which views are planned with. That state holds this
+    /// catalog, so it cannot be set at construction.
     pub(crate) fn attach(&self, session: SessionSource) {
-        // A catalog is attached once, by the session that made it.
+        // Set once, by the session that created the catalog.
         let _ = self.shared.session.set(session);
     }
 
-    /// Forgets an external table. False if there is none of this name.
+    /// Removes an external table. False if there is none of this name.
     pub(crate) fn drop_external(&self, schema: &str, name: &str) -> bool {
         self.shared.external().remove(&(schema.to_owned(), name.to_owned())).is_some()
     }
 
-    /// Whether there is an external table of this name.
+    /// Returns true if there is an external table of this name.
     pub(crate) fn has_external(&self, schema: &str, name: &str) -> bool {
         self.shared.external().contains_key(&(schema.to_owned(), name.to_owned()))
     }
@@ -254,7 +254,7 @@ impl SchemaProvider for MainSchema {
         }
         match snapshot.view(&self.name, name) {
             Some(text) => {
-                // A statement that lists all tables must not fail for one of them.
+                // A statement that lists all tables must not fail because of one of them.
                 let state = self.shared.state_of_view(&snapshot)?;
                 let planned = view::provider(&state, &snapshot, (&self.name, name), &text).await;
                 let full_name = || format!("{}.{name}", self.name);
@@ -293,7 +293,7 @@ impl SchemaProvider for MainSchema {
         Ok(self.shared.external().insert(key, table))
     }
 
-    /// Forgets an external table. Tables of the database are dropped by DROP TABLE alone.
+    /// Removes an external table. Tables of the database are dropped by DROP TABLE only.
     fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         Ok(self.shared.external().remove(&self.key(name)))
     }

@@ -1,29 +1,28 @@
-//! The bytes of pages that batches keep pinned, and of the copies made in their place.
+//! Accounting of the bytes of pages that batches pin, and of the copies made in their place.
 //!
 //! A batch that points into pages keeps them in memory for as long as any operator holds it, and a
-//! sort or the build side of a join holds its input to the end. Pages so held are lost to the pool:
-//! it can neither evict nor use them. Up to a share of the budget that is what zero-copy costs;
-//! above it, scans and readers of spilled runs hand on copies and let their pages go at once.
+//! sort or the build side of a join holds its input to the end. The pool can neither evict nor
+//! reuse such pages. Up to a share of the budget that is the price of zero-copy; above it, scans
+//! and readers of spilled runs return copies and unpin their pages at once.
 //!
-//! The share is half of what the pool keeps for itself, so that the other half always serves to
-//! read and to write: operators that hold all the rest of the budget and wait for a page would
-//! otherwise wait for each other. So room below the limit is taken before pages are asked for, and
-//! whoever finds none pins one page at a time.
+//! The share is half of the pool's own reserve, so that the other half always remains for reading
+//! and writing: otherwise operators that hold all the rest of the budget and wait for a page could
+//! deadlock. So room below the limit is reserved before pages are requested, and a reader that gets
+//! none pins one page at a time.
 //!
-//! Copies that wait to be handed on are a consumer of the ledger. Where it has nothing to spare for
-//! them, a batch is copied when it is its turn, at the price of fetching its pages once more. They
-//! come back when their query goes on, so nobody may wait for them: the reserve of the queries
-//! counts them as the pool's.
+//! Copies that wait to be consumed are a consumer of the ledger. If the ledger has nothing to spare
+//! for them, a batch is copied only when it is due, at the price of fetching its pages once more.
+//! The bytes come back when their query continues, so no query may wait for them: the reserve of
+//! the queries counts them as the pool's.
 //!
-//! Whoever reads for a query does so by an account of the query's own, which counts with the same
-//! bytes, remembers for the market which pages were touched, and stops while the query is
-//! suspended.
+//! Reads on behalf of a query go through an account of the query's own, which counts the same
+//! bytes, records for the market which pages were touched, and stops while the query is suspended.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_market::Consumer;
+use terrace_ledger::Consumer;
 use terrace_pool::Pinned;
 use terrace_sys::size::to_u64;
 
@@ -31,7 +30,7 @@ use crate::market::CacheClass;
 use crate::memory::MemoryBudget;
 use crate::query::Suspension;
 
-/// The account of pinned bytes: one for all queries of an engine.
+/// Account of pinned bytes: one for all queries of an engine.
 #[derive(Debug)]
 pub struct PagePins {
     account: Arc<Account>,
@@ -45,21 +44,21 @@ struct Account {
     copies: Option<Copies>,
 }
 
-/// A query as its scans know it.
+/// The parts of a query that its scans need.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) cache: Arc<CacheClass>,
     pub(crate) suspension: Arc<Suspension>,
 }
 
-/// Who pays for copies.
+/// Accounting of copies in the ledger.
 struct Copies {
     budget: Arc<MemoryBudget>,
     consumer: Arc<Consumer>,
 }
 
 impl PagePins {
-    /// An account that lets batches pin `limit_bytes`. Nobody accounts for copies.
+    /// Returns an account that lets batches pin `limit_bytes`. Copies are not accounted for.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
         Self::of(limit_bytes, None)
@@ -70,18 +69,18 @@ impl PagePins {
         Self { account: Arc::new(account), reader: None }
     }
 
-    /// The same, with copies that are held by `consumer` of the ledger of `budget`.
+    /// Returns the same account, with copies charged to `consumer` of the ledger of `budget`.
     #[must_use]
     pub(crate) fn with_copies(self, budget: Arc<MemoryBudget>, consumer: Arc<Consumer>) -> Self {
         Self::of(self.limit_bytes(), Some(Copies { budget, consumer }))
     }
 
-    /// The same account, as a query reads by it.
+    /// Returns the same account, for the reads of one query.
     pub(crate) fn for_reader(&self, reader: Arc<Reader>) -> Arc<Self> {
         Arc::new(Self { account: Arc::clone(&self.account), reader: Some(reader) })
     }
 
-    /// Waits while the query that reads is suspended or paused.
+    /// Waits while the reading query is suspended or paused.
     pub(crate) async fn resumed(&self) {
         let Some(Reader { suspension, .. }) = self.reader.as_deref() else { return };
         while let Some(resumed) = suspension.wait().or_else(|| suspension.pause()) {
@@ -95,25 +94,25 @@ impl PagePins {
         }
     }
 
-    /// Bytes of pages that batches hold now.
+    /// Returns the bytes of pages that batches hold now.
     #[must_use]
     pub fn pinned_bytes(&self) -> u64 {
         self.account.pinned_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that batches may hold before they become copies.
+    /// Returns the bytes that batches may hold before copies are made.
     #[must_use]
     pub fn limit_bytes(&self) -> u64 {
         self.account.limit_bytes
     }
 
-    /// Bytes of copies that wait to be handed on.
+    /// Returns the bytes of copies that wait to be consumed.
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.account.copies.as_ref().map_or(0, |copies| copies.consumer.held())
     }
 
-    /// Room for pages of `bytes`; none where that would be above the limit.
+    /// Reserves room for pages of `bytes`; `None` if that would exceed the limit.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Option<PinRoom> {
         let limit = self.account.limit_bytes;
         let within = |pinned: u64| pinned.checked_add(bytes).filter(|sum| *sum <= limit);
@@ -122,19 +121,19 @@ impl PagePins {
         taken.ok().map(|_| PinRoom { bytes, pins: Arc::clone(self) })
     }
 
-    /// Room for one page that is let go as soon as it is copied, whatever the limit.
+    /// Reserves room for one page that is unpinned as soon as it is copied, whatever the limit.
     pub(crate) fn reserve_for_a_copy(self: &Arc<Self>, bytes: u64) -> PinRoom {
         self.account.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
         PinRoom { bytes, pins: Arc::clone(self) }
     }
 
-    /// An account of copies, with nothing in it.
+    /// Returns an empty account of copies.
     pub(crate) fn copies(self: &Arc<Self>) -> CopyRoom {
         CopyRoom { bytes: 0, pins: Arc::clone(self) }
     }
 }
 
-/// Room below the limit of pins; what no page takes of it goes back when it is dropped.
+/// Room reserved below the limit of pins; what no page uses is released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct PinRoom {
     bytes: u64,
@@ -142,13 +141,13 @@ pub(crate) struct PinRoom {
 }
 
 impl PinRoom {
-    /// Counts a page against the room for as long as its pin lives.
+    /// Charges a page to the room for as long as its pin lives.
     pub(crate) fn pin(&mut self, page: Pinned) -> CountedPin {
         self.pins.touch(&page);
         let bytes = to_u64(page.len());
         let own = self.bytes.min(bytes);
         self.bytes -= own;
-        // Room is taken by the lengths of extents, which are those of their pages.
+        // Room is reserved by the lengths of extents, which are those of their pages.
         self.pins.account.pinned_bytes.fetch_add(bytes - own, Ordering::Relaxed);
         CountedPin { page, _room: Self { bytes, pins: Arc::clone(&self.pins) } }
     }
@@ -160,7 +159,7 @@ impl Drop for PinRoom {
     }
 }
 
-/// A pinned page that is counted for as long as something points into it.
+/// A pinned page that is accounted for as long as a batch points into it.
 #[derive(Debug)]
 pub(crate) struct CountedPin {
     page: Pinned,
@@ -173,7 +172,7 @@ impl AsRef<[u8]> for CountedPin {
     }
 }
 
-/// Bytes of copies, given back when it is dropped.
+/// Bytes of copies, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct CopyRoom {
     bytes: u64,
@@ -181,7 +180,7 @@ pub(crate) struct CopyRoom {
 }
 
 impl CopyRoom {
-    /// Takes `bytes` more; false where the ledger has none to spare and the pool no clean frame.
+    /// Takes `bytes` more; false if the ledger has none to spare and the pool has no clean frame.
     pub(crate) fn try_grow(&mut self, bytes: u64) -> bool {
         let granted = self.pins.account.copies.as_ref().is_none_or(|copies| {
             let take = || copies.consumer.try_grow(bytes).is_ok();
@@ -192,7 +191,7 @@ impl CopyRoom {
         granted
     }
 
-    /// Gives the account of one of `parts` equal parts back.
+    /// Releases the bytes of one of `parts` equal parts.
     pub(crate) fn hand_on(&mut self, parts: usize) {
         let bytes = self.bytes.checked_div(to_u64(parts)).unwrap_or(self.bytes);
         self.shrink(bytes);

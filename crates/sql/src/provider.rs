@@ -1,4 +1,4 @@
-//! A table of the database as DataFusion's planner sees it.
+//! Table provider: a stored table for DataFusion's planner.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use crate::scan;
 use crate::table::{Table, TableVersion};
 use crate::write::{self, Assignment, CountExec};
 
-/// A stored table in a session, as of one version of it. In a prepared statement it is as of the
-/// moment of its use.
+/// A stored table in a session, as of one version. In a prepared statement it has no version, and
+/// is resolved at each run.
 #[derive(Debug)]
 pub(crate) struct StoredTable {
     table: Arc<Table>,
     version: Option<Arc<TableVersion>>,
     engine: Arc<EngineState>,
-    /// A view reads it, with the rights of the view's owner.
+    /// True if a view reads it, with the rights of the view's owner.
     is_granted: bool,
 }
 
@@ -46,12 +46,12 @@ impl StoredTable {
         Some(Self { table, version, engine, is_granted: false })
     }
 
-    /// The same for the query of a view, whose owner may read it.
+    /// Marks the table as read by a view, whose owner may read it.
     pub(crate) fn granted(self) -> Self {
         Self { is_granted: true, ..self }
     }
 
-    /// True of a table that a view reads with the rights of its owner.
+    /// True for a table that a view reads with the rights of its owner.
     pub(crate) fn is_granted(&self) -> bool {
         self.is_granted
     }
@@ -60,19 +60,19 @@ impl StoredTable {
         &self.table
     }
 
-    /// The version that is read.
+    /// The version to read.
     pub(crate) fn version(&self) -> Arc<TableVersion> {
         self.version.clone().unwrap_or_else(|| self.table.snapshot())
     }
 
-    /// The same as of `version`, or as of the moment of its use.
+    /// The same table as of `version`; `None` stands for the time of its use.
     pub(crate) fn at(&self, version: Option<Arc<TableVersion>>) -> Self {
         let (table, engine) = (Arc::clone(&self.table), Arc::clone(&self.engine));
         Self { table, version, engine, is_granted: self.is_granted }
     }
 
-    /// The same as of its version. One of a prepared statement, which has none, is the table that
-    /// has the name in `snapshot`, if its columns are the same.
+    /// The same table as of its version. A table of a prepared statement, which has no version,
+    /// becomes the table of its name in `snapshot`, if that has the same columns.
     pub(crate) fn resolved(&self, snapshot: &Snapshot) -> Result<Self> {
         match self.version {
             Some(_) => Ok(self.at(self.version.clone())),
@@ -80,10 +80,10 @@ impl StoredTable {
         }
     }
 
-    /// The table that has the name in `snapshot`, as of then.
+    /// The table of this name in `snapshot`, as of that snapshot.
     ///
     /// # Errors
-    /// When there is none, or its columns are others.
+    /// If there is none, or if its columns differ.
     pub(crate) fn as_of(&self, snapshot: &Snapshot) -> Result<Self> {
         let (schema, name) = (self.table.schema_name(), self.table.name());
         let found = Self::find(&self.engine, snapshot, schema, name);
@@ -107,7 +107,8 @@ impl TableProvider for StoredTable {
         Some(self.version().statistics().as_ref().clone())
     }
 
-    /// Filters come again as physical ones, which prune chunks; rows are filtered above the scan.
+    /// Filters are pushed down again as physical ones, which prune chunks; rows are filtered above
+    /// the scan.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
@@ -171,8 +172,8 @@ impl TableProvider for StoredTable {
     }
 }
 
-/// A DELETE or UPDATE inside of EXPLAIN: it is shown and cannot be run, because conditions that
-/// DataFusion's optimiser has dropped are missing from it.
+/// A DELETE or UPDATE within EXPLAIN: it can be displayed but not run, because it lacks conditions
+/// that DataFusion's optimizer has dropped.
 fn shown(plan: &dyn ExecutionPlan) -> Arc<dyn ExecutionPlan> {
     let what = displayable(plan).one_line().to_string();
     CountExec::plan(what.trim().to_owned(), |_| {
@@ -182,7 +183,7 @@ fn shown(plan: &dyn ExecutionPlan) -> Arc<dyn ExecutionPlan> {
 }
 
 impl StoredTable {
-    /// An expression over the rows of the table.
+    /// Plans an expression over the rows of the table.
     fn physical(
         &self,
         state: &dyn CatalogSession,
@@ -192,7 +193,7 @@ impl StoredTable {
         state.create_physical_expr(expression, &schema)
     }
 
-    /// The conjunction of `filters`; none where there is no filter.
+    /// The conjunction of `filters`; `None` without filters.
     fn filter(
         &self,
         state: &dyn CatalogSession,

@@ -1,6 +1,6 @@
 //! A running query: its memory, its spill space, its progress, and the handle that ends it.
 
-mod charge;
+mod accounting;
 mod progress;
 mod requests;
 mod stream;
@@ -38,7 +38,7 @@ use crate::spill::{SpillCounters, SpillSpace};
 use crate::tenancy::Turn;
 use crate::transaction::Scope;
 
-use charge::Charge;
+use accounting::Charge;
 pub use progress::Progress;
 use requests::{Ended, Outcome};
 pub use requests::{LATENCY_SECONDS, RECENT, Requests, Totals};
@@ -47,12 +47,12 @@ pub(crate) use suspension::Suspension;
 use turn::Ending;
 pub use wait::WaitReason;
 
-/// Spilled runs that a sort merges at a time. More of them read in smaller pieces; fewer, and more
-/// passes over the data are needed. 32 runs of the batches DataFusion writes fit most budgets, and
-/// two passes over 32 runs each sort a thousand times the memory.
+/// Number of spilled runs that a sort merges at a time. More runs are read in smaller pieces; fewer
+/// runs need more passes over the data. 32 runs of the batches that DataFusion writes fit most
+/// budgets, and two passes over 32 runs each sort a thousand times the memory.
 const MERGE_FAN_IN: usize = 32;
 
-/// What a query needs of the engine.
+/// The parts of the engine that a query uses.
 #[derive(Clone)]
 pub(crate) struct QueryResources {
     pub(crate) budget: Arc<MemoryBudget>,
@@ -62,19 +62,20 @@ pub(crate) struct QueryResources {
     pub(crate) watch: Arc<Watch>,
 }
 
-/// What a query does at the moment.
+/// Current state of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryState {
-    /// It is planned, or runs as far as its reader asks.
+    /// Planning, or running as far as its reader requests rows.
     Running,
-    /// It waits for its turn among the queries of its tenant.
+    /// Waiting for a slot of its tenant's concurrency limit.
     Queued,
-    /// It waits, with its paged operators' pages unpinned, for [`Query::resume`].
+    /// Waiting for [`Query::resume`], with the pages of its paged operators unpinned.
     Suspended,
-    /// It waits for a while, by the market: in the same way for a query of a higher priority that
-    /// needs memory or for older ones, or with what it holds for those that need the processor.
+    /// Stopped for a while by the market: with its pages unpinned, for a query of a higher priority
+    /// that needs memory or for older queries; or paused with what it holds, for queries that need
+    /// the processor.
     Preempted,
-    /// It ends as soon as its tasks notice.
+    /// Ending as soon as its tasks notice.
     Cancelled,
 }
 
@@ -90,7 +91,7 @@ impl fmt::Display for QueryState {
     }
 }
 
-/// A query that runs or is about to.
+/// A query that runs or is about to run.
 pub struct Query {
     id: u64,
     text: String,
@@ -105,66 +106,66 @@ pub struct Query {
     plan_size: OnceLock<PlanSize>,
     rows_returned: AtomicU64,
     is_queued: AtomicBool,
-    /// Its turn among the queries of its tenant.
+    /// Its slot of its tenant's concurrency limit.
     turn: OnceLock<Weak<Turn>>,
-    /// Why it ends, where its user did not ask for that.
+    /// Reason of its end, unless its user cancelled it.
     ended_by: OnceLock<Ending>,
     /// Set once by the stream of its rows.
     outcome: OnceLock<Outcome>,
-    /// The session that it is of.
+    /// Session that it belongs to.
     session: Option<Arc<SessionInfo>>,
 }
 
 impl Query {
-    /// The number of the query, never used twice by an engine.
+    /// Returns the id of the query, which an engine never reuses.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The statement.
+    /// Returns the text of the statement.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// When it began.
+    /// Returns the time of its beginning.
     #[must_use]
     pub fn began(&self) -> Instant {
         self.began
     }
 
-    /// When it began, by the clock on the wall.
+    /// Returns the wall-clock time of its beginning.
     #[must_use]
     pub fn began_at(&self) -> SystemTime {
         self.began_at
     }
 
-    /// The number of its session.
+    /// Returns the number of its session.
     #[must_use]
     pub fn session(&self) -> Option<u64> {
         self.session.as_ref().map(|session| session.number())
     }
 
-    /// Its working memory.
+    /// Returns its working memory.
     #[must_use]
     pub fn memory(&self) -> &Arc<QueryMemory> {
         &self.memory
     }
 
-    /// What it has spilled.
+    /// Returns the counters of what it has spilled.
     #[must_use]
     pub fn spilled(&self) -> &SpillCounters {
         &self.spilled
     }
 
-    /// Rows it has returned so far.
+    /// Returns the number of rows it has returned so far.
     #[must_use]
     pub fn rows_returned(&self) -> u64 {
         self.rows_returned.load(Ordering::Relaxed)
     }
 
-    /// An error of an operator over pages for want of frames, with who holds what.
+    /// Adds the holders of memory to an error of a paged operator that found no frame.
     fn explained(&self, error: DataFusionError) -> DataFusionError {
         let sources = std::iter::successors(error.source(), |error| (*error).source());
         let mut of_pool = sources.filter_map(|source| source.downcast_ref::<PoolError>());
@@ -177,30 +178,30 @@ impl Query {
         }
     }
 
-    /// Bytes of its pages that are in memory now: state of its operators, and what they spilled.
+    /// Returns the bytes of its pages in memory now: state of its operators, and what they spilled.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.space.resident_bytes()
     }
 
-    /// Stops the query where it is. Its paged operators drop their pins at the next batch; the pool
-    /// evicts their pages when others need the frames.
+    /// Suspends the query. Its paged operators drop their pins at the next batch; the pool evicts
+    /// their pages when other queries need the frames.
     pub fn suspend(&self) {
         self.suspension.set(true);
     }
 
-    /// Lets a suspended query go on where it stopped.
+    /// Resumes a suspended query at the point where it stopped.
     pub fn resume(&self) {
         self.suspension.set(false);
     }
 
-    /// Ends the query: its reader gets an error.
+    /// Cancels the query: its reader gets an error.
     pub fn cancel(&self) {
         self.memory.cancel();
         self.suspension.cancel();
     }
 
-    /// What it does at the moment.
+    /// Returns its current state.
     #[must_use]
     pub fn state(&self) -> QueryState {
         match () {
@@ -212,19 +213,19 @@ impl Query {
         }
     }
 
-    /// The size of its plan, known once it was asked for; none before it is planned.
+    /// Returns the size of its plan, computed on the first call; `None` before it is planned.
     pub(crate) fn plan_size(&self) -> Option<PlanSize> {
         let plan = self.plan.get()?;
         let size = || on_stack(&self.text, || PlanSize::of(plan));
         Some(*self.plan_size.get_or_init(size))
     }
 
-    /// The rows of its plan, if its size was asked for and is known.
+    /// Returns the row estimate of its plan, if the plan's size was requested and is known.
     pub(crate) fn known_rows(&self) -> Option<f64> {
         self.plan_size.get()?.rows
     }
 
-    /// How far its scans are.
+    /// Returns the progress of its scans.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.plan.get().map(Progress::of_plan).unwrap_or_default()
@@ -241,14 +242,14 @@ impl fmt::Debug for Query {
     }
 }
 
-/// The queries that run in an engine.
+/// The running queries of an engine.
 #[derive(Debug, Default)]
 pub struct Queries {
     last_id: AtomicU64,
     list: Mutex<List>,
 }
 
-/// Queries that run, and the totals of those that have ended. A query is in one of the two.
+/// Running queries, and the totals of ended ones. Each query is in exactly one of the two.
 #[derive(Debug, Default)]
 struct List {
     running: BTreeMap<u64, Arc<Query>>,
@@ -256,20 +257,20 @@ struct List {
 }
 
 impl Queries {
-    /// The running queries, oldest first.
+    /// Returns the running queries, oldest first.
     #[must_use]
     pub fn running(&self) -> Vec<Arc<Query>> {
         self.lock().running.values().cloned().collect()
     }
 
-    /// The totals of all queries since the engine was opened.
+    /// Returns the totals of all queries since the engine was opened.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let list = self.lock();
         list.ended.with(list.running.values())
     }
 
-    /// The running query of this number.
+    /// Returns the running query with this id.
     #[must_use]
     pub fn find(&self, id: u64) -> Option<Arc<Query>> {
         self.lock().running.get(&id).cloned()
@@ -280,7 +281,7 @@ impl Queries {
     }
 }
 
-/// Keeps a query in the list of those that run until it is dropped.
+/// Guard that keeps a query in the list of running queries until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RunningQuery {
     query: Arc<Query>,
@@ -295,8 +296,8 @@ pub(crate) struct RunningQuery {
 
 impl RunningQuery {
     /// Registers a query: with the ledger, with a space of the pool for what it spills, and in the
-    /// list. `base` lends the runtime its object stores and caches; `claim` is what the query is
-    /// charged by.
+    /// list. `base` provides the runtime's object stores and caches; `claim` is what the query is
+    /// charged to.
     pub(crate) fn begin(
         queries: &Arc<Queries>,
         resources: &QueryResources,
@@ -354,14 +355,14 @@ impl RunningQuery {
         &self.paged.0
     }
 
-    /// The query as its scans know it.
+    /// Returns the parts of the query that its scans need.
     pub(crate) fn reader(&self) -> Arc<Reader> {
         let (cache, suspension) = (Arc::clone(self.query.class()), &self.query.suspension);
         Arc::new(Reader { cache, suspension: Arc::clone(suspension) })
     }
 
     /// Starts `plan` in the query's own runtime, as a part of the transaction of `scope`. Progress
-    /// is read off `watched`, or the plan.
+    /// is read from `watched`, or from `plan` if there is none.
     pub(crate) fn start(
         self,
         plan: Arc<dyn ExecutionPlan>,
@@ -377,12 +378,12 @@ impl RunningQuery {
         let supervised = Supervised::begin();
         let stream = catch(plan.name(), || execute_stream(Arc::clone(&plan), context))??;
         let (query, name) = (Arc::clone(&self.query), plan.name().to_owned());
-        // A query is started once. A change is planned around the query that is watched.
+        // A query is started once. A plan that changes rows is built around the watched query.
         if watched.is_some() {
             let _ = query.plan_size.set(PlanSize { rows: None, writes: true });
         }
         let _ = query.plan.set(watched.unwrap_or(plan));
-        // It is planned, and nobody reads it yet.
+        // It is planned, and its rows are not requested yet.
         query.await_rows(false);
         let stream = QueryStream::new(self, stream, supervised, name, scope);
         Ok(QueryHandle { id: query.id, schema, stream: Box::pin(stream), query })
@@ -404,7 +405,8 @@ impl Drop for RunningQuery {
     }
 }
 
-/// Runs what a statement does before its rows are read; a panic there is an error of the statement.
+/// Runs the work of a statement that precedes reading its rows; a panic becomes an error of the
+/// statement.
 pub(crate) async fn supervised<T>(
     work: impl Future<Output = Result<T, SqlError>>,
 ) -> Result<T, SqlError> {
@@ -412,16 +414,16 @@ pub(crate) async fn supervised<T>(
     caught("the planner", work).await
 }
 
-/// A runtime whose memory and spill files are the pool's.
+/// A runtime whose memory and spill files come from the pool.
 pub(crate) struct Environment {
     pub(crate) runtime: Arc<RuntimeEnv>,
     pub(crate) memory: Arc<QueryMemory>,
     pub(crate) spilled: Arc<SpillCounters>,
-    /// The owner of its pages.
+    /// Owner of its pages.
     pub(crate) space: Space,
 }
 
-/// Makes a runtime of its own for `name`, with the object stores and caches of `base`.
+/// Builds a separate runtime for `name`, with the object stores and caches of `base`.
 pub(crate) fn environment(
     resources: &QueryResources,
     base: &RuntimeEnv,
@@ -441,34 +443,34 @@ pub(crate) fn environment(
     Ok(Environment { runtime, memory, spilled, space })
 }
 
-/// A statement that runs, or a result that waits to be read.
+/// A running statement, or a result that waits to be read.
 ///
-/// Nothing happens but what reading the stream asks for and what runs ahead of it. Dropping the
-/// handle, or its stream, cancels the query: its tasks end at their next await, and with them go
-/// its memory, its pins and its spill files.
+/// Work is done only on demand of the stream's reader, and for what is read ahead. Dropping the
+/// handle, or its stream, cancels the query: its tasks end at their next await, and release its
+/// memory, its pins and its spill files.
 pub struct QueryHandle {
-    /// The number of the query.
+    /// Id of the query.
     pub id: u64,
-    /// The columns of the result; none for statements that return nothing.
+    /// Columns of the result; empty for statements that return nothing.
     pub schema: SchemaRef,
-    /// The rows.
+    /// Rows of the result.
     pub stream: SendableRecordBatchStream,
     query: Arc<Query>,
 }
 
 impl QueryHandle {
-    /// What is known of the query while it runs.
+    /// Returns the running query.
     #[must_use]
     pub fn query(&self) -> &Arc<Query> {
         &self.query
     }
 
     /// Suspends the query while its reader is busy, such as with a client that is slow to take the
-    /// rows it has: operators unpin their pages, which others may have. Dropping the future lets
-    /// the query go on.
+    /// rows it has: operators unpin their pages, which can then be evicted. Dropping the future
+    /// resumes the query.
     ///
-    /// It ends early with what the stream gave, which is the next item of it: an error if the query
-    /// was cancelled, a batch if a user has resumed it, and none at its end.
+    /// It returns early with the next item of the stream: an error if the query was cancelled, a
+    /// batch if a user has resumed it, and `None` at its end.
     pub async fn rest(&mut self) -> Option<Result<RecordBatch>> {
         self.query.suspension.rest(true);
         let _resting = Resting(&self.query.suspension);
@@ -478,7 +480,7 @@ impl QueryHandle {
     /// Reads the stream to its end.
     ///
     /// # Errors
-    /// What made the query fail.
+    /// The query's error.
     pub async fn collect(mut self) -> Result<Output, SqlError> {
         let mut batches = Vec::new();
         while let Some(batch) = self.stream.next().await {
@@ -488,7 +490,7 @@ impl QueryHandle {
     }
 }
 
-/// A query whose reader takes no rows, until this is dropped.
+/// Guard that suspends a query whose reader takes no rows, until it is dropped.
 struct Resting<'a>(&'a Suspension);
 
 impl Drop for Resting<'_> {
@@ -503,19 +505,19 @@ impl fmt::Debug for QueryHandle {
     }
 }
 
-/// The whole result of a statement.
+/// The complete result of a statement.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The number of the query.
+    /// Id of the query.
     pub id: u64,
-    /// The columns; none for statements that return nothing.
+    /// Columns; empty for statements that return nothing.
     pub schema: SchemaRef,
-    /// The rows.
+    /// Rows.
     pub batches: Vec<RecordBatch>,
 }
 
 impl Output {
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()

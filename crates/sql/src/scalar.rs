@@ -1,4 +1,4 @@
-//! Scalar functions that DataFusion lacks, or whose answers are not those of PostgreSQL.
+//! Scalar functions that DataFusion lacks, or whose results differ from PostgreSQL's.
 
 mod apart;
 mod bytes;
@@ -24,7 +24,7 @@ pub(crate) use round::RoundToInteger;
 use templates::ToChar;
 use timezone::TimeZoneConversion;
 
-/// The type of a function's one argument, which its result has too.
+/// The type of a function's single argument, which is also the type of its result.
 fn type_of_one(function: &str, arg_types: &[DataType]) -> Result<DataType> {
     match arg_types {
         [value] => Ok(value.clone()),
@@ -32,7 +32,7 @@ fn type_of_one(function: &str, arg_types: &[DataType]) -> Result<DataType> {
     }
 }
 
-/// Applies a function of one argument to an array, or to a value.
+/// Applies a function of one argument to an array or a scalar value.
 fn apply_to_one(
     function: &str,
     args: &[ColumnarValue],
@@ -48,7 +48,7 @@ fn apply_to_one(
     }
 }
 
-/// The name of a function's one argument, for a function that a plan does not show.
+/// The name of a function's single argument, for a function that plans do not show.
 fn name_of_one(function: &str, args: &[Expr]) -> Result<String> {
     match args {
         [value] => Ok(value.schema_name().to_string()),
@@ -56,7 +56,7 @@ fn name_of_one(function: &str, args: &[Expr]) -> Result<String> {
     }
 }
 
-/// The functions that every session has beside DataFusion's, or in place of one of its own.
+/// The scalar functions of every session, in addition to DataFusion's or in place of them.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::new_from_impl(TimeZoneConversion::new())),

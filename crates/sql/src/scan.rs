@@ -1,27 +1,28 @@
-//! Scans of tables: batches that point into the pages of the pool.
+//! Table scans: batches that point into the pages of the pool.
 //!
 //! A table is read through DataFusion's own `FileScanConfig` with a [`SegmentSource`] in it: each
-//! chunk is one "file", partitions take chunks from a shared queue, and everything DataFusion knows
-//! about files (limits, projections, filter push-down, statistics, distribution) applies unchanged.
-//! There are no files; the object store that such a plan must name is never asked for anything.
+//! chunk is one "file", partitions take chunks from a shared queue, and DataFusion's file machinery
+//! (limits, projections, filter pushdown, statistics, distribution) applies unchanged. There are no
+//! files; the object store that such a plan must name is never called.
 //!
-//! - A batch is one block of a chunk; its arrays hold the pins of their pages, or are copies where
-//!   too much is pinned ([`crate::pins`], `read`).
-//! - Only the segments of projected columns are fetched; fetches are awaited, never waited for.
-//! - Chunks that no row can come from are not fetched: by their minima and maxima against the
-//!   query's filters, and against join and top-k filters as they tighten while the query runs
-//!   (`prune`).
-//! - Of compact segments, only rows are decoded that the filters leave (`select`).
+//! - A batch is one block of a chunk; its arrays hold the pins of their pages, or are copies if too
+//!   much is pinned ([`crate::pins`], `read`).
+//! - Only the segments of projected columns are fetched; fetches are asynchronous and never block a
+//!   thread.
+//! - Chunk pruning: chunks that cannot contain a matching row are not fetched. Their minima and
+//!   maxima are compared with the query's filters, and with join and top-k filters as they tighten
+//!   while the query runs (`prune`).
+//! - Of compact segments, only the rows that pass the filters are decoded (`select`).
 //! - Below a top-k operator, chunks with the best bounds come first (`order`).
-//! - The chunks behind the one being read are on their way meanwhile (`ahead`).
+//! - The chunks after the current one are prefetched meanwhile (`ahead`).
 
-mod ahead;
 mod copy;
 mod counters;
 mod open;
 mod order;
 mod prune;
 mod read;
+mod readahead;
 mod select;
 mod source;
 
@@ -44,21 +45,21 @@ pub use counters::ScanProgress;
 pub(crate) use read::{Blocks, ChunkReader};
 pub use source::SegmentSource;
 
-/// The scheme and authority of the object store that scans name and never use.
+/// URL of the object store that scans name and never use.
 pub const STORE_URL: &str = "terrace://pool";
 
-/// What a scan of a table needs to know beside the table.
+/// Parameters of a table scan.
 #[derive(Clone, Debug)]
 pub struct ScanOptions {
-    /// Partitions of the scan, as far as there are chunks for them.
+    /// Number of partitions of the scan, at most the number of chunks.
     pub partitions: usize,
-    /// Bytes of chunks that are asked for ahead of their use.
+    /// Bytes of chunks that are prefetched.
     pub ahead_bytes: u64,
-    /// The account of the bytes that batches keep pinned.
+    /// Account of the bytes that batches pin.
     pub pins: Arc<PagePins>,
 }
 
-/// Plans a scan of `version` of `table`. `projection` are indices of its columns; `None` is all.
+/// Plans a scan of `version` of `table`. `projection` has indices of its columns; `None` means all.
 ///
 /// # Errors
 /// If the projection names columns that the table does not have.
@@ -82,12 +83,12 @@ pub fn plan(
     Ok(DataSourceExec::from_data_source(config))
 }
 
-/// The number of a chunk in its version, as it travels with its file.
+/// Index of a chunk in its version, attached to its file.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct ChunkNumber(pub(crate) usize);
 
-/// One group of neighbouring chunks per partition. A group's order is the table's, so a scan that
-/// must preserve it does.
+/// Assigns one group of neighbouring chunks to each partition. A group keeps the table's order, so
+/// a scan that must preserve the order does.
 fn file_groups(table: &Table, version: &TableVersion, partitions: usize) -> Vec<FileGroup> {
     let chunks = version.chunks.len();
     let groups = partitions.clamp(1, chunks.max(1));
@@ -106,8 +107,8 @@ fn file(table: &Table, chunk: &Chunk, number: usize) -> PartitionedFile {
     PartitionedFile::new(path, chunk.extent_bytes()).with_extension(ChunkNumber(number))
 }
 
-/// Statistics of a group: its share of the rows, the columns as of the whole table. Nothing in them
-/// is exact, because a partition that is done takes chunks of the others.
+/// Returns the statistics of a group: its share of the rows, and the columns as of the whole table.
+/// They are all inexact, because a partition that is done takes chunks of the others.
 fn group_statistics(version: &TableVersion, range: Range<usize>) -> Statistics {
     let rows = version.chunks[range].iter().map(|chunk| chunk.rows).sum();
     let whole = version.statistics().as_ref().clone();

@@ -1,4 +1,4 @@
-//! The segment: one column of one chunk, in one page and one extent.
+//! Segments: one column of one chunk, in one page and one extent.
 //!
 //! A segment begins with a header and a directory, followed by the buffers of its blocks in Arrow
 //! layout, each aligned to 64 bytes. All numbers are little-endian `u32` unless said otherwise.
@@ -15,19 +15,19 @@
 //!       preorder, as the column's type prescribes.
 //! ```
 //!
-//! A block is read without a copy: each buffer becomes an Arrow buffer of exactly its own length
-//! whose owner is the pin of the page, so that what a query is charged for is what it holds. For
-//! that the encoder normalises what it writes: offsets begin at zero, bitmaps at bit zero,
-//! dictionaries and view buffers hold what their rows use and nothing else.
+//! A block is read without a copy: each buffer becomes an Arrow buffer of exactly its own length,
+//! owned by the pin of the page, so that a query is charged for exactly what it holds. For that,
+//! the encoder normalises its output: offsets begin at zero, bitmaps at bit zero, and dictionaries
+//! and view buffers hold only what their rows use.
 //!
 //! A compact segment has one tree of encodings for the column instead of nodes, and one body of
-//! buffers. Its directory holds, after the rows of each block (with a zero in the place of the
-//! offset), the lengths of the tree's description and of the body, and the description. The body
-//! begins at the next multiple of 256 bytes. What both consist of is `terrace-compact`'s.
+//! buffers. Its directory holds, after the rows of each block (with a zero in place of the offset),
+//! the lengths of the tree's description and of the body, and the description. The body begins at
+//! the next multiple of 256 bytes. `terrace-compact` defines the contents of both.
 //!
 //! Header and directory have a checksum of their own and are checked against the page on every
-//! open. What the buffers contain (offsets, text, dictionary keys) was valid when it was encoded,
-//! and the store's checksum over the whole extent vouches that it is still the same.
+//! open. The contents of the buffers (offsets, text, dictionary keys) were valid when they were
+//! encoded, and the store's checksum over the whole extent ensures that they are unchanged.
 
 mod compact;
 mod decode;
@@ -48,18 +48,18 @@ pub use decode::Segment;
 pub use encode::{BlockPlan, SegmentPlan};
 pub use kind::check_type;
 
-/// How the values of a segment are laid out. Part of the format and of a table's definition.
+/// Layout of the values of a segment. Part of the format and of a table's definition.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// Arrow layout, read without a copy.
     Plain,
-    /// Small, decoded when it is read. Segments that do not shrink are plain all the same.
+    /// Compressed, decoded on each read. Segments that do not shrink are stored plain.
     #[default]
     Compact,
 }
 
 impl Encoding {
-    /// The number that stands for the encoding in segments and in the catalog.
+    /// Returns the code of the encoding in segments and in the catalog.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
@@ -68,13 +68,13 @@ impl Encoding {
         }
     }
 
-    /// The encoding that `code` stands for.
+    /// Returns the encoding with this code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|encoding| encoding.code() == code)
     }
 
-    /// Every encoding.
+    /// All encodings.
     pub const ALL: [Self; 2] = [Self::Plain, Self::Compact];
 }
 
@@ -99,46 +99,46 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// Why a segment cannot be written or read.
+/// An error of writing or reading a segment.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// The bytes are no segment of the expected type.
+    /// The bytes are not a segment of the expected type.
     #[error("malformed segment: {0}")]
     Malformed(String),
     /// Arrow refused an array.
     #[error("malformed segment: {0}")]
     Arrow(#[from] datafusion::arrow::error::ArrowError),
-    /// The encodings of a compact segment refuse its values or its bytes.
+    /// The encodings of a compact segment rejected its values or its bytes.
     #[error("malformed segment: {0}")]
     Compact(#[from] CompactError),
-    /// A segment written by a version this one does not know.
+    /// A segment written by a version that this program does not know.
     #[error("segment of format version {found}, this program reads version {expected}")]
     Version {
-        /// The version in the segment.
+        /// Version in the segment.
         found: u8,
-        /// The version this program writes.
+        /// Version that this program writes.
         expected: u8,
     },
-    /// A segment with an encoding this program does not know.
+    /// A segment with an encoding that this program does not know.
     #[error("segment with encoding {0}, this program reads encodings 0 (plain) and 1 (compact)")]
     Encoding(u8),
-    /// A column type that has no place in a segment.
+    /// A column type that segments cannot store.
     #[error("columns of type {found} cannot be stored; cast it to {instead}")]
     Type {
         /// The type.
         found: String,
-        /// What could be stored in its place.
+        /// Type to use instead.
         instead: &'static str,
     },
-    /// The room given to the encoder is not the room the plan asks for.
+    /// The buffer given to the encoder is smaller than the plan requires.
     #[error("segment of {needed} bytes does not fit {given} bytes")]
     Room {
         /// Bytes of the segment.
         needed: usize,
-        /// Bytes given.
+        /// Bytes of the buffer.
         given: usize,
     },
-    /// A length that the format's 32-bit fields do not hold.
+    /// A length that exceeds the format's 32-bit fields.
     #[error("segment of {0} bytes; a segment holds less than 4 GiB")]
     TooLong(usize),
 }

@@ -1,8 +1,8 @@
 //! `generate_series` and `range` with integers of every type, and with parameters of prepared
 //! statements.
 //!
-//! DataFusion asks a table function for its table while it plans, when the values of parameters are
-//! not known. The table is one without rows then, and [`with_values`] puts the other in its place.
+//! DataFusion calls a table function for its table during planning, before the values of parameters
+//! are known. The table is then a placeholder without rows, which [`with_values`] replaces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use datafusion::logical_expr::{Cast, Expr, LogicalPlan, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::ExecutionPlan;
 
-/// The table functions in place of DataFusion's, by their names.
+/// Returns the table functions that replace DataFusion's, by name.
 pub(crate) fn functions() -> impl Iterator<Item = (String, Arc<dyn TableFunctionImpl>)> {
     all_default_table_functions().into_iter().map(|function| {
         let series = Series(Arc::clone(function.function()));
@@ -30,7 +30,7 @@ pub(crate) fn functions() -> impl Iterator<Item = (String, Arc<dyn TableFunction
     })
 }
 
-/// A table function that makes a series of its arguments.
+/// A table function that generates a series from its arguments.
 #[derive(Clone, Debug)]
 struct Series(Arc<dyn TableFunctionImpl>);
 
@@ -55,7 +55,7 @@ impl TableFunctionImpl for Series {
     }
 }
 
-/// The table of a series, some of whose arguments are parameters.
+/// Placeholder table of a series with parameters among its arguments.
 #[derive(Debug)]
 struct OfParameters {
     series: Series,
@@ -86,7 +86,7 @@ impl TableProvider for OfParameters {
     }
 }
 
-/// The types of the parameters of series in a plan, by their names: `$1`.
+/// Returns the types of the parameters of series in a plan, by parameter name: `$1`.
 pub(crate) fn parameters(plan: &LogicalPlan) -> Result<BTreeMap<String, DataType>> {
     let mut types = BTreeMap::new();
     plan.apply_with_subqueries(|node| {
@@ -105,7 +105,8 @@ pub(crate) fn parameters(plan: &LogicalPlan) -> Result<BTreeMap<String, DataType
     Ok(types)
 }
 
-/// The plan with the series of values, which `value` knows by the names of parameters.
+/// Replaces placeholder series in the plan by series of values; `value` maps a parameter's name to
+/// its value.
 pub(crate) fn with_values(
     plan: LogicalPlan,
     session: &SessionState,
@@ -132,7 +133,7 @@ pub(crate) fn with_values(
     Ok(replaced?.data)
 }
 
-/// The table that a node scans, if it waits for values.
+/// Returns the table that a node scans, if it is a placeholder.
 fn of_parameters(node: &LogicalPlan) -> Option<Arc<OfParameters>> {
     let LogicalPlan::TableScan(scan) = node else { return None };
     let provider = source_as_provider(&scan.source).ok()?;
@@ -142,7 +143,8 @@ fn of_parameters(node: &LogicalPlan) -> Option<Arc<OfParameters>> {
     Some(Arc::new(OfParameters { series, exprs, schema }))
 }
 
-/// A value of a type by which the columns of a series are found out; a step of 0 is none.
+/// Returns a sample value of a type, to determine the columns of a series; not zero, since a step
+/// of 0 is invalid.
 fn sample(data_type: &DataType) -> Result<ScalarValue> {
     match data_type {
         DataType::Interval(_) => Ok(ScalarValue::new_interval_mdn(0, 1, 0)),
@@ -155,7 +157,7 @@ fn has_parameter(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or_default()
 }
 
-/// The type of a parameter in an argument: that which it is cast to, or that of integers.
+/// Returns the type of a parameter in an argument: the type that it is cast to, or BIGINT.
 fn type_in(expr: &Expr, id: &str) -> DataType {
     let mut found = DataType::Int64;
     let walked = expr.apply(|expr| {
@@ -170,7 +172,7 @@ fn type_in(expr: &Expr, id: &str) -> DataType {
     found
 }
 
-/// An argument with values in place of parameters, as a literal.
+/// Evaluates an argument to a literal, with values in place of parameters.
 fn simplified(expr: Expr, value: impl Fn(&str) -> Result<ScalarValue>) -> Result<Expr> {
     let expr = expr.transform_up(|expr| match expr {
         Expr::Placeholder(Placeholder { id, .. }) => Ok(Transformed::yes(lit(value(&id)?))),
@@ -180,7 +182,7 @@ fn simplified(expr: Expr, value: impl Fn(&str) -> Result<ScalarValue>) -> Result
     simplifier.simplify(simplifier.coerce(expr?.data, &DFSchema::empty())?)
 }
 
-/// An integer of any type as BIGINT, the only one that the functions take.
+/// Casts an integer of any type to BIGINT, the only type that the functions accept.
 fn with_bigint(expr: Expr) -> Expr {
     match &expr {
         Expr::Literal(value, _) if value.data_type().is_integer() => {

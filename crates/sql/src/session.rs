@@ -1,11 +1,11 @@
-//! A session: statements in, results out.
+//! Sessions: parse, plan and run SQL statements.
 //!
-//! DataFusion parses, plans and runs. What it would do to its own in-memory tables or to the
-//! runtime of the session is done here instead: tables, views and schemas are defined in the
-//! catalog (`define`), with options of their own (`options`), settings that would replace the pool
-//! are refused (`settings`), deletes and updates are planned from the statement as it was written
-//! (`modify`). A statement sees one snapshot of the catalog (`snapshot`). Every query runs in a
-//! runtime of its own.
+//! DataFusion parses, plans and runs. What it would apply to its own in-memory tables or to the
+//! runtime of the session is handled here instead: tables, views and schemas are defined in the
+//! catalog (`define`), with options of their own (`options`); settings that would replace the
+//! memory pool are refused (`settings`); deletes and updates are planned from the statement as
+//! written (`modify`). A statement reads one snapshot of the catalog (`snapshot`). Every query has
+//! its own runtime.
 
 mod build_side;
 pub(crate) mod canonical;
@@ -34,6 +34,7 @@ mod not_in;
 mod null_equality;
 mod options;
 mod order_keys;
+mod outer_conditions;
 mod prepared;
 mod role;
 mod row_values;
@@ -113,23 +114,23 @@ pub use tier::AlterTier;
 pub use transaction::TransactionStatement;
 pub use walk::{Visitor, Walk};
 
-/// Sessions so far, to tell them apart in the ledger.
+/// Number of sessions so far, which gives each its name in the ledger.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
-/// A session of an engine. It remembers settings, external tables, prepared statements and the
-/// transaction that has begun, which is rolled back with the end of the session.
+/// A session of an engine, with its settings, external tables, prepared statements and open
+/// transaction. Dropping the session rolls the transaction back.
 pub struct Session {
     engine: Arc<EngineState>,
     context: SessionContext,
     names: Arc<MainCatalog>,
     transaction: OpenTransaction,
-    /// The role that statements act for; none may do everything.
+    /// The role that statements run as; `None` is unrestricted.
     role: Option<Arc<str>>,
-    /// Its place among the sessions of its tenant.
+    /// The session's seat in its tenant.
     seat: Option<Arc<Seat>>,
-    /// Transactions begin READ ONLY unless they say otherwise.
+    /// True if transactions are READ ONLY by default.
     reads_only: AtomicBool,
-    /// The session as others see it.
+    /// State of the session that other sessions can see.
     info: Arc<SessionInfo>,
 }
 
@@ -146,8 +147,7 @@ impl Session {
         Self::acting_for(engine, None, None, None)
     }
 
-    /// A new session for the same role, with the settings that it began with, that takes the place
-    /// of this one.
+    /// Returns a new session for the same role, with its initial settings, which replaces this one.
     ///
     /// # Errors
     /// As [`crate::Engine::session`].
@@ -167,7 +167,7 @@ impl Session {
         let base = RuntimeEnv::default();
         let url = ObjectStoreUrl::parse(STORE_URL)?;
         base.register_object_store(url.as_ref(), Arc::new(InMemory::new()));
-        // What is planned outside of a query, by way of `context`, is accounted for too.
+        // Planning outside of a query, by way of `context`, is accounted for too.
         let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
         let files = Arc::new(DynamicListTableFactory::default());
         let transaction = OpenTransaction::default();
@@ -207,7 +207,8 @@ impl Session {
         Ok(session)
     }
 
-    /// The session as others see it, which accounts for its memory beside queries.
+    /// State of the session that other sessions can see; accounts for its memory outside of
+    /// queries.
     #[must_use]
     pub fn info(&self) -> &Arc<SessionInfo> {
         &self.info
@@ -217,34 +218,34 @@ impl Session {
         self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// DataFusion's context of the session. Statements run through it do not become queries of
-    /// their own; [`Session::execute`] is the way that does.
+    /// DataFusion's context of the session. Statements run through it are not registered as
+    /// queries; use [`Session::execute`] for that.
     #[must_use]
     pub fn context(&self) -> &SessionContext {
         &self.context
     }
 
-    /// The role that statements act for; none of a session that may do everything.
+    /// The role that statements run as; `None` if the session is unrestricted.
     #[must_use]
     pub fn role(&self) -> Option<&str> {
         self.role.as_deref()
     }
 
-    /// Adds a schema to those of the database, once in the life of a session. Its tables are found
-    /// without the name of the schema too, where the session's own schema has none of that name.
+    /// Adds a schema to those of the database; at most once per session. Its tables are also found
+    /// by their bare names, unless the session's default schema has a table of that name.
     pub fn add_schema(&self, schema: Arc<dyn AddedSchema>) {
         self.names.add(Arc::clone(&schema));
         let state = self.context.state_ref();
         state.write().config_mut().set_extension(Arc::new(Added(schema)));
     }
 
-    /// The names of the database, as a statement that begins at the time of a call sees them.
+    /// The names of the database, as a statement that begins now would see them.
     #[must_use]
     pub fn names(&self) -> Names {
         self.names.names()
     }
 
-    /// Gives all settings of the session the values that it began with.
+    /// Resets all settings of the session to their initial values.
     pub fn reset_settings(&self) {
         let state = self.context.state_ref();
         let mut begun = config(&self.engine).options().as_ref().clone();
@@ -261,17 +262,17 @@ impl Session {
     /// Splits a text into statements.
     ///
     /// # Errors
-    /// The parser's, with line and column; [`SqlError::Refused`] for a statement that has no
-    /// meaning here, or is nested too deep.
+    /// Parser errors, with line and column; [`SqlError::Refused`] for a statement that is not
+    /// supported or is nested too deep.
     pub fn parse(&self, text: &str) -> Result<Vec<SessionStatement>, SqlError> {
         parse(text)
     }
 
-    /// Runs every statement of a text to its end, one after the other. The first error ends it;
-    /// what the statements before have done stays done, unless they are in a transaction.
+    /// Runs every statement of a text to its end, in order, and stops at the first error. The
+    /// effects of earlier statements remain, unless they are in a transaction.
     ///
     /// # Errors
-    /// The parser's, before anything runs; then those of the statements.
+    /// Parser errors, before anything runs; then errors of the statements.
     pub fn sql<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Vec<Output>, SqlError>> {
         Box::pin(async move {
             let mut outputs = Vec::new();
@@ -283,12 +284,12 @@ impl Session {
         })
     }
 
-    /// Plans a statement and starts it. Definitions and settings are done when this returns; all
-    /// else happens while the handle's stream is read.
+    /// Plans a statement and starts it. Definitions and settings take effect before this returns;
+    /// everything else runs while the handle's stream is read.
     ///
     /// # Errors
-    /// Those of planning, and of what is done at once. In a transaction, an error makes the
-    /// transaction fail, now or while the stream is read.
+    /// Errors of planning, and of the effects before this returns. In a transaction, an error makes
+    /// the transaction fail, now or while the stream is read.
     pub fn execute<'a>(
         &'a self,
         statement: SessionStatement,
@@ -297,7 +298,8 @@ impl Session {
             let text = depth::text_of(&statement);
             let scope = match &statement {
                 SessionStatement::Transaction(_) => Scope::Alone,
-                // A setting is no part of a transaction, whose first statement is another one.
+                // A setting does not belong to the transaction: its first statement is the next one
+                // that does.
                 statement if statement.is_setting() => {
                     self.scope().refuse_failed()?;
                     Scope::Alone
@@ -312,7 +314,7 @@ impl Session {
         })
     }
 
-    /// The transaction of a statement that begins.
+    /// Begins a statement and returns the transaction that it belongs to.
     fn begin_statement(&self) -> Result<Scope, SqlError> {
         let scope = self.scope();
         if let Scope::Within(transaction) = &scope {
@@ -321,7 +323,7 @@ impl Session {
         Ok(scope)
     }
 
-    /// Refuses a change in a transaction that reads only.
+    /// Refuses a change in a read-only transaction.
     fn refuse_change(&self, scope: &Scope, what: &str) -> Result<(), SqlError> {
         match scope {
             Scope::Within(transaction) => transaction.refuse_change(what),
@@ -332,14 +334,14 @@ impl Session {
         }
     }
 
-    /// A statement has failed before its rows were read.
+    /// Handles a statement that failed before its rows were read.
     fn failed(&self, error: &SqlError) {
         if !matches!(error, SqlError::NoTransaction | SqlError::TransactionBegun) {
             self.fail_transaction();
         }
     }
 
-    /// Registers a query, waits for its turn if `waits`, plans it and starts it as a part of the
+    /// Registers a query, waits in its tenant's queue if `waits`, plans it, and starts it in the
     /// transaction of `scope`.
     async fn start<'a, P>(
         &self,
@@ -368,8 +370,8 @@ impl Session {
         Ok(running.start(plan, watched, context, scope)?)
     }
 
-    /// A context of tasks with the settings of the session. Plans have their functions with them,
-    /// and names of functions are looked up in it by none.
+    /// A task context with the settings of the session. Its function registries are empty: plans
+    /// carry their functions.
     fn task_context(&self) -> TaskContext {
         let state = self.context.state_ref();
         let state = state.read();
@@ -379,7 +381,7 @@ impl Session {
         TaskContext::new(None, id, config, scalar, higher, aggregates, windows, runtime)
     }
 
-    /// The physical plan of a statement, after what it does at once has been done.
+    /// Applies the immediate effects of a statement, then returns its physical plan.
     async fn plan(
         &self,
         statement: SessionStatement,
@@ -456,7 +458,7 @@ impl Session {
         }
     }
 
-    /// The physical plan of one that defines nothing, over tables as of `snapshot`.
+    /// The physical plan of a statement that is not a definition, over tables as of `snapshot`.
     async fn physical_plan(
         &self,
         state: SessionState,
@@ -465,18 +467,18 @@ impl Session {
         scope: &Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
-        // Settings and prepared statements are the context's own; anything else this wraps
-        // without running it.
+        // DataFusion's context executes settings and prepared statements; it only wraps any other
+        // plan, without running it.
         self.settle(&plan)?;
         let (mut state, plan) = match plan {
             LogicalPlan::Statement(_) | LogicalPlan::Ddl(_) => {
                 self.context.execute_logical_plan(plan).await?.into_parts()
             }
-            // A copy of all functions is saved.
+            // Without the context, which would copy all functions.
             plan => (state, plan),
         };
         state.config_mut().set_extension(reader);
-        // That of a prepared statement is known here.
+        // A prepared statement shows only here that it is a change of rows.
         if matches!(plan, LogicalPlan::Dml(_)) {
             self.refuse_change(scope, "a change of rows")?;
         }
@@ -490,7 +492,7 @@ impl Session {
     }
 }
 
-/// The statements of a text, normalised.
+/// Parses a text into normalized statements.
 pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
     depth::parse_on_stack(text, || {
         let parser = DFParserBuilder::new(text)
@@ -511,7 +513,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
 }
 
 impl Session {
-    /// Stops another query, lets it go on, or ends it.
+    /// Suspends, resumes or cancels another query.
     fn act_on(&self, action: QueryAction, id: u64) -> Result<Planned, SqlError> {
         let Some(query) = self.engine.queries().find(id) else {
             return Err(SqlError::MissingQuery { id });
@@ -525,15 +527,15 @@ impl Session {
     }
 }
 
-/// A statement that is ready to run.
+/// A planned statement, ready to run.
 struct Planned {
     plan: Arc<dyn ExecutionPlan>,
-    /// The plan whose scans tell how far the statement is, where that is another one.
+    /// The plan whose scans measure the statement's progress, if it is not `plan`.
     watched: Option<Arc<dyn ExecutionPlan>>,
 }
 
 impl Planned {
-    /// A statement that has been carried out and returns nothing.
+    /// The plan of a statement that is complete and returns no rows.
     fn nothing() -> Self {
         let plan = EmptyExec::new(Arc::new(Schema::empty()));
         Self { plan: Arc::new(plan), watched: None }
@@ -541,7 +543,7 @@ impl Planned {
 }
 
 impl Drop for Session {
-    /// Statements that still run cannot add to the transaction any more.
+    /// Rolls the transaction back; statements that still run cannot add to it any more.
     fn drop(&mut self) {
         if let Some(transaction) = self.transaction().take() {
             transaction.roll_back();
@@ -555,7 +557,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The settings a session starts with.
+/// The initial settings of a session.
 fn config(engine: &EngineState) -> SessionConfig {
     let partitions = engine.partitions();
     let mut config = SessionConfig::new()
@@ -565,22 +567,22 @@ fn config(engine: &EngineState) -> SessionConfig {
         .with_target_partitions(partitions);
     let options = config.options_mut();
     options.extensions.insert(PagedOptions::default());
-    // 0.1 is a tenth.
+    // 0.1 is exactly a tenth.
     options.sql_parser.parse_float_as_decimal = true;
-    // The filter that DataFusion derives from aggregates leaves out rows that others of them need,
-    // where these are not of plain columns.
+    // The filter that DataFusion derives from an aggregate drops rows that other aggregates of the
+    // node need, if those are not of plain columns.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
-    // Its hash table panics over zeros of both signs, and cannot leave memory.
+    // DataFusion's top-k aggregation panics on zeros of both signs, and cannot spill.
     options.optimizer.enable_topk_aggregation = false;
-    // It refuses keys such as `CASE WHEN a <= b THEN a ELSE 0 END`: that this is never null is
-    // known to the logical plan alone.
+    // The check rejects keys such as `CASE WHEN a <= b THEN a ELSE 0 END`: only the logical plan
+    // knows that they are never null.
     options.execution.skip_physical_aggregate_schema_check = true;
-    // TIMESTAMPTZ is a type of its own, and shown in this zone.
+    // TIMESTAMPTZ is a separate type, displayed in this zone.
     options.execution.time_zone = Some("UTC".to_owned());
     options.execution.sort_spill_reservation_bytes =
         sort_reservation_bytes(engine.ledger().budget(), partitions);
     for (name, value) in engine.settings() {
-        // They were tried when the engine was opened.
+        // They were validated when the engine was opened.
         if let Err(error) = options.set(name, value) {
             tracing::error!(%error, "a session begins without {name} = {value}");
         }
@@ -588,8 +590,8 @@ fn config(engine: &EngineState) -> SessionConfig {
     config
 }
 
-/// What each partition of a sort sets aside for merging: DataFusion's 10 MiB, less where all
-/// partitions of a few sorts together would take more than an eighth of the budget with it.
+/// Bytes that each partition of a sort reserves for merging: DataFusion's 10 MiB, or less if the
+/// reservations of all partitions of two sorts would exceed an eighth of the budget.
 fn sort_reservation_bytes(budget: u64, partitions: usize) -> usize {
     let sorts = 2 * to_u64(NonZeroUsize::new(partitions).map_or(1, NonZeroUsize::get));
     to_usize((budget / 8 / sorts).clamp(512 * KIB, 10 * MIB))

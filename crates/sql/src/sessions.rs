@@ -1,9 +1,10 @@
-//! The sessions of an engine: whose they are, and what they hold beside their queries.
+//! The sessions of an engine: their identity, and the memory that they hold apart from queries.
 //!
 //! A session holds memory for its client: messages that are read or written, rows on their way into
 //! a table, results that wait to be taken, plans of prepared statements. The consumer `sessions` of
-//! the ledger accounts for it. It is taken whether there is room or not, since it is there already:
-//! the buffer pool gives frames up for it. Half of the budget stays for queries.
+//! the ledger accounts for it. The bytes are charged even if the ledger has no room, since they are
+//! in use already: the buffer pool gives up frames for them. Half of the budget remains for
+//! queries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +21,7 @@ pub(crate) struct Sessions {
     all: Mutex<BTreeMap<u64, Weak<SessionInfo>>>,
 }
 
-/// A session as others see it.
+/// A session as seen by other sessions.
 pub struct SessionInfo {
     sessions: Arc<Sessions>,
     number: u64,
@@ -37,9 +38,9 @@ pub struct SessionInfo {
 /// A purpose that a session holds memory for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldFor {
-    /// Messages of its client, and rows from it and to it.
+    /// Messages of its client, and rows received from and sent to it.
     Client,
-    /// The plan of a statement that is prepared.
+    /// The plan of a prepared statement.
     Prepared,
 }
 
@@ -55,7 +56,7 @@ impl Sessions {
         Self { budget: Arc::clone(budget), all: Mutex::default() }
     }
 
-    /// Adds a session with its number, its role and the tenant of that.
+    /// Adds a session with its number, its role and the role's tenant.
     pub(crate) fn add(
         self: &Arc<Self>,
         number: u64,
@@ -78,25 +79,25 @@ impl Sessions {
         info
     }
 
-    /// The sessions by their numbers.
+    /// Returns the sessions by number.
     pub(crate) fn list(&self) -> Vec<Arc<SessionInfo>> {
         lock(&self.all).values().filter_map(Weak::upgrade).collect()
     }
 }
 
 impl SessionInfo {
-    /// The number of the session.
+    /// Returns the number of the session.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The role that its statements act for; none of one that may do everything.
+    /// Returns the role that its statements act for; `None` for a session with all privileges.
     pub(crate) fn role(&self) -> Option<&str> {
         self.role.as_deref()
     }
 
-    /// The tenant of its role.
+    /// Returns the tenant of its role.
     pub(crate) fn tenant(&self) -> Option<&str> {
         self.tenant.as_deref()
     }
@@ -105,17 +106,17 @@ impl SessionInfo {
         self.began_at
     }
 
-    /// Its client, once that is known.
+    /// Returns its client, once known.
     pub(crate) fn client(&self) -> Option<&str> {
         self.client.get().map(String::as_str)
     }
 
-    /// Has others see its client, such as its address. The first name stays.
+    /// Sets the client that other sessions see, such as its address. The first name stays.
     pub fn introduce(&self, client: &str) {
         let _stays = self.client.set(client.to_owned());
     }
 
-    /// Follows the transaction of the session.
+    /// Tracks the transaction of the session, to report its status.
     pub(crate) fn follow(&self, transaction: &OpenTransaction) {
         *lock(&self.transaction) = Arc::clone(transaction);
     }
@@ -130,17 +131,17 @@ impl SessionInfo {
         }
     }
 
-    /// Bytes that it holds for its client.
+    /// Returns the bytes that it holds for its client.
     pub(crate) fn client_bytes(&self) -> u64 {
         self.client_bytes.load(Ordering::Relaxed)
     }
 
-    /// Statements that are prepared, and bytes of their plans.
+    /// Returns the number of prepared statements, and the bytes of their plans.
     pub(crate) fn prepared(&self) -> (u64, u64) {
         (self.prepared.load(Ordering::Relaxed), self.prepared_bytes.load(Ordering::Relaxed))
     }
 
-    /// Holds `bytes` for a purpose. The ledger owes them where it has not got them.
+    /// Holds `bytes` for a purpose. If the ledger lacks them, they become its debt.
     #[must_use]
     pub fn hold(self: &Arc<Self>, purpose: HeldFor, bytes: u64) -> HeldBytes {
         if purpose == HeldFor::Prepared {
@@ -160,7 +161,7 @@ impl SessionInfo {
 }
 
 impl HeldBytes {
-    /// Holds so many bytes from now on.
+    /// Changes the number of bytes held.
     pub fn set(&mut self, bytes: u64) {
         let (all, budget) = (self.session.of(self.purpose), &self.session.sessions.budget);
         if bytes > self.bytes {

@@ -1,4 +1,5 @@
-//! The number of distinct values of a column, estimated in at most 4 KiB whatever its size.
+//! HyperLogLog sketches: the number of distinct values of a column, estimated in at most 4 KiB
+//! whatever the column's size.
 //!
 //! HyperLogLog (Flajolet, Fusy, Gandouet, Meunier, AofA 2007) with 4,096 registers of one byte and
 //! 64-bit hashes, read by the estimator of Ertl ("New cardinality estimation algorithms for
@@ -6,25 +7,25 @@
 //! counting: standard error 1.04 / sqrt(4096) = 1.6 % at every size. Sketches of parts of a column
 //! merge into the sketch of the whole without loss.
 //!
-//! A sketch of few values is a sorted list of the registers that they touched, and an empty one
-//! takes no memory beside itself.
+//! A sketch of few values is a sorted list of the registers that they touched, and an empty sketch
+//! allocates no memory.
 //!
-//! Hashes are part of what the catalog keeps: changing them is a change of format.
+//! Hashes are part of the catalog's format: changing them is a format change.
 
 const INDEX_BITS: u32 = 12;
 const REGISTERS: usize = 1 << INDEX_BITS;
-/// Bits of a hash that are left for a register's rank.
+/// Bits of a hash that remain for a register's rank.
 const RANK_BITS: u32 = 64 - INDEX_BITS;
-/// A register holds 0 (never touched) to this.
+/// Maximum value of a register; 0 means never touched.
 const RANK_MAX: usize = 53;
-/// Registers in the sparse form, at most: in four bytes each they take an eighth of the dense form,
-/// and one more is inserted in a few nanoseconds.
+/// Maximum number of registers in the sparse form: at four bytes each they take an eighth of the
+/// dense form, and inserting one takes a few nanoseconds.
 const SPARSE_MAX: usize = 128;
 
 const FORM_DENSE: u8 = 0;
 const FORM_SPARSE: u8 = 1;
 
-/// An estimate of distinct values that can be merged.
+/// A mergeable estimate of the number of distinct values.
 ///
 /// Equal sketches are in the same form: sparse while at most `SPARSE_MAX` registers are touched.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl std::fmt::Debug for Sketch {
 }
 
 impl Sketch {
-    /// Adds a value by its hash, which must be one of this module's.
+    /// Adds a value by its hash, which must be computed by this module.
     #[inline]
     pub fn add(&mut self, hash: u64) {
         // The highest bits choose the register; the set bit keeps the rank within 53.
@@ -90,13 +91,13 @@ impl Sketch {
         }
     }
 
-    /// Whether no value was ever added.
+    /// Returns true if no value was ever added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Form::Sparse(registers) if registers.is_empty())
     }
 
-    /// The estimated number of distinct values.
+    /// Returns the estimated number of distinct values.
     #[must_use]
     pub fn estimate(&self) -> u64 {
         let mut counts = [0_u32; RANK_MAX + 1];
@@ -111,7 +112,7 @@ impl Sketch {
         estimate
     }
 
-    /// The sketch as the catalog keeps it: pairs of index and rank while they are shorter.
+    /// Encodes the sketch for the catalog: as pairs of index and rank while those are shorter.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         if let Form::Dense(registers) = &self.0
@@ -127,7 +128,7 @@ impl Sketch {
         bytes
     }
 
-    /// The sketch that [`Sketch::to_bytes`] wrote, or `None` when it did not write these bytes.
+    /// Decodes a sketch written by [`Sketch::to_bytes`]; returns `None` for any other bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (&form, bytes) = bytes.split_first()?;
@@ -152,22 +153,22 @@ impl Sketch {
         Some(sketch)
     }
 
-    /// Gets ready for many values, for which the dense form is faster; [`Sketch::settle`] undoes it
-    /// where few came.
+    /// Switches to the dense form, which is faster for many values; [`Sketch::settle`] undoes this
+    /// if only few were added.
     pub(crate) fn expect_many(&mut self) {
         if let Form::Sparse(touched) = &self.0 {
             self.0 = Form::Dense(dense_of(touched));
         }
     }
 
-    /// Takes the form in which equal sketches are equal.
+    /// Switches to the canonical form, in which equal sketches compare equal.
     pub(crate) fn settle(&mut self) {
         if matches!(self.0, Form::Dense(_)) && self.touched().nth(SPARSE_MAX).is_none() {
             self.0 = Form::Sparse(self.touched().collect());
         }
     }
 
-    /// Index and rank of every register that is not zero, by index.
+    /// Returns index and rank of every register that is not zero, by index.
     fn touched(&self) -> impl Iterator<Item = (u16, u8)> {
         let (sparse, dense) = match &self.0 {
             Form::Sparse(registers) => (registers.as_slice(), &[][..]),
@@ -177,7 +178,7 @@ impl Sketch {
         sparse.iter().copied().chain(dense)
     }
 
-    /// Raises a register to `rank`. Makes the form dense once too many are touched.
+    /// Raises a register to `rank`. Switches to the dense form when too many are touched.
     #[inline(never)]
     fn raise(&mut self, index: u16, rank: u8) {
         let touched = match &mut self.0 {
@@ -207,7 +208,7 @@ fn dense_of(touched: &[(u16, u8)]) -> Box<[u8; REGISTERS]> {
     registers
 }
 
-/// Ertl's improved raw estimator over the number of registers per rank.
+/// Computes Ertl's improved raw estimator from the number of registers per rank.
 fn ertl(counts: &[u32; RANK_MAX + 1]) -> f64 {
     const M: f64 = REGISTERS as f64;
     let mut z = M * tau(1.0 - f64::from(counts[RANK_MAX]) / M);
@@ -218,7 +219,7 @@ fn ertl(counts: &[u32; RANK_MAX + 1]) -> f64 {
     M / (2.0 * std::f64::consts::LN_2) * M / z
 }
 
-/// The part of registers that were never touched; infinite when none ever was.
+/// Ertl's sigma, the term of the registers that were never touched; infinite if none ever was.
 fn sigma(mut x: f64) -> f64 {
     if x >= 1.0 {
         return f64::INFINITY;
@@ -235,7 +236,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// The part of registers that are full.
+/// Ertl's tau, the term of the registers that are full.
 fn tau(mut x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return 0.0;
@@ -256,8 +257,8 @@ const K0: u64 = 0x9e37_79b9_7f4a_7c15;
 const K1: u64 = 0xbf58_476d_1ce4_e5b9;
 const K2: u64 = 0x94d0_49bb_1331_11eb;
 
-/// The hash of a value of up to eight bytes: the finalizer of SplitMix64 (Steele, Lea, Flood,
-/// OOPSLA 2014).
+/// Hashes a value of up to eight bytes with the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA
+/// 2014).
 #[inline]
 #[must_use]
 pub fn hash_word(word: u64) -> u64 {
@@ -267,7 +268,7 @@ pub fn hash_word(word: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// The hash of a value of any length: 16 bytes at a time through a 128-bit product folded in half.
+/// Hashes a value of any length, 16 bytes at a time through a 128-bit product folded in half.
 #[inline]
 #[must_use]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
@@ -283,8 +284,8 @@ pub fn hash_bytes(bytes: &[u8]) -> u64 {
     hash_word(hash)
 }
 
-/// Up to 15 bytes as a number, by loads that overlap: the length is hashed already, so they tell
-/// all values apart.
+/// Returns up to 15 bytes as a number, by overlapping loads. The length is hashed already, so
+/// different values of one length give different numbers.
 #[inline]
 fn tail_of(rest: &[u8]) -> u128 {
     if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
@@ -302,7 +303,7 @@ fn tail_of(rest: &[u8]) -> u128 {
     }
 }
 
-/// The hash of a value that is stored inside its view, which no longer value shares.
+/// Hashes a value that is stored inside its view, which no longer value shares.
 #[inline]
 #[must_use]
 pub fn hash_view(view: u128) -> u64 {

@@ -1,14 +1,14 @@
-//! Spill files of queries that are pages of the pool.
+//! Spill files of queries, stored in pages of the pool.
 //!
-//! DataFusion's operators write what does not fit as Arrow IPC streams through a
+//! DataFusion's operators write what does not fit in memory as Arrow IPC streams through a
 //! [`TempFileFactory`]. Here such a file is a run of pool pages: it stays in memory while there is
-//! room, moves to slower tiers by the pool's own rules when there is not, and a file that is
-//! dropped before it was evicted has cost no I/O at all.
+//! room, is moved to slower tiers by the pool's own policy otherwise, and a file that is dropped
+//! before it was evicted costs no I/O at all.
 //!
-//! Each IPC message lies in one piece at a multiple of 64 bytes, and is handed to the reader as one
+//! Each IPC message is contiguous at a multiple of 64 bytes, and is returned to the reader as one
 //! [`bytes::Bytes`] that owns a pin of its page. Arrow then builds arrays that point into the page.
-//! A slice per message, not one per page, keeps `Buffer::capacity` honest, by which operators
-//! account for their input. See `run` for the layout.
+//! One slice per message, rather than one per page, keeps `Buffer::capacity` exact, which operators
+//! use to account for their input. See `run` for the layout.
 
 mod framing;
 mod reader;
@@ -30,7 +30,7 @@ use reader::RunReader;
 use run::Run;
 use writer::RunWriter;
 
-/// Makes the spill files of one query in one space of the pool.
+/// Factory of the spill files of one query, in one space of the pool.
 #[derive(Debug)]
 pub struct SpillSpace {
     space: Space,
@@ -38,7 +38,7 @@ pub struct SpillSpace {
     counters: Arc<SpillCounters>,
 }
 
-/// What a query has spilled so far.
+/// Counters of what a query has spilled so far.
 #[derive(Debug, Default)]
 pub struct SpillCounters {
     files: AtomicU64,
@@ -46,13 +46,13 @@ pub struct SpillCounters {
 }
 
 impl SpillCounters {
-    /// Files made.
+    /// Returns the number of files created.
     #[must_use]
     pub fn files(&self) -> u64 {
         self.files.load(Ordering::Relaxed)
     }
 
-    /// Bytes written into them, or unpinned by paged operators for lack of memory.
+    /// Returns the bytes written to them, or unpinned by paged operators for lack of memory.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -64,13 +64,14 @@ impl SpillCounters {
 }
 
 impl SpillSpace {
-    /// Spill files go into pages of `space`; pins of what is read of them are counted in `pins`.
+    /// Spill files are stored in pages of `space`; pins of pages that are read are counted in
+    /// `pins`.
     #[must_use]
     pub fn new(space: Space, pins: Arc<PagePins>) -> Self {
         Self { space, pins, counters: Arc::default() }
     }
 
-    /// The counters, which outlive the query.
+    /// Returns the counters, which outlive the query.
     #[must_use]
     pub fn counters(&self) -> &Arc<SpillCounters> {
         &self.counters
@@ -109,10 +110,10 @@ impl SpillFile for PageSpillFile {
     }
 }
 
-/// Tells a reader whether anybody could read the file once more.
+/// Tells a reader if the file could be read once more.
 ///
-/// DataFusion's reader holds the file for as long as it reads. When that reference is the only
-/// one, what it has consumed is dead and its pages can go at once instead of being evicted later.
+/// DataFusion's reader holds the file for as long as it reads. If that reference is the only one,
+/// consumed data is dead and its pages can be freed at once instead of being evicted later.
 struct Owners(Weak<PageSpillFile>);
 
 impl Owners {
@@ -121,7 +122,7 @@ impl Owners {
     }
 }
 
-/// An error of the pool in DataFusion's words.
+/// Converts an error of the pool to DataFusion's.
 pub(crate) fn pool_error(error: PoolError) -> DataFusionError {
     match error {
         PoolError::Exhausted { .. } => DataFusionError::ResourcesExhausted(error.to_string()),

@@ -1,7 +1,7 @@
-//! What is known of segments, chunks and tables without reading them.
+//! Statistics of segments, chunks and tables, available without reading the data.
 //!
-//! Statistics are collected while a chunk is written: rows, nulls, minimum, maximum and an
-//! estimate of distinct values per segment. They prune chunks, and they choose join orders.
+//! Statistics are collected while a chunk is written: rows, nulls, minimum, maximum and an estimate
+//! of distinct values per segment. Chunk pruning and join ordering use them.
 
 mod bounds;
 mod collect;
@@ -19,41 +19,40 @@ pub use bounds::{BOUND_BYTES, Bound};
 pub use collect::Collector;
 pub use pruning::{ChunkPruning, predicate, prune};
 
-/// What is known of the values of one segment.
+/// Statistics of one segment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SegmentStatistics {
-    /// Values, nulls among them.
+    /// Number of values, including nulls.
     pub rows: usize,
-    /// Nulls.
+    /// Number of nulls.
     pub nulls: usize,
-    /// A value that none in the segment is less than; `None` when every value is null or the type
-    /// has no order.
+    /// Lower bound of all values; `None` if every value is null or the type has no order.
     pub min: Option<Bound>,
-    /// A value that none in the segment is greater than; `None` as for the minimum.
+    /// Upper bound of all values; `None` as for the minimum.
     pub max: Option<Bound>,
-    /// The estimated number of distinct values, nulls aside; `None` for nested types.
+    /// Estimated number of distinct values, without nulls; `None` for nested types.
     pub distinct: Option<u64>,
 }
 
-/// Statistics of a version of a table for the planner.
+/// Returns the statistics of a table version for the planner.
 pub(crate) fn of_version(version: &TableVersion) -> Statistics {
     let columns = version.schema().fields().len();
-    // An empty table has no sketches: nothing has to be read for it.
+    // An empty table has no sketches, so nothing has to be read.
     let distinct = if version.chunks.is_empty() { vec![] } else { version.distinct() };
     let distinct = |column: usize| distinct.get(column).copied().unwrap_or(0);
     let column_statistics: Vec<_> =
         (0..columns).map(|column| of_column(version, column, distinct(column))).collect();
     Statistics {
         num_rows: Precision::Exact(version.rows()),
-        // Of neither the table nor its columns: the planner does not scale them by what joins
-        // leave, takes those of all columns for those of the few that a scan projects, and would
-        // rather compare such bytes than rows.
+        // No byte sizes, neither of the table nor of its columns: the planner does not scale them
+        // by the selectivity of joins, takes the size of all columns for that of the few that a
+        // scan projects, and prefers comparing such sizes to comparing row counts.
         total_byte_size: Precision::Absent,
         column_statistics,
     }
 }
 
-/// Statistics of a column whose sketch holds `sketched` distinct values.
+/// Returns the statistics of a column whose sketch estimates `sketched` distinct values.
 fn of_column(version: &TableVersion, column: usize, sketched: u64) -> ColumnStatistics {
     let rows = version.rows();
     let segments = || version.chunks.iter().map(|chunk| &chunk.columns[column].statistics);
@@ -61,14 +60,15 @@ fn of_column(version: &TableVersion, column: usize, sketched: u64) -> ColumnStat
     let data_type = version.schema().field(column).data_type();
     let mut statistics = ColumnStatistics::new_unknown();
     statistics.null_count = Precision::Exact(nulls);
-    // A dictionary's bounds are of its values' type, which the planner takes for another column's.
+    // A dictionary's bounds have the type of its values, which the planner takes for another
+    // column's.
     let dictionary = matches!(data_type, DataType::Dictionary(..));
     if !dictionary && nulls < rows {
         statistics.min_value = precision(bounds::least(segments()));
         statistics.max_value = precision(bounds::greatest(segments()));
     }
-    // The sketch is that of the last commit: of a table that was dropped there is none. What the
-    // column has is never less than one of its segments has.
+    // The sketch is that of the last commit; a dropped table has none. A column never has fewer
+    // distinct values than one of its segments.
     let greatest: Option<Vec<u64>> = segments().map(|segment| segment.distinct).collect();
     if let Some(greatest) = greatest {
         let distinct = saturate(greatest.into_iter().fold(sketched, u64::max));
@@ -77,7 +77,7 @@ fn of_column(version: &TableVersion, column: usize, sketched: u64) -> ColumnStat
     statistics
 }
 
-/// A bound as the planner takes it.
+/// Converts a bound to the planner's form.
 fn precision(bound: Option<Bound>) -> Precision<ScalarValue> {
     match bound {
         Some(Bound { value, exact: true }) => Precision::Exact(value),
@@ -86,7 +86,7 @@ fn precision(bound: Option<Bound>) -> Precision<ScalarValue> {
     }
 }
 
-/// The values of one column of statistics, one per chunk, unknown ones as nulls.
+/// Builds an array of one statistic of a column, one value per chunk, with null for unknown ones.
 fn column_of(
     values: impl Iterator<Item = Option<ScalarValue>>,
     data_type: &DataType,

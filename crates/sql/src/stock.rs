@@ -1,4 +1,4 @@
-//! DataFusion as it is, whose answers and times are compared with.
+//! Unmodified DataFusion, for comparing results and times.
 
 use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;
@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 
 /// Plans a statement in a session of DataFusion.
 ///
-/// A crate that awaits [`SessionContext::sql`] has the planner compiled once more; one that awaits
-/// this has not.
+/// A crate that awaits [`SessionContext::sql`] itself compiles the planner once more; a crate that
+/// awaits this function does not.
 ///
 /// # Errors
 /// Those of parsing and planning.

@@ -1,5 +1,5 @@
-//! The schema `terrace`: what the engine holds, as read-only tables. Values are those of the moment
-//! a query scans them.
+//! The schema `terrace`: the state of the engine as read-only tables. Their rows are computed when
+//! a query is planned over them.
 
 mod consumers;
 mod grants;
@@ -31,12 +31,12 @@ use crate::engine::EngineState;
 pub use tenants::TenantReport;
 pub use tiers::TierReport;
 
-/// The name of the schema.
+/// Name of the schema.
 pub const SYSTEM_SCHEMA: &str = "terrace";
-/// The time zone of moments.
+/// Time zone of timestamps.
 const UTC: &str = "+00:00";
 
-/// One table of the schema: its columns and what fills them.
+/// A table of the schema: its columns and the function that computes their values.
 struct View {
     name: &'static str,
     columns: fn() -> Vec<Field>,
@@ -57,12 +57,12 @@ const VIEWS: [View; 11] = [
     View { name: "tiers", columns: tiers::columns, values: tiers::values },
 ];
 
-/// The names of its tables.
+/// The names of the schema's tables.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     VIEWS.iter().map(|view| view.name)
 }
 
-/// The schema itself.
+/// The schema `terrace`.
 pub(crate) struct SystemSchema {
     engine: Arc<EngineState>,
 }
@@ -156,12 +156,12 @@ fn number(name: &str) -> Field {
     Field::new(name, DataType::UInt64, true)
 }
 
-/// A column of moments.
+/// A column of timestamps.
 fn moment(name: &str) -> Field {
     Field::new(name, DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())), true)
 }
 
-/// An array of the values that `value` gives for each of `rows`.
+/// Builds an array by applying `value` to each of `rows`.
 fn column<T, V, A>(rows: &[T], value: impl FnMut(&T) -> V) -> ArrayRef
 where
     A: datafusion::arrow::array::Array + FromIterator<V> + 'static,

@@ -1,11 +1,11 @@
-//! A table: a schema and the current version of its chunks.
+//! Tables: a schema and the current version of its chunks.
 //!
-//! Readers take an [`Arc<TableVersion>`] and keep it for as long as they read; a writer builds the
+//! Readers take an [`Arc<TableVersion>`] and hold it for as long as they read; a writer builds the
 //! next version beside it and swaps it in after the catalog has committed. Appends take the
-//! writer's lock for their commit alone; statements that rewrite chunks hold it throughout.
+//! writer's lock only for their commit; statements that rewrite chunks hold it throughout.
 //!
-//! Locking order: writer (async), then the catalog's transaction, then `current`. `current` is
-//! held for a pointer copy only.
+//! Locking order: writer (async), then the catalog's transaction, then `current`. `current` is held
+//! for a pointer copy only.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,37 +19,37 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use crate::catalog::{Journal, TableLocks};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
-use crate::home::Wishes;
+use crate::placement::Wishes;
 use crate::segment::Encoding;
 use crate::statistics;
 use crate::write::{Changes, MergeCounters, RowChange};
 
-/// The chunks of a table as one statement left them. Immutable.
+/// The chunks of a table as of one statement. Immutable.
 pub struct TableVersion {
-    /// Counts the commits that changed rows since the process started. Merging chunks changes none:
-    /// two versions of one number have the same rows, perhaps in other chunks.
+    /// Number of commits that changed rows since the process started. Merging chunks does not
+    /// change rows: two versions with the same number have the same rows, possibly in other chunks.
     pub number: u64,
-    /// Counts those of the commits that removed or changed rows; the others added some.
+    /// Number of those commits that removed or changed rows; the others only added rows.
     pub(crate) rewrites: u64,
-    /// The chunks, in the order of their rows: oldest first, as far as UPDATE left them alone.
+    /// Chunks in row order: oldest first, except for chunks rewritten by UPDATE.
     pub chunks: Vec<Arc<Chunk>>,
     schema: SchemaRef,
-    /// Where the sketches of the table's columns are: they stay in the catalog's file, and are read
-    /// when statistics are asked for.
+    /// Source of the sketches of the table's columns: they stay in the catalog's file, and are read
+    /// when statistics are requested.
     sketches: (Arc<Journal>, u64),
     statistics: OnceLock<Arc<Statistics>>,
 }
 
 impl TableVersion {
-    /// A version of the table made of `parts` with these chunks.
+    /// Builds a version of the table made of `parts` with these chunks.
     fn new(number: u64, rewrites: u64, parts: &TableParts, chunks: Vec<Arc<Chunk>>) -> Self {
         let sketches = (Arc::clone(&parts.journal), parts.id);
         let schema = Arc::clone(&parts.columns);
         Self { number, rewrites, chunks, schema, sketches, statistics: OnceLock::new() }
     }
 
-    /// The estimated number of distinct values of each column, over every row that the table ever
-    /// held since it was last emptied.
+    /// Returns the estimated number of distinct values of each column, over every row that the
+    /// table has held since it was last emptied.
     pub(crate) fn distinct(&self) -> Vec<u64> {
         let (journal, table) = &self.sketches;
         let found = journal.distinct(*table, self.schema.fields().len());
@@ -59,40 +59,40 @@ impl TableVersion {
         })
     }
 
-    /// All segments by their chunk and column, those of a column one after the other: so they lie
-    /// in a heap whose blocks scans of some columns read, and no others.
+    /// Returns all segments by chunk and column, those of a column one after the other. Copied to a
+    /// heap in this order, the blocks that a scan of some columns reads hold no other columns.
     pub(crate) fn segments_by_column(&self) -> impl Iterator<Item = (&Arc<Chunk>, usize)> {
         let columns = self.schema.fields().len();
         (0..columns).flat_map(|column| self.chunks.iter().map(move |chunk| (chunk, column)))
     }
 
-    /// The schema of the table.
+    /// Returns the schema of the table.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Rows in all chunks.
+    /// Returns the number of rows in all chunks.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.rows).sum()
     }
 
-    /// Bytes of all extents.
+    /// Returns the bytes of all extents.
     #[must_use]
     pub fn extent_bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.extent_bytes()).sum()
     }
 
-    /// Statistics of the table for the planner, computed once per version: exact rows, nulls,
-    /// minimum and maximum, estimated distinct values.
+    /// Returns the table's statistics for the planner, computed once per version: exact rows,
+    /// nulls, minimum and maximum, estimated distinct values.
     #[must_use]
     pub fn statistics(&self) -> Arc<Statistics> {
         self.statistics.get_or_init(|| Arc::new(statistics::of_version(self))).clone()
     }
 }
 
-/// What a table is made of beside its rows.
+/// The parts of a table other than its rows.
 pub(crate) struct TableParts {
     pub id: u64,
     pub schema_name: String,
@@ -129,78 +129,78 @@ impl Table {
         }
     }
 
-    /// The number of the table in the catalog, never used twice.
+    /// Returns the table's id in the catalog, which is never reused.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.parts.id
     }
 
-    /// The name of the schema that holds the table.
+    /// Returns the name of the schema that holds the table.
     #[must_use]
     pub fn schema_name(&self) -> &str {
         &self.parts.schema_name
     }
 
-    /// The name of the table in its schema.
+    /// Returns the name of the table in its schema.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.parts.name
     }
 
-    /// Schema and name, as errors say it.
+    /// Returns schema and name, as used in errors.
     #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.parts.schema_name, self.parts.name)
     }
 
-    /// The columns.
+    /// Returns the columns.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.parts.columns
     }
 
-    /// How new segments of the table are encoded.
+    /// Returns the encoding of new segments of the table.
     #[must_use]
     pub fn encoding(&self) -> Encoding {
         self.parts.encoding
     }
 
-    /// The pool space that holds the table's pages.
+    /// Returns the pool space that holds the table's pages.
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.parts.space
     }
 
-    /// Where its segments are wished to be.
+    /// Returns the requested placements of its segments.
     pub(crate) fn wishes(&self) -> &Wishes {
         &self.wishes
     }
 
-    /// What merging its small chunks has done since the process started.
+    /// Returns the counters of small-chunk merges since the process started.
     pub(crate) fn merged(&self) -> &MergeCounters {
         &self.merged
     }
 
-    /// The chunks as the last committed statement left them. They stay readable for as long as the
-    /// version is held, whatever is committed meanwhile. Of a table that has been dropped there are
-    /// none; [`Table::current`] tells.
+    /// Returns the chunks as of the last committed statement. They stay readable for as long as the
+    /// version is held, whatever is committed meanwhile. A dropped table has none;
+    /// [`Table::current`] reports that it was dropped.
     #[must_use]
     pub fn snapshot(&self) -> Arc<TableVersion> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the table has been dropped from the catalog.
+    /// Returns true if the table has been dropped from the catalog.
     #[must_use]
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// The chunks as they are now.
+    /// Returns the current version.
     ///
     /// # Errors
-    /// [`SqlError::Dropped`] when the table has been dropped from the catalog.
+    /// [`SqlError::Dropped`] if the table has been dropped from the catalog.
     pub fn current(&self) -> Result<Arc<TableVersion>, SqlError> {
-        // In this order: what a dropped table shows is nothing.
+        // In this order, since the snapshot of a dropped table is empty.
         let version = self.snapshot();
         self.refuse_if_dropped()?;
         Ok(version)
@@ -213,12 +213,12 @@ impl Table {
         }
     }
 
-    /// Waits for the other writers of the table and keeps them out until the guard is dropped.
+    /// Waits for the other writers of the table and excludes them until the guard is dropped.
     pub(crate) async fn lock_writer(&self) -> OwnedMutexGuard<()> {
         self.writer.clone().lock_owned().await
     }
 
-    /// The locks of the catalog's tables.
+    /// Returns the locks of the catalog's tables.
     pub(crate) fn locks(&self) -> &TableLocks {
         &self.journal().locks
     }
@@ -231,13 +231,13 @@ impl Table {
         &self.parts.journal
     }
 
-    /// Commits `changes` to a table that the catalog holds and shows them to readers. The commit
-    /// runs to its end, whether or not the caller still waits for it. `guard` holds this table's
-    /// writer.
+    /// Commits `changes` to a table that the catalog holds and publishes them to readers. The
+    /// commit runs to completion even if the caller stops waiting for it. `guard` holds this
+    /// table's writer.
     ///
     /// # Errors
-    /// [`SqlError::Dropped`] when the table is no longer in the catalog; errors of the store and
-    /// of the catalog's file. Then nothing has changed.
+    /// [`SqlError::Dropped`] if the table is no longer in the catalog; errors of the store and of
+    /// the catalog's file. Then nothing has changed.
     pub(crate) async fn commit<G: Send + 'static>(
         self: &Arc<Self>,
         guard: G,
@@ -260,7 +260,7 @@ impl Table {
         committed.await?
     }
 
-    /// The catalog holds the table no more: its space goes back with its last reader.
+    /// Retires the table after the catalog has dropped it: its last reader frees its space.
     pub(crate) fn retire(&self) {
         self.dropped.store(true, Ordering::Release);
         let version = self.snapshot();
@@ -269,7 +269,7 @@ impl Table {
         self.journal().versions.remove(self.id());
     }
 
-    /// A version of the table with these chunks, which nothing shows.
+    /// Builds a version of the table with these chunks, without publishing it.
     pub(crate) fn version(
         &self,
         number: u64,
@@ -279,8 +279,8 @@ impl Table {
         TableVersion::new(number, rewrites, &self.parts, chunks)
     }
 
-    /// Shows a version with these chunks to readers, and returns the one before. It is to be
-    /// dropped without locks: its chunks may give their space back.
+    /// Publishes a version with these chunks to readers, and returns the previous one. The caller
+    /// must drop that without holding locks: its chunks may free their space.
     pub(crate) fn show(
         &self,
         number: u64,

@@ -1,7 +1,7 @@
-//! Work on threads for blocking work that goes on when nobody waits for it any more.
+//! Blocking tasks that run to completion even if no caller waits for them any more.
 //!
-//! A commit that began runs to its end, and so does the writing of a chunk. Whoever closes the
-//! engine waits here until the last of it is done.
+//! A commit that has begun runs to its end, and so does the writing of a chunk. Closing the engine
+//! waits for the last of these tasks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use terrace_exec::panics::quietly;
 use tokio::task::{JoinError, JoinHandle};
 
-/// The tasks of one database. Clones are the same.
+/// The tasks of one database. Clones share the same tasks.
 #[derive(Clone, Default)]
 pub(crate) struct Tasks(Arc<Shared>);
 
@@ -28,7 +28,7 @@ impl Shared {
     }
 }
 
-/// Something that must end before the database is closed.
+/// Guard of a task that must end before the database is closed.
 struct Running(Arc<Shared>);
 
 impl Drop for Running {
@@ -38,7 +38,7 @@ impl Drop for Running {
     }
 }
 
-/// Resolves to what the task returns; without it the task goes on, and its result is dropped.
+/// Future of a task's result; if it is dropped, the task continues, and its result is dropped.
 pub(crate) struct Task<T>(JoinHandle<(T, Running)>);
 
 impl<T> Future for Task<T> {
@@ -58,13 +58,12 @@ impl Tasks {
     ) -> Task<T> {
         *self.0.running() += 1;
         let running = Running(Arc::clone(&self.0));
-        // The guard goes after everything that the work holds, and after a result that nobody
-        // takes.
-        // A panic is the error of whoever takes the result.
+        // The guard is dropped after everything that the work holds, and after a result that no
+        // caller takes. A panic becomes an error for the caller that takes the result.
         Task(tokio::task::spawn_blocking(move || (quietly(work), running)))
     }
 
-    /// Waits until no task runs; false if some still do after `patience`.
+    /// Waits until no task runs. Returns false if some still do after `patience`.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         let running = self.0.running();
         let waited = self.0.ended.wait_timeout_while(running, patience, |running| *running > 0);
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_task_that_nobody_waits_for_is_waited_for_at_the_end() {
+    async fn a_detached_task_is_waited_for_at_the_end() {
         let tasks = Tasks::default();
         assert_eq!(tasks.spawn(|| 7).await.expect("runs"), 7);
         assert!(tasks.wait(Duration::ZERO));

@@ -1,8 +1,9 @@
-//! Tenants as they are served: their sessions and queries, counted against their limits.
+//! Tenants at run time: their sessions and queries, counted against their limits.
 //!
 //! A session of a tenant has a [`Seat`]; one beyond `max_connections` is refused. A query has a
-//! [`Turn`]; one beyond `max_queries` waits for it, in the order of arrival, until `queue_timeout`.
-//! A statement of an open transaction waits like any other, with the locks of its transaction.
+//! [`Turn`], a slot of its tenant's concurrency limit; a query beyond `max_queries` waits for a
+//! slot, in the order of arrival, at most `queue_timeout`. A statement of an open transaction waits
+//! like any other, holding the locks of its transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,26 +15,26 @@ use tokio::time::timeout;
 use crate::catalog::{Catalog, TenantLimits};
 use crate::error::SqlError;
 
-/// The sessions and queries of all tenants.
+/// Counts of the sessions and queries of all tenants.
 #[derive(Default)]
 pub(crate) struct Tenancy {
     counts: Mutex<BTreeMap<Arc<str>, Counts>>,
-    /// A query has ended, or a limit has changed.
+    /// Signals that a query has ended, or a limit has changed.
     changed: Notify,
 }
 
-/// The sessions and queries of one tenant.
+/// Counts of the sessions and queries of one tenant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) sessions: u64,
     pub(crate) running: u64,
-    /// Queries that wait, by the order of their arrival.
+    /// Waiting queries, by order of arrival.
     waiting: BTreeSet<u64>,
     arrivals: u64,
 }
 
 impl Counts {
-    /// Queries that wait for their turn.
+    /// Returns the number of queries that wait for a slot.
     pub(crate) fn queued(&self) -> usize {
         self.waiting.len()
     }
@@ -44,17 +45,17 @@ impl Tenancy {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sessions and queries of a tenant.
+    /// Returns the counts of a tenant's sessions and queries.
     pub(crate) fn counts(&self, tenant: &str) -> Counts {
         self.lock().get(tenant).cloned().unwrap_or_default()
     }
 
-    /// Has the queries that wait look at the limits again.
+    /// Wakes the waiting queries to check the limits again.
     pub(crate) fn limits_changed(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Takes a seat for a session of a tenant.
+    /// Admits a session of a tenant.
     ///
     /// # Errors
     /// [`SqlError::TenantFull`].
@@ -69,10 +70,10 @@ impl Tenancy {
         Ok(Seat { tenancy: Arc::clone(self), tenant: tenant.into() })
     }
 
-    /// Waits for the turn of a query of a tenant.
+    /// Waits for a slot for a query of a tenant.
     ///
     /// # Errors
-    /// [`SqlError::TenantBusy`] when it has waited as long as the tenant allows.
+    /// [`SqlError::TenantBusy`] if it has waited as long as the tenant allows.
     pub(crate) async fn turn(
         self: &Arc<Self>,
         catalog: &Catalog,
@@ -105,7 +106,7 @@ impl Tenancy {
         }
     }
 
-    /// Lets the first of the queries that wait run, if there is room. False for any other.
+    /// Admits the first waiting query, if there is room. Returns false for any other query.
     fn enter(&self, place: &Place<'_>, limit: Option<u64>) -> bool {
         let mut all = self.lock();
         let Some(counts) = all.get_mut(place.tenant) else { return false };
@@ -117,7 +118,7 @@ impl Tenancy {
         counts.waiting.remove(&place.number);
         counts.running += 1;
         drop(all);
-        // The next one may have room too.
+        // There may be room for the next query too.
         self.changed.notify_waiters();
         true
     }
@@ -161,7 +162,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// A session of a tenant, until this is dropped.
+/// A session of a tenant, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     tenancy: Arc<Tenancy>,
@@ -169,7 +170,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// The name of the tenant.
+    /// Returns the name of the tenant.
     pub(crate) fn tenant(&self) -> &Arc<str> {
         &self.tenant
     }
@@ -185,27 +186,27 @@ impl Drop for Seat {
     }
 }
 
-/// A running query of a tenant, until this is dropped.
+/// A running query of a tenant, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     tenancy: Arc<Tenancy>,
     tenant: Arc<str>,
-    /// The limits when it began.
+    /// Limits as of the query's admission.
     limits: TenantLimits,
 }
 
 impl Turn {
-    /// The tenant.
+    /// Returns the name of the tenant.
     pub(crate) fn tenant(&self) -> &Arc<str> {
         &self.tenant
     }
 
-    /// The limits when the query began.
+    /// Returns the limits as of the query's admission.
     pub(crate) fn limits(&self) -> &TenantLimits {
         &self.limits
     }
 
-    /// Bytes of working memory that each running query of the tenant may hold.
+    /// Returns the bytes of working memory that each running query of the tenant may hold.
     pub(crate) fn share_bytes(&self) -> Option<u64> {
         let running = self.tenancy.counts(&self.tenant).running.max(1);
         self.limits.dram_bytes.map(|bytes| bytes / running)

@@ -1,4 +1,4 @@
-//! Random arrays of every type that tables hold, and a database in memory.
+//! Random arrays of every type that tables support, and a database in memory.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ mod database;
 
 pub(crate) use database::{Database, batch, collect, int_schema, ints, memory, rows_of, stream_of};
 
-/// Types that a table may hold, nested ones among them.
+/// All types that a table supports, including nested ones.
 pub(crate) fn types() -> Vec<DataType> {
     use DataType::*;
     let field = |data_type: DataType| Arc::new(Field::new("item", data_type, true));
@@ -84,7 +84,7 @@ pub(crate) fn types() -> Vec<DataType> {
     scalar.into_iter().chain(nested).collect()
 }
 
-/// `len` random values of a type; one in `nulls` is null, none for zero.
+/// `len` random values of a type; one in `nulls` is null, or none if `nulls` is zero.
 pub(crate) fn array(rng: &mut Rng, data_type: &DataType, len: usize, nulls: u64) -> ArrayRef {
     let validity = validity(rng, len, nulls);
     match data_type {
@@ -130,7 +130,7 @@ pub(crate) fn array(rng: &mut Rng, data_type: &DataType, len: usize, nulls: u64)
     }
 }
 
-/// Values that are not nested, from random bytes or random text.
+/// Random values that are not nested.
 fn leaf(rng: &mut Rng, data_type: &DataType, len: usize, validity: Option<NullBuffer>) -> ArrayRef {
     macro_rules! built {
         ($builder:expr, $value:expr) => {{
@@ -165,7 +165,7 @@ fn leaf(rng: &mut Rng, data_type: &DataType, len: usize, validity: Option<NullBu
     }
 }
 
-/// Small numbers, so that they are valid for decimals, dates and times, and repeat.
+/// Small numbers, so that they repeat and are valid for decimals, dates and times.
 fn primitive(
     rng: &mut Rng,
     data_type: &DataType,

@@ -1,11 +1,11 @@
-//! Transactions of several statements, under snapshot isolation.
+//! Multi-statement transactions, under snapshot isolation.
 //!
 //! A transaction reads the catalog as of its first statement, with its own changes
-//! ([`crate::catalog::Draft`]). Its commit makes all of them durable and visible at one moment, or
-//! none. Two transactions conflict when both change the same names, or both remove or change rows
-//! of the same table: the second waits for the end of the first and then fails with
-//! [`SqlError::Conflict`], unless its first statement is the one that waited, which then reads what
-//! the first has left. Transactions that add rows conflict with nothing but the table's end.
+//! ([`crate::catalog::Draft`]). Its commit makes all of them durable and visible atomically. Two
+//! transactions conflict if both change the same names, or both delete or update rows of the same
+//! table: the second waits for the end of the first and then fails with [`SqlError::Conflict`],
+//! unless the statement that waited is its first one, which then reads the result of the first
+//! transaction. Transactions that only add rows conflict only with a drop of the table.
 
 mod scope;
 
@@ -19,36 +19,35 @@ use crate::write::Changes;
 
 pub(crate) use scope::{Rewrite, Scope};
 
-/// State of a session between two statements.
+/// State of a session's transaction between two statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// Each statement is a transaction by itself.
+    /// No transaction: each statement is a transaction by itself.
     Idle,
-    /// A transaction has begun.
+    /// A transaction is open.
     Open,
-    /// A statement of the transaction has failed: only its end, or a return to a savepoint, is
-    /// possible.
+    /// A statement of the transaction has failed: it can only end, or roll back to a savepoint.
     Failed,
 }
 
-/// A transaction that has begun and has not ended.
+/// An open transaction.
 pub(crate) struct Transaction {
     catalog: Arc<Catalog>,
     locks: Holder,
     state: Mutex<State>,
 }
 
-/// The transaction that a session has begun, if it has.
+/// The open transaction of a session, if any.
 pub(crate) type OpenTransaction = Arc<Mutex<Option<Arc<Transaction>>>>;
 
 struct State {
-    /// None before the first statement.
+    /// The changes so far; `None` before the first statement.
     draft: Option<Draft>,
     /// The catalog as of the first statement.
     begun: Option<Snapshot>,
-    /// By name, oldest first. Of two with one name the newer one counts.
+    /// Savepoints by name, oldest first. Of two with the same name the newer one counts.
     savepoints: Vec<(String, Option<Draft>)>,
-    /// Statements that have begun.
+    /// Number of statements begun.
     statements: u64,
     is_read_only: bool,
     phase: Phase,
@@ -71,10 +70,10 @@ impl Transaction {
         Self { catalog, locks, state: Mutex::new(state) }
     }
 
-    /// Says whether the transaction may change something.
+    /// Sets the access mode of the transaction.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] for one that reads only and is to write after its first statement.
+    /// [`SqlError::Refused`] for READ WRITE after the first statement of a read-only transaction.
     pub(crate) fn set_read_only(&self, is_read_only: bool) -> Result<(), SqlError> {
         let mut state = self.state();
         if state.is_read_only && !is_read_only && state.statements > 0 {
@@ -87,7 +86,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Refuses a statement that changes something if the transaction reads only.
+    /// Refuses a change in a read-only transaction.
     ///
     /// # Errors
     /// [`SqlError::ReadOnly`].
@@ -98,17 +97,17 @@ impl Transaction {
         }
     }
 
-    /// Begins a statement, and returns the catalog as it sees it.
+    /// Begins a statement, and returns the catalog that it sees.
     ///
     /// # Errors
-    /// [`SqlError::TransactionFailed`]; [`SqlError::NoTransaction`] when it has ended.
+    /// [`SqlError::TransactionFailed`]; [`SqlError::NoTransaction`] if it has ended.
     pub(crate) fn statement(&self) -> Result<Snapshot, SqlError> {
         let mut state = self.state();
         state.statements += 1;
         Ok(self.draft(&mut state)?.snapshot().clone())
     }
 
-    /// The catalog as the transaction leaves it so far.
+    /// The catalog with the changes of the transaction so far.
     ///
     /// # Errors
     /// As [`Transaction::statement`].
@@ -116,8 +115,8 @@ impl Transaction {
         Ok(self.draft(&mut self.state())?.snapshot().clone())
     }
 
-    /// One of its statements has failed. Without a savepoint to return to, nothing is kept of it,
-    /// and others that wait for its tables go on.
+    /// Marks the transaction as failed. Without a savepoint to roll back to, its changes are
+    /// dropped and its locks released.
     pub(crate) fn fail(&self) {
         let mut state = self.state();
         if state.phase != Phase::Open {
@@ -127,7 +126,7 @@ impl Transaction {
         if state.savepoints.is_empty() {
             let undone = state.draft.take();
             drop(state);
-            // Chunks give their space back without the lock.
+            // Dropped chunks free their space outside of the lock.
             drop(undone);
             self.locks.release();
         }
@@ -150,7 +149,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Forgets a savepoint and those after it.
+    /// Releases a savepoint and those after it.
     ///
     /// # Errors
     /// [`SqlError::MissingSavepoint`]; as [`Transaction::statement`].
@@ -162,10 +161,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Undoes what was done since a savepoint, which stays. A failed transaction goes on.
+    /// Rolls back to a savepoint, which remains. A failed transaction is open again.
     ///
     /// # Errors
-    /// [`SqlError::MissingSavepoint`]; [`SqlError::NoTransaction`] when the transaction has ended.
+    /// [`SqlError::MissingSavepoint`]; [`SqlError::NoTransaction`] if the transaction has ended.
     pub(crate) fn return_to_savepoint(&self, name: &str) -> Result<(), SqlError> {
         let mut state = self.state();
         if state.phase == Phase::Ended {
@@ -173,23 +172,23 @@ impl Transaction {
         }
         let place = place_of(&state, name)?;
         state.savepoints.truncate(place + 1);
-        // One that was set before the first statement keeps that statement's snapshot.
+        // A savepoint set before the first statement keeps that statement's snapshot.
         let begun = state.begun.clone().map(Draft::of_transaction);
         let draft = state.savepoints[place].1.clone().or(begun);
         let undone = std::mem::replace(&mut state.draft, draft);
         state.phase = Phase::Open;
         drop(state);
-        // Chunks give their space back without the lock.
+        // Dropped chunks free their space outside of the lock.
         drop(undone);
         Ok(())
     }
 
-    /// Commits the changes and ends the transaction. Returns whether it has: one of which a
-    /// statement has failed is rolled back.
+    /// Commits the changes and ends the transaction. Returns false for a failed transaction, which
+    /// is rolled back.
     ///
     /// # Errors
     /// [`SqlError::Conflict`]; errors of the store and of the catalog's file. Nothing has changed
-    /// then, and the transaction has ended.
+    /// then, unless the error is [`SqlError::InDoubt`], and the transaction has ended.
     pub(crate) async fn commit(&self) -> Result<bool, SqlError> {
         let (phase, draft) = self.end();
         let committed = match (phase, draft) {
@@ -197,18 +196,19 @@ impl Transaction {
             (Phase::Open, None) => Ok(true),
             _ => Ok(false),
         };
-        // A result that is not read to its end may keep the transaction itself.
+        // Released explicitly: a result that was not read to its end may keep the transaction
+        // alive.
         self.locks.release();
         committed
     }
 
-    /// Ends the transaction, and undoes what it has done.
+    /// Ends the transaction and rolls it back.
     pub(crate) fn roll_back(&self) {
         drop(self.end());
         self.locks.release();
     }
 
-    /// Ends the transaction. Returns its phase and its changes before that.
+    /// Ends the transaction. Returns its previous phase and its changes.
     fn end(&self) -> (Phase, Option<Draft>) {
         let mut state = self.state();
         (state.savepoints, state.begun) = (vec![], None);
@@ -216,10 +216,10 @@ impl Transaction {
         (phase, state.draft.take())
     }
 
-    /// Makes a definition, after the tables that it drops have been locked.
+    /// Applies a definition, after locking the tables that it drops.
     ///
     /// # Errors
-    /// Those of the definition; [`SqlError::Deadlock`]; as [`Transaction::statement`].
+    /// Errors of the definition; [`SqlError::Deadlock`]; as [`Transaction::statement`].
     pub(crate) async fn define<T>(
         &self,
         define: impl Fn(&mut Draft) -> Result<T, SqlError>,
@@ -247,18 +247,18 @@ impl Transaction {
     }
 
     /// Locks a table whose rows are to be rewritten, and returns the version to read. The first
-    /// statement of the transaction reads the database as it is then.
+    /// statement of the transaction then reads the latest snapshot.
     ///
     /// # Errors
-    /// [`SqlError::Conflict`] when another transaction has rewritten rows of the table since this
-    /// one began; [`SqlError::Deadlock`]; [`SqlError::Dropped`]; as [`Transaction::statement`].
+    /// [`SqlError::Conflict`] if another transaction has rewritten rows of the table since this one
+    /// began; [`SqlError::Deadlock`]; [`SqlError::Dropped`]; as [`Transaction::statement`].
     pub(crate) async fn lock_rows(
         &self,
         table: &Arc<Table>,
     ) -> Result<Arc<TableVersion>, SqlError> {
         if !self.draft(&mut self.state())?.made(table) {
             self.locks.lock(table).await?;
-            // A merge that began before the lock was taken has ended after this.
+            // Waits for the end of a merge that began before the lock was taken.
             let writer = table.lock_writer().await;
             self.follow(table)?;
             drop(writer);
@@ -267,7 +267,7 @@ impl Transaction {
         version.ok_or_else(|| SqlError::Dropped { name: table.full_name() })
     }
 
-    /// Makes sure that the chunks of a locked table which the transaction sees are there.
+    /// Verifies that the chunks of a locked table in the transaction's snapshot still exist.
     fn follow(&self, table: &Arc<Table>) -> Result<(), SqlError> {
         let mut state = self.state();
         let is_first = state.statements <= 1;
@@ -300,7 +300,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The draft, which begins with the first statement.
+    /// The changes so far; begins them with the first statement.
     fn draft<'a>(&self, state: &'a mut State) -> Result<&'a mut Draft, SqlError> {
         refuse_ended(state.phase)?;
         let State { draft, begun, .. } = state;

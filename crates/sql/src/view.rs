@@ -1,7 +1,7 @@
-//! Views: statements that the catalog keeps and that are planned whenever they are used.
+//! Views: statements that the catalog stores and that are planned at each use.
 //!
-//! A view is kept as the text of its CREATE VIEW statement, after a comment that says in which
-//! schema it looks for names without one. Planning it anew finds the tables as they are now.
+//! A view is stored as the text of its CREATE VIEW statement, after a comment with the default
+//! schema of its names. Planning at each use resolves the current tables.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use crate::session::{self, SessionStatement, using};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
 
-/// Views that may stand on each other below a view.
+/// Maximum nesting of views below a view.
 const DEPTH_MAX: usize = 64;
 
-/// The text that the catalog keeps of a view whose statement is `definition`.
+/// The stored text of a view whose statement is `definition`.
 pub(crate) fn text(default_schema: &str, definition: &str) -> String {
     format!("{SCHEMA_NOTE}{default_schema}\n{definition}")
 }
 
-/// The schema that a kept text names, and the statement.
+/// Splits a stored text into the default schema and the statement.
 fn parts(text: &str) -> Result<(&str, Statement)> {
     let (note, definition) = text.split_once('\n').unwrap_or_default();
     let schema = note.strip_prefix(SCHEMA_NOTE);
@@ -43,16 +43,16 @@ fn parts(text: &str) -> Result<(&str, Statement)> {
     schema.zip(statement).ok_or_else(|| exec_datafusion_err!("the text of a view is damaged"))
 }
 
-/// The text of the query of a kept view.
+/// The text of the query of a stored view.
 ///
 /// # Errors
-/// Of a text that is damaged.
+/// If the stored text is damaged.
 pub(crate) fn query_text(text: &str) -> Result<String> {
     let (_, statement) = parts(text)?;
     Ok(query(statement)?.to_string())
 }
 
-/// Plans a kept view with a state that resolves names in `snapshot`. Its tables are read with the
+/// Plans a stored view with a state that resolves names in `snapshot`. Its tables are read with the
 /// rights of its owner.
 pub(crate) async fn provider(
     state: &SessionState,
@@ -69,7 +69,7 @@ pub(crate) async fn provider(
     Added::rewrite(&state, &mut statement);
     let rights = Rights::of_view(snapshot, snapshot.access(home, Some(name)));
     check_names(&state, &query(statement.clone())?, &rights, Reading::View)?;
-    // The recursion is through the catalog, which resolves the views that this one names.
+    // The recursion goes through the catalog, which resolves the views that this one refers to.
     Box::pin(using::write_out(&state, &mut statement)).await?;
     let plan = match Box::pin(state.statement_to_plan(statement)).await {
         Ok(plan) => plan,
@@ -84,9 +84,9 @@ pub(crate) async fn provider(
     Ok(Arc::new(ViewTable::new(Arc::unwrap_or_clone(view.input), view.definition)))
 }
 
-/// The error of a statement that could not be planned: that of a view it names, if one of them
-/// cannot be planned either. Such a view has no columns, so the planner's own error would be about
-/// one that it does not find.
+/// The error of a statement that could not be planned: if a view that it refers to cannot be
+/// planned either, the error of that view. Such a view has no columns, so the planner's own error
+/// would be about a missing column.
 pub(crate) async fn cause(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -109,7 +109,7 @@ fn unusable(name: &str, error: &impl fmt::Display) -> DataFusionError {
     plan_datafusion_err!("view {name} cannot be used any more: {error}")
 }
 
-/// A view that cannot be planned: it has no columns, and nobody can read it.
+/// A view that cannot be planned: it has no columns, and reading it fails.
 pub(crate) fn broken(name: String, error: &DataFusionError) -> Arc<dyn TableProvider> {
     Arc::new(BrokenView { name, error: error.to_string() })
 }
@@ -141,7 +141,7 @@ impl TableProvider for BrokenView {
     }
 }
 
-/// Refuses a view whose statement names the view itself, directly or through others.
+/// Refuses a view that refers to itself, directly or through other views.
 pub(crate) fn refuse_cycle(
     snapshot: &Snapshot,
     state: &SessionState,
@@ -171,7 +171,7 @@ pub(crate) fn refuse_cycle(
     Ok(())
 }
 
-/// The query of a CREATE VIEW statement. The statement names the view as well.
+/// The query of a CREATE VIEW statement, without the view's own name.
 fn query(statement: Statement) -> Result<Statement> {
     if let Statement::Statement(statement) = statement
         && let SqlStatement::CreateView(view) = *statement

@@ -1,9 +1,9 @@
-//! Statements that write: rows become chunks, chunks become a commit.
+//! Write statements: rows become chunks, chunks become a commit.
 //!
-//! Rows stream through [`ChunkWriter`], which holds at most one chunk on the heap while the one
-//! before it is encoded into pages and persisted. Nothing of a statement is visible, and none of
-//! its space is kept, unless its commit succeeds: chunks that no commit names give their pages and
-//! extents back when they are dropped, which is what an error or a cancellation does.
+//! Rows stream through [`ChunkWriter`], which holds at most one chunk on the heap while the
+//! previous one is encoded into pages and persisted. Nothing of a statement is visible, and none of
+//! its space is kept, unless its commit succeeds: chunks that no commit names free their pages and
+//! extents when they are dropped, as on an error or a cancellation.
 
 mod block;
 mod change;
@@ -45,7 +45,7 @@ pub(crate) use rewrite::Selection;
 pub use sink::TableSink;
 pub(crate) use target::{ROW_NUMBER, TargetTable};
 
-/// Writes `rows` into chunks of `table` that no one sees before they are committed.
+/// Writes `rows` into chunks of `table` that are invisible before they are committed.
 pub(crate) async fn write_rows(
     table: &Arc<Table>,
     mut rows: SendableRecordBatchStream,
@@ -59,8 +59,8 @@ pub(crate) async fn write_rows(
 }
 
 impl Table {
-    /// Adds `rows`, all of them or none, and returns how many there are. `memory` accounts for the
-    /// rows on their way.
+    /// Adds `rows`, all of them or none, and returns their number. `memory` accounts for the rows
+    /// in flight.
     ///
     /// # Errors
     /// Errors of the rows; [`SqlError::NotNull`], [`SqlError::Columns`] and
@@ -73,7 +73,7 @@ impl Table {
         Box::pin(async move { self.append_in(&Scope::Alone, rows, memory).await })
     }
 
-    /// As [`Table::append`], in a transaction perhaps.
+    /// Appends as [`Table::append`] does, possibly in a transaction.
     pub(crate) async fn append_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -88,7 +88,7 @@ impl Table {
         Ok(count)
     }
 
-    /// Puts `rows` in the place of all rows, in one step, and returns how many there are.
+    /// Replaces all rows by `rows` atomically, and returns their number.
     ///
     /// # Errors
     /// As [`Table::append`].
@@ -100,7 +100,7 @@ impl Table {
         Box::pin(async move { self.overwrite_in(&Scope::Alone, rows, memory).await })
     }
 
-    /// As [`Table::overwrite`], in a transaction perhaps.
+    /// Overwrites as [`Table::overwrite`] does, possibly in a transaction.
     pub(crate) async fn overwrite_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -113,7 +113,7 @@ impl Table {
         Ok(count)
     }
 
-    /// Removes all rows and returns how many there were.
+    /// Removes all rows and returns their number.
     ///
     /// # Errors
     /// Errors of the catalog.
@@ -121,7 +121,7 @@ impl Table {
         Box::pin(async move { self.truncate_in(&Scope::Alone).await })
     }
 
-    /// As [`Table::truncate`], in a transaction perhaps.
+    /// Truncates as [`Table::truncate`] does, possibly in a transaction.
     pub(crate) async fn truncate_in(self: &Arc<Self>, scope: &Scope) -> Result<u64, SqlError> {
         let rewrite = scope.rewrite(self).await?;
         let count = u64::try_from(rewrite.version().rows()).unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! Memory that a table takes while nobody uses it. The process re-executes itself, so that nothing
-//! but the engine is in the measured one.
+//! Memory of idle tables. The process re-executes itself, so that the measured process contains
+//! nothing but the engine.
 
 #![allow(clippy::print_stdout, reason = "the measured process tells by it")]
 
@@ -15,7 +15,7 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 const MEASURED: &str = "TERRACE_FOOTPRINT";
 const TABLES: u64 = 400;
 const COLUMNS: usize = 20;
-/// Bytes of a table of 20 columns without rows: 2,000 of them take less than 20 MiB.
+/// Maximum bytes of an empty table of 20 columns: 2,000 of them take less than 20 MiB.
 const TABLE_BYTES_MAX: u64 = 10 << 10;
 
 fn main() -> Result<()> {
@@ -29,20 +29,20 @@ fn main() -> Result<()> {
     let (full, empty) = (directory.path().join("full"), directory.path().join("empty"));
     let made = measured("make", &full)?;
     println!("a table that was just made takes {made} bytes");
-    // What an engine takes without tables is not theirs.
+    // The memory of an engine without tables is subtracted.
     measured("none", &empty)?;
     let opened = measured("open", &full)?.saturating_sub(measured("open", &empty)?);
-    // The measured process has made as many before those that it measured.
+    // The first process has created as many warm-up tables before the measured ones.
     let opened = opened / (2 * TABLES);
     println!("a table that was found takes {opened} bytes");
     assert!(made <= TABLE_BYTES_MAX, "{made} bytes for a table that was made");
     assert!(opened <= TABLE_BYTES_MAX, "{opened} bytes for a table that was found");
-    // What counts tests reads this line, as the standard harness prints it.
+    // Test counters read this line, as the standard harness prints it.
     println!("test result: ok. 1 passed; 0 failed");
     Ok(())
 }
 
-/// What a process of its own measures.
+/// Measures in a child process.
 fn measured(what: &str, directory: &Path) -> Result<u64> {
     let mut command = Command::new(std::env::current_exe()?);
     let output = command.env(MEASURED, format!("{what} {}", directory.display())).output()?;
@@ -69,7 +69,7 @@ async fn measure(what: &str, directory: &Path) -> Result<u64> {
         make(&session, "t", TABLES).await?;
         return Ok(anonymous_bytes()?.saturating_sub(before) / TABLES);
     }
-    // A database that was opened, and one statement: the rest is the same with and without tables.
+    // An opened database, and one statement: the rest is the same with and without tables.
     session.sql("SELECT 1").await?;
     Ok(anonymous_bytes()?.saturating_sub(before))
 }

@@ -1,9 +1,9 @@
-//! A process that writes is killed at random moments, again and again on the same directory: what
-//! it acknowledged is there, at most the one statement or transaction under way may be there beside
-//! it, in whole, and no space is leaked.
+//! Kills a writing process at random moments, repeatedly on the same directory. Afterwards all
+//! acknowledged statements are present, at most the one statement or transaction under way in
+//! addition, entirely, and no space is leaked.
 //!
 //! The process re-executes itself as the victim. `TERRACE_SOAK_ROUNDS` sets the number of rounds,
-//! `TERRACE_SOAK_SEED` the moments.
+//! `TERRACE_SOAK_SEED` the seed.
 
 #![allow(clippy::print_stdout, reason = "the victim acknowledges its statements by it")]
 
@@ -26,7 +26,7 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 const VICTIM: &str = "TERRACE_KILL_VICTIM";
 const ROUNDS_DEFAULT: u64 = 40;
-/// Statements that the rows of one insertion survive.
+/// Number of statements after which inserted rows are deleted.
 const LIFETIME: i64 = 12;
 
 fn main() -> Result<()> {
@@ -40,7 +40,7 @@ fn main() -> Result<()> {
         let statements = statements.unwrap_or_else(|error| panic!("{error}"));
         println!("{rounds} kills, {statements} statements, nothing lost, shown or leaked");
     });
-    // What counts tests reads this line, as the standard harness prints it.
+    // Test counters read this line, as the standard harness prints it.
     println!("test result: ok. 1 passed; 0 failed");
     Ok(())
 }
@@ -58,13 +58,14 @@ fn open(directory: &Path) -> Result<(Engine, Session)> {
     Ok((engine, session))
 }
 
-/// A schema that comes and goes. Tables of the other one have names that are before it.
+/// A schema that is created and dropped repeatedly. Names of tables in the other schema sort before
+/// it.
 const SCHEMA: &str = "s";
 
-/// Rows per tag of `t` and rows of every other table; the schema is one without rows.
+/// Rows per tag of `t`, and rows of every other table; the schema counts as one without rows.
 type State = (BTreeMap<i64, i64>, BTreeMap<String, i64>);
 
-/// Rows that statement `number` writes: sometimes one, sometimes more than two chunks.
+/// Number of rows that statement `number` writes: sometimes one, sometimes more than two chunks.
 fn rows(number: i64) -> i64 {
     match number % 4 {
         0 => 140_000 + number % 1_000,
@@ -73,7 +74,7 @@ fn rows(number: i64) -> i64 {
     }
 }
 
-/// The text of statement `number` and what it does to the state.
+/// The text of statement `number`, which is applied to the state.
 fn statement(number: i64, state: &mut State) -> String {
     let (tags, tables) = state;
     let source = format!(
@@ -81,7 +82,7 @@ fn statement(number: i64, state: &mut State) -> String {
          FROM generate_series(1, {})",
         rows(number)
     );
-    // Half of the statements with a schema drop it with what it holds by then.
+    // Half of the statements on the schema drop it with its contents.
     match number % 10 {
         0 if tables.contains_key(SCHEMA) => {
             tables.retain(|name, _| !name.starts_with(SCHEMA));
@@ -119,25 +120,25 @@ fn statement(number: i64, state: &mut State) -> String {
     }
 }
 
-/// The state after the first statements.
+/// The state after the first `last` statements.
 fn state_after(last: i64) -> State {
     let mut state = State::default();
     (1..=last).for_each(|number| drop(statement(number, &mut state)));
     state
 }
 
-/// The last of the statements that run together, as a transaction, from statement `first` on.
+/// The last statement of the transaction that begins with statement `first`, or `first` itself.
 fn last_together(first: i64) -> i64 {
     if first % 5 == 1 { first + 2 } else { first }
 }
 
-/// Of a transaction that is rolled back.
+/// A transaction that is rolled back.
 const UNDONE: &str = "BEGIN; UPDATE t SET i = 0 WHERE tag % 2 = 0; CREATE TABLE undone AS \
                       SELECT * FROM t; TRUNCATE t; INSERT INTO t SELECT 0, value, 'undone' FROM \
                       generate_series(1, 1000); ROLLBACK";
 
-/// The victim: says the number of each statement once it is acknowledged, of those that run
-/// together the last.
+/// The victim: prints the number of each acknowledged statement; for a transaction, the number of
+/// its last one.
 async fn write_for_ever(directory: &Path, first: i64) -> Result<()> {
     let (_engine, session) = open(directory)?;
     let mut state = state_after(first - 1);
@@ -190,8 +191,7 @@ async fn kill(seed: u64, rounds: u64) -> Result<i64> {
     Ok(last)
 }
 
-/// Runs a victim from statement `first` on, kills it, and returns the last statement that it
-/// acknowledged.
+/// Runs a victim from statement `first` on, kills it, and returns its last acknowledged statement.
 fn victim(path: &Path, first: i64, patience: Duration) -> Result<Option<i64>> {
     let mut victim = Command::new(std::env::current_exe()?)
         .env(VICTIM, format!("{first} {}", path.display()))
@@ -211,7 +211,7 @@ fn victim(path: &Path, first: i64, patience: Duration) -> Result<Option<i64>> {
     Ok(lines.last().map(|line| line.parse()).transpose()?)
 }
 
-/// What the database holds, every row of it read.
+/// Reads every row of the database.
 async fn state(engine: &Engine, session: &Session) -> Result<State> {
     let outputs = session
         .sql(
@@ -244,7 +244,7 @@ fn all_tables(engine: &Engine) -> impl Iterator<Item = Arc<Table>> {
     schemas.flat_map(|schema| engine.catalog().tables(&schema))
 }
 
-/// The store holds what the catalog names, once the merge is done that may be under way.
+/// Asserts that the store holds exactly the extents of the catalog, after any merge under way.
 fn assert_no_leak(engine: &Engine) {
     let named = || all_tables(engine).map(|table| table.snapshot().extent_bytes()).sum::<u64>();
     let store = || engine.pool().store().expect("a store").stats();

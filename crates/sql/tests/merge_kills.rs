@@ -1,9 +1,9 @@
-//! A process that inserts single rows, updates and deletes is killed at random moments, most of
-//! them amid merges of the small chunks that this leaves: what it acknowledged is there, at most
-//! the one statement under way may be there beside it, and no space is leaked.
+//! Kills a process that inserts single rows, updates and deletes at random moments, most of them
+//! during merges of the resulting small chunks. Afterwards all acknowledged statements are present,
+//! at most the one statement under way in addition, and no space is leaked.
 //!
 //! The process re-executes itself as the victim. `TERRACE_SOAK_ROUNDS` sets the number of rounds,
-//! `TERRACE_SOAK_SEED` the moments.
+//! `TERRACE_SOAK_SEED` the seed.
 
 #![allow(clippy::print_stdout, reason = "the victim acknowledges its statements by it")]
 
@@ -24,9 +24,9 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 const VICTIM: &str = "TERRACE_MERGE_VICTIM";
 const ROUNDS_DEFAULT: u64 = 12;
-/// Chunks that are left once everything is merged that is worth it, at most.
+/// Maximum number of chunks after all worthwhile merges.
 const CHUNKS_MAX: usize = 40;
-/// How long merges may take until nothing is left to do.
+/// Maximum time until all merges are done.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> Result<()> {
@@ -40,7 +40,7 @@ fn main() -> Result<()> {
         let (statements, most) = done.unwrap_or_else(|error| panic!("{error}"));
         println!("{rounds} kills, {statements} statements, up to {most} chunks found, none lost");
     });
-    // What counts tests reads this line, as the standard harness prints it.
+    // Test counters read this line, as the standard harness prints it.
     println!("test result: ok. 1 passed; 0 failed");
     Ok(())
 }
@@ -58,10 +58,10 @@ fn open(directory: &Path) -> Result<(Engine, Session)> {
     Ok((engine, session))
 }
 
-/// The values by their keys.
+/// Values by key.
 type State = BTreeMap<i64, i64>;
 
-/// The text of statement `number` and what it does to the state.
+/// The text of statement `number`, which is applied to the state.
 fn statement(number: i64, state: &mut State) -> String {
     match number % 40 {
         19 => {
@@ -80,14 +80,14 @@ fn statement(number: i64, state: &mut State) -> String {
     }
 }
 
-/// The state after the first statements.
+/// The state after the first `last` statements.
 fn state_after(last: i64) -> State {
     let mut state = State::default();
     (1..=last).for_each(|number| drop(statement(number, &mut state)));
     state
 }
 
-/// The victim: says the number of each statement once it is acknowledged.
+/// The victim: prints the number of each acknowledged statement.
 async fn write_for_ever(directory: &Path, first: i64) -> Result<()> {
     let (_engine, session) = open(directory)?;
     let mut state = state_after(first - 1);
@@ -99,7 +99,7 @@ async fn write_for_ever(directory: &Path, first: i64) -> Result<()> {
     Ok(())
 }
 
-/// Statements in all, and the most chunks that a victim left.
+/// The number of statements, and the maximum number of chunks that a victim left.
 async fn kill(seed: u64, rounds: u64) -> Result<(i64, usize)> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("data");
@@ -133,7 +133,7 @@ fn chunks(engine: &Engine) -> Result<usize> {
     Ok(table.snapshot().chunks.len())
 }
 
-/// What merges is done soon, and then the store holds what the catalog names.
+/// Waits until merges are done and the store holds exactly the extents of the catalog.
 fn settles(engine: &Engine) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -153,8 +153,7 @@ fn settles(engine: &Engine) -> Result<()> {
     }
 }
 
-/// Runs a victim from statement `first` on, kills it, and returns the last statement that it
-/// acknowledged.
+/// Runs a victim from statement `first` on, kills it, and returns its last acknowledged statement.
 fn victim(path: &Path, first: i64, patience: Duration) -> Result<Option<i64>> {
     let mut victim = Command::new(std::env::current_exe()?)
         .env(VICTIM, format!("{first} {}", path.display()))
@@ -174,7 +173,7 @@ fn victim(path: &Path, first: i64, patience: Duration) -> Result<Option<i64>> {
     Ok(lines.last().map(|line| line.parse()).transpose()?)
 }
 
-/// What the table holds, every row of it read.
+/// Reads every row of the table.
 async fn state(session: &Session) -> Result<State> {
     let outputs = session.sql("SELECT i, v FROM t").await?;
     let mut state = State::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use terrace_sql::{Engine, EngineConfig, Session};
-use terrace_tier::store::MemoryBlocks;
+use terrace_store::MemoryBlocks;
 
 use crate::error::{CheckError, Result};
 

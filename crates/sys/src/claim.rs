@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn refused(claimed: io::Result<Claim>) -> String {
-        let error = claimed.expect_err("somebody has it");
+        let error = claimed.expect_err("claimed");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         error.to_string()
     }
@@ -186,8 +186,8 @@ mod tests {
         let held = Claim::take(&one, 0..8192).expect("free");
         assert!(refused(Claim::take(&one, 4096..12288)).contains("this process"));
         assert!(refused(Claim::take(&other, 8191..12288)).contains("this process has locked it"));
-        let beside = Claim::take(&other, 8192..12288).expect("nobody has it");
-        let third = Claim::take(&one, 12288..12289).expect("nobody has it");
+        let beside = Claim::take(&other, 8192..12288).expect("free");
+        let third = Claim::take(&one, 12288..12289).expect("free");
         refused(Claim::take(&other, 12300..12400));
         drop(held);
         Claim::take(&other, 0..8192).expect("free again");

@@ -125,7 +125,7 @@ mod tests {
         waiting.poll(one.as_fd(), 1).expect("started");
         waiting.poll(other.as_fd(), 2).expect("started");
         waiting.wait(Some(Duration::from_micros(100)), &mut events).expect("over");
-        assert!(events.is_empty(), "nobody rang: {events:?}");
+        assert!(events.is_empty(), "an event without a cause: {events:?}");
         std::thread::scope(|scope| {
             scope.spawn(|| other.ring());
             waiting.wait(None, &mut events).expect("rung");

@@ -303,7 +303,7 @@ mod tests {
         ring.poll(bell.as_fd(), 2).expect("started");
         let mut events = Vec::new();
         ring.wait(Some(Duration::ZERO), &mut events).expect("a ring");
-        assert!(events.is_empty(), "nobody rang: {events:?}");
+        assert!(events.is_empty(), "an event without a cause: {events:?}");
         // A read across the end of the file is short.
         ring.read(&file, &piece(2, 2, PAGE_BYTES as u64), 3).expect("started");
         std::thread::scope(|scope| {

@@ -102,8 +102,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::fault_injection;
     use crate::lock::LockedFile;
-    use crate::mischief;
 
     #[test]
     fn a_child_is_told_from_its_parent() {
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(here(), 2);
         // SAFETY: the child reads two words, and creates and drops a mark by system calls alone.
         let child = unsafe {
-            mischief::in_child(|| {
+            fault_injection::in_child(|| {
                 let own = ProcessMark::new();
                 u8::from(here() != 0 || !own.is_here() || own.process() == paged.process())
             })
@@ -140,7 +140,7 @@ mod tests {
         let held = Mutex::new(Some(LockedFile::open(&path).expect("free")));
         // SAFETY: the child drops its copy of the lock, by system calls alone.
         let child = unsafe {
-            mischief::in_child(|| {
+            fault_injection::in_child(|| {
                 end(&held);
                 0
             })
@@ -154,7 +154,7 @@ mod tests {
         std::thread::scope(|scope| {
             let child = scope.spawn(|| {
                 // SAFETY: the child waits for the pipe by a system call alone.
-                unsafe { mischief::in_child(|| u8::from((&reader).read(&mut [0]).is_err())) }
+                unsafe { fault_injection::in_child(|| u8::from((&reader).read(&mut [0]).is_err())) }
             });
             std::thread::sleep(Duration::from_millis(100));
             end(&held);

@@ -22,7 +22,7 @@
 //! | [`histogram`] | compact histograms of latencies |
 //! | [`process`] | resident memory and processor time of this process |
 //! | [`identity`] | identity of this process across `fork`, and of the machine's current boot |
-//! | [`mischief`] | fault injection into the process of a test |
+//! | [`fault_injection`] | fault injection into the process of a test |
 //! | [`probe`] | features of the kernel that this process may use |
 //!
 //! Every system call takes either only integers, or memory that the wrapper owns or has borrowed
@@ -34,6 +34,7 @@ pub mod buffer;
 pub mod claim;
 pub mod event_loop;
 pub mod event_ring;
+pub mod fault_injection;
 pub mod file;
 pub mod file_system;
 pub mod histogram;
@@ -41,7 +42,6 @@ pub mod identity;
 pub mod lock;
 pub mod map;
 pub mod migrate;
-pub mod mischief;
 pub mod numa;
 pub mod page_cache;
 pub mod pages;

@@ -1,12 +1,12 @@
-//! The engine whose answers are right, as the command line names it.
+//! Choice of the reference engine on the command line.
 
 use clap::ValueEnum;
 use terrace_bench::suite::oracle::Oracle;
 
-/// The engine whose answers are right.
+/// The engine whose answers are taken as correct.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Answers {
-    /// DuckDB's where it is there or can be installed, DataFusion's otherwise
+    /// DuckDB's if it is installed or can be installed, DataFusion's otherwise
     #[default]
     Auto,
     /// DuckDB's, from a Python package

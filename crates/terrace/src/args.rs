@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line arguments.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -31,59 +31,57 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Options of every command. A configuration file may give the same ones; these win over it.
+/// Options of every command, which override those of the configuration file.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Options {
-    /// Budget of DRAM for everything: cached data, working memory of queries, spill buffers;
-    /// auto is three quarters of the memory of the control group or the machine, and half of it is
-    /// the budget where none is given
+    /// Budget of DRAM for everything: cached data, working memory of queries, spill buffers; auto
+    /// is three quarters of the memory of the control group or the machine; half of that memory by
+    /// default
     #[arg(long, global = true, value_name = "SIZE")]
     pub dram: Option<Dram>,
 
-    /// Most memory that the process of sql may take, its budget included: a query that takes more
-    /// for plans, literals and batches that no operator accounts for ends with an error; 15/16 of
-    /// what the machine or the control group has where none is given
+    /// Maximum memory of the process of sql, including its budget: a query that exceeds it by
+    /// plans, literals and batches that no operator accounts for ends with an error; by default
+    /// 15/16 of the memory of the machine or the control group
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<u64>,
 
     /// A tier below DRAM, fastest first: node1:8GiB, cxl:16GiB, emu:8GiB@250ns,
-    /// file:/data/terrace:100GiB, dev:/dev/nvme1n1; a store may have a rate, as in
+    /// file:/data/terrace:100GiB, dev:/dev/nvme1n1; a store may have a rate limit, as in
     /// dev:/dev/nvme1n1:1TiB@250MiB/s (repeatable)
     #[arg(long = "tier", global = true, value_name = "SPEC")]
     pub tiers: Vec<TierSpec>,
 
-    /// Directory that holds the tables; without one they go when the program ends
+    /// Directory that holds the tables; without it they are removed when the program ends
     #[arg(long, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Threads that run queries; as many as there are processors where none is given
+    /// Number of threads that run queries; the number of processors by default
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
 
-    /// Where pages are: framed, each in a frame of its tier while it is in memory, or mapped, each
-    /// at an address of its own; bench tpcc, random-read, ycsb and background run both where none
-    /// is given
+    /// Placement of pages: framed, each in a frame of its tier while it is in memory, or mapped,
+    /// each at a fixed address of its own; bench tpcc, random-read, ycsb and background run both by
+    /// default
     #[arg(long, global = true, value_name = "PLACEMENT")]
     pub placement: Option<Placement>,
 
-    /// A setting that every session begins with, as SET has it, such as terrace.paged_sort=false
-    /// (repeatable)
+    /// Initial setting of every session, as in SET, such as terrace.paged_sort=false (repeatable)
     #[arg(long = "set", global = true, value_name = "NAME=VALUE", value_parser = assignment)]
     pub settings: Vec<(String, String)>,
 
-    /// TOML file with the keys dram, memory-limit, tier, data, threads, placement, set, prices;
-    /// without it, terrace/config.toml of the user's configuration directory is read where it
-    /// exists
+    /// TOML file with the keys dram, memory-limit, tier, data, threads, placement, set, prices; by
+    /// default terrace/config.toml in the user's configuration directory, if it exists
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Say on standard error what happens inside; up to -vvv for more. Without it, warnings of sql
-    /// go to the file terrace/log in the user's directory of state
+    /// Log to standard error; up to -vvv for more detail. Without it, warnings of sql go to the
+    /// file terrace/log in the user's state directory
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }
 
-/// What to do.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run SQL: statements from the command line, from files, or at a prompt
@@ -94,7 +92,7 @@ pub enum Command {
     Tpch(TpchArgs),
     /// Generate TPC-DS, load it, run its 99 queries and compare every answer with DuckDB's
     Tpcds(TpcdsArgs),
-    /// Say what this machine offers, what was chosen, and what is missing
+    /// Report the features of this machine, which of them are used, and which are missing
     Doctor(DoctorArgs),
     /// Run an experiment; without a name, list them
     Bench(Box<BenchArgs>),
@@ -107,12 +105,12 @@ pub enum Command {
     /// Write the answers of DataFusion to standard output as JSON
     #[command(name = terrace_bench::suite::reference::REFERENCE_COMMAND, hide = true)]
     Reference(GeneratorArgs),
-    /// Answer queries on standard input, a line of JSON each
+    /// Answer queries from standard input, one line of JSON each
     #[command(name = terrace_bench::peer::serve::PEER_COMMAND, hide = true)]
     Peer(PeerArgs),
 }
 
-/// How results are written.
+/// Format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Aligned columns
@@ -128,35 +126,35 @@ pub enum Format {
 
 #[derive(Args, Debug)]
 pub struct SqlArgs {
-    /// Run these statements and leave (repeatable)
+    /// Run these statements and exit (repeatable)
     #[arg(short = 'c', long = "command", value_name = "SQL")]
     pub commands: Vec<String>,
 
-    /// Run the statements of this file and leave; after those of -c (repeatable)
+    /// Run the statements of this file and exit; after those of -c (repeatable)
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// A prompt even where the input is no terminal: a statement that fails does not end it
+    /// Show a prompt even if the input is not a terminal; a failed statement does not end it
     #[arg(short, long, conflicts_with_all = ["commands", "files"])]
     pub interactive: bool,
 
-    /// How results are written
+    /// Format of results
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
-    /// Rows of a result that a table shows; 0 for all. The other formats write every row
+    /// Maximum number of rows that a table shows; 0 for all. The other formats write every row
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub rows: usize,
 }
 
 #[derive(Args, Debug)]
 pub struct TpchArgs {
-    /// Queries to run, such as 1,3,18; all where none is given
+    /// Queries to run, such as 1,3,18; all by default
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
     pub queries: Vec<u32>,
 
-    /// The engine whose answers are right, at scales other than 1; at scale 1 the specification's
-    /// answers are
+    /// Engine whose answers are taken as correct at scales other than 1; at scale 1 those of the
+    /// specification are
     #[arg(long, value_enum, default_value_t)]
     pub answers: Answers,
 
@@ -166,16 +164,16 @@ pub struct TpchArgs {
 
 #[derive(Args, Debug)]
 pub struct TpcdsArgs {
-    /// Queries to run, such as 1,3,72; all where none is given
+    /// Queries to run, such as 1,3,72; all by default
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tpcds_number)]
     pub queries: Vec<u32>,
 
-    /// Directory with the texts of the queries, 1.sql to 99.sql; without one they come from the
+    /// Directory with the texts of the queries, 1.sql to 99.sql; by default they come from the
     /// Python packages duckdb and duckdb-extension-tpcds, installed below the cache directory
     #[arg(long, value_name = "DIR")]
     pub queries_dir: Option<PathBuf>,
 
-    /// Whose answers ours are compared with
+    /// Engine whose answers are taken as correct
     #[arg(long, value_enum, default_value_t)]
     pub answers: Answers,
 
@@ -183,19 +181,19 @@ pub struct TpcdsArgs {
     pub suite: SuiteArgs,
 }
 
-/// Options that `tpch` and `tpcds` share.
+/// Common options of `tpch` and `tpcds`.
 #[derive(Args, Debug)]
 pub struct SuiteArgs {
-    /// Scale factor: 1 is about 1 GB of text; fractions work
+    /// Scale factor: 1 is about 1 GB of text; fractions are possible
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale,
           allow_negative_numbers = true)]
     pub scale: f64,
 
-    /// Runs of each query; the median counts
+    /// Number of runs of each query; the median counts
     #[arg(long, value_name = "N", default_value = "1")]
     pub repeat: NonZeroUsize,
 
-    /// How tables that are loaded now are stored: plain or compact
+    /// Encoding of tables that are loaded now: plain or compact
     #[arg(long, value_name = "ENCODING", default_value_t)]
     pub encoding: Encoding,
 
@@ -203,11 +201,11 @@ pub struct SuiteArgs {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Keep the tables in a new directory even without --data, and say where
+    /// Keep the tables in a new directory even without --data, and print its path
     #[arg(long)]
     pub keep: bool,
 
-    /// Succeed although queries failed for want of memory; a wrong answer never succeeds
+    /// Succeed even if queries fail for lack of memory; a wrong answer always fails
     #[arg(long)]
     pub allow_failures: bool,
 }
@@ -221,7 +219,7 @@ pub struct DoctorArgs {
 
 #[derive(Args, Debug)]
 pub struct BenchArgs {
-    /// Which experiment
+    /// Name of the experiment
     pub name: Option<String>,
 
     /// TPC-H scale factor
@@ -229,30 +227,30 @@ pub struct BenchArgs {
           allow_negative_numbers = true)]
     pub scale: f64,
 
-    /// Rounds; medians count, means in segments and allocations
+    /// Number of rounds; results are medians, or means in segments and allocations
     #[arg(long, value_name = "N", default_value = "3")]
     pub rounds: NonZeroUsize,
 
-    /// Queries to run, such as 1,3,18; all where none is given
+    /// Queries to run, such as 1,3,18; all by default
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
     pub queries: Vec<u32>,
 
-    /// Encoding of the tables of an experiment over TPC-H: plain or compact; where none is
-    /// given, plain in paged-scan, paged-operators and segments (always), compact elsewhere
+    /// Encoding of the tables of an experiment over TPC-H: plain or compact; by default plain in
+    /// paged-scan, paged-operators and segments (always), compact in the others
     #[arg(long, value_name = "ENCODING")]
     pub encoding: Option<Encoding>,
 
-    /// Key-value pairs of hash-index; 10000000 are the published experiment
+    /// Number of key-value pairs of hash-index; the published experiment has 10000000
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub pairs: u64,
 
-    /// Allocations of the largest run of allocations, which the others follow; 10000000 are the
-    /// published experiment. Objects of objects; 100000000 are published for figure 3
+    /// Allocations of the largest run of allocations, which scales the others; the published
+    /// experiment has 10000000. Objects of objects; figure 3 is published with 100000000
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
           value_parser = value_parser!(u64).range(1..=100_000_000))]
     pub objects: u64,
 
-    /// A report of `cargo x lab` that migration shows beside this machine's (repeatable)
+    /// Report of `cargo x lab` that migration shows beside this machine's (repeatable)
     #[arg(long, value_name = "FILE")]
     pub lab: Vec<PathBuf>,
 
@@ -280,27 +278,27 @@ pub struct BenchArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "objects")]
 pub struct ObjectArgs {
-    /// Compare with DashMap, papaya and scc in place of the figures; in a program built with
+    /// Compare with DashMap, papaya and scc instead of the figures; requires a program built with
     /// --features peers
     #[arg(long)]
     pub peers: bool,
-    /// Measure logs, dumps and starts from them in place of the figures
+    /// Measure logs, dumps and starts from them instead of the figures
     #[arg(long)]
     pub lasting: bool,
 
-    /// Create and remove objects for so many seconds in a store that is full, in place of the
-    /// figures; it has 512 MiB where no --dram is given
+    /// Create and remove objects for this many seconds in a full store instead of the figures; it
+    /// has 512 MiB unless --dram is given
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub churn: Option<f64>,
 
-    /// Where objects are: dram, or region for a store larger than DRAM in place of the figures,
-    /// of which a quarter is in memory where no --dram is given
+    /// Memory of the objects: dram, or region for a store larger than DRAM instead of the figures,
+    /// of which a quarter is in memory unless --dram is given
     #[arg(long, value_name = "MEMORY", default_value = "dram")]
     pub memory: ObjectHome,
 }
 
 impl ObjectArgs {
-    /// The options.
+    /// Returns the options of the experiment.
     pub fn options(&self) -> ObjectOptions {
         ObjectOptions {
             peers: self.peers,
@@ -315,47 +313,47 @@ impl ObjectArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "segments")]
 pub struct SegmentArgs {
-    /// Figures of the study to repeat: 5 (blocks), fit (queries where everything fits; it
-    /// takes the memory of two engines), 6 (footprint), 7a (queries), 7b (migration)
+    /// Figures of the study to repeat: 5 (blocks), fit (queries with everything in memory; needs
+    /// the memory of two engines), 6 (footprint), 7a (queries), 7b (migration)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,fit,6,7a,7b")]
     pub figures: Vec<Figure>,
 
-    /// Whose tables and queries: tpch, tpcds
+    /// Benchmarks whose tables and queries are used: tpch, tpcds
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tpch")]
     pub benchmarks: Vec<Benchmark>,
 
-    /// TPC-DS queries to run, such as 1,3,72; all where none is given
+    /// TPC-DS queries to run, such as 1,3,72; all by default
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tpcds_number)]
     pub tpcds_queries: Vec<u32>,
 
-    /// Directory with the texts of the TPC-DS queries; without one they come from a package
+    /// Directory with the texts of the TPC-DS queries; by default they come from a package
     #[arg(long, value_name = "DIR")]
     pub queries_dir: Option<PathBuf>,
 
-    /// What heaps are in, as CREATE HEAP has it: file, file:DIRECTORY, emu, emu@LATENCY
+    /// Memory of the heaps, as in CREATE HEAP: file, file:DIRECTORY, emu, emu@LATENCY
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "emu")]
     pub memories: Vec<String>,
 
-    /// Blocks of figure 5: 4KiB, 16KiB, 32KiB, 64KiB, 256KiB, 1MiB, 4MiB; all where none is given
+    /// Block sizes of figure 5: 4KiB, 16KiB, 32KiB, 64KiB, 256KiB, 1MiB, 4MiB; all by default
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub blocks: Vec<Block>,
 
-    /// Figures 6 and 7b also at twice, four and eight times the scale, up to this one; 8 is
-    /// published
+    /// Largest scale of figures 6 and 7b, which are also measured at twice, four and eight times
+    /// the scale; 8 is published
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale_max: Option<f64>,
 
-    /// Runs of each query that count in each round; 5 are published for figure 7a
+    /// Measured runs of each query in each round; 5 are published for figure 7a
     #[arg(long, value_name = "N", default_value = "1")]
     pub runs: NonZeroUsize,
 
-    /// Runs of each query before them, for figure 7a; 5 are published
+    /// Warm-up runs of each query, for figure 7a; 5 are published
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub warm_runs: usize,
 }
 
 impl SegmentArgs {
-    /// The options.
+    /// Returns the options of the experiment.
     pub fn options(&self) -> SegmentOptions {
         SegmentOptions {
             figures: self.figures.clone(),
@@ -375,12 +373,12 @@ impl SegmentArgs {
 }
 
 /// Options of tpcc, random-read, ycsb, n-tier, cost and background, which run over pages without
-/// SQL, and of region and objects, which heed the seconds alone.
+/// SQL; region and objects use only the seconds.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "tpcc, random-read, ycsb, n-tier, cost, background, region, objects")]
 pub struct PageArgs {
-    /// Which pages stay: score, adaptive, or spitfire: and the probabilities to promote on a read
-    /// and on a write, to fetch below and to demote
+    /// Eviction and migration policy: score, adaptive, or spitfire: and the probabilities to
+    /// promote on a read and on a write, to fetch below and to demote
     #[arg(long, value_name = "POLICY", default_value_t)]
     pub policy: Policy,
 
@@ -393,15 +391,16 @@ pub struct PageArgs {
     )]
     pub workloads: Vec<String>,
 
-    /// TPC-C warehouses; 2 where none is given, 14 in n-tier and cost
+    /// Number of TPC-C warehouses; by default 2, or 14 in n-tier and cost
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub warehouses: Option<u32>,
 
-    /// Tuples of random-read and records of YCSB; 10 million where none is given
+    /// Number of tuples of random-read and of records of YCSB; by default 10 million, 11 million in
+    /// n-tier and cost, 6 million in background
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub tuples: Option<u64>,
 
-    /// Look-ups of a batch of random-read; 1 and 128 where none is given
+    /// Number of look-ups in a batch of random-read; 1 and 128 by default
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
 
@@ -413,21 +412,21 @@ pub struct PageArgs {
     #[arg(long, value_name = "THETA", default_value_t = 0.99, value_parser = theta)]
     pub theta: f64,
 
-    /// Seconds that are measured
+    /// Duration of the measurement in seconds
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     pub seconds: f64,
 
-    /// Seconds before them
+    /// Duration of the warm-up in seconds
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     pub warm_up: f64,
 
-    /// Write a line for every second to this file; of several runs, to one beside it each
+    /// Write a line for every second to this CSV file; for several runs, to one file each beside it
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 }
 
 impl PageArgs {
-    /// The options, with this placement or both, and these prices.
+    /// Returns the options, with this placement or both, and these prices.
     pub fn options(&self, placement: Option<Placement>, prices: Prices) -> PageOptions {
         PageOptions {
             placements: placement.map_or(Placement::ALL.to_vec(), |one| vec![one]),
@@ -446,12 +445,12 @@ impl PageArgs {
     }
 }
 
-/// A number of seconds from 0 to a day.
+/// Parses a number of seconds from 0 to a day.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     within(text, 86_400.0, "seconds, at most a day")
 }
 
-/// A skew from 0 to below 1.
+/// Parses a skew from 0 to below 1.
 fn theta(text: &str) -> Result<f64, String> {
     within(text, 0.999, "a skew from 0 to 0.999")
 }
@@ -461,7 +460,7 @@ fn within(text: &str, most: f64, what: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("\"{text}\" is not {what}"))
 }
 
-/// What is generated, and how.
+/// Parameters of the table generator.
 #[derive(Args, Debug)]
 pub struct GeneratorArgs {
     #[arg(long)]
@@ -499,19 +498,19 @@ pub struct PeerArgs {
     pub files: PathBuf,
 }
 
-/// Which engine answers.
+/// Engine of a peer process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PeerEngine {
     Terrace,
     Datafusion,
 }
 
-/// A size in bytes, as `2GiB`.
+/// Parses a size in bytes, such as `2GiB`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_bytes(text)
 }
 
-/// A name and a value.
+/// Parses a name and a value.
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => {
@@ -521,7 +520,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A scale factor. Below a thousandth some tables are empty; above 100,000 keys overflow.
+/// Parses a scale factor. Below a thousandth some tables are empty; above 100,000 keys overflow.
 fn scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if (0.001..=100_000.0).contains(&scale) => Ok(scale),
@@ -529,12 +528,12 @@ fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A number from 1 to 22.
+/// Parses a query number from 1 to 22.
 fn query_number(text: &str) -> Result<u32, String> {
     numbered(text, 22)
 }
 
-/// A number from 1 to 99.
+/// Parses a query number from 1 to 99.
 fn tpcds_number(text: &str) -> Result<u32, String> {
     numbered(text, QUERY_COUNT)
 }

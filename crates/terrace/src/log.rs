@@ -23,7 +23,7 @@ use tracing_subscriber::fmt::MakeWriter;
 /// bytes that one program writes.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
-/// The form of the messages of a server.
+/// Format of a server's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// A line to read.
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_written_stops_nobody() {
+    fn a_log_that_cannot_be_written_stops_no_statement() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let log = Log::new(directory.path().to_path_buf());
         (&log).write_all(b"lost\n").expect("a log takes everything");

@@ -22,36 +22,35 @@ use crate::settings::Settings;
 /// Arguments of `terrace serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// Addresses to listen at (repeatable); other machines are served with TLS and logins alone
+    /// Addresses to listen at (repeatable); other machines can connect only with TLS and logins
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5432")]
     pub listen: Vec<SocketAddr>,
 
-    /// A directory for a Unix socket, whose name has the port of the first address
+    /// Directory of a Unix socket, whose name has the port of the first address
     #[arg(long, value_name = "DIR")]
     pub socket: Option<PathBuf>,
 
-    /// The certificate of the server in PEM, with those that it stands on; connections by TCP have
-    /// to use TLS then
+    /// Certificate of the server in PEM, with its chain; TCP connections must then use TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
-    /// The key of the certificate in PEM, a file that its owner alone may read
+    /// Key of the certificate in PEM, a file that only its owner may read
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// An address of this machine for metrics, health and the dashboard by HTTP
+    /// Address of this machine for metrics, health and the dashboard by HTTP
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
 
-    /// An address for clients of Arrow Flight SQL (ADBC, JDBC), with the rules of --listen
+    /// Address for clients of Arrow Flight SQL (ADBC, JDBC), with the rules of --listen
     #[arg(long, value_name = "ADDRESS")]
     pub flight: Option<SocketAddr>,
 
-    /// Connections at a time
+    /// Maximum number of concurrent connections
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     pub connections: usize,
 
-    /// Seconds that statements may go on after SIGINT or SIGTERM; a second signal cancels them
+    /// Seconds that statements may continue after SIGINT or SIGTERM; a second signal cancels them
     #[arg(
         long,
         value_name = "SECONDS",
@@ -59,11 +58,11 @@ pub struct ServeArgs {
     )]
     pub shutdown_time: u64,
 
-    /// The form of messages on standard error
+    /// Format of messages on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// Log statements that take at least so many seconds; those that fail are logged always
+    /// Log statements that take at least this many seconds; failed ones are always logged
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub log_statements: Option<f64>,
 }
@@ -76,8 +75,8 @@ const CLIENT_THREADS_MAX: usize = 8;
 /// their statements wait for operators of other clients.
 ///
 /// # Errors
-/// An engine that does not open, an address that is in use or refused, or data that cannot be
-/// written when the engine closes.
+/// Fails if the engine does not open, an address is in use or refused, or data cannot be written
+/// when the engine closes.
 pub fn run(statements: &Runtime, settings: &Settings, args: &ServeArgs) -> Result<()> {
     // The process runs only this engine, and jemalloc is its allocator.
     let process_memory = ProcessMemory::Allocator;

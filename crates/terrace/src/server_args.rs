@@ -1,4 +1,4 @@
-//! The options of `terrace bench server` and `terrace bench tenants`.
+//! Options of `terrace bench server` and `terrace bench tenants`.
 
 use clap::{Args, value_parser};
 use terrace_bench::server::{Part, ServerOptions};
@@ -20,42 +20,42 @@ pub struct ServerBenchArgs {
     )]
     pub parts: Vec<Part>,
 
-    /// Clients of the load
+    /// Number of clients of the load
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = value_parser!(u64).range(1..=1000))]
     pub clients: u64,
 
-    /// Limit of a server's memory, page cache included; 4/3 of the budget where none is given,
-    /// which is 768MiB where no --dram is
+    /// Memory limit of a server, page cache included; by default 4/3 of the budget, which is 768MiB
+    /// unless --dram is given
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub limit: Option<u64>,
 
-    /// Seed of the order in which each client runs the queries; 3, 9, 18 and 21 where no --queries
-    /// are given
+    /// Seed of the order in which each client runs the queries; these are 3, 9, 18 and 21 unless
+    /// --queries is given
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Most seconds that each engine has for the load
+    /// Maximum seconds of the load on each engine
     #[arg(long, value_name = "S", default_value_t = 240.0, value_parser = seconds)]
     pub load_seconds: f64,
 
-    /// Seconds of short queries on an idle server, and beside the load
+    /// Duration in seconds of the short queries on an idle server, and beside the load
     #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = seconds)]
     pub short_seconds: f64,
 
-    /// Seconds of each run of pgbench
+    /// Duration in seconds of each run of pgbench
     #[arg(long, value_name = "S", default_value_t = 3,
           value_parser = value_parser!(u64).range(1..=3600))]
     pub wire_seconds: u64,
 
-    /// Rows that are fetched in binary
+    /// Number of rows that are fetched in binary
     #[arg(long, value_name = "N", default_value_t = 10_000_000,
           value_parser = value_parser!(u64).range(1..=1_000_000_000))]
     pub wire_rows: u64,
 }
 
 impl ServerBenchArgs {
-    /// The options, with these queries of TPC-H.
+    /// Returns the options, with these TPC-H queries.
     pub fn options(&self, queries: &[u32]) -> ServerOptions {
         ServerOptions {
             parts: self.parts.clone(),
@@ -75,28 +75,28 @@ impl ServerBenchArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "tenants")]
 pub struct TenantBenchArgs {
-    /// The tenants are clients of a server, a process of its own, by psql
+    /// Run the tenants as psql clients of a server in a process of its own
     #[arg(long)]
     pub wire: bool,
 
-    /// Seconds of each trace, of which there is one for each round
+    /// Duration in seconds of each trace; there is one for each round
     #[arg(long, value_name = "S", default_value_t = 30,
           value_parser = value_parser!(u64).range(1..=3600))]
     pub trace_seconds: u64,
 
-    /// Times the rate of all requests of a trace
+    /// Factor for the rate of all requests of a trace
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = load)]
     pub trace_load: f64,
 }
 
-/// A load from a hundredth to a hundred times.
+/// Parses a load from a hundredth to a hundred times.
 fn load(text: &str) -> Result<f64, String> {
     let load = text.parse().ok().filter(|load| (0.01..=100.0).contains(load));
     load.ok_or_else(|| "a load is a number from 0.01 to 100".to_owned())
 }
 
 impl TenantBenchArgs {
-    /// The options.
+    /// Returns the options of the experiment.
     pub fn options(&self) -> TenantOptions {
         let (wire, seconds, load) = (self.wire, self.trace_seconds, self.trace_load);
         TenantOptions { wire, seconds, load }

@@ -13,9 +13,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use terrace_store::{Blocks, Extent, Io, Read, Store, StoreError, Stored, Write};
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{MIB, to_u64, to_usize};
-use terrace_tier::store::{Blocks, Extent, Io, Read, Store, StoreError, Stored, Write};
 
 use crate::seed::Rng;
 
@@ -43,7 +43,7 @@ macro_rules! store_conformance {
     (@case $make:expr, $case:ident) => {
         #[test]
         fn $case() {
-            let make: fn(u64) -> Option<std::sync::Arc<dyn terrace_tier::store::Blocks>> = $make;
+            let make: fn(u64) -> Option<std::sync::Arc<dyn terrace_store::Blocks>> = $make;
             if let Some(blocks) = make($crate::conformance::CAPACITY_BYTES) {
                 $crate::conformance::$case(blocks);
             }

@@ -7,8 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use terrace_store::{Blocks, Buffer, Done, Io};
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
-use terrace_tier::store::{Blocks, Buffer, Done, Io};
 
 /// An operation on the file system, as an entry of the record.
 #[derive(Clone, Debug)]

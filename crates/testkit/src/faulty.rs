@@ -28,9 +28,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use terrace_store::{Blocks, Buffer, Done, Io};
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{to_u64, to_usize};
-use terrace_tier::store::{Blocks, Buffer, Done, Io};
 
 use crate::seed::Rng;
 
@@ -338,7 +338,7 @@ fn call_fault(drawn: Drawn) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use terrace_tier::store::MemoryBlocks;
+    use terrace_store::MemoryBlocks;
 
     use super::*;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
+use terrace_store::{Store, StoreError};
 use terrace_sys::probe::Probe;
 use terrace_sys::size::{KIB, MIB};
 
@@ -12,7 +13,6 @@ use crate::calibrate::{self, Effort, MemoryFigures, PageCosts, StoreFigures};
 use crate::memory::MemoryTier;
 use crate::mover::{Choice, Mover, MoverCost};
 use crate::spec::TierSpec;
-use crate::store::Store;
 
 mod features;
 mod table;
@@ -201,7 +201,7 @@ impl TierReport {
         }
     }
 
-    fn measure_store(&mut self, measured: Result<(u64, StoreFigures), crate::StoreError>) {
+    fn measure_store(&mut self, measured: Result<(u64, StoreFigures), StoreError>) {
         match measured {
             Ok((capacity_bytes, figures)) => {
                 self.capacity_bytes = Some(capacity_bytes);

@@ -1,6 +1,6 @@
 //! Errors of tier specifications.
 
-use crate::store::StoreError;
+use terrace_store::StoreError;
 
 /// An error of a tier; the message names valid alternatives.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use terrace_store::parse_latency;
 use terrace_sys::size::{MIB, exact_bytes, parse_bytes, to_u64};
 
 use crate::error::TierError;
@@ -19,8 +20,6 @@ pub(crate) const EXAMPLES: &str = "dram:2GiB, node1:8GiB, cxl:16GiB, emu:8GiB@25
 /// Default delay of an emulated tier: the additional latency of a load from a CXL expander over one
 /// from local memory, on first-generation devices.
 pub const EMULATED_LATENCY_NS: u64 = 250;
-/// Maximum delay of an emulated tier: above it, the tier would be slower than a solid-state drive.
-pub const EMULATED_LATENCY_NS_MAX: u64 = 1_000_000;
 /// Minimum capacity of any tier: one page.
 pub const CAPACITY_BYTES_MIN: u64 = 4096;
 /// Minimum rate of a store in bytes per second: a page of 4 MiB then takes four seconds.
@@ -204,19 +203,6 @@ fn parse_emulated(rest: &str) -> Result<TierSpec, String> {
         None => (rest, EMULATED_LATENCY_NS),
     };
     Ok(TierSpec::Emulated { capacity_bytes: parse_capacity(size)?, latency_ns })
-}
-
-/// Parses a delay such as `250ns` or `2us`, at most 1 ms, into nanoseconds.
-pub(crate) fn parse_latency(text: &str) -> Result<u64, String> {
-    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)];
-    let parsed = units.iter().find_map(|(unit, factor)| {
-        text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*factor)
-    });
-    match parsed {
-        Some(latency_ns) if latency_ns <= EMULATED_LATENCY_NS_MAX => Ok(latency_ns),
-        Some(_) => Err(format!("a delay of {text} is above the most, 1ms")),
-        None => Err(format!("\"{text}\" is not a delay such as 250ns or 2us")),
-    }
 }
 
 fn parse_path(rest: &str) -> Result<(PathBuf, Option<u64>, Option<u64>), String> {

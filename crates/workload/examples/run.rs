@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Placement, Policy, Pool, PoolConfig};
+use terrace_store::{Label, Lifetime};
 use terrace_sys::probe::Probe;
 use terrace_sys::process::cpu_time;
 use terrace_sys::size::{format_bytes, parse_bytes};
 use terrace_tier::TierSpec;
-use terrace_tier::store::{Label, Lifetime};
 use terrace_workload::driver::{Length, RunConfig, Sample, Step, Workload, run, write_csv};
 use terrace_workload::random::Random;
 use terrace_workload::random_read::{RandomRead, RandomReadConfig};

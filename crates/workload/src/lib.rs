@@ -18,7 +18,7 @@
 //! use std::sync::atomic::AtomicBool;
 //! use std::time::Duration;
 //!
-//! use terrace_market::Ledger;
+//! use terrace_ledger::Ledger;
 //! use terrace_pool::{Pool, PoolConfig};
 //! use terrace_workload::driver::{Length, RunConfig, run};
 //! use terrace_workload::random_read::{RandomRead, RandomReadConfig};

@@ -168,9 +168,13 @@ impl RandomRead {
             keys.extend((first..self.config.tuples.min(first + 256)).map(u64::to_be_bytes));
             let mut wrong = Ok(());
             self.table.read_batch(&keys, |at, found| {
-                let found = <&Value>::try_from(found);
-                if let (Ok(()), Ok(found)) = (&wrong, found) {
-                    wrong = self.check(&keys[at], found, 0);
+                if wrong.is_ok() {
+                    wrong = match <&Value>::try_from(found) {
+                        Ok(value) => self.check(&keys[at], value, 0),
+                        Err(_) => {
+                            Err(self.table.damaged(&keys[at], "its value has another length"))
+                        }
+                    };
                 }
             })?;
             wrong?;
@@ -181,7 +185,7 @@ impl RandomRead {
 
 #[cfg(test)]
 mod tests {
-    use terrace_market::Ledger;
+    use terrace_ledger::Ledger;
     use terrace_pool::PoolConfig;
 
     use super::*;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Placement, Pool, PoolConfig};
+use terrace_store::{MemoryBlocks, Store};
 use terrace_tier::MemoryTier;
-use terrace_tier::store::{MemoryBlocks, Store};
 use terrace_workload::driver::{Length, Report, RunConfig, Workload, run};
 use terrace_workload::random_read::{RandomRead, RandomReadConfig};
 use terrace_workload::tpcc::{Scale, Tpcc, TpccConfig};

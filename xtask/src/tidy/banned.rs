@@ -1,4 +1,4 @@
-//! Calls that have a better replacement.
+//! Banned calls, which have a better replacement.
 
 use super::{
     Finding,
@@ -6,23 +6,23 @@ use super::{
     tree::{File, Tree},
 };
 
-/// One call, where it is fine and what to write instead.
+/// A banned call, its exceptions and its replacement.
 struct Ban {
     call: &'static str,
     /// Crates that may use it.
     except: &'static [&'static str],
-    /// Whether test code may use it.
+    /// True if test code may use it.
     in_tests: bool,
     instead: &'static str,
 }
 
 impl Ban {
-    /// A call that no code may make.
+    /// Creates a ban for all code.
     const fn nowhere(call: &'static str, instead: &'static str) -> Self {
         Self { call, except: &[], in_tests: false, instead }
     }
 
-    /// A call that only test code and some crates may make.
+    /// Creates a ban for all code except tests and some crates.
     const fn outside(
         except: &'static [&'static str],
         call: &'static str,
@@ -32,9 +32,9 @@ impl Ban {
     }
 }
 
-/// Crates that talk to people on the terminal.
+/// Crates that print to the terminal.
 const TALKING: &[&str] = &["terrace", "sqltest", "testkit", "xtask"];
-/// Code for tests only; a failed expectation is its way to report.
+/// Crates for tests only, which report by failed expectations.
 const TEST_SUPPORT: &[&str] = &["testkit"];
 
 const RESULT: &str = "an error that names the input and what would be right";
@@ -81,7 +81,7 @@ fn calls(file: &File, rust: &Rust) -> Vec<Finding> {
     findings
 }
 
-/// Whether the call stands in the code and not merely at the end of a longer name.
+/// Returns true if the call is in the code, and not only the end of a longer name.
 fn contains_call(code: &str, call: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(call)

@@ -1,4 +1,4 @@
-//! Crates look down: a crate uses only crates on lower floors.
+//! Layering: a crate may use only crates on lower floors.
 
 use toml::{Table, Value};
 
@@ -7,39 +7,41 @@ use super::{
     tree::{File, Tree},
 };
 
-/// The floor of every crate. Two crates on one floor do not know each other.
+/// Floor of every crate. Crates on one floor must not depend on each other.
 const FLOORS: &[(&str, u32)] = &[
     ("terrace-sys", 1),
     ("terrace-latch", 1),
-    ("terrace-market", 1),
-    ("terrace-tier", 2),
-    ("terrace-pool", 3),
+    ("terrace-ledger", 1),
+    ("terrace-market", 2),
+    ("terrace-store", 2),
+    ("terrace-tier", 3),
     ("terrace-region", 3),
-    ("terrace-exec", 4),
+    ("terrace-pool", 4),
     ("terrace-heap", 4),
     ("terrace-objects", 4),
-    ("terrace-index", 4),
-    ("terrace-compact", 4),
+    ("terrace-exec", 5),
+    ("terrace-index", 5),
+    ("terrace-compact", 5),
     ("terrace-capi", 5),
-    ("terrace-sql", 5),
-    ("terrace-workload", 5),
-    ("terrace-bench", 6),
-    ("terrace-server", 6),
-    ("terrace-sqltest", 6),
-    ("terrace", 7),
+    ("terrace-sql", 6),
+    ("terrace-workload", 6),
+    ("terrace-bench", 7),
+    ("terrace-server", 7),
+    ("terrace-sqltest", 7),
+    ("terrace", 8),
 ];
 
-/// The support for tests uses the tiers and is used by tests alone.
+/// Floor of the test support, which uses the store and is used by tests alone.
 const TESTKIT: (&str, u32) = ("terrace-testkit", 3);
 
-/// Packages that only some crates may use, and from which floor on.
+/// Packages that only some crates may use, with the lowest floor that may.
 const HEAVY: &[&str] = &["arrow", "datafusion", "object_store", "parquet"];
-const HEAVY_FLOOR: u32 = 4;
+const HEAVY_FLOOR: u32 = 5;
 const KERNEL: &[&str] = &["io-uring", "libc"];
 
-/// Reads every crate's manifest.
+/// Checks every crate's manifest.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    // Programs of clients are outside of the workspace.
+    // The programs of clients are outside of the workspace.
     let manifest =
         |file: &&File| file.path.ends_with("/Cargo.toml") && !file.path.contains("/clients/");
     tree.files.iter().filter(manifest).flat_map(manifest_faults).collect()
@@ -76,7 +78,7 @@ fn faults(manifest: &Table) -> Vec<String> {
     faults
 }
 
-/// Every dependency with the kind of its table, those of targets included.
+/// Returns every dependency with the kind of its table, including the tables of targets.
 fn dependencies(manifest: &Table) -> Vec<(&str, &str, &Value)> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let tables = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
@@ -104,7 +106,7 @@ fn layer_fault(name: &str, kind: &str, dependency: &str) -> Option<String> {
         let tests_only = kind == "dev-dependencies";
         return (!tests_only).then(|| format!("`{dependency}` is for tests alone"));
     }
-    // A crate's tests may have it with all features.
+    // A crate's tests may depend on the crate itself, with all features.
     if dependency == name && kind == "dev-dependencies" {
         return None;
     }
@@ -131,7 +133,7 @@ mod tests {
     fn a_crate_looks_down() {
         let good = "[dependencies]\nterrace-sys.workspace = true\nthiserror.workspace = true";
         assert_eq!(messages("terrace-tier", good), [""; 0]);
-        assert_eq!(messages("terrace-market", good).len(), 1);
+        assert_eq!(messages("terrace-ledger", good).len(), 1);
         let up = "[dependencies]\nterrace-sql.workspace = true";
         assert_eq!(messages("terrace-pool", up).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Links and paths in the documents lead somewhere.
+//! Check that links and paths in documents exist.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use super::{
     tree::{File, Tree},
 };
 
-/// What a path in backticks starts with, so that it is checked.
+/// Prefixes of the paths in backticks that are checked.
 const PATHS: &[&str] = &["crates/", "docs/", "xtask/", ".ci/"];
 
-/// Follows every link to a file, to a heading, and every path in backticks.
+/// Checks every link to a file or heading, and every path in backticks.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     tree.files
         .iter()
@@ -32,7 +32,7 @@ fn file(tree: &Tree, file: &File) -> Vec<Finding> {
     findings
 }
 
-/// The lines outside of code blocks.
+/// Returns the lines outside of code blocks, with their indexes.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut code = false;
     text.lines().enumerate().filter(move |(_, line)| {
@@ -42,12 +42,12 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The targets of `[text](target)`.
+/// Returns the targets of `[text](target)`.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// The paths in backticks.
+/// Returns the paths in backticks.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).filter(|code| {
         let plain = !code.contains(['*', '<', ' ', '{']);
@@ -68,7 +68,7 @@ fn leads_somewhere(tree: &Tree, file: &File, link: &str) -> bool {
     target.is_some_and(|target| headings(&target.text).contains(heading))
 }
 
-/// A path relative to the directory of `from`, from the root.
+/// Resolves a path relative to the directory of `from` to one from the root.
 fn resolve(from: &str, path: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -82,7 +82,7 @@ fn resolve(from: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// The names by which the headings of a document are linked.
+/// Returns the anchors of a document's headings.
 fn headings(text: &str) -> BTreeSet<String> {
     let titles = prose(text).filter(|(_, line)| line.starts_with('#'));
     titles.map(|(_, line)| anchor(line.trim_start_matches('#').trim())).collect()

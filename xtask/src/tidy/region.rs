@@ -1,9 +1,10 @@
-//! Where an item of Rust source ends.
+//! End of an item of Rust source.
 
 use super::rust::Line;
 
-/// The index of the last line of the item that starts on line `start`: the line of the brace that
-/// closes its body, or of its semicolon. A file that ends before counts as its end.
+/// Returns the index of the last line of the item that starts on line `start`: the line with the
+/// brace that closes its body, or with its semicolon. If the item does not end, this is the last
+/// line of the file.
 pub fn item_end(lines: &[Line], start: usize) -> usize {
     let mut depth = 0_i64;
     for (index, line) in lines.iter().enumerate().skip(start) {

@@ -1,29 +1,29 @@
-//! Rust source with code, comments and strings told apart, line by line.
+//! Scanner of Rust source that separates code, comments and strings, line by line.
 //!
-//! The rules look for words in code; a word in a comment or in a string is no breach. This is no
-//! parser: it knows literals, comments and brackets, which is all the rules need.
+//! The rules look for words in code; a word in a comment or in a string is no violation. This is
+//! not a parser: it knows literals, comments and brackets, which suffices for the rules.
 
 use std::iter;
 
 use super::region;
 
-/// One source file.
+/// A source file.
 pub struct Rust {
     pub lines: Vec<Line>,
 }
 
-/// One line of it.
+/// A line of a source file.
 #[derive(Debug, Default)]
 pub struct Line {
-    /// The code; what is inside comments and string literals is blank.
+    /// Code of the line; comments and the contents of string literals are blanked.
     pub code: String,
-    /// The text of its comments.
+    /// Text of the comments.
     pub comment: String,
-    /// Whether it belongs to test code.
+    /// True if the line belongs to test code.
     pub test: bool,
 }
 
-/// What the characters at the cursor belong to.
+/// Lexical state at the cursor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Code,
@@ -42,7 +42,7 @@ struct Scanner {
 }
 
 impl Rust {
-    /// Tells code, comments and strings apart and marks test code.
+    /// Separates code, comments and strings, and marks test code.
     pub fn parse(text: &str) -> Self {
         let scanner = Scanner {
             characters: text.chars().collect(),
@@ -55,12 +55,12 @@ impl Rust {
         rust
     }
 
-    /// All lines of code with their numbers from 1.
+    /// Returns the code of all lines with their numbers from 1.
     pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.lines.iter().enumerate().map(|(index, line)| (index + 1, line.code.as_str()))
     }
 
-    /// The names of modules in files of their own that are declared under `#[cfg(test)]`.
+    /// Returns the names of modules in separate files that are declared under `#[cfg(test)]`.
     pub fn test_modules(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().filter(|line| line.test).filter_map(|line| {
             let declaration = line.code.trim().strip_suffix(';')?;
@@ -69,7 +69,7 @@ impl Rust {
         })
     }
 
-    /// Makes all of it test code.
+    /// Marks all lines as test code.
     pub fn mark_all_test(&mut self) {
         for line in &mut self.lines {
             line.test = true;
@@ -88,7 +88,7 @@ impl Rust {
     }
 }
 
-/// Whether an attribute makes the item that follows test code.
+/// Returns true if an attribute makes the item that follows test code.
 fn is_test_attribute(code: &str) -> bool {
     let Some(attribute) = code.strip_prefix("#[") else { return false };
     let condition = attribute.strip_prefix("cfg(").map(|rest| rest.replace("not(test", "not("));
@@ -98,12 +98,12 @@ fn is_test_attribute(code: &str) -> bool {
     }
 }
 
-/// Whether `word` stands in `code` with no letter, digit or underscore beside it.
+/// Returns true if `word` occurs in `code` with no letter, digit or underscore beside it.
 pub fn contains_word(code: &str, word: &str) -> bool {
     word_at(code, word).is_some()
 }
 
-/// Where `word` stands in `code` with no letter, digit or underscore beside it.
+/// Returns the position of `word` in `code` with no letter, digit or underscore beside it.
 pub fn word_at(code: &str, word: &str) -> Option<usize> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let whole = |start: &usize| {
@@ -201,7 +201,7 @@ impl Scanner {
         }
     }
 
-    /// The number of hashes if a raw string starts here.
+    /// Returns the number of hashes if a raw string starts here.
     fn raw_text_start(&self) -> Option<usize> {
         if self.characters[self.at] != 'r' {
             return None;
@@ -215,7 +215,7 @@ impl Scanner {
         (rest.get(hashes) == Some(&'"')).then_some(hashes)
     }
 
-    /// Whether the quote starts a character and not a lifetime.
+    /// Returns true if the quote starts a character and not a lifetime.
     fn is_character(&self) -> bool {
         let next = self.characters.get(self.at + 1);
         next == Some(&'\\') || self.characters.get(self.at + 2) == Some(&'\'')

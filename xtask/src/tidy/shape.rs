@@ -1,4 +1,4 @@
-//! Lengths of functions and files.
+//! Limits of the lengths of functions and files.
 
 use super::{
     Finding, region,
@@ -10,10 +10,10 @@ const FUNCTION_LINES_MAX: usize = 70;
 const FILE_LINES_MAX: usize = 1000;
 const FILE_LINES_WITHOUT_REASON: usize = 600;
 
-/// Files above 600 lines and why they are not two files.
+/// Files of more than 600 lines, with the reasons that they are not split.
 const LONG_FILES: &[(&str, &str)] = &[];
 
-/// A function fits a screen, a file is one concept.
+/// Checks the lengths: a function must fit on a screen, and a file is one concept.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<_> = tree
         .rust()
@@ -37,7 +37,7 @@ fn functions(file: &File, rust: &Rust) -> Vec<Finding> {
     findings
 }
 
-/// The name of the function that is declared on the line; a function pointer has none.
+/// Returns the name of the function that is declared on the line; a function pointer has none.
 fn function_name(code: &str) -> Option<&str> {
     let after = code[word_at(code, "fn")? + 2..].trim_start();
     let end = after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len());
@@ -57,7 +57,7 @@ fn length(file: &File) -> Vec<Finding> {
     vec![Finding::new(&file.path, lines, message)]
 }
 
-/// A reason for a file that is short again.
+/// Finds files with a reason that are short enough again.
 fn stale(tree: &Tree) -> Vec<Finding> {
     let long = |path: &str| {
         let file = tree.files.iter().find(|file| file.path == path);

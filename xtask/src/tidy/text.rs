@@ -1,11 +1,11 @@
-//! Lines, letters and words that hold for every file.
+//! Text rules for every file: line lengths, letters and words.
 
 use super::{Finding, tree::File, tree::Tree};
 
 const LINE_COLUMNS_MAX: usize = 100;
 
-/// Words that belong to where the code was written and not to the code. They are put together
-/// here so that this file does not contain them.
+/// Words that refer to the place of work and not to the project. They are concatenated here so that
+/// this file does not contain them.
 const WORKPLACE: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -13,7 +13,7 @@ const WORKPLACE: &[&str] = &[
     concat!("issu", "e #"),
 ];
 
-/// Words of unfinished work.
+/// Markers of unfinished work.
 const UNFINISHED: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -23,7 +23,7 @@ const UNFINISHED: &[&str] = &[
     concat!("for ", "now."),
 ];
 
-/// Line lengths, letters, words of the workplace and of unfinished work.
+/// Checks line lengths, letters, and words of the workplace and of unfinished work.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     tree.files.iter().filter(|file| !file.path.starts_with("LICENSE")).flat_map(file).collect()
 }
@@ -63,7 +63,8 @@ fn faults(file: &File, line: &str) -> Vec<String> {
     faults
 }
 
-/// A table, an address and a list of features cannot be broken. Queries are other people's text.
+/// Returns true for a line that may be long: a table, an address or a list of features cannot be
+/// broken, and queries are third-party text.
 fn may_be_long(file: &File, line: &str) -> bool {
     match file.extension() {
         "md" => line.starts_with('|') || line.contains("](http"),

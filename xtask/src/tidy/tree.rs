@@ -8,18 +8,18 @@ use std::{
 
 use super::rust::Rust;
 
-/// All files that people write, by their path from the root.
+/// Contents of all hand-written files, by their path from the root.
 pub struct Tree {
     pub files: Vec<File>,
-    /// Every file and directory, also those whose text is not read.
+    /// Paths of all files and directories, including those that are not read.
     pub paths: BTreeSet<String>,
 }
 
-/// One file.
+/// A file.
 pub struct File {
     pub path: String,
     pub text: String,
-    /// The parsed source, for Rust files.
+    /// Parsed source, for Rust files.
     pub rust: Option<Rust>,
 }
 
@@ -29,14 +29,14 @@ impl File {
         Self { path: path.to_owned(), text: text.to_owned(), rust }
     }
 
-    /// Whether the whole file is test code: integration tests, benchmarks, examples.
+    /// Returns true if the whole file is test code: integration tests, benchmarks, examples.
     pub fn is_test(&self) -> bool {
         ["tests/", "benches/", "examples/"].iter().any(|name| {
             self.path.split_once(name).is_some_and(|(before, _)| !before.contains("/src/"))
         })
     }
 
-    /// The crate it belongs to: `sys` for `crates/sys/src/lib.rs`, `xtask` for its own.
+    /// Returns the crate of the file: `sys` for `crates/sys/src/lib.rs`, `xtask` for its own.
     pub fn crate_name(&self) -> &str {
         let path = self.path.strip_prefix("crates/").unwrap_or(&self.path);
         path.split('/').next().unwrap_or_default()
@@ -47,12 +47,12 @@ impl File {
     }
 }
 
-/// What a file of people's writing ends with.
+/// Extensions of the files that are read.
 const READ: &[&str] =
     &["rs", "toml", "md", "sh", "sql", "h", "hpp", "c", "cpp", "html", "css", "js"];
-/// What has no ending.
+/// Names of files without an extension that are read.
 const READ_NAMES: &[&str] = &["run", "LICENSE-MIT", "LICENSE-APACHE", ".gitignore"];
-/// Directories that hold nothing of the repository.
+/// Directories that are skipped, as they are not part of the repository.
 const SKIPPED: &[&str] = &[".git", "target"];
 
 impl Tree {
@@ -65,7 +65,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A tree of the given files, for the tests of the rules.
+    /// Creates a tree of the given files, for the tests of the rules.
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Self {
         let files: Vec<_> = files.iter().map(|(path, text)| File::new(path, text)).collect();
@@ -75,7 +75,7 @@ impl Tree {
         tree
     }
 
-    /// The Rust files with their sources.
+    /// Returns the Rust files with their parsed sources.
     pub fn rust(&self) -> impl Iterator<Item = (&File, &Rust)> {
         self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
     }
@@ -124,7 +124,7 @@ fn relative(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 
-/// The path, without its ending, of the module `name` declared in the file `parent`.
+/// Returns the path, without its extension, of the module `name` declared in the file `parent`.
 fn module_path(parent: &str, name: &str) -> String {
     let parent = PathBuf::from(parent);
     let stem = parent.file_stem().and_then(|it| it.to_str()).unwrap_or_default();

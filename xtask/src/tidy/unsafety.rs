@@ -1,4 +1,4 @@
-//! Where `unsafe` may stand and what must stand beside it.
+//! Rules for `unsafe`: the crates that may use it, and the comments that it needs.
 
 use super::{
     Finding,
@@ -9,11 +9,11 @@ use super::{
 /// Crates that need `unsafe`; every other crate forbids it in its root.
 const UNSAFE_CRATES: &[&str] =
     &["sys", "pool", "region", "heap", "objects", "capi", "compact", "exec", "sql", "terrace"];
-/// What the documentation of an unsafe function or trait contains.
+/// Heading that the documentation of an unsafe function or trait must contain.
 const ASKS: &str = "# Safety";
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-/// `unsafe` only in few crates, and never without its reason.
+/// Checks that `unsafe` occurs only in the listed crates, and never without its reason.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let roots =
         tree.rust().filter(|(file, _)| is_root(file)).filter_map(|(file, rust)| root(file, rust));
@@ -46,10 +46,11 @@ fn reasons(file: &File, rust: &Rust) -> Vec<Finding> {
     findings
 }
 
-/// What an `unsafe` on the line must have above it, if there is one.
+/// Returns the text that the comment above an `unsafe` on the line must contain; `None` if there is
+/// no `unsafe`.
 ///
-/// A block or an implementation says why it is right; a function or a trait says what it asks of
-/// others. An attribute that gives a function its name for C runs nothing.
+/// A block or an implementation states why it is sound; a function or a trait states its
+/// requirements. An attribute that gives a function its C name runs no code.
 fn keyword(code: &str) -> Option<&'static str> {
     let is_pointer = code.contains("unsafe fn(") || code.contains("unsafe extern \"C\" fn(");
     let starts = |with| code.trim_start().starts_with(with);
@@ -57,14 +58,14 @@ fn keyword(code: &str) -> Option<&'static str> {
     if !contains_word(code, "unsafe") || is_pointer || is_attribute {
         return None;
     }
-    // The name of the interface is a string, which is not among the code.
+    // The ABI name is a string, which is not part of the code.
     let exports = code.contains("unsafe extern ") && code.contains(" fn ");
     let declares = exports || code.contains("unsafe fn ") || code.contains("unsafe trait ");
     Some(if declares { ASKS } else { "SAFETY:" })
 }
 
-/// Whether the function on the line belongs to the implementation of a trait, which has said
-/// already what it asks.
+/// Returns true if the function on the line belongs to the implementation of a trait, which has
+/// stated the requirements already.
 fn implements(lines: &[Line], at: usize) -> bool {
     let indent = |line: &Line| line.code.len() - line.code.trim_start().len();
     let own = indent(&lines[at]);
@@ -73,7 +74,7 @@ fn implements(lines: &[Line], at: usize) -> bool {
     around.is_some_and(|line| contains_word(&line.code, "impl") && contains_word(&line.code, "for"))
 }
 
-/// Whether the comment above the statement, or one on its line, contains the word.
+/// Returns true if the comment above the statement, or one on its line, contains the word.
 fn has_reason(lines: &[Line], at: usize, wanted: &str) -> bool {
     let says = |line: &Line| line.comment.contains(wanted) || line.comment.contains("SAFETY:");
     if says(&lines[at]) {

@@ -1,4 +1,4 @@
-//! Rows made as they are read, and a grant that changes as they move.
+//! Source of generated rows, and a grant that changes as batches are read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,24 +12,24 @@ use futures::stream;
 use terrace_exec::FixedMemory;
 use terrace_sys::size::to_usize;
 
-/// Rows of a batch.
+/// Number of rows of a batch.
 pub const BATCH_ROWS: u64 = 8192;
-/// Bytes of a row in Arrow: two numbers, a view, and its text.
+/// Bytes of a row in Arrow's layout: two numbers, a view, and its text.
 pub const ROW_BYTES: u64 = 16 + 16 + TEXT_BYTES as u64;
 const TEXT_BYTES: usize = 24;
 
-/// What a grant is while batches move: `high` and `low` for `period` batches each, in turns.
+/// Alternating grant: `high` and `low` for `period` batches each.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace {
-    /// Bytes to begin with.
+    /// Bytes of the grant in the first and every other period.
     pub high_bytes: u64,
-    /// Bytes in every other period.
+    /// Bytes of the grant in the periods between.
     pub low_bytes: u64,
-    /// Batches of a period.
+    /// Number of batches of a period.
     pub period: u64,
 }
 
-/// Changes a grant batch by batch, and looks at what is held beyond it.
+/// Changes a grant batch by batch, and samples the bytes held beyond it.
 #[derive(Debug)]
 pub struct Watch {
     memory: FixedMemory,
@@ -40,17 +40,17 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch of `memory`, which begins high.
+    /// Creates a watch of `memory`, whose grant begins high.
     pub fn new(memory: FixedMemory, trace: Trace) -> Watch {
         memory.set_limit(trace.high_bytes);
         let zero = || AtomicU64::new(0);
         Watch { memory, trace, steps: zero(), over_sum: zero(), over_max: zero() }
     }
 
-    /// A batch has moved.
+    /// Notes that a batch was read or emitted: samples the overshoot and sets the next limit.
     pub fn step(&self) {
         let step = self.steps.fetch_add(1, Ordering::Relaxed);
-        // What was asked back before this batch should have been given back by now.
+        // Memory reclaimed before this batch must have been released by now.
         let over = self.memory.held_bytes().saturating_sub(self.limit(step));
         self.over_sum.fetch_add(over, Ordering::Relaxed);
         self.over_max.fetch_max(over, Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Watch {
         if (step / period.max(1)).is_multiple_of(2) { high_bytes } else { low_bytes }
     }
 
-    /// Bytes held beyond the grant: in the mean of all batches, and at most.
+    /// Returns the bytes held beyond the grant: the mean over all batches, and the maximum.
     pub fn over(&self) -> (u64, u64) {
         let steps = self.steps.load(Ordering::Relaxed).max(1);
         let sum = self.over_sum.load(Ordering::Relaxed);
@@ -70,7 +70,8 @@ impl Watch {
     }
 }
 
-/// `rows` rows of a key, of which there are about `keys`, a number and a text.
+/// Stream of `rows` rows, each with a key, a number and a text; there are about `keys` distinct
+/// keys.
 #[derive(Debug)]
 pub struct Feed {
     schema: SchemaRef,
@@ -80,13 +81,13 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Rows that `watch` sees moving.
+    /// Creates a stream that reports each batch to `watch`.
     pub fn new(rows: u64, keys: u64, watch: Arc<Watch>) -> Feed {
         Feed { schema: schema(), rows, keys: keys.max(1), watch }
     }
 }
 
-/// The columns `key`, `value` and `text`.
+/// Returns the schema: the columns `key`, `value` and `text`.
 pub fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("key", DataType::Int64, false),
@@ -127,7 +128,7 @@ fn batch(
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// A number that looks random.
+/// Returns a pseudo-random number for `number`, by a multiplicative hash.
 fn mix(number: u64) -> u64 {
     let number = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (number ^ (number >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 1

@@ -1,4 +1,4 @@
-//! What a run does: objects on a heap, and what they cost.
+//! Workloads of the experiment: objects on a heap, and measurement of their cost.
 
 use std::alloc::Layout;
 use std::path::PathBuf;
@@ -8,83 +8,85 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use terrace_heap::allocator_api2::vec::Vec as HeapVec;
 use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{GIB, KIB, MIB, to_usize};
-use terrace_tier::store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
 
 use super::temporary;
-use crate::chance::Chance;
 use crate::error::{BenchError, Result};
+use crate::random::Chance;
 
-/// Allocations of the largest published run.
+/// Number of allocations of the largest published run.
 pub(super) const PUBLISHED_OBJECTS: u64 = 10_000_000;
-/// As published.
+/// Block size of regions, as published.
 pub(super) const BLOCK_BYTES: u64 = 256 * KIB;
-/// As published.
+/// Memory cap of regions, as published.
 pub(super) const CAP_BYTES: u64 = 10 * MIB;
-/// Objects of a region that are touched have so many bytes at most, so that runs are repeated by
-/// the dozen without wearing out a device.
+/// Maximum bytes of touched objects, so that runs can be repeated by the dozen without wearing out
+/// a device.
 pub(super) const TOUCHED_BYTES_MAX: u64 = 256 * MIB;
-/// How long objects are replaced at most: with metadata in a region a step may take milliseconds.
+/// Time limit for the replacement of objects: with metadata in a region a step may take
+/// milliseconds.
 pub(super) const CHURN_SECONDS_MAX: f64 = 3.0;
-/// Steps between two looks at the clock.
+/// Number of steps between two readings of the clock.
 const STEPS: u64 = 16;
-/// A region's cap while its heap ends, when nobody measures.
+/// Memory cap of a region during the destruction of its heap, which is not measured.
 const CAP_AT_END_BYTES: u64 = GIB;
-/// Bytes of an object that are written where objects are touched.
+/// Number of bytes written to each object in cases that touch objects.
 const TOUCH_BYTES: usize = 8;
 
-/// Where objects are.
+/// Memory that holds the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Place {
     /// A region over a file.
     Region,
-    /// A region over memory as far away as the study's appliance may have been.
+    /// A region over emulated remote memory, with the latency that the study's appliance may have
+    /// had.
     Emulated,
     Node,
     Dram,
 }
 
 impl Place {
-    /// Whether a region has the bytes.
+    /// Returns true if the objects are in a region.
     pub(super) fn is_beyond(self) -> bool {
         matches!(self, Place::Region | Place::Emulated)
     }
 }
 
-/// What is done with objects.
+/// Operations on the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// They are allocated, and none is freed before the heap ends.
+    /// Allocates objects; none is freed before the heap is destroyed.
     Allocate,
-    /// They are replaced one by one, by chance, after as many as there will be were allocated.
+    /// Allocates all objects, then replaces random ones, one by one.
     Replace,
-    /// They are what queries keep for a while; an operation is a query.
+    /// Allocates the temporary state of queries; an operation is a query.
     Temporary,
 }
 
-/// What is done to a heap.
+/// A workload on a heap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) place: Place,
-    /// Sizes of objects, uniformly by chance; one size where both are equal.
+    /// Range of object sizes, drawn uniformly; both bounds are equal for a single size.
     pub(super) bytes_min: u64,
     pub(super) bytes_max: u64,
-    /// Allocations, or the objects that are held while they are replaced one by one, or queries, at
-    /// the published size.
+    /// Number of allocations, of live objects during the replacement, or of queries, at the
+    /// published size.
     pub(super) objects: u64,
     pub(super) work: Work,
-    /// Whether the first bytes of every object are written.
+    /// True if the first bytes of every object are written.
     pub(super) touches: bool,
-    /// Separate over together, as published.
+    /// Published ratio of separate metadata over metadata beside the data.
     pub(super) published: Option<f64>,
 }
 
-/// Objects of one size, on a region.
+/// Returns a case that allocates objects of one size on a region.
 const fn sequence(name: &'static str, bytes: u64, objects: u64) -> Case {
     Case {
         name,
@@ -125,7 +127,7 @@ const NODE_LARGE: Case = Case {
     published: Some(0.9976),
     ..SMALL
 };
-/// Sorted runs of these sizes, beside smaller objects.
+/// Temporary state of queries: sorted runs of these sizes, beside smaller objects.
 const TEMPORARY: Case = Case {
     name: "temporary, region",
     bytes_min: 16 * KIB,
@@ -145,7 +147,7 @@ pub(super) const CASES: [Case; 17] = [
     Case { name: "fig. 8, 16 KiB, emu", place: Place::Emulated, published: Some(1.002), ..LARGE },
     NODE_SMALL,
     NODE_LARGE,
-    // The study has these on a node alone.
+    // The study measured these on a memory node only.
     Case { name: "fig. 9, small, emu", place: Place::Emulated, published: None, ..NODE_SMALL },
     Case { name: "fig. 9, large, emu", place: Place::Emulated, published: None, ..NODE_LARGE },
     Case { name: "mixed, DRAM", place: Place::Dram, ..MIXED },
@@ -158,7 +160,7 @@ pub(super) const CASES: [Case; 17] = [
 ];
 
 impl Case {
-    /// Bytes of the next object.
+    /// Draws the size of the next object.
     pub(super) fn size(&self, chance: &mut Chance) -> usize {
         to_usize(self.bytes_min + chance.below(self.bytes_max - self.bytes_min + 1))
     }
@@ -167,7 +169,7 @@ impl Case {
         u64::midpoint(self.bytes_min, self.bytes_max)
     }
 
-    /// Objects at most at a time, where the largest run allocates so many.
+    /// Returns the maximum number of live objects, if the largest run has `largest` allocations.
     pub(super) fn objects(&self, largest: u64) -> u64 {
         let objects = (self.objects * largest / PUBLISHED_OBJECTS).max(1);
         match self.work {
@@ -177,8 +179,8 @@ impl Case {
         }
     }
 
-    /// Bytes of addresses that so many objects need: those of size classes are larger than what is
-    /// asked for, and what is freed here and there is not all used again.
+    /// Returns the bytes of address space for `objects` objects: size classes are larger than the
+    /// requests, and fragmented free space is not all reused.
     fn address_bytes(&self, objects: u64) -> u64 {
         let mean = self.mean_bytes();
         let bytes = match self.work {
@@ -189,41 +191,41 @@ impl Case {
         (bytes + 64 * MIB).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Whether memory of a region is touched by its allocator alone, if by anybody.
+    /// Returns true if only the allocator itself can touch memory of the region.
     pub(super) fn shows_the_allocator(&self) -> bool {
         self.place.is_beyond() && !self.touches
     }
 }
 
-/// Under what runs are measured.
+/// Conditions of the runs.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
-    /// Allocations of the largest run.
+    /// Number of allocations of the largest run.
     pub(super) objects: u64,
     pub(super) node: u32,
-    /// Where regions have their files.
+    /// Directory of the regions' files.
     pub(super) home: PathBuf,
 }
 
-/// What a run gave.
+/// Measurements of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Line {
-    /// Allocations, or objects that were replaced.
+    /// Number of allocations, of replaced objects, or of queries.
     pub(super) operations: u64,
     pub(super) ms: f64,
     pub(super) ns_per_operation: f64,
     pub(super) metadata_bytes: u64,
     pub(super) taken_bytes: u64,
-    /// Objects whose address is not one of the heap.
+    /// Number of objects at addresses outside of the heap.
     pub(super) outside: u64,
     pub(super) below: Option<Below>,
 }
 
-/// What a region did for it.
+/// Counters of the region of a run.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Below {
     pub(super) faults: u64,
-    /// Blocks that came to memory: as zeros, and from the file.
+    /// Blocks brought into memory: zero-filled, and read from the file.
     pub(super) zeroed_blocks: u64,
     pub(super) read_blocks: u64,
     pub(super) written_blocks: u64,
@@ -231,7 +233,7 @@ pub(super) struct Below {
 }
 
 impl Below {
-    /// Blocks that came to memory.
+    /// Returns the number of blocks brought into memory.
     pub(super) fn came(&self) -> u64 {
         self.zeroed_blocks + self.read_blocks
     }
@@ -248,7 +250,7 @@ impl Below {
     }
 }
 
-/// Operations, and how long they took.
+/// Number of operations, and their total time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Took {
     pub(super) operations: u64,
@@ -260,7 +262,7 @@ pub(super) fn refused(error: impl std::fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
 }
 
-/// Runs a case on a heap of its own. Runs of the same seed ask for the same sizes in the same
+/// Runs a case on a heap of its own. Runs with the same seed request the same sizes in the same
 /// order.
 pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64) -> Result<Line> {
     let objects = case.objects(stage.objects);
@@ -278,7 +280,7 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
         (None, Place::Node) => HeapMemory::Node { node: stage.node, bytes: to_usize(bytes) },
         (None, _) => HeapMemory::Dram { bytes: to_usize(bytes) },
     };
-    // Without caches of threads every call comes to the arena and its metadata, as published.
+    // Without thread caches every call reaches the arena and its metadata, as published.
     let config =
         HeapConfig { metadata, thread_caches: false, ..HeapConfig::new("allocations", memory) };
     let heap = Heap::new(config).map_err(refused)?;
@@ -291,7 +293,7 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
     let below = region.as_deref().map(Below::of);
     let stats = heap.stats().map_err(refused)?;
     if let Some(region) = &region {
-        // The arena goes through its metadata object by object when it ends.
+        // The destruction of the arena visits its metadata object by object.
         region.set_cap(CAP_AT_END_BYTES).map_err(refused)?;
     }
     Ok(Line {
@@ -305,7 +307,7 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
     })
 }
 
-/// A file that has room on its device for what is written alone.
+/// Creates a sparse file, which takes space on its device for written blocks only.
 fn file(stage: &Stage, bytes: u64) -> Result<Arc<dyn Blocks>> {
     let file = DirectFile::temporary(&stage.home).map_err(refused)?;
     file.truncate(bytes).map_err(refused)?;
@@ -322,7 +324,7 @@ fn region(blocks: Arc<dyn Blocks>, bytes: u64) -> Result<Region> {
     Region::new(config, source).map_err(refused)
 }
 
-/// An object, whose first bytes are written if objects are touched.
+/// Allocates an object; writes its first bytes if the case touches objects.
 fn object<'a>(heap: &'a Heap, case: &Case, bytes: usize) -> Result<HeapVec<u8, &'a Heap>> {
     let mut object = HeapVec::new_in(heap);
     object.try_reserve_exact(bytes).map_err(refused)?;
@@ -332,7 +334,7 @@ fn object<'a>(heap: &'a Heap, case: &Case, bytes: usize) -> Result<HeapVec<u8, &
     Ok(object)
 }
 
-/// Allocates objects.
+/// Allocates objects without freeing any.
 fn fill(heap: &Heap, case: &Case, objects: u64, mut chance: Chance) -> Result<Took> {
     let mut outside = 0;
     let began = Instant::now();
@@ -367,7 +369,7 @@ fn churn(heap: &Heap, case: &Case, objects: u64, steps: u64, mut chance: Chance)
     }
     let time = began.elapsed();
     for object in held {
-        // All end at once, with the heap.
+        // Not freed one by one, but with the heap.
         object.leak();
     }
     Ok(Took { operations, time, outside })

@@ -1,8 +1,8 @@
-//! What queries keep for a while: sorted runs that were moved out of DRAM, a hash table that grows,
-//! and the states of its groups.
+//! Temporary state of queries: sorted runs that were moved out of DRAM, a growing hash table, and
+//! the states of its groups.
 //!
-//! Every query builds its own, the oldest one reads all of its own and ends. So objects of all
-//! sizes come in bursts, and each burst goes at once.
+//! Every new query builds its own state; the oldest one reads all of its state and ends. So objects
+//! of all sizes are allocated in bursts, and each burst is freed at once.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,28 +12,28 @@ use terrace_heap::{Heap, HeapBuffer};
 use terrace_sys::size::{KIB, MIB, to_usize};
 
 use super::load::{CHURN_SECONDS_MAX, Case, Took, refused};
-use crate::chance::Chance;
 use crate::error::{BenchError, Result};
+use crate::random::Chance;
 
-/// Queries at a time: what they keep is five times what a region has in memory.
+/// Number of concurrent queries: their state is five times the memory cap of the region.
 const QUERIES: usize = 8;
-/// Sorted runs of a query, 4.25 MiB of the usual sizes.
+/// Number of sorted runs of a query, 4.25 MiB at the usual sizes.
 const RUNS: usize = 32;
 const RUN_ALIGN: usize = 64;
-/// What is read of a run at a time while runs are merged.
+/// Bytes read from a run at a time in the merge.
 const PIECE_BYTES: usize = 4096;
-/// Groups of a query: its table has twice as many slots of eight bytes, 512 KiB.
+/// Number of groups of a query: its table has twice as many slots of eight bytes, 512 KiB.
 const GROUPS: usize = 32 * 1024;
-/// Slots that a table begins with.
+/// Initial number of slots of a table.
 const SLOTS_MIN: usize = 512;
-/// Groups with a state of their own, of 16 to 80 bytes.
+/// Number of groups with a state of their own, of 16 to 80 bytes.
 const STATES: usize = 4096;
-/// What a query keeps, about.
+/// Approximate bytes of the state of a query.
 pub(super) const QUERY_BYTES: u64 = 5 * MIB;
-/// Addresses for all queries, twice what they keep: not all that was freed is used again.
+/// Bytes of address space for all queries, twice their state: freed space is not all reused.
 pub(super) const ADDRESS_BYTES: u64 = 2 * (QUERIES as u64) * QUERY_BYTES;
 
-/// What a query keeps.
+/// State of a query.
 struct Query<'a> {
     runs: Vec<HeapBuffer>,
     table: HeapVec<u64, &'a Heap>,
@@ -42,7 +42,7 @@ struct Query<'a> {
     groups: usize,
 }
 
-/// Runs so many queries, or as many as there is time for.
+/// Runs `count` queries, or as many as the time limit permits.
 pub(super) fn queries(heap: &Heap, case: &Case, count: u64, mut chance: Chance) -> Result<Took> {
     let mut alive: VecDeque<Query<'_>> = VecDeque::new();
     let (mut outside, mut operations) = (0, 0);
@@ -81,8 +81,8 @@ impl<'a> Query<'a> {
         Ok(Query { runs, table, states: states?, sum, groups: GROUPS })
     }
 
-    /// Reads everything, a piece of each run in turn as a merge does, and frees it. The objects
-    /// that are not of the heap.
+    /// Reads all of the state, a piece of each run in turn as a merge does, and frees it. Returns
+    /// the number of objects at addresses outside of the heap.
     fn end(self, heap: &Heap) -> Result<u64> {
         let longest = self.runs.iter().map(|run| run.as_ref().len()).max().unwrap_or(0);
         let mut sum = 0_u64;
@@ -105,7 +105,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// A run in DRAM, of ascending numbers.
+/// Creates a run of ascending numbers in DRAM.
 fn sorted(count: usize, chance: &mut Chance) -> Vec<u8> {
     let mut number = 0_u64;
     let step = 1 + chance.below(KIB);
@@ -122,7 +122,7 @@ fn total(bytes: &[u8]) -> u64 {
     numbers.fold(0, u64::wrapping_add)
 }
 
-/// A hash table of distinct keys that doubles when it is half full.
+/// Builds a hash table of distinct keys that doubles its size when it is half full.
 fn groups<'a>(heap: &'a Heap, chance: &mut Chance) -> Result<HeapVec<u64, &'a Heap>> {
     let mut table = slots(heap, SLOTS_MIN)?;
     let mut count = 0;
@@ -147,7 +147,7 @@ fn slots(heap: &Heap, count: usize) -> Result<HeapVec<u64, &Heap>> {
     Ok(slots)
 }
 
-/// Whether the key was not there.
+/// Inserts a key. Returns true if it is new.
 fn insert(table: &mut [u64], key: u64) -> bool {
     let mask = table.len() - 1;
     let mut at = to_usize(key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) & mask;

@@ -29,7 +29,7 @@ const STRESS: [(&str, &str); 3] = [
 /// TPC-H queries of a few milliseconds.
 const SHORT_QUERIES: [u32; 5] = [6, 12, 14, 2, 11];
 
-/// The heavy queries, beginning with another one for each client.
+/// Returns the heavy queries; each client begins with another one.
 pub(super) fn heavy_questions(scale: f64, client: usize) -> Result<Vec<Question>> {
     let mut questions = Vec::new();
     for (number, (name, text)) in HEAVY_QUERIES.iter().zip(STRESS) {
@@ -40,7 +40,7 @@ pub(super) fn heavy_questions(scale: f64, client: usize) -> Result<Vec<Question>
     Ok(questions)
 }
 
-/// The short queries.
+/// Returns the short queries.
 pub(crate) fn short_questions(scale: f64) -> Result<Vec<Question>> {
     let question = |number| Ok(Question::of(Query::of(number)?, scale));
     SHORT_QUERIES.into_iter().map(question).collect()

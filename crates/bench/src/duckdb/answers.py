@@ -1,6 +1,6 @@
 # Answers queries over Parquet files. Arguments: their directory, a memory limit, a thread count.
 # Reads a JSON object of texts by query number, prints one of answers: {"Ok": {"columns", "rows"}}
-# or {"Err": message}. values.py stands before this.
+# or {"Err": message}. values.py is prepended to this file.
 
 import json
 import os
@@ -23,9 +23,9 @@ spill = os.path.join(directory, "spill")
 con = duckdb.connect(
     config={"memory_limit": memory, "threads": int(threads), "temp_directory": spill}
 )
-# Long queries would draw a bar into the output.
+# The progress bar of long queries would be printed into the output.
 con.execute("SET enable_progress_bar = false")
-# What the standard leaves open is as in DataFusion.
+# The SQL standard leaves the default order of NULLs open; this is DataFusion's.
 con.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
 for name in sorted(os.listdir(directory)):
     table, kind = os.path.splitext(name)

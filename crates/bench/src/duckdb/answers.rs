@@ -9,17 +9,17 @@ use crate::suite::feed::Generator;
 use crate::suite::reference::{Answers, Texts, as_json, parse};
 use crate::suite::table::Generated;
 
-/// Answers queries over Parquet files.
+/// Python program that answers queries over Parquet files.
 const ANSWERS: &str = concat!(include_str!("values.py"), include_str!("answers.py"));
 
-/// What DuckDB may hold while it answers; it spills the rest. Nothing is measured then.
+/// Memory limit of DuckDB while it answers; it spills the rest. Nothing is measured then.
 const MEMORY_LIMIT: &str = "2GiB";
 
-/// DuckDB's answers over the generator's tables, which are written to Parquet files for it and
-/// removed with them.
+/// Returns DuckDB's answers over the generator's tables, which are written to temporary Parquet
+/// files for it.
 ///
 /// # Errors
-/// When DuckDB is not there and cannot be installed, or fails.
+/// Fails if DuckDB is missing and cannot be installed, or if it fails.
 pub async fn ask<T: Generated>(
     packages: Packages,
     generator: &Generator,
@@ -33,10 +33,10 @@ pub async fn ask<T: Generated>(
     parse(&child::output(script, as_json(texts)?, "DuckDB").await?)
 }
 
-/// The texts of the TPC-DS queries, as DuckDB's extension has them.
+/// Returns the texts of the TPC-DS queries from DuckDB's extension.
 ///
 /// # Errors
-/// When the extension is not there and cannot be installed.
+/// Fails if the extension is missing and cannot be installed.
 pub async fn tpcds_texts() -> Result<Texts> {
     let python = Python::with(DUCKDB_TPCDS).await?;
     let script = python.script(include_str!("queries.py"));

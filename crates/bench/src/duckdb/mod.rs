@@ -1,4 +1,4 @@
-//! DuckDB, to compare with: a Python package that runs in processes of its own.
+//! DuckDB as the engine to compare with: a Python package that runs in processes of its own.
 
 pub mod answers;
 pub mod package;

@@ -15,29 +15,30 @@ pub struct Packages {
     pub directory: &'static str,
     /// The version of DuckDB among them.
     pub version: &'static str,
-    /// What pip is asked for.
+    /// Requirements passed to pip.
     pub requirements: &'static [&'static str],
 }
 
-/// The newest DuckDB whose extension for TPC-DS is a package; it has the query texts.
+/// Newest DuckDB whose TPC-DS extension is available as a Python package; it contains the query
+/// texts.
 pub const DUCKDB_TPCDS: Packages = Packages {
     directory: "duckdb-tpcds-1.5.5",
     version: "1.5.5",
     requirements: &["duckdb==1.5.5", "duckdb-extensions==1.5.5", "duckdb-extension-tpcds==1.5.5"],
 };
 
-/// The DuckDB whose times ours are compared with.
+/// DuckDB whose run times Terrace is compared with.
 pub const DUCKDB: Packages =
     Packages { directory: "duckdb-2.0.0", version: "2.0.0", requirements: &["duckdb==2.0.0"] };
 
-/// An interpreter that has some packages.
+/// Python interpreter with some packages installed.
 #[derive(Clone, Debug)]
 pub struct Python {
     interpreter: PathBuf,
 }
 
 impl Python {
-    /// The interpreter with these packages, installed now where they are missing.
+    /// Returns the interpreter with these packages, which are installed now if they are missing.
     ///
     /// # Errors
     /// [`BenchError::Peer`] or [`BenchError::File`] with what failed: there is no Python 3, it has
@@ -52,7 +53,8 @@ impl Python {
         if interpreter.exists() {
             return Ok(Python { interpreter });
         }
-        // Installed beside its place and moved there whole: what is interrupted is not found.
+        // Installed in a temporary directory and renamed as a whole, so that no interrupted
+        // installation is found.
         let partial = Scratch::below(cache, "install")?;
         let environment = partial.path().join("environment");
         let mut venv = Command::new("python3");
@@ -65,14 +67,14 @@ impl Python {
         let what = format!("pip install {}", packages.requirements.join(" "));
         child::output(pip, Vec::new(), &what).await?;
         match std::fs::rename(&environment, &home) {
-            // Another run may have been faster.
+            // Another process may have installed it first.
             Err(_) if interpreter.exists() => Ok(Python { interpreter }),
             Err(source) => Err(BenchError::file("create", &home, source)),
             Ok(()) => Ok(Python { interpreter }),
         }
     }
 
-    /// A command that runs a script.
+    /// Creates a command that runs a script.
     pub fn script(&self, text: &str) -> Command {
         let mut command = Command::new(&self.interpreter);
         command.args(["-c", text]);
@@ -80,7 +82,7 @@ impl Python {
     }
 }
 
-/// The program's part of the user's cache directory.
+/// Returns the program's directory within the user's cache directory.
 fn cache_directory() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));

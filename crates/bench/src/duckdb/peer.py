@@ -1,8 +1,8 @@
 # Answers queries over a database file, a line of JSON each. Arguments: the database, a memory
-# limit, a thread count, a count of clients, and an access mode where the database is opened in
-# another one than for one process that may change it. Each client has a connection and a thread of its own.
-# Rows are drained as Arrow arrays that become no Python objects, unless they are asked for.
-# values.py stands before this.
+# limit, a thread count, a count of clients, and optionally an access mode other than the default,
+# read and write by a single process. Each client has a connection and a thread of its own.
+# Rows are drained as Arrow arrays, which are not converted to Python objects unless the request
+# asks for the rows. values.py is prepended to this file.
 
 import ctypes
 import json
@@ -50,7 +50,7 @@ pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def drain(con, sql):
-    # As a relation's __arrow_c_stream__, without the relation, which binds the text twice.
+    # As __arrow_c_stream__ of a relation, but without the relation: it would bind the text twice.
     capsule = con._submit(sql, None, "stream").arrow_capsule()
     stream = ctypes.cast(pointer_of(capsule, b"arrow_array_stream"), StreamPointer)
     rows = 0
@@ -74,7 +74,7 @@ def say(client, seconds=0.0, rows=0, error=None, answer=None):
 
 
 def attend(client, con, requests):
-    # Long queries would draw a bar between the replies.
+    # The progress bar of long queries would be printed between the replies.
     con.execute("SET enable_progress_bar = false")
     say(client)
     for request in iter(requests.get, None):
@@ -104,5 +104,5 @@ for number, requests in enumerate(queues):
 for line in sys.stdin:
     request = json.loads(line)
     queues[request["client"]].put(request)
-# Nobody asks any more; what still runs is not waited for.
+# The input has ended: exits without waiting for running queries.
 os._exit(0)

@@ -1,16 +1,17 @@
-//! The keys and values of the experiment, made on the fly.
+//! Keys and values of the experiment, generated on the fly.
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 100;
 /// Bytes of the shortest and of the longest value.
 pub const VALUE_BYTES: (usize, usize) = (50, 100);
 
-/// A step through any number of pairs below it that comes to each once: a prime.
+/// Stride of the look-up order: a prime, so that it visits each of any smaller number of pairs
+/// once.
 const STEP: u64 = 2_654_435_761;
-/// Pairs that can be: below the step, so that their number is no multiple of it.
+/// Maximum number of pairs: below the stride, so that it is not a multiple of the stride.
 pub const PAIRS_MAX: u64 = 1 << 31;
 
-/// A key and a value, and room for the next.
+/// Buffer for one key and value.
 #[derive(Clone, Debug)]
 pub struct Pair {
     key: [u8; KEY_BYTES],
@@ -19,14 +20,15 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// The pair of number 0.
+    /// Creates the pair of number 0.
     pub fn new() -> Pair {
         let mut pair = Pair { key: [0; KEY_BYTES], value: [0; VALUE_BYTES.1], len: 0 };
         pair.set(0);
         pair
     }
 
-    /// Makes this the pair of a number. Keys of different numbers differ in their first 8 bytes.
+    /// Replaces the contents with the pair of a number. Keys of different numbers differ in their
+    /// first 8 bytes.
     pub fn set(&mut self, number: u64) {
         self.set_key(number);
         let mut seed = mixed(!number);
@@ -35,19 +37,19 @@ impl Pair {
         fill(&mut self.value, &mut seed);
     }
 
-    /// As `set`, for the key alone; the length that its value has.
+    /// As `set`, for the key only; the value and its length are unchanged.
     pub fn set_key(&mut self, number: u64) {
         let mut seed = mixed(number);
         self.key[..8].copy_from_slice(&seed.to_le_bytes());
         fill(&mut self.key[8..], &mut seed);
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value(&self) -> &[u8] {
         &self.value[..self.len]
     }
@@ -59,7 +61,7 @@ impl Default for Pair {
     }
 }
 
-/// Whether a value has the length and the first bytes that belong to a number.
+/// Returns true if a value has the length and the first bytes that belong to a number.
 pub fn belongs(value: &[u8], number: u64) -> bool {
     let mut seed = mixed(!number);
     let span = VALUE_BYTES.1 - VALUE_BYTES.0 + 1;
@@ -69,12 +71,12 @@ pub fn belongs(value: &[u8], number: u64) -> bool {
     value.len() == len && value.starts_with(&first)
 }
 
-/// The number at a place of the order in which pairs are looked up.
+/// Returns the number of the pair that is looked up at position `place`.
 pub fn shuffled(place: u64, pairs: u64) -> u64 {
     (place * STEP + pairs / 2) % pairs
 }
 
-/// The finisher of SplitMix64, which maps no two numbers to one.
+/// Finalizer of SplitMix64, which is a bijection.
 fn mixed(number: u64) -> u64 {
     let mut word = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -82,7 +84,7 @@ fn mixed(number: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Fills bytes with the words that follow a seed (xorshift64*).
+/// Fills bytes with the pseudo-random words that follow a seed (xorshift64*).
 fn fill(bytes: &mut [u8], seed: &mut u64) {
     *seed |= 1;
     for chunk in bytes.chunks_mut(8) {

@@ -1,23 +1,24 @@
-//! Figures 2 and 3 of the paper, from our curves, and grants over time.
+//! Figures 2 and 3 of the paper, drawn from Terrace's curves, and grants over time.
 
 use std::fmt;
 
 use serde::Serialize;
+use terrace_ledger::Class;
 use terrace_market::mechanism::{Snapshot, Terms};
 use terrace_market::simulate::Score;
-use terrace_market::{Class, Curve, Kind, Performance, Sla, SortModel, Spill, Tail};
+use terrace_market::{Curve, Kind, Performance, Sla, SortModel, Spill, Tail};
 use terrace_sys::size::MIB;
 
 use crate::lines::{Line, Lines, Panel};
 
 /// Bytes of a page in the paper's evaluation.
 const PAGE_BYTES: u64 = 256 << 10;
-/// Frames that the paper's example gives to a sort: "in one pass", and "multiple runs".
+/// Number of frames of a sort in the paper's example: "in one pass", and "multiple runs".
 const EXAMPLE_FRAMES: [u64; 2] = [300, 50];
-/// Points of a drawn curve.
+/// Number of points of a drawn curve.
 const POINTS: u32 = 400;
 
-/// The I/O of a sort by the printed formula and by ours.
+/// Number of I/Os of a sort by the printed formula and by Terrace's.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Formula {
     input_pages: u64,
@@ -37,7 +38,8 @@ impl fmt::Display for Formula {
     }
 }
 
-/// The paper's example - a sort of 300 pages with 300 and with 50 frames - and a larger one.
+/// Computes the paper's example - a sort of 300 pages with 300 and with 50 frames - and a larger
+/// one.
 pub(super) fn formula() -> Vec<Formula> {
     let cases = EXAMPLE_FRAMES.map(|pages| (EXAMPLE_FRAMES[0], pages));
     let larger = [2000, 400, 100, 40, 10].map(|pages| (2000, pages));
@@ -59,13 +61,13 @@ fn sort_of(pages: u64) -> SortModel {
     SortModel { input_bytes, page_bytes: PAGE_BYTES, spill: Spill::Everything }
 }
 
-/// A sort of 500 MiB whose I/Os take half a millisecond.
+/// Returns the performance of a sort of 500 MiB whose I/Os take half a millisecond each.
 fn performance() -> Performance {
     let ios = sort_of(2000).ios();
     Performance { ios, base_seconds: 1.0, seconds_per_io: 0.0005, tail: Tail::Certain }
 }
 
-/// Figure 2: performance by memory, penalty by performance, and what they come to.
+/// Draws figure 2: latency by memory, penalty by latency, and the resulting penalty by memory.
 pub(super) fn figure_2() -> Lines {
     let performance = performance();
     let slas = ["latency 4s penalty 4", "latency 2s penalty 1 per 1s"];
@@ -103,7 +105,8 @@ pub(super) fn figure_2() -> Lines {
     }
 }
 
-/// Figure 3: two consumers share 60 MiB; where exchange and a price settle.
+/// Draws figure 3: two consumers that share 60 MiB, and the splits at which exchange and a price
+/// settle.
 pub(super) fn figure_3() -> Lines {
     let budget = 60 * MIB;
     let sla = |text: &str| text.parse::<Sla>().unwrap_or_default();
@@ -141,7 +144,8 @@ pub(super) fn figure_3() -> Lines {
     Lines { name: "figure-3".into(), panels: vec![left, right] }
 }
 
-/// What the first of two has when a mechanism has settled from halves.
+/// Returns the bytes of the first of two consumers after a mechanism has settled, starting from
+/// halves.
 fn settle(kind: Kind, budget: u64, curves: [&Curve; 2]) -> u64 {
     let snapshots: Vec<Snapshot> = (0..)
         .zip(curves)
@@ -161,7 +165,7 @@ fn settle(kind: Kind, budget: u64, curves: [&Curve; 2]) -> u64 {
     kind.mechanism().allot(&terms, &snapshots).grants[0]
 }
 
-/// What each consumer was allowed over time, under the default mechanism.
+/// Draws the limit of each consumer over time, under the default mechanism.
 pub(super) fn grants(score: &Score) -> Lines {
     let lines = score.consumers.iter().enumerate().map(|(at, name)| Line {
         name: name.clone(),
@@ -189,7 +193,7 @@ fn mebibytes(bytes: u64) -> f64 {
     number(bytes) / number(MIB)
 }
 
-/// Numbers of at most 2^53.
+/// Converts a number of at most 2^53.
 fn number(count: u64) -> f64 {
     count as f64
 }

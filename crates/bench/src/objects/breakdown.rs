@@ -1,13 +1,14 @@
-//! Figure 8: what the time of a get is made of.
+//! Figure 8: breakdown of the time of a get.
 //!
-//! The same reads are done up to each of their steps, in turns; what a step takes is the difference
-//! of two medians. So no clock stands within a read, which takes about as long as one itself.
+//! The same reads are executed up to each of their steps, alternated; the time of a step is the
+//! difference of two medians. So no clock is read within a get, which would take about as long as
+//! the get itself.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use terrace_objects::parts::{Part, read};
+use terrace_objects::read_breakdown::{Part, read};
 use terrace_objects::{ObjectId, ObjectStore};
 use terrace_sys::process::cpu_time;
 
@@ -16,28 +17,28 @@ use crate::chart::{Bars, Series};
 use crate::error::Result;
 use crate::statistic::median;
 
-/// Bytes of the study's objects, and of those of the other figures.
+/// Bytes of the study's objects, and of the objects of the other figures.
 const LONG: usize = 16 << 10;
 const SHORT: usize = 32;
-/// Objects that stay in the processor's first cache.
+/// Number of objects that stay in the processor's first-level cache.
 const HOT: usize = 256;
-/// Reads that are timed at a time.
+/// Number of reads per timing.
 const READS: usize = 1 << 18;
-/// Turns at least.
+/// Minimum number of repetitions.
 const TURNS: usize = 3;
-/// What the study says of its figure, which it prints without numbers.
+/// Statements of the study about its figure, which is printed without numbers.
 const PUBLISHED: &str = "id and lock some 10 ns each, below 1 us by 128 threads; the rest, which \
                          is most, the bytes (16 kB)";
 
-/// Which objects are read.
+/// Objects that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Case {
-    /// Any of all.
+    /// Random objects out of all.
     Cold,
-    /// A few.
+    /// Random objects out of a few.
     Hot,
-    /// Any of all, as long as the study's.
+    /// Random objects out of all, with the length of the study's.
     Long,
 }
 
@@ -53,11 +54,11 @@ impl Case {
     }
 }
 
-/// What reads took up to each step.
+/// Times of reads up to each step.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Breakdown {
     case: Case,
-    /// Whether each read waited for the one before.
+    /// True if each read depends on the result of the one before.
     chained: bool,
     steps: Vec<Step>,
 }
@@ -65,9 +66,9 @@ pub(super) struct Breakdown {
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Step {
     step: &'static str,
-    /// Of a read that ends with it.
+    /// Time of a read that ends after this step.
     until_ns: f64,
-    /// That it adds to the steps before.
+    /// Time that this step adds to those before.
     adds_ns: f64,
 }
 
@@ -99,7 +100,8 @@ impl Breakdown {
         format!("{}, {order}", self.case.name())
     }
 
-    /// What a get takes, and its steps; reading the ids is the loop's and not the get's.
+    /// Formats the time of a get and of its steps; reading the ids belongs to the loop and not to
+    /// the get.
     pub(super) fn cells(&self) -> [String; 5] {
         let (ids, whole) = (self.steps.first(), self.steps.last());
         let ids_ns = ids.map_or(0.0, |step| step.until_ns);
@@ -139,7 +141,7 @@ pub(super) fn measure(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<
     Ok(found)
 }
 
-/// As many bytes of objects, whatever the length.
+/// Fills a store with the same number of bytes for any length of objects.
 fn fill(objects: u64, len: usize) -> Result<(ObjectStore, Vec<ObjectId>)> {
     let store = store()?;
     let (bytes, objects) = (vec![7; len], (objects / (len / SHORT) as u64).max(64));
@@ -148,7 +150,7 @@ fn fill(objects: u64, len: usize) -> Result<(ObjectStore, Vec<ObjectId>)> {
     Ok((store, ids))
 }
 
-/// Reads up to each step, again and again for as long as a run lasts.
+/// Executes the reads up to each step, repeatedly for the duration of a run.
 fn turns(
     config: &Config,
     store: &ObjectStore,
@@ -161,7 +163,7 @@ fn turns(
     let mut to = vec![0; LONG];
     while took[0].len() < TURNS || began.elapsed() < lasts {
         for (part, took) in Part::ALL.into_iter().zip(&mut took) {
-            // This thread works alone; what others do to the machine meanwhile is not its time.
+            // Only this thread works, so processor time excludes the effect of other programs.
             let busy = cpu_time();
             black_box(read(store, ids, part, chained, &mut to));
             took.push((cpu_time() - busy).as_secs_f64() * 1e9 / ids.len() as f64);

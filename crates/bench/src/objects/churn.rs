@@ -1,13 +1,14 @@
-//! Minutes of creating and removing in a store that is full.
+//! Churn: continuous creates and removes in a store that is full.
 //!
-//! A store of a fixed memory is filled with objects of 32 bytes, a random half of which goes, and
-//! objects of 16 to 128 bytes come in their place until it is full again. From then on threads
-//! create objects and remove one of their own by chance for each; who is refused removes some more.
-//! Then objects are removed until 90 % of the freed bytes serve, and threads create and remove as
-//! many bytes.
+//! A store with a fixed amount of memory is filled with objects of 32 bytes. A random half of them
+//! is removed, and objects of 16 to 128 bytes are created until the store is full again. Then
+//! threads create objects and remove a random object of their own for each; a thread whose create
+//! is refused removes some more. Finally objects are removed until 90 % of the freed bytes are in
+//! use, and threads create and remove equal numbers of bytes.
 //!
-//! Close to the limit a create sees to room first, and filling up takes long in a large store: it
-//! ends after as many seconds as the churn lasts, and whether the store was full then is said.
+//! Close to the limit a create must first make room, and filling up takes long in a large store: it
+//! ends after as many seconds as the churn lasts, and the report says if the store was full by
+//! then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,27 +19,27 @@ use terrace_sys::histogram::{Histogram, Recorder};
 use terrace_sys::size::{MIB, format_bytes, to_u64, to_usize};
 
 use super::refused;
-use crate::chance::Chance;
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
 use crate::lines::{Line, Lines, Panel};
+use crate::random::Chance;
 
-/// Memory of the store where nobody says.
+/// Default bytes of memory of the store.
 pub(super) const MEMORY_BYTES: u64 = 512 * MIB;
-/// Bytes of the objects that are there first.
+/// Bytes of an initial object.
 const LEN: usize = 32;
-/// Bytes of those that come later.
+/// Minimum and maximum bytes of a later object.
 const LEN_MIN: usize = 16;
 const LEN_MAX: usize = 128;
-/// Who is refused removes such a share of its objects.
+/// Share of its objects that a thread removes after a refused create (1 / `LEAVES`).
 const LEAVES: usize = 256;
-/// Operations between two looks at the word to stop.
+/// Number of operations between two checks of the stop flag.
 const STEP: u64 = 64;
 const TELL_EVERY: Duration = Duration::from_millis(200);
-/// The share of freed bytes that is to serve again.
+/// Target for the share of the freed bytes that are in use again.
 const TARGET: f64 = 0.9;
 
-/// What it is done with.
+/// Parameters of the churn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) memory_bytes: u64,
@@ -46,52 +47,52 @@ pub(super) struct Plan {
     pub(super) seconds: f64,
 }
 
-/// What it came to.
+/// Results of the churn.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Churn {
     memory_bytes: u64,
     threads: usize,
     seconds: f64,
-    /// Bytes of objects when the store was full for the first time, and those that were freed then.
+    /// Bytes of objects when the store was first full, and the bytes that were freed then.
     full_bytes: u64,
     freed_bytes: u64,
-    /// Of the bytes that were freed, those that serve again in the full store, before and after.
+    /// Share of the freed bytes that is in use again in the full store, before and after the churn.
     share_at_start: f64,
     share_at_end: f64,
-    /// Whether a create was refused by then.
+    /// True if a create was refused by then.
     full_at_start: bool,
     full_at_end: bool,
     turns: Vec<Turn>,
 }
 
-/// Seconds of creating and removing.
+/// Measurements of one period of churn.
 #[derive(Clone, Debug, Serialize)]
 struct Turn {
-    /// Of the bytes that were freed, those that objects had all the time; none: all that fit.
+    /// Share of the freed bytes that was kept in use; `None` if the store was kept full.
     kept: Option<f64>,
     created: u64,
     removed: u64,
     refused: u64,
-    /// Millions of creates and removes for each second on the clock.
+    /// Millions of creates and removes per second of elapsed time.
     per_second_m: f64,
     create_p50_us: f64,
     create_p99_us: f64,
     create_longest_ms: f64,
-    /// Creates of more than a millisecond, which saw to room first, and the part of the threads'
-    /// time that they and those that were refused took.
+    /// Number of creates of more than a millisecond, which first made room; and the share of the
+    /// threads' time that these and refused creates took.
     slow_creates: u64,
     slow_share: f64,
-    /// Of the creates that found no room, the longest.
+    /// Duration of the longest refused create.
     refused_longest_ms: f64,
     samples: Vec<Sample>,
 }
 
-/// What it was like at one moment.
+/// State at one moment.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Sample {
     seconds: f64,
     share: f64,
-    /// Millions a second since the sample before.
+    /// Millions of creates and removes per second since the previous sample.
     per_second_m: f64,
 }
 
@@ -224,19 +225,19 @@ pub(super) fn measure(plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<Churn
     })
 }
 
-/// A store without room.
+/// A store that is full.
 struct Full {
     store: ObjectStore,
     ids: Vec<ObjectId>,
     full_bytes: u64,
     freed_bytes: u64,
-    /// Whether filling up ended with a create that was refused.
+    /// True if filling up ended with a refused create.
     is_full: bool,
     chance: Chance,
 }
 
 impl Full {
-    /// Full of short objects, then of half of these and of others.
+    /// Fills a store with short objects, removes half of them, and fills it with others.
     fn new(plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<Self> {
         let bytes = to_usize(plan.memory_bytes);
         observe(&format!("filling {} with objects", format_bytes(plan.memory_bytes)));
@@ -283,12 +284,12 @@ impl Full {
         Ok(())
     }
 
-    /// Of the bytes that were freed first, those that serve again.
+    /// Returns the share of the freed bytes that is in use again.
     fn share(&self) -> f64 {
         share(&self.store, self.full_bytes, self.freed_bytes)
     }
 
-    /// Removes objects until so much of the freed bytes is used.
+    /// Removes objects until at most the share `kept` of the freed bytes is in use.
     fn leave(&mut self, kept: f64) -> Result<()> {
         while self.share() > kept {
             for _ in 0..STEP {
@@ -335,7 +336,7 @@ fn share(store: &ObjectStore, full_bytes: u64, freed_bytes: u64) -> f64 {
     (store.stats().object_bytes as f64 - kept as f64) / freed_bytes as f64
 }
 
-/// Looks at it a hundred times, once a second at most.
+/// Samples the store a hundred times during the run, but at least once a second.
 fn sample(
     plan: Plan,
     done: &AtomicU64,
@@ -362,7 +363,7 @@ fn sample(
     samples
 }
 
-/// What a thread counts.
+/// Counters of a thread.
 #[derive(Default)]
 struct Counts {
     created: Recorder,
@@ -372,10 +373,10 @@ struct Counts {
     slow_ns: u64,
 }
 
-/// A create that takes longer has seen to room.
+/// Duration beyond which a create must have made room first.
 const SLOW_NS: u64 = 1_000_000;
 
-/// What goes for an object that came.
+/// Objects that are removed for each create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaves {
     One,
@@ -391,7 +392,7 @@ fn work(
     done: &AtomicU64,
 ) -> Result<(Counts, Vec<ObjectId>)> {
     let (mut counts, mut chance) = (Counts::default(), Chance::new(to_u64(thread) + 1));
-    // Bytes that came and did not go.
+    // Bytes created and not yet removed.
     let mut more = 0_usize;
     while !stop.load(Ordering::Relaxed) {
         let mut gone = 0;
@@ -431,13 +432,13 @@ fn work(
     Ok((counts, ids))
 }
 
-/// The bytes of an object that comes later.
+/// Returns the bytes of a later object, with a random length.
 fn drawn(chance: &mut Chance) -> &'static [u8] {
     static BYTES: [u8; LEN_MAX] = [7; LEN_MAX];
     &BYTES[..LEN_MIN + to_usize(chance.below(to_u64(LEN_MAX - LEN_MIN + 1)))]
 }
 
-/// An object, unless there is no room.
+/// Creates an object; `None` if there is no room.
 fn create(store: &ObjectStore, bytes: &[u8]) -> Result<Option<ObjectId>> {
     match store.create_with(bytes) {
         Ok(id) => Ok(Some(id)),
@@ -446,7 +447,7 @@ fn create(store: &ObjectStore, bytes: &[u8]) -> Result<Option<ObjectId>> {
     }
 }
 
-/// Removes an object by chance; how many bytes it had.
+/// Removes a random object. Returns its length in bytes.
 fn remove_one(store: &ObjectStore, ids: &mut Vec<ObjectId>, chance: &mut Chance) -> Result<usize> {
     let id = ids.swap_remove(to_usize(chance.below(to_u64(ids.len()))));
     let len = store.size(id).and_then(|len| store.remove(id).map(|()| len));

@@ -1,4 +1,4 @@
-//! Figures 4 to 7: workloads by more and more threads.
+//! Figures 4 to 7: workloads with growing numbers of threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -8,25 +8,26 @@ use terrace_objects::{Batch, ObjectId, ObjectStore};
 use terrace_sys::histogram::{Histogram, Recorder};
 
 use super::{Config, Popularity, mid, refused, store};
-use crate::chance::Chance;
 use crate::error::Result;
+use crate::random::Chance;
 
-/// Threads, as published.
+/// Numbers of threads, as published.
 const THREADS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// One operation in so many is timed: the clock takes as long as a read.
+/// Sampling of latencies: one operation in this many is timed, as reading the clock takes as long
+/// as a get.
 const TIMED_EVERY: usize = 8;
 
-/// What is asked for, and how often.
+/// Mix of operations and size of records of a workload.
 #[derive(Clone, Copy, Debug)]
 struct Workload {
     figure: &'static str,
     name: &'static str,
-    /// Objects with consecutive ids that one operation reads or writes.
+    /// Number of objects with consecutive ids that one operation reads or writes.
     fields: usize,
     len: usize,
-    /// Of a hundred operations.
+    /// Number of gets among a hundred operations.
     gets: u64,
-    /// Threads and millions a second that the study shows or states.
+    /// Published results: number of threads, and millions of operations per second.
     published: &'static [(usize, f64)],
 }
 
@@ -44,19 +45,19 @@ const WORKLOADS: [Workload; 4] = [
     Workload { figure: "7", name: "Facebook-F", fields: 1, len: 64, gets: 100, published: &[] },
 ];
 
-/// What one run gave.
+/// Measurements of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Load {
     workload: &'static str,
     threads: usize,
-    /// Millions of operations, whatever their kind, for each second on the clock.
+    /// Millions of operations of any kind per second of elapsed time.
     per_second_m: f64,
     get: Latencies,
-    /// None where nothing is put.
+    /// `None` for a workload without puts.
     put: Option<Latencies>,
 }
 
-/// In microseconds.
+/// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Latencies {
     mean_us: f64,
@@ -132,7 +133,7 @@ pub(super) fn measure_by(
     Ok(loads)
 }
 
-/// A store with the objects of a workload, and the first id of each record.
+/// Fills a store with the records of a workload. Returns it with the first id of each record.
 fn fill(config: &Config, workload: &Workload) -> Result<(ObjectStore, Vec<ObjectId>)> {
     let store = store()?;
     let bytes = vec![7; workload.len];
@@ -143,13 +144,13 @@ fn fill(config: &Config, workload: &Workload) -> Result<(ObjectStore, Vec<Object
     Ok((store, ids))
 }
 
-/// What a thread counts.
+/// Counters of a thread.
 #[derive(Default)]
 struct Counts {
     operations: u64,
     get: Recorder,
     put: Recorder,
-    /// Sum and number of what was timed.
+    /// Sum in nanoseconds and number of the timed operations, for gets and puts.
     timed: [(u64, u64); 2],
 }
 
@@ -164,7 +165,8 @@ fn load(
     let began = Instant::now();
     let counts: Vec<Counts> = std::thread::scope(|scope| {
         let stop = &stop;
-        // As far from each other as can be, or one would find what another has just used.
+        // Threads start far apart in the draws, or one would find objects that another has just
+        // brought into the cache.
         let skip = draws.len() / threads;
         let run = |thread| {
             let draws = draws.iter().cycle().skip(skip * thread);

@@ -1,4 +1,4 @@
-//! Figure 3: what an object takes, all in.
+//! Figure 3: total memory per object.
 
 use serde::Serialize;
 use terrace_sys::probe::Probe;
@@ -6,28 +6,29 @@ use terrace_sys::process::resident_bytes;
 use terrace_sys::size::to_usize;
 
 use super::{Config, TARGETS, mid, refused, store};
-use crate::chance::Chance;
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
+use crate::random::Chance;
 
-/// What the study's own store adds to an object: an entry of 8 bytes and a marker of one.
+/// Overhead in bytes of an object in the study's own store: an entry of 8 bytes and a marker of
+/// one.
 const PUBLISHED_BESIDE: f64 = 9.0;
 
-/// Lengths of objects. The last are drawn evenly from all in between.
+/// Ranges of object lengths. Those of the last are drawn uniformly.
 const LENS: [(u64, u64); 8] =
     [(8, 8), (16, 16), (32, 32), (64, 64), (100, 100), (128, 128), (256, 256), (16, 128)];
 
-/// What objects of one kind took.
+/// Memory of objects of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Overhead {
-    /// The shortest object and the longest.
+    /// Length of the shortest and of the longest object.
     lens: (u64, u64),
     objects: u64,
-    /// Of an object, without anything beside it.
+    /// Mean length of an object.
     mean_bytes: f64,
-    /// Of an object, as the kernel counts the memory of the process.
+    /// Mean memory of an object, from the resident bytes of the process as the kernel counts them.
     taken_bytes: f64,
-    /// Millions of objects that one thread made a second.
+    /// Millions of objects per second that one thread created.
     created_m: f64,
 }
 
@@ -62,7 +63,7 @@ impl Overhead {
     }
 }
 
-/// Fills stores with objects of each kind, but for those that there is no memory for.
+/// Fills stores with objects of each kind, except for those that do not fit in memory.
 pub(super) fn measure(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<Vec<Overhead>> {
     let mut measured = Vec::new();
     for lens in LENS {
@@ -81,7 +82,7 @@ pub(super) fn measure(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<
     Ok(measured)
 }
 
-/// More than objects of one kind take, whatever is beside them.
+/// Returns an upper bound of the memory of objects of one kind, including their overhead.
 fn needed_bytes(objects: u64, lens: (u64, u64)) -> u64 {
     objects.saturating_mul(lens.0.midpoint(lens.1) + 3).saturating_add(64 << 20)
 }
@@ -91,7 +92,7 @@ fn available_bytes() -> u64 {
     probe.memory_available_bytes.min(probe.memory_limit_bytes.unwrap_or(u64::MAX))
 }
 
-/// Which kinds of objects there was no memory for.
+/// Returns a note that names the kinds of objects that did not fit in memory.
 pub(super) fn left_out(measured: &[Overhead]) -> Option<String> {
     let is_missing = |lens: &&(u64, u64)| measured.iter().all(|row| row.lens != **lens);
     let missing = LENS.iter().filter(is_missing).map(|lens| name(*lens));

@@ -1,8 +1,8 @@
-//! What maps of keys and values in memory give where the store does the same work in turns.
+//! In-memory maps of keys and values compared with the store, which do the same work in turns.
 //!
-//! All of them are made once, one after the other, with room for all objects from the beginning, so
-//! that what the kernel counts of each has no memory in it that growing left behind. They stay
-//! until the end, and are asked in turns.
+//! Each is created once, one after the other, with its final capacity from the beginning, so that
+//! the resident bytes include no memory left behind by growth. All stay until the end, and are
+//! measured alternately.
 
 #[cfg(feature = "peers")]
 mod turns;
@@ -16,23 +16,23 @@ use crate::chart::{Bars, Series};
 #[cfg(feature = "peers")]
 pub(super) use turns::measure;
 
-/// The store among them.
+/// Name of the store in the comparison.
 const STORE: &str = "the store";
 
-/// What one of them gave.
+/// Measurements of one map or of the store.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Turn {
     peer: &'static str,
     way: Way,
     popularity: Popularity,
     threads: usize,
-    /// Of an object, as the kernel counts them.
+    /// Bytes of memory per object, as the kernel counts them.
     taken_bytes: f64,
-    /// Millions for each second on the clock.
+    /// Millions of operations per second of elapsed time.
     per_second_m: f64,
-    /// Millions for each second that processors worked.
+    /// Millions of operations per second of processor time.
     per_core_second_m: f64,
-    /// What the store gave in the same turns, over this; of medians alone.
+    /// Rate of the store in the same rounds, relative to this one; set in medians only.
     store_over_it: Option<f64>,
 }
 
@@ -52,10 +52,10 @@ impl Turn {
     }
 }
 
-/// Without the maps there is nothing to measure.
+/// Reports that the maps are not part of this build.
 ///
 /// # Errors
-/// Always: it says how the program is built with them.
+/// Always; the message says how to build the program with them.
 #[cfg(not(feature = "peers"))]
 pub(super) fn measure(_: &Config, _: &mut dyn FnMut(&str)) -> crate::error::Result<Vec<Turn>> {
     Err(crate::error::BenchError::input(
@@ -91,7 +91,7 @@ pub(super) fn medians(rows: &[&Turn]) -> Vec<Turn> {
     found
 }
 
-/// Single operations by one thread.
+/// Draws the rates of single operations by one thread.
 pub(super) fn picture(turns: &[Turn]) -> Bars {
     let shown = |popularity| {
         let one = turns.iter().filter(|turn| turn.threads == 1 && turn.way == Way::Single);

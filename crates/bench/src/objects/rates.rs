@@ -1,4 +1,4 @@
-//! How many operations a processor gives in a second.
+//! Operations per processor second: creates, gets and puts, and batched gets.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -12,21 +12,21 @@ use crate::error::{BenchError, Result};
 
 /// Bytes of an object.
 const LEN: usize = 32;
-/// One operation in so many is a put.
+/// One operation in this many is a put.
 const PUT_EVERY: usize = 20;
 const BATCH: usize = 32;
-/// Operations between two looks at the clock's word.
+/// Number of operations between two checks of the stop flag.
 const STEP: usize = 1024;
 
-/// How objects are asked for.
+/// Kind of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Way {
-    /// One at a time, 95 % get and 5 % put.
+    /// Single operations, 95 % get and 5 % put.
     Single,
-    /// Gets by batches.
+    /// Gets in batches.
     Batched,
-    /// Objects that are made one by one in an empty store, by each thread as many.
+    /// Creates, one by one in an empty store, an equal number by each thread.
     Create,
 }
 
@@ -40,15 +40,15 @@ impl Way {
     }
 }
 
-/// What one run gave.
+/// Measurements of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Rate {
     way: Way,
     popularity: Popularity,
     threads: usize,
-    /// Millions for each second on the clock.
+    /// Millions of operations per second of elapsed time.
     per_second_m: f64,
-    /// Millions for each second that processors worked.
+    /// Millions of operations per second of processor time.
     per_core_second_m: f64,
 }
 
@@ -83,7 +83,7 @@ impl Rate {
     }
 }
 
-/// Makes the objects by one thread and by more.
+/// Creates the objects with `threads` threads.
 fn create(config: &Config, threads: usize) -> Result<Rate> {
     let store = store()?;
     let part = config.objects.div_ceil(threads as u64);
@@ -200,7 +200,7 @@ fn batched(store: &ObjectStore, ids: &[ObjectId], stop: &AtomicBool) -> u64 {
     count
 }
 
-/// What more threads give over one.
+/// Returns a note with the speed-up of several threads over one.
 pub(super) fn scaling(rates: &[Rate], way: Way, popularity: Popularity) -> Option<String> {
     let of = |one: bool| {
         rates.iter().find(|rate| {

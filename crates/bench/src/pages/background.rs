@@ -1,8 +1,8 @@
-//! Does migration in the background delay who reads?
+//! Effect of background migration on the latency of readers.
 //!
-//! Readers want popular records of a tree that fits DRAM and the remote tier together, and what is
-//! popular moves on again and again, so that promotion and demotion never come to rest. Compared
-//! with a policy that never promotes: after the first second nothing migrates there.
+//! Readers access popular records of a tree that fits in DRAM and the remote tier together. The set
+//! of popular records shifts periodically, so that promotion and demotion never come to rest.
+//! Compared with a policy that never promotes, under which nothing migrates after the first second.
 
 use serde::Serialize;
 use terrace_pool::{Placement, Policy};
@@ -19,17 +19,17 @@ use crate::grid::Grid;
 use crate::report::Report;
 use crate::statistic::median;
 
-/// DRAM where nobody says, and records of about four times as much.
+/// Default DRAM, and number of records that take about four times as much.
 const DRAM_BYTES: u64 = 256 * MIB;
 const RECORDS: u64 = 6_000_000;
-/// The remote tier, in parts of DRAM, and what a fix there takes longer.
+/// Size of the remote tier, as a multiple of DRAM, and the additional latency of a fix there.
 const REMOTE_PARTS: u64 = 6;
 const REMOTE_LATENCY_NS: u64 = 250;
-/// How long records are popular.
+/// Period after which other records become popular.
 const SHIFT_SECONDS: f64 = 2.0;
-/// Spitfire's probabilities without promotion.
+/// Policy without promotion, as Spitfire's probabilities.
 const STILL: &str = "spitfire:0,0,0,1";
-/// What the 99th percentile may be at most, over that without migration.
+/// Maximum ratio of the 99th percentile with migration to that without.
 const TARGET: f64 = 2.0;
 
 #[derive(Clone, Debug, Serialize)]
@@ -53,7 +53,7 @@ struct Row {
     figures: Figures,
 }
 
-/// Medians of a placement with migration and without.
+/// Medians of a placement, with migration and without.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     placement: &'static str,
@@ -61,9 +61,9 @@ struct Line {
     p50_us: [f64; 2],
     p95_us: [f64; 2],
     p99_us: [f64; 2],
-    /// Pages promoted a second with migration.
+    /// Pages promoted per second with migration.
     promoted_per_second: f64,
-    /// The 99th percentile with migration over that without.
+    /// Ratio of the 99th percentile with migration to that without.
     p99_ratio: f64,
 }
 
@@ -77,7 +77,7 @@ struct Summary {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When a run fails.
+/// Fails if a run fails.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let home = home(setting)?;
     let still = STILL.parse::<Policy>().map_err(|error| BenchError::input(error.to_string()))?;
@@ -87,7 +87,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
         for placement in &setting.pages.placements {
             runs.extend([(*placement, true), (*placement, false)]);
         }
-        // Rounds go up and down in turn.
+        // The order of the runs is reversed in every other round.
         if round % 2 == 1 {
             runs.reverse();
         }

@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Placement, Policy, Pool, PoolConfig};
+use terrace_store::{Label, Lifetime};
 use terrace_sys::probe::Probe;
 use terrace_sys::process::cpu_time;
 use terrace_tier::TierSpec;
-use terrace_tier::store::{Label, Lifetime};
 use terrace_workload::driver::{self, Length, Report, RunConfig, Workload};
 use terrace_workload::random_read::{RandomRead, RandomReadConfig};
 use terrace_workload::tpcc::{Scale, Tpcc, TpccConfig};
@@ -22,11 +22,11 @@ use crate::error::{BenchError, Result};
 
 /// Bytes of a page of a tree.
 pub(crate) const PAGE_BYTES: usize = 4096;
-/// Bytes of a record of YCSB beside its key.
+/// Bytes of a record of YCSB, without its key.
 const RECORD_BYTES: usize = 100;
 const SEED: u64 = 1;
 
-/// What is run.
+/// A workload and its size.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Load {
     Tpcc {
@@ -36,7 +36,7 @@ pub(crate) enum Load {
         tuples: u64,
         batch: usize,
     },
-    /// With what is popular moving on after so many seconds.
+    /// Other records become popular every `shift_seconds`.
     Ycsb {
         mix: Mix,
         records: u64,
@@ -61,14 +61,14 @@ impl fmt::Display for Load {
     }
 }
 
-/// A run: what, where, and how long.
+/// A case: workload, memory, and duration.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) load: Load,
     pub(crate) dram_bytes: u64,
-    /// Memory below DRAM.
+    /// Memory tiers below DRAM.
     pub(crate) tiers: Vec<TierSpec>,
-    /// A store that was named; else a file in the home of the run.
+    /// Store given by the user; otherwise a file in the directory of the run.
     pub(crate) store: Option<TierSpec>,
     pub(crate) placement: Placement,
     pub(crate) policy: Policy,
@@ -77,14 +77,14 @@ pub(crate) struct Case {
     pub(crate) seconds: f64,
 }
 
-/// What a run gave.
+/// Measurements of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) figures: Figures,
     pub(crate) report: Report,
 }
 
-/// The figures of a run that reports name.
+/// Figures of a run, as reports have them.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) workload: String,
@@ -94,7 +94,7 @@ pub(crate) struct Figures {
     pub(crate) tiers: Vec<String>,
     pub(crate) threads: usize,
     pub(crate) per_second: f64,
-    /// Microseconds of a step.
+    /// Percentiles of the latency of a step in microseconds.
     pub(crate) p50_us: f64,
     pub(crate) p95_us: f64,
     pub(crate) p99_us: f64,
@@ -105,22 +105,22 @@ pub(crate) struct Figures {
     pub(crate) promoted: u64,
     pub(crate) demoted: u64,
     pub(crate) evicted: u64,
-    /// Seconds of processors for a second of the run.
+    /// Processor seconds per second of the run.
     pub(crate) processors: f64,
 }
 
-/// Data that a workload can run over.
+/// Loaded data of a workload, ready to run.
 pub(crate) trait Ready {
-    /// Runs the workload for the seconds of its case, after so many others.
+    /// Runs the workload for the duration of its case, after a warm-up.
     ///
     /// # Errors
-    /// When it fails.
+    /// Fails if the workload fails.
     fn measure(&self, warm_up_seconds: f64, observe: &mut dyn FnMut(&str)) -> Result<Measured>;
 
     /// Checks the data.
     ///
     /// # Errors
-    /// When they are not consistent.
+    /// Fails if the data are inconsistent.
     fn check(&self, observe: &mut dyn FnMut(&str)) -> Result<()>;
 }
 
@@ -133,13 +133,13 @@ struct Loaded<W> {
     _own_store: OwnStore,
 }
 
-/// The file of a store that nobody named: the next run makes its own.
+/// File of a store that the user did not give, removed on drop: the next run creates its own.
 struct OwnStore(Option<PathBuf>);
 
 impl Drop for OwnStore {
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
-            // What is left goes with the home.
+            // A file that remains is removed with the directory.
             let _ = std::fs::remove_file(file);
         }
     }
@@ -173,10 +173,11 @@ impl<W: Workload> Ready for Loaded<W> {
 }
 
 impl Case {
-    /// Makes the data and runs the workload; `home` is where the store is if none was named.
+    /// Loads the data and runs the workload; `home` is the directory of the store if the user gave
+    /// none.
     ///
     /// # Errors
-    /// When the pool cannot be set up, the workload fails, or its data are not consistent.
+    /// Fails if the pool cannot be set up, the workload fails, or its data are inconsistent.
     pub(crate) fn run(&self, home: &Path, observe: &mut dyn FnMut(&str)) -> Result<Measured> {
         let ready = self.prepare(home, "pages", observe)?;
         let measured = ready.measure(self.warm_up_seconds, observe)?;
@@ -184,7 +185,7 @@ impl Case {
         Ok(measured)
     }
 
-    /// Makes the data; `name` is that of the store in `home` if none was named.
+    /// Loads the data; `name` is that of the store in `home` if the user gave none.
     ///
     /// # Errors
     /// As [`Case::run`].
@@ -245,7 +246,7 @@ impl Case {
         let own = TierSpec::file(file, None);
         let store = self.store.as_ref().unwrap_or(&own);
         if let Some(store) = store.open_store().map_err(refused)? {
-            // The next run may have the file that this one leaves.
+            // Temporary: the next run may reuse the file.
             store.settle(Label { id: 0, lifetime: Lifetime::Temporary }).map_err(refused)?;
             config.store = Some(Arc::new(store));
         }
@@ -262,7 +263,8 @@ impl Case {
         own_store: OwnStore,
         observe: &mut dyn FnMut(&str),
     ) -> Result<Box<dyn Ready>> {
-        // Else what loading has left would be written while reads are measured.
+        // Flushed here, so that dirty pages of the load are not written during the measurement of
+        // reads.
         observe(&format!("{}, {}: writing the data", self.load, self.placement));
         pool.flush().map_err(refused)?;
         Ok(Box::new(Loaded { case: self.clone(), workload, check, pool, _own_store: own_store }))
@@ -294,7 +296,7 @@ impl Case {
     }
 }
 
-/// Errors of the pool, the tiers and the workloads alike.
+/// Converts an error of the pool, the tiers or the workloads.
 fn refused(error: impl fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
 }

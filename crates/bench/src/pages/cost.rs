@@ -1,6 +1,6 @@
-//! When does remote memory pay?
+//! Break-even of remote memory: throughput per dollar.
 //!
-//! Queries per second for a dollar of memory and storage, over sizes of a remote tier: the
+//! Measures queries per second and dollar of memory and storage, over sizes of a remote tier: the
 //! break-even analysis of vmcache^n (2026), whose remote memory pays from one to two times DRAM on
 //! and gains 41 and 87 queries per second and dollar at two and four times.
 
@@ -14,26 +14,26 @@ use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::report::Report;
 
-/// What a fix in the remote tier takes longer, in nanoseconds: a first-generation CXL expander.
+/// Additional latency of a fix in the remote tier, in nanoseconds: a first-generation CXL expander.
 const LATENCY_NS: u64 = 250;
 
-/// Dollars for a GiB of each kind of tier, and for the machine around them.
+/// Prices in dollars: per GiB of each kind of tier, and for the machine around them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Prices {
-    /// A GiB of DRAM.
+    /// Price of a GiB of DRAM.
     pub dram: f64,
-    /// A GiB of remote memory.
+    /// Price of a GiB of remote memory.
     pub remote: f64,
-    /// A GiB of a file or device.
+    /// Price of a GiB of a file or device.
     pub store: f64,
-    /// What the machine costs without them.
+    /// Price of the machine without them.
     pub machine: f64,
 }
 
 impl Default for Prices {
-    /// Server DRAM of 2025, an expander with memory of the generation before, and an NVMe device,
-    /// per GiB; the machine is left out, as in the paper.
+    /// Prices per GiB of server DRAM of 2025, an expander with memory of the previous generation,
+    /// and an NVMe device; the machine is left out, as in the paper.
     fn default() -> Self {
         Self { dram: 4.0, remote: 2.0, store: 0.1, machine: 0.0 }
     }
@@ -49,29 +49,29 @@ struct Config {
     rounds: usize,
 }
 
-/// A size of the remote tier.
+/// Results with one size of the remote tier.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
-    /// Bytes of the remote tier over those of DRAM.
+    /// Bytes of the remote tier, relative to DRAM.
     share: f64,
     per_second: f64,
     dollars: f64,
     per_second_and_dollar: f64,
-    /// More than without remote memory, per dollar.
+    /// Difference per dollar to the result without remote memory.
     gain: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
     points: Vec<Point>,
-    /// The smallest remote tier from which on each pays.
+    /// Smallest remote tier such that it and every larger one pays.
     break_even_share: Option<f64>,
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// When a run fails, or leaves data that are not consistent.
+/// Fails if a run fails or leaves inconsistent data.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let name = setting.pages.workloads.first().cloned().unwrap_or_else(|| "tpcc".into());
     let rows = sweep::measure(setting, std::slice::from_ref(&name), &[LATENCY_NS], observe)?;
@@ -96,7 +96,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
     })
 }
 
-/// Bytes of the data: as many as memory ever had of them.
+/// Returns the bytes of the data: the maximum that was resident in memory.
 fn data_bytes(rows: &[Row]) -> f64 {
     let resident = rows.iter().map(|row| row.figures.resident_bytes.iter().sum::<u64>());
     resident.max().unwrap_or(0) as f64
@@ -114,7 +114,7 @@ fn summarise(rows: &[Row], name: &str, dram_bytes: u64, prices: &Prices) -> Summ
     for quarters in [0].into_iter().chain(QUARTERS) {
         let share = quarters as f64 / 4.0;
         let dollars = fixed + gib(dram_bytes as f64) * share * prices.remote;
-        // By the ratio: the device's good minutes and bad ones count for none of the sizes.
+        // From the ratio, which cancels slow periods of the device.
         let [_, _, ratio] = medians(rows, name, LATENCY_NS, quarters);
         let per_second = two_tiers * if quarters == 0 { 1.0 } else { ratio };
         let per_second_and_dollar = per_second / dollars;

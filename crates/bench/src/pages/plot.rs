@@ -1,4 +1,4 @@
-//! Pictures of runs, and their samples as a file.
+//! Pictures of runs, and their samples as CSV files.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -9,7 +9,7 @@ use terrace_workload::driver::{Report, Sample, write_csv};
 use crate::error::{BenchError, Result};
 use crate::lines::{Line, Lines, Panel};
 
-/// Throughput and residency of runs by the second.
+/// Draws the throughput and residency of runs by the second.
 pub(super) fn by_second(runs: &[(String, &Report)]) -> Lines {
     let line = |name: &str, report: &Report, value: &dyn Fn(&Sample) -> f64| Line {
         name: name.to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn by_second(runs: &[(String, &Report)]) -> Lines {
     }
 }
 
-/// Writes the samples of a run to a file, or to one beside it that is named after the run.
+/// Writes the samples of a run to the file `path`, or to one beside it with the run's name.
 ///
 /// # Errors
 /// [`BenchError::File`].

@@ -1,9 +1,9 @@
-//! Does a remote tier between DRAM and the store ever cost throughput?
+//! Throughput with a remote tier between DRAM and the store, over its size.
 //!
 //! The published n-tier system is 1.3 to 2.6 times slower than the two-tier one until its remote
 //! memory is larger than its DRAM, and 3.8 times faster at four times DRAM (vmcache^n, 2026). Here
-//! the remote tier has 1/4 to 4 times the bytes of DRAM, data have about six times, and what is
-//! compared runs in turn, with and without the tier: the ratio is the median of those of pairs.
+//! the remote tier has 1/4 to 4 times the size of DRAM, and the data have about six times. Runs
+//! with and without the tier alternate; the result is the median of the ratios of pairs.
 
 use serde::Serialize;
 use terrace_sys::size::{MIB, format_bytes};
@@ -19,19 +19,19 @@ use crate::lines::{Line, Lines, Panel};
 use crate::report::Report;
 use crate::statistic::median;
 
-/// Bytes of the remote tier over those of DRAM, in quarters.
+/// Sizes of the remote tier, in quarters of DRAM.
 pub(super) const QUARTERS: [u64; 5] = [1, 2, 4, 8, 16];
-/// What a fix in the remote tier takes longer, in nanoseconds.
+/// Additional latencies of a fix in the remote tier, in nanoseconds.
 const LATENCIES_NS: [u64; 2] = [0, 250];
-/// DRAM where nobody says, and data of about six times as much.
+/// Default DRAM, and sizes of data of about six times as much.
 pub(super) const DRAM_BYTES: u64 = 256 * MIB;
 pub(super) const SIZES: Sizes = Sizes { warehouses: 14, tuples: 11_000_000 };
 
-/// Warm-up of a run that is not the first over its data.
+/// Warm-up in seconds of a run that is not the first over its data.
 const AGAIN_SECONDS: f64 = 1.0;
 
-/// What the published system reached with these sizes, in throughput over two tiers: TPC-C with 32
-/// GB of DRAM and 8 to 128 GB of remote memory.
+/// Published throughput with these sizes relative to two tiers: TPC-C with 32 GB of DRAM and 8 to
+/// 128 GB of remote memory.
 const PUBLISHED: [f64; 5] = [0.38, 0.54, 0.80, 1.67, 3.82];
 
 #[derive(Clone, Debug, Serialize)]
@@ -46,7 +46,7 @@ struct Config {
     rounds: usize,
 }
 
-/// A run, and what it has below DRAM.
+/// Figures of a run with the remote tier, and of its counterpart without.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -55,7 +55,7 @@ pub(super) struct Row {
     pub(super) round: usize,
     #[serde(flatten)]
     pub(super) figures: Figures,
-    /// Those without the remote tier, of the run right before or after.
+    /// Figures without the remote tier, of the run directly before or after.
     pub(super) without: Figures,
 }
 
@@ -66,14 +66,14 @@ struct Curve {
     latency_ns: u64,
     two_tiers_per_second: f64,
     per_second: Vec<f64>,
-    /// Over two tiers.
+    /// Throughput relative to two tiers.
     ratios: Vec<f64>,
     worst_ratio: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
-    /// Bytes of the remote tier over those of DRAM.
+    /// Sizes of the remote tier, relative to DRAM.
     shares: Vec<f64>,
     curves: Vec<Curve>,
     worst_ratio: f64,
@@ -83,14 +83,14 @@ struct Summary {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When a run fails, or leaves data that are not consistent.
+/// Fails if a run fails or leaves inconsistent data.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let names = &setting.pages.workloads;
     let rows = measure(setting, names, &LATENCIES_NS, observe)?;
     finding(setting, &rows)
 }
 
-/// Measures every size of a remote tier of every latency, and none, for every workload.
+/// Measures every workload with every size and latency of the remote tier, and without it.
 pub(super) fn measure(
     setting: &Setting,
     names: &[String],
@@ -103,7 +103,8 @@ pub(super) fn measure(
         let sizes = latencies_ns.iter().flat_map(|ns| QUARTERS.map(|quarters| (*ns, quarters)));
         for (latency_ns, quarters) in sizes {
             let mut say = |text: &str| observe(&format!("{text}, remote {quarters}/4"));
-            // Devices have good minutes and bad ones: both are run in turn, over data of their own.
+            // The speed of devices varies over minutes: both are run in turn, over data of their
+            // own.
             let prepare = |quarters, file, say: &mut dyn FnMut(&str)| {
                 case(setting, name, latency_ns, quarters)?.prepare(home.path(), file, say)
             };
@@ -163,7 +164,8 @@ fn case(setting: &Setting, name: &str, latency_ns: u64, quarters: u64) -> Result
     })
 }
 
-/// The medians of a point: throughput with the remote tier, without, and of the ratios of pairs.
+/// Returns the medians of a point: throughput with the remote tier, without it, and of the ratios
+/// of pairs.
 pub(super) fn medians(rows: &[Row], name: &str, latency_ns: u64, quarters: u64) -> [f64; 3] {
     let same =
         |row: &&Row| row.name == name && row.quarters == quarters && row.latency_ns == latency_ns;
@@ -178,7 +180,7 @@ pub(super) fn medians(rows: &[Row], name: &str, latency_ns: u64, quarters: u64) 
     ]
 }
 
-/// The median throughput without a remote tier.
+/// Returns the median throughput without a remote tier.
 pub(super) fn two_tiers_per_second(rows: &[Row], name: &str, latency_ns: u64) -> f64 {
     let same = |row: &&Row| row.name == name && row.latency_ns == latency_ns;
     let values: Vec<f64> = rows.iter().filter(same).map(|row| row.without.per_second).collect();
@@ -291,7 +293,7 @@ fn picture(summary: &Summary) -> Bars {
     }
 }
 
-/// A panel for each workload: three tiers by the size of the remote one, and two.
+/// Draws a panel for each workload: three tiers by the size of the remote one, and two tiers.
 fn lines(summary: &Summary) -> Lines {
     let mut names: Vec<&String> = summary.curves.iter().map(|curve| &curve.workload).collect();
     names.dedup();
@@ -318,7 +320,8 @@ pub(super) mod tests {
     use super::*;
     use crate::pages::case::Figures;
 
-    /// A run that did `per_second` with a remote tier of `quarters` of DRAM.
+    /// Creates a row of a run with the throughput `per_second` and a remote tier of `quarters` of
+    /// DRAM.
     pub(in crate::pages) fn row(quarters: u64, latency_ns: u64, per_second: f64) -> Row {
         let figures = Figures {
             workload: "TPC-C, 14 warehouses".into(),
@@ -349,7 +352,7 @@ pub(super) mod tests {
         for factor in [0.5, 1.0, 3.0] {
             rows.extend(QUARTERS.map(|quarters| {
                 let mut row = row(quarters, 250, factor * (100.0 + 10.0 * quarters as f64));
-                // A bad minute of the device is one of both runs.
+                // A slow period of the device affects both runs.
                 row.without.per_second *= factor;
                 row
             }));

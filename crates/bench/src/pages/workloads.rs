@@ -1,8 +1,8 @@
-//! How fast are trees over pages, in either placement?
+//! Throughput and latency of trees over pages, in either placement.
 //!
 //! The workloads of the studies of vmcache (Leis et al., SIGMOD 2023, section 5) and of its n-tier
-//! successor: TPC-C, look-ups of random tuples one by one and in batches, and YCSB. Without other
-//! sizes the data fit DRAM.
+//! successor: TPC-C, look-ups of random tuples one by one and in batches, and YCSB. With the
+//! default sizes the data fit in DRAM.
 
 use serde::Serialize;
 use terrace_sys::size::{GIB, format_bytes};
@@ -17,13 +17,13 @@ use crate::grid::Grid;
 use crate::report::Report;
 use crate::statistic::median;
 
-/// The published sizes on this kind of machine.
+/// Default sizes: the published ones, for this kind of machine.
 const SIZES: Sizes = Sizes { warehouses: 2, tuples: 10_000_000 };
 const DRAM_BYTES: u64 = 4 * GIB;
-/// Look-ups of a batch where nobody says: as many reads as keep a device busy.
+/// Default number of look-ups in a batch: as many reads as keep a device busy.
 const BATCH: usize = 128;
 
-/// Which of the workloads an experiment runs.
+/// Kind of workloads that an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// TPC-C.
@@ -68,14 +68,14 @@ struct Summary {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When a run fails, or leaves data that are not consistent.
+/// Fails if a run fails or leaves inconsistent data.
 pub fn run(kind: Kind, setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let cases = cases(kind, setting)?;
     let home = home(setting)?;
     let mut runs = Vec::new();
     for round in 0..setting.rounds.get() {
         for (at, _) in cases.iter().enumerate() {
-            // Rounds begin with another case each, so that none is always the first.
+            // Each round begins with another case, so that none is always the first.
             let at = (at + round) % cases.len();
             let measured = cases[at].run(home.path(), observe)?;
             if let Some(csv) = &setting.pages.csv {
@@ -258,7 +258,7 @@ fn picture(summary: &Summary) -> Bars {
 }
 
 impl Kind {
-    /// The name of the experiment.
+    /// Returns the name of the experiment.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

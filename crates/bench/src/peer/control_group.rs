@@ -1,9 +1,9 @@
-//! Control groups that limit the memory of one process, its part of the page cache included.
+//! Control groups that limit the memory of one process, including its part of the page cache.
 //!
-//! A budget that an engine keeps by itself says nothing of what the kernel caches for it: files
-//! that are read through the page cache stay in DRAM beside the budget. The memory controller
-//! counts both. Version 2 and version 1 of it serve; making a group takes the rights to do so,
-//! which usually are those of root.
+//! A budget that an engine enforces by itself does not cover the kernel's cache of its files: files
+//! that are read through the page cache stay in DRAM in addition to the budget. The memory
+//! controller counts both. Versions 1 and 2 of it are supported; creating a group needs the
+//! privilege to do so, usually root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Tells the groups of one process apart.
+/// Counter that makes the names of one process's groups unique.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Enters a group and becomes the command, whose words follow.
+/// Shell script that enters a group and then executes the command, whose words follow.
 const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
 
-/// Attempts to remove a group, and the pause between them: the kernel may take a moment to
-/// let go of a process that has ended.
+/// Number of attempts to remove a group, and the pause between them: the kernel may take a moment
+/// to release a process that has ended.
 const REMOVE_TRIES: usize = 50;
 const REMOVE_WAIT: Duration = Duration::from_millis(10);
 
-/// The interface that the kernel offers.
+/// Version of the control group interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
     Two,
 }
 
-/// A group below which groups with limits of memory can be made.
+/// A group below which groups with memory limits can be created.
 #[derive(Clone, Debug)]
 pub struct MemoryController {
     version: Version,
@@ -37,10 +37,10 @@ pub struct MemoryController {
 }
 
 impl MemoryController {
-    /// The controller, if groups can be made in it now.
+    /// Returns the controller, if groups can be created in it now.
     ///
     /// # Errors
-    /// The reason in words.
+    /// The reason as text.
     pub fn find() -> Result<MemoryController, String> {
         let read = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let (groups, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mounts")?);
@@ -49,14 +49,14 @@ impl MemoryController {
             "no control group of this process hands on the memory controller \
              (cgroup.subtree_control)",
         )?;
-        // Making one tells whether they can be made, and removes it again.
+        // Creates a group, to test that it is permitted, and removes it again.
         controller.group(1 << 30).map(|_| controller)
     }
 
-    /// A new group of at most so many bytes of memory and page cache, and no swap.
+    /// Creates a group of at most `limit_bytes` bytes of memory and page cache, and no swap.
     ///
     /// # Errors
-    /// The reason in words if it cannot be made or limited.
+    /// The reason as text, if the group cannot be created or limited.
     pub fn group(&self, limit_bytes: u64) -> Result<ControlGroup, String> {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("terrace-bench-{}-{count}", std::process::id());
@@ -74,14 +74,14 @@ impl MemoryController {
         let limit = group.path.join(limit);
         fs::write(&limit, limit_bytes.to_string()).map_err(|error| failed(&limit, error))?;
         let file = group.path.join(swap.0);
-        // Kernels that do not count swap have no such file.
+        // Kernels without swap accounting have no such file.
         if file.exists() {
             fs::write(&file, swap.1).map_err(|error| failed(&file, error))?;
         }
         Ok(group)
     }
 
-    /// Its name in reports.
+    /// Returns the name of the interface in reports.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.version {
@@ -91,8 +91,9 @@ impl MemoryController {
     }
 }
 
-/// The nearest group of version 2 above this process whose children have the controller. A group
-/// that has processes itself hands nothing on, unless it is the root.
+/// Returns the nearest version 2 group above this process whose children have the controller. A
+/// group that contains processes does not delegate controllers to its children, unless it is the
+/// root.
 fn unified(groups: &str, mounts: &str) -> Option<MemoryController> {
     let mount = mount_point(mounts, |kind, _| kind == "cgroup2")?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -105,8 +106,8 @@ fn unified(groups: &str, mounts: &str) -> Option<MemoryController> {
     Some(MemoryController { version: Version::Two, parent: parent.to_path_buf() })
 }
 
-/// The group of this process in the hierarchy of version 1 that has the controller, or its root
-/// where a container does not show the group.
+/// Returns the group of this process in the version 1 hierarchy that has the controller, or the
+/// root of the hierarchy if a container does not show the group.
 fn legacy(groups: &str, mounts: &str) -> Option<MemoryController> {
     let has_memory = |options: &str| options.split(',').any(|option| option == "memory");
     let mount = mount_point(mounts, |kind, options| kind == "cgroup" && has_memory(options))?;
@@ -119,7 +120,8 @@ fn legacy(groups: &str, mounts: &str) -> Option<MemoryController> {
     Some(MemoryController { version: Version::One, parent })
 }
 
-/// The mount point of the first file system of a kind and with options.
+/// Returns the mount point of the first file system for which `is_it` accepts the type and the
+/// options.
 fn mount_point(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
@@ -128,7 +130,7 @@ fn mount_point(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<PathB
     })
 }
 
-/// A group, removed with the value. Its processes must have ended by then.
+/// A control group, removed on drop. Its processes must have ended by then.
 #[derive(Debug)]
 pub struct ControlGroup {
     path: PathBuf,
@@ -136,7 +138,7 @@ pub struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// The command as one that enters the group before it begins.
+    /// Returns a command that enters the group before it executes the given one.
     #[must_use]
     pub fn inside(&self, command: &Command) -> Command {
         let mut entering = Command::new("/bin/sh");
@@ -151,8 +153,7 @@ impl ControlGroup {
         entering
     }
 
-    /// The most bytes of memory and page cache that it had at a time; none where the kernel does
-    /// not count them.
+    /// Returns the peak bytes of memory and page cache; `None` if the kernel does not count them.
     #[must_use]
     pub fn peak_bytes(&self) -> Option<u64> {
         let file = match self.version {
@@ -162,8 +163,8 @@ impl ControlGroup {
         fs::read_to_string(self.path.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// Processes that the kernel has killed because the group had no more memory; none where the
-    /// kernel does not count them.
+    /// Returns the number of processes that the kernel killed because the group was out of memory;
+    /// `None` if the kernel does not count them.
     #[must_use]
     pub fn kills(&self) -> Option<u64> {
         let file = match self.version {
@@ -178,7 +179,7 @@ impl ControlGroup {
 impl Drop for ControlGroup {
     fn drop(&mut self) {
         for _ in 0..REMOVE_TRIES {
-            // A group that cannot be removed is empty and costs the kernel a few KiB.
+            // A group that cannot be removed is empty, and costs the kernel a few KiB.
             if fs::remove_dir(&self.path).is_ok() {
                 return;
             }
@@ -219,7 +220,7 @@ mod tests {
         assert!(unified("0::/slice/own\n", &mounts).is_none());
     }
 
-    /// If groups cannot be made, as for users without privileges, the reason is in words.
+    /// If groups cannot be created, as for users without privileges, the reason is given as text.
     #[tokio::test]
     async fn a_process_that_takes_more_than_its_group_has_ends() {
         let controller = match MemoryController::find() {

@@ -1,4 +1,4 @@
-//! The engines that are compared, and their databases over the same tables.
+//! Engines that are compared, and their databases with the same tables.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,26 +24,26 @@ use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
 use crate::tpch::table::Table;
 
-/// DuckDB's side of a peer.
+/// Python program that runs DuckDB as a peer.
 const PEER: &str = concat!(include_str!("../duckdb/values.py"), include_str!("../duckdb/peer.py"));
 
-/// Budget under which our tables are loaded.
+/// Budget under which Terrace's tables are loaded.
 const LOAD_DRAM_BYTES: u64 = GIB;
 
 /// An engine that runs as a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contender {
-    /// Our engine over its own tables.
+    /// Terrace over its own tables.
     Terrace,
     /// DuckDB over its own database file.
     DuckDb,
-    /// DataFusion as it comes, over Parquet files.
+    /// Unmodified DataFusion over Parquet files.
     DataFusion,
 }
 
 impl Contender {
-    /// What tables and pictures call it.
+    /// Returns the name in tables and pictures.
     pub fn name(self) -> &'static str {
         match self {
             Contender::Terrace => "terrace",
@@ -52,15 +52,15 @@ impl Contender {
         }
     }
 
-    /// True if rows become text after the time is taken. DuckDB's driver makes Python objects of
-    /// them while it runs the query.
+    /// Returns true if the conversion of rows to text is not part of the measured time. DuckDB's
+    /// driver converts them to Python objects while it runs the query.
     pub fn answers_untimed(self) -> bool {
         self != Contender::DuckDb
     }
 }
 
-/// The databases of the contenders, which hold the same TPC-H tables. They go with the value
-/// unless the directory was named.
+/// Databases of the contenders, which hold the same TPC-H tables. They are removed on drop unless
+/// the user gave the directory.
 pub struct Arena {
     home: Scratch,
     setting: Setting,
@@ -70,11 +70,11 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Generates and loads what is missing.
+    /// Generates and loads the tables that are missing.
     ///
     /// # Errors
-    /// When our tables cannot be loaded or no files be written. DuckDB may be missing:
-    /// [`Arena::missing`].
+    /// Fails if Terrace's tables cannot be loaded or files cannot be written. A missing DuckDB is
+    /// not an error: [`Arena::missing`].
     pub async fn prepare(
         setting: &Setting,
         purpose: &str,
@@ -125,17 +125,17 @@ impl Arena {
         child::output(script, Vec::new(), "loading DuckDB").await.map(|_| ())
     }
 
-    /// The directory of all databases.
+    /// Returns the directory of all databases.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// The directory of our tables.
+    /// Returns the directory of Terrace's tables.
     pub fn tables(&self) -> PathBuf {
         self.home.path().join("terrace")
     }
 
-    /// Parquet files of the same rows.
+    /// Returns the directory of the Parquet files with the same rows.
     fn files(&self) -> PathBuf {
         self.home.path().join("parquet")
     }
@@ -144,19 +144,19 @@ impl Arena {
         self.home.path().join("duckdb.db")
     }
 
-    /// Why DuckDB does not take part, in a line for a report.
+    /// Returns the reason that DuckDB does not take part, as a line of a report; `None` if it does.
     pub fn missing(&self) -> Option<String> {
         let error = self.duckdb.as_ref().err()?;
         Some(format!("DuckDB is missing, so nothing is compared with it: {error}"))
     }
 
-    /// The encoding of our tables, in words.
+    /// Returns the encoding of Terrace's tables as text.
     pub fn encoding(&self) -> &str {
         &self.encoding
     }
 
-    /// The limit of the engines' memory, as a line of a report: `rule` says which engines run in
-    /// a control group, and of how many bytes.
+    /// Returns the memory limit of the engines as a line of a report: `rule` says which engines run
+    /// in a control group, and with which limit.
     pub fn memory_limit(&self, rule: &str) -> String {
         match &self.groups {
             Ok(groups) => format!(
@@ -173,12 +173,12 @@ impl Arena {
         }
     }
 
-    /// Whether a contender takes part.
+    /// Returns true if a contender takes part.
     pub fn has(&self, contender: Contender) -> bool {
         contender != Contender::DuckDb || self.duckdb.is_ok()
     }
 
-    /// Starts a contender with a budget and so many clients.
+    /// Starts a contender with a budget and a number of clients.
     ///
     /// # Errors
     /// As [`Peer::start`].
@@ -192,10 +192,10 @@ impl Arena {
         Peer::start(contender.name(), command, clients).await
     }
 
-    /// As [`Arena::start`], in a control group of so many bytes where groups can be made.
+    /// As [`Arena::start`], in a control group limited to `limit_bytes` if groups can be created.
     ///
     /// # Errors
-    /// As [`Peer::start`], and when the group cannot be made now.
+    /// As [`Peer::start`], and if the group cannot be created now.
     pub async fn start_limited(
         &self,
         contender: Contender,
@@ -206,17 +206,17 @@ impl Arena {
         let Some(group) = self.group(limit_bytes)? else {
             return self.start(contender, dram_bytes, clients).await;
         };
-        // What another group has in the page cache would be read for nothing.
+        // Files that another group has in the page cache would be read without charge.
         self.forget_files(contender)?;
         let command = self.command(contender, dram_bytes, clients)?;
         Peer::start_in(Some(group), contender.name(), command, clients).await
     }
 
-    /// A control group of so many bytes; none where groups cannot be made, which
-    /// [`Arena::memory_limit`] says.
+    /// Creates a control group of `limit_bytes` bytes; `None` if groups cannot be created, which
+    /// [`Arena::memory_limit`] reports.
     ///
     /// # Errors
-    /// One that cannot be made now.
+    /// Fails if the group cannot be created now.
     pub fn group(&self, limit_bytes: u64) -> Result<Option<Arc<ControlGroup>>> {
         let Ok(groups) = &self.groups else { return Ok(None) };
         let group = groups.group(limit_bytes);
@@ -224,8 +224,8 @@ impl Arena {
         Ok(Some(Arc::new(group)))
     }
 
-    /// Starts DuckDB with a budget and so many clients in a control group. Several processes may
-    /// read the database, which none of them can change.
+    /// Starts DuckDB with a budget and a number of clients in a control group. The database is
+    /// opened read-only, so several processes may share it.
     ///
     /// # Errors
     /// As [`Peer::start`].
@@ -248,10 +248,10 @@ impl Arena {
         })
     }
 
-    /// Takes the files that a contender reads through the page cache out of it.
+    /// Drops the files that a contender reads through the page cache from it.
     pub(crate) fn forget_files(&self, contender: Contender) -> Result<()> {
         let files = match contender {
-            // Read past the page cache.
+            // Its files are read with direct I/O, past the page cache.
             Contender::Terrace => return Ok(()),
             Contender::DuckDb => vec![self.database()],
             Contender::DataFusion => listed(&self.files())?,
@@ -295,7 +295,7 @@ impl Arena {
     }
 }
 
-/// The files of a directory.
+/// Returns the files of a directory.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
     let entries = entries.map_err(|source| BenchError::file("read", directory, source))?;

@@ -1,8 +1,8 @@
 //! Engines in processes of their own, which answer queries one line at a time.
 //!
-//! Each peer keeps its database open; the time of a query is taken inside the peer, from the text
-//! to the last row. A line to a peer is a [`Request`], a line from it a [`Reply`]. The first reply
-//! to each client says that the peer is ready for it.
+//! Each peer keeps its database open; the time of a query is measured inside the peer, from the
+//! text to the last row. A line to a peer is a [`Request`], a line from it a [`Reply`]. The first
+//! reply to each client reports that the peer is ready for it.
 
 pub mod control_group;
 pub mod engine;
@@ -17,27 +17,27 @@ use crate::suite::answer::Answer;
 /// A query for a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Whose query it is. The queries of one client run one after another, in a session of its
-    /// own; those of several at the same time.
+    /// Number of the client. The queries of one client run one after another, in a session of its
+    /// own; those of several clients run concurrently.
     pub client: usize,
-    /// Its text.
+    /// Text of the query.
     pub sql: String,
-    /// True if the reply is to have the rows. They are turned into text after the time is taken.
+    /// True if the reply must include the rows. They are converted to text after the time is taken.
     pub answer: bool,
 }
 
-/// What came of a query.
+/// Result of a query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// Whose query it was.
+    /// Number of the client.
     pub client: usize,
-    /// From its text to its last row.
+    /// Time from the text to the last row.
     pub seconds: f64,
-    /// Rows of the result.
+    /// Number of rows of the result.
     pub rows: usize,
-    /// Why it failed.
+    /// Error of a failed query.
     pub error: Option<String>,
-    /// The rows, where they were asked for.
+    /// Rows of the result, if they were requested.
     #[serde(default)]
     pub answer: Option<Answer>,
 }

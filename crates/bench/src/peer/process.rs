@@ -1,4 +1,4 @@
-//! This side of a peer: starting it, asking it, looking at its memory.
+//! Parent's side of a peer: starts it, sends queries, and samples its memory.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,17 +13,18 @@ use crate::peer::control_group::ControlGroup;
 use crate::peer::{Reply, Request};
 use crate::suite::child::{Kept, start};
 
-/// How long a query may take. DataFusion's exchanges may wait for each other for ever when they
-/// spill (apache/datafusion#24883).
+/// Timeout of a query. DataFusion's exchanges may wait for each other forever when they spill
+/// (apache/datafusion#24883).
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A running peer. It ends when this is dropped.
+/// A running peer, whose process is ended on drop.
 pub struct Peer {
     name: &'static str,
     process: Kept,
-    /// Its input stays open when its clients are gone: its memory is still looked at.
+    /// Keeps the input open, and so the process running, after the clients are gone: its memory is
+    /// still sampled.
     _input: Arc<Mutex<ChildStdin>>,
-    // Removed after the process has ended: fields are dropped in this order.
+    // Removed after the process has ended: fields are dropped in order.
     _group: Option<Arc<ControlGroup>>,
 }
 
@@ -33,15 +34,16 @@ pub struct Client {
     number: usize,
     input: Arc<Mutex<ChildStdin>>,
     replies: UnboundedReceiver<Reply>,
-    /// A query was not answered in time: the next reply would be to that one.
+    /// True if a query was not answered in time: the next reply would be to that one.
     is_stuck: bool,
 }
 
 impl Peer {
-    /// Starts a peer with so many clients and waits until it is ready for them.
+    /// Starts a peer with a number of clients and waits until it is ready for them.
     ///
     /// # Errors
-    /// [`BenchError::File`] when it does not start, [`BenchError::Peer`] when it ends before.
+    /// [`BenchError::File`] if it does not start, [`BenchError::Peer`] if it ends before it is
+    /// ready.
     pub async fn start(
         name: &'static str,
         command: Command,
@@ -50,7 +52,7 @@ impl Peer {
         Peer::start_in(None, name, command, clients).await
     }
 
-    /// As [`Peer::start`], in a control group, which other processes may be in.
+    /// As [`Peer::start`], in a control group that may contain other processes.
     ///
     /// # Errors
     /// As [`Peer::start`].
@@ -79,22 +81,22 @@ impl Peer {
         Ok((Peer { name, process, _input: input, _group: group }, clients))
     }
 
-    /// Ends it, whatever it is at.
+    /// Kills the process, even during a query.
     pub fn end(&mut self) {
         self.process.end();
     }
 
-    /// The most bytes it had in physical memory since its start.
+    /// Returns the peak of its resident memory in bytes.
     ///
     /// # Errors
-    /// [`BenchError::Peer`] when it is gone.
+    /// [`BenchError::Peer`] if it has ended.
     pub fn peak_resident_bytes(&self) -> Result<u64> {
         let peak = peak_resident_bytes(self.process.0.id());
         peak.ok_or_else(|| BenchError::Peer(format!("{} ended", self.name)))
     }
 }
 
-/// A command in a control group, where there is one.
+/// Returns the command, in a control group if there is one.
 pub(crate) fn peer_command(group: Option<&ControlGroup>, command: Command) -> Command {
     match group {
         Some(group) => group.inside(&command),
@@ -102,7 +104,7 @@ pub(crate) fn peer_command(group: Option<&ControlGroup>, command: Command) -> Co
     }
 }
 
-/// The most bytes that a process had in physical memory since its start; none of one that is gone.
+/// Returns the peak of a process's resident memory in bytes; `None` if it has ended.
 pub(crate) fn peak_resident_bytes(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -110,11 +112,11 @@ pub(crate) fn peak_resident_bytes(process: u32) -> Option<u64> {
 }
 
 impl Client {
-    /// Runs a query. One that fails is a reply with an error, and so is one that takes more than
+    /// Runs a query. A failed query is a reply with an error, and so is one that takes more than
     /// three minutes; after that the client answers nothing any more.
     ///
     /// # Errors
-    /// [`BenchError::Peer`] when the peer is gone.
+    /// [`BenchError::Peer`] if the peer is gone.
     pub async fn ask(&mut self, sql: &str) -> Result<Reply> {
         self.ask_within(sql, false, PATIENCE).await
     }
@@ -127,7 +129,8 @@ impl Client {
         self.ask_within(sql, true, PATIENCE).await
     }
 
-    /// As [`Client::ask`], or [`Client::ask_for_answer`], with another limit of time.
+    /// As [`Client::ask`], or as [`Client::ask_for_answer`] if `answer` is set, with another
+    /// timeout.
     ///
     /// # Errors
     /// As [`Client::ask`].
@@ -163,7 +166,7 @@ impl Client {
         }
     }
 
-    /// Whether it answers nothing any more.
+    /// Returns true if it answers nothing any more, after a timeout.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         self.is_stuck
@@ -175,12 +178,12 @@ impl Client {
     }
 }
 
-/// Hands each reply to its client, until the peer ends or says what is no reply.
+/// Passes each reply to its client, until the peer ends or writes an invalid reply.
 fn deal(output: impl BufRead, senders: &[UnboundedSender<Reply>]) {
     for line in output.lines().map_while(std::io::Result::ok) {
         let Ok(reply) = serde_json::from_str::<Reply>(&line) else { return };
         if let Some(sender) = senders.get(reply.client) {
-            // A client that is gone does not ask any more.
+            // A client that is gone needs no reply.
             let _ = sender.send(reply);
         }
     }

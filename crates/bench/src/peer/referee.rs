@@ -1,4 +1,4 @@
-//! The answers of several engines to the same queries, which must be the same.
+//! Comparison of the answers of several engines to the same queries.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,22 @@ use crate::tpch::query::Query;
 /// A query that several engines answer.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Its name in reports and errors.
+    /// Name in reports and errors.
     pub name: String,
-    /// Its text.
+    /// Text of the query.
     pub text: String,
-    /// The query of TPC-H that it is, if it is one.
+    /// The TPC-H query, if it is one.
     query: Option<Query>,
 }
 
 impl Question {
-    /// A query of TPC-H at a scale.
+    /// Creates a TPC-H query at a scale.
     pub fn of(query: Query, scale: f64) -> Question {
         let name = format!("query {}", query.number);
         Question { name, text: query.text(scale), query: Some(query) }
     }
 
-    /// Another query.
+    /// Creates another query.
     pub fn named(name: &str, text: &str) -> Question {
         Question { name: name.to_owned(), text: text.to_owned(), query: None }
     }
@@ -49,8 +49,8 @@ impl Question {
     }
 }
 
-/// Holds every answer to the specification's, where it has one at this scale, and to the first
-/// answer that an engine gave.
+/// Compares every answer with the specification's, if it has one at this scale, and with the first
+/// answer of any engine.
 #[derive(Debug)]
 pub struct Referee {
     scale: f64,
@@ -58,15 +58,14 @@ pub struct Referee {
 }
 
 impl Referee {
-    /// A referee of queries at a scale.
+    /// Creates a referee for queries at a scale.
     #[must_use]
     pub fn new(scale: f64) -> Referee {
         Referee { scale, first: BTreeMap::new() }
     }
 
-    /// Judges a reply of an engine to a query: its rows where they came with it, and their count in
-    /// any case. A
-    /// reply with an error is none.
+    /// Checks an engine's reply to a query: its rows if it has them, and their count in any case. A
+    /// reply with an error is accepted.
     ///
     /// # Errors
     /// [`BenchError::Engine`] that names the query and the first difference.
@@ -121,7 +120,7 @@ mod tests {
         Ok(Question::of(Query::of(number)?, scale))
     }
 
-    /// The message of a refusal; empty where nothing was refused.
+    /// Returns the message of a mismatch; empty if there is none.
     fn said(judged: Result<()>) -> String {
         judged.err().map(|error| error.to_string()).unwrap_or_default()
     }
@@ -138,7 +137,7 @@ mod tests {
         for word in ["query 4", "DuckDB", "terrace", "104"] {
             assert!(message.contains(word), "{word}: {message}");
         }
-        // Of another query nothing is known.
+        // There is no expected answer to any other query.
         referee.judge(&question(6, 0.01)?, "DuckDB", &reply(&[&["1.5"]]))
     }
 

@@ -1,4 +1,4 @@
-//! The child's side of a peer that is this program: our engine, or DataFusion as it comes.
+//! Child's side of a peer that is this program: Terrace, or unmodified DataFusion.
 
 use std::io::{BufRead, Write};
 use std::num::NonZeroUsize;
@@ -36,10 +36,10 @@ impl Runner {
     }
 }
 
-/// Serves our tables until the input ends.
+/// Serves Terrace's tables until the input ends.
 ///
 /// # Errors
-/// When the engine cannot be opened.
+/// Fails if the engine cannot be opened.
 pub async fn serve_ours(
     config: &EngineConfig,
     clients: usize,
@@ -53,12 +53,12 @@ pub async fn serve_ours(
     Ok(())
 }
 
-/// Serves the TPC-H tables in a directory of Parquet files by plain DataFusion, with a pool of
-/// `dram_bytes` that its spilling operators share fairly, until the input ends. Literals with a
-/// point are decimals, as in the other engines, so that answers are the same.
+/// Serves the TPC-H tables in a directory of Parquet files by plain DataFusion until the input
+/// ends, with a memory pool of `dram_bytes` that its spilling operators share fairly. Literals with
+/// a point are decimals, as in the other engines, so that answers are the same.
 ///
 /// # Errors
-/// When a table cannot be read.
+/// Fails if a table cannot be read.
 pub async fn serve_datafusion(
     (directory, dram_bytes, threads): (&Path, usize, NonZeroUsize),
     clients: usize,
@@ -96,12 +96,12 @@ async fn serve(
         })
         .collect();
     for task in tasks {
-        // A task that panicked has said so on standard error, and its client gets no reply.
+        // A panic was reported on standard error, and the client gets no reply.
         let _ = task.await;
     }
 }
 
-/// Runs the queries of one client. Ends with the input, or when nobody reads the replies.
+/// Runs the queries of one client. Ends with the input, or when the reader of the replies is gone.
 async fn attend(
     client: usize,
     runner: Runner,
@@ -119,7 +119,7 @@ async fn attend(
     }
 }
 
-/// Runs a query. Turning the rows into text is not part of its time.
+/// Runs a query. The conversion of rows to text is not part of its time.
 async fn answer(runner: &Runner, request: &Request) -> Result<Reply> {
     let timed = runner.run(&request.sql).await?;
     let answer = request.answer.then(|| timed.answer()).transpose()?;
@@ -139,12 +139,12 @@ fn unsaid(error: &dyn std::fmt::Display) -> BenchError {
     BenchError::Peer(format!("reply: {error}"))
 }
 
-/// Hands each request to its client until the input ends.
+/// Passes each request to its client until the input ends.
 fn deal(input: impl BufRead, senders: &[UnboundedSender<Request>]) {
     for line in input.lines().map_while(std::io::Result::ok) {
         let Ok(request) = serde_json::from_str::<Request>(&line) else { return };
         if let Some(sender) = senders.get(request.client) {
-            // A client that is gone answers nothing.
+            // A client that is gone needs no request.
             let _ = sender.send(request);
         }
     }

@@ -1,5 +1,5 @@
-//! Figure 5: what queries cost beyond DRAM by the size of blocks, in an arena that keeps what is
-//! freed and in one that gives it back.
+//! Figure 5: run time of queries beyond DRAM by block size, in an arena that retains freed memory
+//! and in one that returns it.
 
 use std::str::FromStr;
 
@@ -13,20 +13,20 @@ use crate::error::{BenchError, Result};
 use crate::statistic::{Estimate, mean};
 
 const RETAIN: [&str; 2] = ["on", "off"];
-/// The block with the lowest time, as published, by benchmark.
+/// Block size with the lowest run time, as published, by benchmark.
 const PUBLISHED_BEST: [(&str, &str); 2] = [("tpch", BLOCK), ("tpcds", "32KiB")];
-/// The only block with which retaining is faster, as published for TPC-H.
+/// Only block size with which retaining is faster, as published for TPC-H.
 const PUBLISHED_ON_IS_FASTER: &str = "4KiB";
-/// Where nothing is transferred, queries run so many times as often: they take a tenth of the time,
-/// and others are compared with them.
+/// Factor for the number of passes in DRAM: they take a tenth of the time, and all others are
+/// compared with them.
 const IN_DRAM_PASSES: usize = 3;
 
-/// A size of blocks.
+/// A block size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Block(&'static str);
 
 impl Block {
-    /// Powers of four of the study's axis, and what it names best for TPC-DS.
+    /// Powers of four on the study's axis, and the best size for TPC-DS.
     pub const ALL: [Block; 7] = [
         Block("4KiB"),
         Block("16KiB"),
@@ -48,7 +48,7 @@ impl FromStr for Block {
     }
 }
 
-/// Runs of one memory.
+/// Results for one memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Curve {
     pub(super) benchmark: &'static str,
@@ -60,15 +60,15 @@ pub(super) struct Curve {
     published_best_block: Option<&'static str>,
 }
 
-/// One size of blocks.
+/// Results for one block size.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
     block: &'static str,
     on: Side,
     off: Side,
-    /// Retain off over on.
+    /// Ratio of the run times with retain off to those with retain on.
     off_over_on: Estimate,
-    /// Whether retain off is faster, as published.
+    /// True if retain off was published to be faster; `None` if not published.
     published_off_is_faster: Option<bool>,
 }
 
@@ -79,7 +79,8 @@ struct Side {
     taken_bytes: f64,
 }
 
-/// A round: DRAM, then all blocks. Which of two twins is first changes with every round.
+/// Returns the visits of a round: DRAM, then all block sizes. The order of retain on and off
+/// changes with every round.
 pub(super) fn visits(
     memory: &str,
     data_bytes: u64,
@@ -95,7 +96,7 @@ pub(super) fn visits(
     let mut visits = vec![visit(dram, IN_DRAM_PASSES * passes)];
     let blocks = &options.blocks;
     for step in 0..blocks.len() {
-        // No block is always the one after the same other one.
+        // The order varies, so that no block size always follows the same other one.
         let block = blocks[(step + round * 3) % blocks.len()].0;
         for retain in in_turn(round, RETAIN) {
             visits.push(visit(Place::capped(memory, data_bytes, block, retain), passes));
@@ -194,7 +195,7 @@ impl Curve {
     }
 }
 
-/// A picture for each benchmark.
+/// Draws a picture for each benchmark.
 pub(super) fn pictures(curves: &[Curve]) -> Vec<(String, Bars)> {
     let mut benchmarks: Vec<&str> = curves.iter().map(|curve| curve.benchmark).collect();
     benchmarks.dedup();

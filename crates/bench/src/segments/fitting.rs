@@ -1,5 +1,5 @@
-//! What memory beyond DRAM costs queries where everything fits in DRAM, about a percent as
-//! published (section IV.B).
+//! Cost of memory beyond DRAM for queries if everything fits in DRAM; about a percent, as published
+//! (section IV.B).
 
 use serde::Serialize;
 
@@ -9,10 +9,10 @@ use crate::chart::{Bars, Series};
 use crate::statistic::{Estimate, geometric_mean, mean};
 
 const PUBLISHED: f64 = 1.01;
-/// Runs of each query in a round for each of those that were asked for: they are short.
+/// Factor for the number of runs of each query in a round, as they are short.
 const PASSES: usize = 3;
 
-/// What was found over one memory.
+/// Results for one memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fit {
     pub(super) benchmark: &'static str,
@@ -20,14 +20,14 @@ pub(super) struct Fit {
     pub(super) memory: String,
     dram_seconds: f64,
     fitting_seconds: f64,
-    /// Of the sums over the queries, by rounds.
+    /// Ratio of the run times, summed over the queries, of each round.
     over_dram: Estimate,
-    /// The geometric means over the queries, by rounds.
+    /// Geometric mean of the ratios of the queries, of each round.
     query_over_dram: Estimate,
     published: f64,
 }
 
-/// What the first and the second engine have in a round.
+/// Returns the visits of the first and the second engine in a round.
 pub(super) fn visits(
     memory: &str,
     data_bytes: u64,
@@ -103,7 +103,7 @@ impl Fit {
     }
 }
 
-/// Ratios beside what was published. None without any.
+/// Draws the ratios beside the published one; `None` if there are no results.
 pub(super) fn picture(fits: &[Fit]) -> Option<Bars> {
     let series = |name: &str, of: fn(&Fit) -> f64| Series {
         name: name.to_owned(),
@@ -150,7 +150,7 @@ mod tests {
         };
         let rows: Vec<Row> = rounds.iter().flatten().map(row).collect();
         let fit = &summarise(&rows).fitting[0];
-        // 5.5 over 5 and 4.2 over 4; 1.1 twice, and the root of 1 and 1.1.
+        // Sums: 5.5 over 5 and 4.2 over 4. Queries: 1.1 twice, and the root of 1 times 1.1.
         assert!((fit.over_dram.mean - 1.075).abs() < 1e-9, "{fit:?}");
         assert!((fit.query_over_dram.mean - 1.0744).abs() < 1e-4, "{fit:?}");
         assert_eq!((fit.dram_seconds, fit.fitting_seconds), (4.5, 4.85));

@@ -1,5 +1,5 @@
-//! Figure 6: what the allocator has of small and large objects and of metadata once the tables have
-//! moved.
+//! Figure 6: bytes of small objects, large objects and metadata in the allocator after the move of
+//! the tables.
 
 use serde::Serialize;
 use terrace_heap::Metadata;
@@ -9,10 +9,10 @@ use super::place::{Passes, Place, Visit};
 use super::{Figure, Footprint, Group, Line};
 use crate::chart::{Bars, Series};
 
-/// Metadata's part of the data by benchmark, as published at scale 8.
+/// Bytes of metadata relative to the data by benchmark, as published at scale 8.
 const PUBLISHED_SHARE: [(&str, f64); 2] = [("tpch", 0.0035), ("tpcds", 0.001)];
 
-/// What one migration took.
+/// Bytes that one migration took.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Share {
     pub(super) benchmark: &'static str,
@@ -65,7 +65,7 @@ impl Share {
     }
 }
 
-/// The parts that metadata are. None without any.
+/// Draws the shares of metadata; `None` if there are no results.
 pub(super) fn picture(shares: &[Share]) -> Option<Bars> {
     let series = |name: &str, of: fn(&Share) -> Option<f64>| Series {
         name: name.to_owned(),

@@ -1,8 +1,9 @@
 //! Two engines with the same tables in different places.
 //!
-//! What is looked for is less than a machine's speed changes from one minute to the next, so both
-//! run each query one right after the other. Each round makes their heaps anew; which engine has
-//! which, and which of them runs a query first, takes turns.
+//! The expected difference is smaller than the drift of a machine's speed within a minute, so the
+//! two engines run each query directly one after the other. Each round creates their heaps anew;
+//! the assignment of the cases to the engines alternates, and so does the engine that runs a query
+//! first.
 
 use super::place::{Visit, in_turn};
 use super::sizes::engine_count;
@@ -11,14 +12,14 @@ use super::{Figure, QuerySeconds, Row, fitting, separation};
 use crate::error::Result;
 use crate::experiment::Setting;
 
-/// Both of them.
+/// The tables of both engines.
 pub(super) struct Pair<'a> {
     first: &'a Tables,
     second: Tables,
 }
 
 impl<'a> Pair<'a> {
-    /// Loads the tables of the second one.
+    /// Loads the tables of the second engine.
     pub(super) async fn load(
         setting: &Setting,
         first: &'a Tables,
@@ -29,7 +30,7 @@ impl<'a> Pair<'a> {
         Ok(Pair { first, second })
     }
 
-    /// All rounds of a figure over all memories.
+    /// Measures all rounds of a figure over all memories.
     pub(super) async fn measure(
         &self,
         setting: &Setting,
@@ -53,7 +54,7 @@ impl<'a> Pair<'a> {
         Ok(())
     }
 
-    /// Runs the queries of both visits, which are the same.
+    /// Runs the queries of both visits, which are the same, and moves the tables back.
     async fn compare(&self, visits: &[Visit; 2]) -> Result<[Row; 2]> {
         let both = [self.first, &self.second];
         let mut rows = [both[0].settle(&visits[0]).await?, both[1].settle(&visits[1]).await?];
@@ -61,7 +62,7 @@ impl<'a> Pair<'a> {
         let numbers = both[0].numbers();
         let runs = visits[0].passes.runs(&numbers);
         for (run, (number, counts)) in runs.into_iter().enumerate() {
-            // Neither is always the first one of a query.
+            // Alternates, so that neither engine always runs a query first.
             let turn = run + run / numbers.len() + visits[0].round;
             for side in in_turn(turn, [0, 1]) {
                 let timed = both[side].ask(number).await?;

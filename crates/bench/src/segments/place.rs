@@ -1,62 +1,64 @@
-//! Where tables are moved to, and what is done there.
+//! Heaps that tables are moved to, and the queries that run there.
 
 use terrace_heap::Metadata;
 use terrace_sys::size::{MIB, to_usize};
 
 use super::Figure;
-use crate::chance::Chance;
+use crate::random::Chance;
 
-/// The study's best block, which its other experiments use.
+/// Best block size of the study, which its other experiments use.
 pub(super) const BLOCK: &str = "256KiB";
-/// One part in so many of the data may be in DRAM, as published.
+/// Memory cap: the bytes of the data / `CAP_SHARE`, as published, and its minimum.
 const CAP_SHARE: u64 = 5;
 const CAP_BYTES_MIN: u64 = 16 * MIB;
 
-/// Both ways to keep metadata.
+/// Both locations of metadata.
 pub(super) const BOTH: [Metadata; 2] = [Metadata::Separate, Metadata::Together];
 
-/// Two that are compared, the first one first in even rounds.
+/// Returns two cases in order in even rounds, and reversed in odd ones.
 pub(super) fn in_turn<T>(round: usize, both: [T; 2]) -> [T; 2] {
     let [first, second] = both;
     if round.is_multiple_of(2) { [first, second] } else { [second, first] }
 }
 
-/// A heap.
+/// Definition of a heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// What its bytes are in, as `CREATE HEAP` has it.
+    /// Memory of the heap, in the syntax of `CREATE HEAP`.
     pub(super) memory: String,
-    /// What it differs in from others of its figure.
+    /// Name of the case, which distinguishes it within its figure.
     pub(super) case: String,
-    /// Its options in SQL.
+    /// Options in SQL.
     pub(super) options: String,
 }
 
 impl Place {
-    /// All of the data in DRAM, as the study has it: in an arena that keeps what is freed.
+    /// Returns a heap for all of the data in DRAM, as in the study: in an arena that retains freed
+    /// memory.
     pub(super) fn dram(data_bytes: u64) -> Place {
         let options = format!("memory = 'dram', size = '{}'", size(data_bytes));
         Place { memory: "dram".into(), case: "dram".into(), options }
     }
 
-    /// As [`Place::dram`], to compare a memory with: each with DRAM of its own time.
+    /// As [`Place::dram`], as the baseline of `memory`: each memory is compared with DRAM measured
+    /// at the same time.
     pub(super) fn dram_beside(memory: &str, data_bytes: u64) -> Place {
         Place { case: beside(memory), ..Place::dram(data_bytes) }
     }
 
-    /// Beyond DRAM, with room for all of the data in it.
+    /// Returns a heap beyond DRAM whose memory cap holds all of the data.
     pub(super) fn fitting(memory: &str, data_bytes: u64) -> Place {
         let cap = size(data_bytes);
         Place::beyond(memory, "fitting", (data_bytes, cap), (BLOCK, "on", Metadata::Separate))
     }
 
-    /// Beyond DRAM, with a fifth of the data in it.
+    /// Returns a heap beyond DRAM whose memory cap holds a fifth of the data.
     pub(super) fn capped(memory: &str, data_bytes: u64, block: &str, retain: &str) -> Place {
         let (case, cap) = (case(block, retain), cap(data_bytes));
         Place::beyond(memory, &case, (data_bytes, cap), (block, retain, Metadata::Separate))
     }
 
-    /// As most of the study's experiments have it, with metadata here or there.
+    /// Returns the heap of most of the study's experiments, with either location of metadata.
     pub(super) fn published(memory: &str, data_bytes: u64, metadata: Metadata) -> Place {
         let cap = cap(data_bytes);
         Place::beyond(memory, metadata.as_str(), (data_bytes, cap), (BLOCK, "off", metadata))
@@ -78,17 +80,18 @@ impl Place {
     }
 }
 
-/// The case of DRAM that a memory is compared with.
+/// Returns the name of the DRAM case that a memory is compared with.
 pub(super) fn beside(memory: &str) -> String {
     format!("dram, beside {memory}")
 }
 
-/// The name of a case of figure 5.
+/// Returns the name of a case of figure 5.
 pub(super) fn case(block: &str, retain: &str) -> String {
     format!("{block}, retain {retain}")
 }
 
-/// Addresses: an arena that keeps what is freed takes a fifth more than the data.
+/// Returns the bytes of address space: an arena that retains freed memory takes a fifth more than
+/// the data.
 fn size(data_bytes: u64) -> u64 {
     2 * data_bytes + 256 * MIB
 }
@@ -97,19 +100,19 @@ fn cap(data_bytes: u64) -> u64 {
     (data_bytes / CAP_SHARE).max(CAP_BYTES_MIN)
 }
 
-/// Which queries run, and how often.
+/// Queries that run, and the number of their runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passes {
-    /// None: the tables are moved, and that is all.
+    /// No queries: the tables are only moved.
     None,
-    /// All of them so many times, each time in an order by chance; the first times for nothing.
+    /// All queries in each pass, in a random order; the first passes are warm-ups.
     Shuffled { warm_ups: usize, passes: usize, seed: u64 },
-    /// One after the other, each some times for nothing and then some times that count.
+    /// One query after the other, each with some warm-up runs and then some measured runs.
     InTurn { warm_ups: usize, runs: usize },
 }
 
 impl Passes {
-    /// The runs: which query, and whether its time counts.
+    /// Returns the sequence of runs: the number of the query, and true if its time counts.
     pub(super) fn runs(self, queries: &[u32]) -> Vec<(u32, bool)> {
         match self {
             Passes::None => Vec::new(),
@@ -127,7 +130,7 @@ impl Passes {
     }
 }
 
-/// The same numbers in another order, the same for the same seed (Fisher and Yates).
+/// Returns the numbers in random order, the same for the same seed (Fisher and Yates).
 fn shuffled(numbers: &[u32], seed: u64) -> Vec<u32> {
     let mut numbers = numbers.to_vec();
     let mut chance = Chance::new(seed);
@@ -137,7 +140,7 @@ fn shuffled(numbers: &[u32], seed: u64) -> Vec<u32> {
     numbers
 }
 
-/// What is measured at once.
+/// A measurement: one heap and the queries over it.
 #[derive(Clone, Debug)]
 pub(super) struct Visit {
     pub(super) figure: Figure,

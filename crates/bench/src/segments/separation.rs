@@ -1,5 +1,5 @@
-//! Figures 7a and 7b: how long queries and migrations take with metadata in DRAM, over what they
-//! take with metadata beside the data.
+//! Figures 7a and 7b: times of queries and of migrations with metadata in DRAM, relative to
+//! metadata beside the data.
 
 use serde::Serialize;
 use terrace_heap::Metadata;
@@ -9,11 +9,11 @@ use super::{Figure, Group, Line, Row, SegmentOptions, ratios};
 use crate::chart::{Bars, Series};
 use crate::statistic::{Estimate, mean};
 
-/// The changes of all of the study's runs are within these.
+/// Ranges of the published changes of all runs.
 const PUBLISHED_QUERIES: [f64; 2] = [-0.02, 0.02];
 const PUBLISHED_MIGRATION: [f64; 2] = [-0.018, 0.028];
 
-/// Separate over together.
+/// Comparison of separate metadata with metadata beside the data.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Change {
     pub(super) figure: Figure,
@@ -22,16 +22,16 @@ pub(super) struct Change {
     pub(super) memory: String,
     separate_seconds: f64,
     together_seconds: f64,
-    /// Of the means of all rounds, less one, as published.
+    /// Ratio of the means over all rounds, minus one, as published.
     change: f64,
-    /// The mean of the rounds' ratios.
+    /// Mean of the ratios of the rounds.
     ratio: Estimate,
     published: [f64; 2],
-    /// Whether the change is within what was published.
+    /// True if the change is within the published range.
     is_within: bool,
 }
 
-/// Both ways, one after the other.
+/// Returns the visits of both locations of metadata.
 pub(super) fn visits(
     figure: Figure,
     memory: &str,
@@ -101,13 +101,13 @@ impl Change {
     }
 }
 
-/// What all changes of a figure come to. None without any.
+/// Returns a note that sums up all changes of a figure; `None` if there are none.
 pub(super) fn note(changes: &[Change]) -> Option<String> {
     let first = changes.first()?;
     let all = || changes.iter().map(|change| change.change);
     let found = [all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max)];
     let within = changes.iter().filter(|change| change.is_within).count();
-    // An interval that has one in it says nothing of which is faster.
+    // A confidence interval that contains one does not show which is faster.
     let sure = changes.iter().filter(|change| {
         let half = change.ratio.half_width.unwrap_or(f64::INFINITY);
         (change.ratio.mean - 1.0).abs() > half
@@ -123,7 +123,7 @@ pub(super) fn note(changes: &[Change]) -> Option<String> {
     ))
 }
 
-/// Ratios beside the published extremes. None without any.
+/// Draws the ratios beside the published extremes; `None` if there are no results.
 pub(super) fn picture(name: &str, changes: &[Change]) -> Option<Bars> {
     let series = |name: &str, of: fn(&Change) -> f64| Series {
         name: name.to_owned(),

@@ -7,34 +7,34 @@ use crate::error::{BenchError, Result};
 use crate::experiment::Setting;
 use crate::paged_scan::ample_dram;
 
-/// Figures 6 and 7b are at the scale and so many doublings of it, as published.
+/// Number of doublings of the scale for figures 6 and 7b, as published.
 const DOUBLINGS: u32 = 3;
 
-/// Engines that have tables at a time.
+/// Returns the number of engines that hold tables at the same time.
 pub(super) fn engine_count(setting: &Setting) -> u64 {
     1 + u64::from(setting.segments.figures.iter().any(|figure| figure.is_of_pairs()))
 }
 
-/// One of so many engines with a budget for everything at a scale, heaps included, as far as there
-/// is memory.
+/// Returns the configuration of one of `engines` engines, with a budget for everything at a scale,
+/// heaps included, as far as memory suffices.
 pub(super) fn engine(setting: &Setting, scale: f64, engines: u64) -> EngineConfig {
     let mut config = setting.engine.clone();
     if !setting.dram_is_named {
-        // The heap in DRAM and operators, beside the pool. What nobody named is half of the memory
-        // here: the rest is for emulated memory, which no budget counts.
+        // The budget also holds the heap in DRAM and operators, beside the pool. The default budget
+        // is half of the memory: the rest is for emulated memory, which no budget counts.
         config.dram_bytes = (config.dram_bytes / engines).min(2 * ample_dram(scale));
     }
     config
 }
 
-/// The scales of figures 6 and 7b: doublings of the first one up to the last.
+/// Returns the scales of figures 6 and 7b: doublings of the first one up to the last.
 pub(super) fn scales(first: f64, last: Option<f64>) -> Vec<f64> {
     let all = (0..=DOUBLINGS).map(|doubling| first * f64::from(1_u32 << doubling));
     all.filter(|scale| *scale <= last.unwrap_or(first).max(first)).collect()
 }
 
-/// Refuses emulated memory that this machine does not have for the largest tables beside everything
-/// that the budget covers.
+/// Checks that the machine has memory for the largest tables in emulated memory, in addition to
+/// everything that the budget covers.
 pub(super) fn has_memory(
     memories: &[String],
     data_bytes: u64,

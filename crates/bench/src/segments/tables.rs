@@ -1,4 +1,4 @@
-//! The tables of a benchmark, which are moved to heaps and asked there.
+//! Tables of a benchmark, which are moved to heaps and queried there.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -25,10 +25,10 @@ use crate::tpch::check::{Precision, check as check_tpch};
 use crate::tpch::query::Query;
 use crate::{tpcds, tpch};
 
-/// The encoding of the tables: the study has none.
+/// Encoding of the tables: plain, as the study encodes nothing.
 pub(super) const ENCODING: Encoding = Encoding::Plain;
 
-/// The heap that tables are moved to.
+/// Name of the heap that tables are moved to.
 const HEAP: &str = "home";
 
 /// An engine with the tables of a benchmark at a scale.
@@ -39,15 +39,15 @@ pub(super) struct Tables {
     pub(super) data_bytes: u64,
     names: Vec<&'static str>,
     texts: Texts,
-    /// What the same tables answered before they were moved anywhere.
+    /// Answers of the same tables before they were moved.
     expected: KeptAnswers,
     session: Session,
     _engine: Engine,
 }
 
 impl Tables {
-    /// Generates and loads the tables, one of so many times, and answers the queries once if any
-    /// will run.
+    /// Generates and loads the tables of one of `engines` engines, and computes the expected
+    /// answers if any queries will run.
     pub(super) async fn load(
         setting: &Setting,
         (benchmark, scale, asks): (Benchmark, f64, bool),
@@ -124,7 +124,7 @@ impl Tables {
         self.run(&format!("DROP HEAP {HEAP}")).await
     }
 
-    /// The queries that run.
+    /// Returns the numbers of the queries.
     pub(super) fn numbers(&self) -> Vec<u32> {
         self.texts.keys().copied().collect()
     }
@@ -140,7 +140,7 @@ impl Tables {
         })
     }
 
-    /// Takes note of a wrong answer.
+    /// Checks an answer and records the query if it is wrong.
     pub(super) fn judge(&self, number: u32, timed: &Timed, row: &mut Row) {
         if !row.wrong.contains(&number) && self.check(number, timed).is_err() {
             row.wrong.push(number);
@@ -186,7 +186,7 @@ async fn texts(setting: &Setting, benchmark: Benchmark, scale: f64) -> Result<Te
     }
 }
 
-/// What the tables answer now; of TPC-DS more rows than asked for, so that ties show.
+/// Computes the current answers; for TPC-DS with more rows than the LIMIT, to detect ties.
 async fn answers(session: &Session, benchmark: Benchmark, texts: &Texts) -> Result<Answers> {
     let mut answers = Answers::new();
     for (number, text) in texts {

@@ -1,4 +1,4 @@
-//! Servers that clients of PostgreSQL's protocol connect to, in processes of their own.
+//! Servers of PostgreSQL's protocol, in processes of their own.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use crate::peer::control_group::ControlGroup;
 use crate::peer::process::peer_command;
 use crate::suite::child::{Kept, start};
 
-/// Lines of standard error that are kept of a process.
+/// Number of lines of standard error that are kept of a process.
 const TAIL_LINES: usize = 20;
 
-/// The place that clients connect to.
+/// Address that clients connect to.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(super) host: String,
@@ -26,14 +26,15 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// The options of psql and pgbench that connect there; the database is an argument of its own.
+    /// Returns the options of psql and pgbench that connect to it; the database is an argument of
+    /// its own.
     pub(super) fn options(&self) -> [String; 6] {
         let (host, port, user) = (self.host.clone(), self.port.to_string(), self.user.to_owned());
         ["-h".into(), host, "-p".into(), port, "-U".into(), user]
     }
 }
 
-/// The last lines that a process writes to a pipe.
+/// Last lines that a process writes to a pipe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tail(Arc<Mutex<Vec<String>>>);
 
@@ -56,28 +57,28 @@ impl Tail {
         tail
     }
 
-    /// The last line that says something.
+    /// Returns the last line that is not blank.
     pub(super) fn last(&self) -> Option<String> {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().rev().find(|line| !line.trim().is_empty()).cloned()
     }
 }
 
-/// A server that runs. It is ended when this is dropped.
+/// A running server, which is stopped on drop.
 pub(crate) struct Backend {
     pub(crate) address: Address,
-    /// The address of Arrow Flight SQL, if it speaks that.
+    /// Address of Arrow Flight SQL, if the server supports it.
     pub(super) flight: Option<SocketAddr>,
     pub(super) process: Kept,
     pub(super) errors: Tail,
-    /// A command that has it end by itself, before it is killed.
+    /// Command that stops the server, before it is killed.
     pub(super) stop: Option<Command>,
-    // Removed after the process has ended: fields are dropped in this order.
+    // Removed after the process has ended: fields are dropped in order.
     pub(super) _group: Option<Arc<ControlGroup>>,
 }
 
 impl Backend {
-    /// True while its process runs.
+    /// Returns true while its process runs.
     pub(super) fn is_running(&mut self) -> bool {
         matches!(self.process.0.try_wait(), Ok(None))
     }
@@ -86,7 +87,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         if let Some(stop) = &mut self.stop {
-            // The process is killed where that does not help.
+            // The process is killed if that does not help.
             let _ = stop.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
         self.process.end();
@@ -101,12 +102,12 @@ pub(crate) struct Budget {
     pub(crate) clients: usize,
 }
 
-/// Starts `terrace serve` over tables in a directory, or over none, with `tiers` below DRAM, and
-/// waits until it listens.
+/// Starts `terrace serve` over tables in a directory, or without tables, with `tiers` below DRAM,
+/// and waits until it listens.
 ///
 /// # Errors
-/// [`BenchError::File`] when it does not start, [`BenchError::Peer`] when it ends before it
-/// listens, with its last words.
+/// [`BenchError::File`] if it does not start, [`BenchError::Peer`] with its last message if it ends
+/// before it listens.
 pub(crate) fn serve(
     program: &Path,
     data: Option<&Path>,
@@ -119,7 +120,7 @@ pub(crate) fn serve(
         .args(["serve", "--listen", "127.0.0.1:0", "--flight", "127.0.0.1:0"])
         .args(["--dram", &budget.dram_bytes.to_string()])
         .args(["--threads", &budget.threads.to_string()])
-        // The experiment has connections of its own beside those of the clients.
+        // The experiment has connections of its own in addition to those of the clients.
         .args(["--connections", &(budget.clients + 8).to_string()]);
     for tier in tiers {
         command.arg("--tier").arg(tier.to_string());
@@ -134,7 +135,7 @@ pub(crate) fn serve(
     let (mut said, mut flight) = (String::new(), String::new());
     if let Some(output) = process.0.stdout.take() {
         let mut output = BufReader::new(output);
-        // An empty line is one of a process that has ended.
+        // An empty line means that the process has ended.
         let _ = output.read_line(&mut said);
         let _ = output.read_line(&mut flight);
         // Further lines must not block it.

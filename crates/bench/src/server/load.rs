@@ -1,7 +1,7 @@
-//! The load: many clients that run heavy queries at once on one server with little memory.
+//! The load: many clients that run heavy queries concurrently on one server with little memory.
 //!
-//! Each client runs every query once, in an order of its own. It has finished when all of them are
-//! answered right. Engines without a server run in processes of Python, one for each client or one
+//! Each client runs every query once, in an order of its own, and has finished when all of them are
+//! answered correctly. Engines without a server run in Python processes, one for each client or one
 //! for all.
 
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ use crate::peer::referee::{Question, Referee};
 use crate::statistic::percentile;
 use crate::tpch::query::Query;
 
-/// Kinds of errors that are told of an engine.
+/// Maximum number of kinds of errors that are reported for an engine.
 const ERRORS_MAX: usize = 5;
 
-/// An engine, and the way that clients have to it.
+/// An engine, and the connection of the clients to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Engine {
     /// `terrace serve`.
@@ -37,10 +37,10 @@ pub(super) enum Engine {
     /// One process of DuckDB with a connection for each client.
     #[serde(rename = "DuckDB, one process")]
     DuckDbShared,
-    /// A process of DuckDB for each client, each with an equal part of the budget.
+    /// A process of DuckDB for each client, each with an equal share of the budget.
     #[serde(rename = "DuckDB, one process each, parts of the budget")]
     DuckDbParts,
-    /// The same, each with the whole budget: they do not know of each other.
+    /// The same, each with the whole budget: the processes do not know of each other.
     #[serde(rename = "DuckDB, one process each, the budget each")]
     DuckDbEach,
     /// A server of PostgreSQL.
@@ -77,20 +77,21 @@ impl Engine {
 pub(super) struct LoadRow {
     pub(super) engine: Engine,
     pub(super) clients: usize,
-    /// Clients all of whose queries were answered right.
+    /// Number of clients all of whose queries were answered correctly.
     pub(super) finished: usize,
     pub(super) asked: usize,
     pub(super) answered: usize,
-    /// Queries that failed, were not answered in time, or were not asked any more.
+    /// Number of queries that failed, timed out, or were not sent any more.
     pub(super) failed: usize,
     pub(super) wrong: usize,
-    /// Processes that the kernel killed for want of memory; none where it does not say.
+    /// Number of processes that the kernel killed for lack of memory; `None` if it does not report
+    /// that.
     pub(super) killed: Option<u64>,
-    /// The server runs at the end; none of engines without one.
+    /// True if the server still runs at the end; `None` for engines without a server.
     pub(super) alive: Option<bool>,
-    /// The most bytes of the control group, page cache included.
+    /// Peak bytes of the control group, page cache included.
     pub(super) peak_bytes: Option<u64>,
-    /// The most resident bytes of the server's process; none where there are several.
+    /// Peak resident bytes of the server's process; `None` if there are several processes.
     pub(super) resident_bytes: Option<u64>,
     pub(super) wall_seconds: f64,
     pub(super) p50_seconds: Option<f64>,
@@ -100,7 +101,7 @@ pub(super) struct LoadRow {
 }
 
 impl LoadRow {
-    /// Of an engine that could not be started.
+    /// Creates the row of an engine that could not be started.
     pub(super) fn none(engine: Engine, config: &Config, error: &BenchError) -> LoadRow {
         let lost = |_| vec![failed(format!("not started: {error}")); config.queries.len()];
         let questions = |client: Vec<Reply>| {
@@ -116,7 +117,7 @@ impl LoadRow {
 enum Session {
     Psql(Psql),
     Python(Client),
-    /// One that could not be started.
+    /// A client that could not be started, with the reason.
     None(String),
 }
 
@@ -138,7 +139,7 @@ fn failed(error: String) -> Reply {
     Reply { error: Some(error), ..Reply::default() }
 }
 
-/// Engines that run, with their clients.
+/// Running engines, with their clients.
 struct Running {
     sessions: Vec<Session>,
     server: Option<Backend>,
@@ -146,7 +147,7 @@ struct Running {
     group: Option<Arc<ControlGroup>>,
 }
 
-/// The queries of a client in an order of its own.
+/// Returns the queries of a client in an order of its own.
 pub(super) fn questions(config: &Config, client: usize) -> Result<Vec<Question>> {
     let question = |number: &u32| Ok(Question::of(Query::of(*number)?, config.scale));
     let mut questions = config.queries.iter().map(question).collect::<Result<Vec<_>>>()?;
@@ -159,7 +160,7 @@ pub(super) fn questions(config: &Config, client: usize) -> Result<Vec<Question>>
     Ok(questions)
 }
 
-/// Clients of psql.
+/// Starts clients of psql.
 pub(super) fn psql_clients(address: &Address, count: usize) -> Result<Vec<Psql>> {
     (0..count).map(|_| Psql::start(address)).collect()
 }
@@ -167,7 +168,7 @@ pub(super) fn psql_clients(address: &Address, count: usize) -> Result<Vec<Psql>>
 /// Runs the load on an engine.
 ///
 /// # Errors
-/// An engine that cannot be started. Failures while it runs are counted.
+/// Fails if the engine cannot be started. Failures during the run are counted.
 pub(super) async fn run(
     (arena, postgres): (&Arena, Option<&Postgres>),
     engine: Engine,
@@ -241,7 +242,7 @@ async fn start_duckdb(
         Engine::DuckDbParts => dram / u64::try_from(clients.max(1)).unwrap_or(1),
         _ => dram,
     };
-    // All at once, as clients come; the kernel may end some while others start.
+    // All at once, as clients arrive; the kernel may kill some while others start.
     let started = (0..clients).map(|_| arena.start_reader(share, 1, group()));
     for started in join_all(started).await {
         match started {
@@ -255,7 +256,7 @@ async fn start_duckdb(
     Ok(())
 }
 
-/// Runs the queries of a client, with the replies in their order.
+/// Runs the queries of a client. Returns the replies in order.
 async fn client(
     mut session: Session,
     number: usize,

@@ -1,4 +1,4 @@
-//! The options of the experiment.
+//! Options of the experiment.
 
 use std::str::FromStr;
 
@@ -12,17 +12,17 @@ use crate::error::BenchError;
 pub enum Part {
     /// Many clients with heavy queries.
     Load,
-    /// Short queries of a client with a priority beside them.
+    /// Short queries of a client with a priority beside the load.
     Priority,
-    /// The cost of the protocol.
+    /// Cost of the protocol.
     Wire,
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Part; 3] = [Part::Load, Part::Priority, Part::Wire];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Part::Load => "load",
@@ -41,26 +41,25 @@ impl FromStr for Part {
     }
 }
 
-/// Options of the experiment beside those that all experiments have.
+/// Options of the experiment, in addition to those of all experiments.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerOptions {
     /// Parts to run.
     pub parts: Vec<Part>,
-    /// Clients of the load.
+    /// Number of clients of the load.
     pub clients: usize,
-    /// TPC-H queries of the load; heavy ones where none is given.
+    /// Numbers of the TPC-H queries of the load; heavy ones if empty.
     pub queries: Vec<u32>,
-    /// Limit of a server's memory in bytes, its page cache included; 4/3 of the budget where none
-    /// is given.
+    /// Memory limit of a server in bytes, page cache included; by default 4/3 of the budget.
     pub limit_bytes: Option<u64>,
     /// Seed of the order of the queries.
     pub seed: u64,
-    /// Most seconds that each engine has for the load.
+    /// Maximum seconds of the load on each engine.
     pub load_seconds: f64,
-    /// Seconds of short queries, alone and beside the load.
+    /// Duration of the short queries in seconds, alone and beside the load.
     pub short_seconds: f64,
-    /// Seconds of each run of pgbench.
+    /// Duration of each run of pgbench in seconds.
     pub wire_seconds: u64,
-    /// Rows that are fetched.
+    /// Number of rows that are fetched.
     pub wire_rows: u64,
 }

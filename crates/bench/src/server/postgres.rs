@@ -1,6 +1,6 @@
-//! PostgreSQL over a cluster of its own, to compare with.
+//! PostgreSQL over a cluster of its own, as an engine to compare with.
 //!
-//! It does not run as root: where this program does, the server runs as the user `postgres`.
+//! PostgreSQL does not run as root: if this program does, the server runs as the user `postgres`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,19 +23,19 @@ use crate::tpch::table::Table;
 /// Directory below which Debian and others keep one version each.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// The superuser of the cluster, and the user of the system that runs it in place of root.
+/// Superuser of the cluster, and the system's user that runs it instead of root.
 const USER: &str = "postgres";
 
-/// Time that the server has to let clients in.
+/// Timeout for the start of the server.
 const START: Duration = Duration::from_secs(60);
 
-/// One part in so many of the budget are shared buffers, as its manual advises; the clients share
+/// A quarter of the budget is for shared buffers, as PostgreSQL's manual advises; the clients share
 /// the rest. A query has several sorts and hash tables, each of which may take twice `work_mem`: so
 /// it is a part of the client's share.
 const SHARED: u64 = 4;
 const WORK: u64 = 8;
 
-/// Keys of the tables, as the specification has them.
+/// Keys of the tables, as in the specification.
 const KEYS: &str = "ALTER TABLE region ADD PRIMARY KEY (r_regionkey);
 ALTER TABLE nation ADD PRIMARY KEY (n_nationkey);
 ALTER TABLE supplier ADD PRIMARY KEY (s_suppkey);
@@ -50,17 +50,17 @@ VACUUM ANALYZE;";
 pub(super) struct Postgres {
     programs: PathBuf,
     version: String,
-    /// User and group that run it, where this program is root.
+    /// User and group that run the server; `None` if this program is not root.
     owner: Option<(u32, u32)>,
-    // Removed at the end.
+    // Removed on drop.
     home: Scratch,
 }
 
 impl Postgres {
-    /// Makes a cluster below the system's temporary directory.
+    /// Creates a cluster below the system's temporary directory.
     ///
     /// # Errors
-    /// The reason in words when there is no PostgreSQL, or no user that may run it.
+    /// The reason as text, if PostgreSQL is missing or no user may run it.
     pub(super) async fn create() -> Result<Postgres> {
         let programs = programs().ok_or_else(|| {
             BenchError::Peer(format!("there is no initdb in {VERSIONS}/*/bin or in PATH"))
@@ -83,7 +83,7 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// The version, as the server prints it.
+    /// Returns the version, as the server prints it.
     pub(super) fn version(&self) -> &str {
         &self.version
     }
@@ -92,7 +92,7 @@ impl Postgres {
         self.home.path().join("data")
     }
 
-    /// A program of PostgreSQL, run by the user that may.
+    /// Creates a command for a program of PostgreSQL, run by the user that may.
     fn program(&self, name: &str) -> Command {
         let path = self.programs.join(name);
         let mut command = match self.owner {
@@ -104,15 +104,15 @@ impl Postgres {
                 command
             }
         };
-        // Its own directory may be closed to that user.
+        // The current directory may be inaccessible to that user.
         command.current_dir("/");
         command
     }
 
-    /// Starts the server with a budget and waits until it lets clients in.
+    /// Starts the server with a budget and waits until it accepts clients.
     ///
     /// # Errors
-    /// [`BenchError::Peer`] with the last line of its log when it does not.
+    /// [`BenchError::Peer`] with the last line of its log if it does not.
     pub(super) async fn start(
         &self,
         budget: Budget,
@@ -147,7 +147,7 @@ impl Postgres {
         let Budget { dram_bytes, clients, .. } = budget;
         let shared = (dram_bytes / SHARED) >> 10;
         let clients = u64::try_from(clients).unwrap_or(1).max(1);
-        // 64 KiB is the least that it takes.
+        // PostgreSQL's minimum is 64 KiB.
         let work = (((dram_bytes - dram_bytes / SHARED) / clients / WORK) >> 10).max(64);
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.data()).args(["-p", &port.to_string(), "-k"]);
@@ -157,7 +157,7 @@ impl Postgres {
             format!("max_connections={}", clients + 20),
             format!("shared_buffers={}kB", shared.max(128)),
             format!("work_mem={work}kB"),
-            // Each process would compile its queries in memory of its own.
+            // With JIT each process would compile its queries in memory of its own.
             "jit=off".to_owned(),
             format!("effective_cache_size={}kB", (dram_bytes >> 10).max(1024)),
         ] {
@@ -166,10 +166,10 @@ impl Postgres {
         command
     }
 
-    /// Copies the tables of TPC-H from another server, with their keys.
+    /// Copies the TPC-H tables from another server, with their keys.
     ///
     /// # Errors
-    /// A table that cannot be copied.
+    /// Fails if a table cannot be copied.
     pub(super) async fn load(
         &self,
         from: &Address,
@@ -202,7 +202,7 @@ async fn copy(from: &Address, to: &Address, table: &str) -> Result<()> {
     output(pipe, Vec::new(), &format!("copying {table}")).await.map(|_| ())
 }
 
-/// The directory of the newest version's programs.
+/// Returns the directory of the newest version's programs.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir(VERSIONS).into_iter().flatten().filter_map(|entry| {
         let entry = entry.ok()?;
@@ -217,7 +217,7 @@ fn programs() -> Option<PathBuf> {
     })
 }
 
-/// User and group that run the server; none where this program may itself.
+/// Returns the user and group that run the server; `None` if this program may run it itself.
 fn owner() -> Result<Option<(u32, u32)>> {
     let own = Path::new("/proc/self");
     let user = fs::metadata(own).map_err(|source| BenchError::file("read", own, source))?.uid();
@@ -233,7 +233,7 @@ fn owner() -> Result<Option<(u32, u32)>> {
     found.map(Some).ok_or_else(|| BenchError::Peer(missing.to_owned()))
 }
 
-/// A port of this machine that is free now.
+/// Returns a port of this machine that is free now.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     let address = listener.map_err(|error| BenchError::Peer(format!("no free port: {error}")))?;

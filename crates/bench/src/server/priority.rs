@@ -1,5 +1,4 @@
-//! Short queries of a client with a priority, on a server that has nothing else to do and beside
-//! the load.
+//! Short queries of a client with a priority, on an idle server and beside the load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,24 +16,24 @@ use crate::peer::engine::Arena;
 use crate::peer::referee::{Question, Referee};
 use crate::statistic::percentile;
 
-/// The agreement of the client with short queries.
+/// SLA of the client with short queries.
 const SLA: &str = "SET terrace.sla = 'latency 50ms penalty 10 per 50ms, priority 1'";
 
-/// Longest time that one short query, or one of the load, may take.
+/// Timeout of a short query, or of a query of the load.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Durations of short queries.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PriorityRow {
-    /// `idle` or `beside`.
+    /// True if measured beside the load, false if on an idle server.
     pub(super) beside_load: bool,
-    /// The client has a priority.
+    /// True if the client has a priority.
     pub(super) has_priority: bool,
     pub(super) answered: usize,
     pub(super) failed: usize,
     pub(super) p50_seconds: Option<f64>,
     pub(super) p95_seconds: Option<f64>,
-    /// Answers of the load meanwhile.
+    /// Number of answers of the load in the meantime.
     pub(super) load_answered: usize,
     pub(super) load_failed: usize,
     /// The first error.
@@ -81,7 +80,7 @@ impl Seen {
 /// a priority.
 ///
 /// # Errors
-/// A server that cannot be started, and a priority that cannot be set.
+/// Fails if the server cannot be started or the priority cannot be set.
 pub(super) async fn run(
     arena: &Arena,
     config: &Config,
@@ -91,7 +90,7 @@ pub(super) async fn run(
     let server = serve(&config.program, Some(&arena.tables()), &[], config.budget(), group)?;
     let time = Duration::from_secs_f64(config.options.short_seconds);
     let mut urgent = client(&server, true).await?;
-    // Once unmeasured, so that both begin with what the queries read in memory.
+    // One unmeasured pass, so that both start with the data of the queries in memory.
     short(&mut urgent, config, Duration::ZERO, &AtomicBool::new(false)).await?;
     observe("short queries on an idle server");
     let idle = short(&mut urgent, config, time, &AtomicBool::new(false)).await?;
@@ -114,7 +113,7 @@ async fn client(server: &Backend, has_priority: bool) -> Result<Psql> {
     }
 }
 
-/// Short queries beside the load, which goes on until they have ended.
+/// Runs short queries beside the load, which continues until they have ended.
 async fn beside(
     server: &Backend,
     client: &mut Psql,
@@ -137,7 +136,7 @@ async fn beside(
     Ok(seen?.row((true, has_priority), &all))
 }
 
-/// The short queries in turns until the time is over.
+/// Runs the short queries in turns until the time is over.
 async fn short(
     client: &mut Psql,
     config: &Config,
@@ -158,8 +157,8 @@ async fn short(
     }
 }
 
-/// Heavy queries of a client, in turns until the short ones have ended; the last one is not waited
-/// for.
+/// Runs heavy queries of a client, in turns until the short ones have ended; the last one is
+/// abandoned.
 async fn heavy(
     mut session: Psql,
     number: usize,
@@ -181,7 +180,7 @@ async fn heavy(
             () = over => true,
             () = asked => false,
         };
-        // A lost connection answers at once.
+        // A lost connection fails at once.
         if is_over || seen.failed > questions.len() {
             return Ok(seen);
         }

@@ -1,4 +1,4 @@
-//! A client: a session of psql, which is asked one query after another.
+//! A client: a session of psql that runs one query after another.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};
@@ -13,27 +13,27 @@ use crate::peer::Reply;
 use crate::suite::answer::{Answer, NULL};
 use crate::suite::child::{Kept, output, start};
 
-/// The line after the rows of a query; psql puts in the error and its class.
+/// Line after the rows of a query; psql adds the error and its class.
 const END: &str = "@end";
 
 /// Separator of values, which no value contains.
 const SEPARATOR: char = '\u{1f}';
 
-/// Time that a process has to say its last words once it has closed its output.
+/// Time to wait for the last messages of a process after it has closed its output.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A session of psql.
 pub(crate) struct Psql {
-    // Killed when this is dropped.
+    // Killed on drop.
     _process: Kept,
     input: ChildStdin,
     lines: UnboundedReceiver<String>,
     errors: Tail,
 }
 
-/// psql with options for programs.
+/// Creates a command for psql with options for use by programs.
 fn psql(address: &Address) -> Command {
-    // Lines leave it one by one, so that the end of an answer is seen at once.
+    // Line-buffered, so that the end of an answer is seen at once.
     let mut command = Command::new("stdbuf");
     command.args(["-oL", "psql", "-X", "-q", "-A", "-t", "-P", &format!("null={NULL}")]);
     command.args(["-F", &SEPARATOR.to_string()]).args(address.options());
@@ -41,10 +41,10 @@ fn psql(address: &Address) -> Command {
     command
 }
 
-/// The version of psql.
+/// Returns the version of psql.
 ///
 /// # Errors
-/// psql that is not there.
+/// Fails if psql is missing.
 pub(super) async fn version() -> Result<String> {
     let mut command = Command::new("psql");
     command.arg("--version");
@@ -55,7 +55,7 @@ pub(super) async fn version() -> Result<String> {
 /// Runs statements to their end.
 ///
 /// # Errors
-/// The message of the first that fails.
+/// Fails with the message of the first statement that fails.
 pub(super) async fn run(address: &Address, statements: &str) -> Result<String> {
     let mut command = psql(address);
     command.args(["-v", "ON_ERROR_STOP=1", "-f", "-"]);
@@ -64,10 +64,10 @@ pub(super) async fn run(address: &Address, statements: &str) -> Result<String> {
 }
 
 impl Psql {
-    /// Starts psql. Whether it can connect tells the first query.
+    /// Starts psql. A connection error is reported by the first query.
     ///
     /// # Errors
-    /// [`BenchError::File`] when psql does not start.
+    /// [`BenchError::File`] if psql does not start.
     pub(crate) fn start(address: &Address) -> Result<Psql> {
         let mut command = psql(address);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -79,7 +79,7 @@ impl Psql {
         let (sender, lines) = unbounded_channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
-                // A session that is gone reads nothing any more.
+                // The session was dropped.
                 if sender.send(line).is_err() {
                     return;
                 }
@@ -88,8 +88,8 @@ impl Psql {
         Ok(Psql { _process: process, input, lines, errors })
     }
 
-    /// Runs a query, from its text to its last row. One that fails, whose connection is lost, or
-    /// that has no answer at the deadline, is a reply with an error.
+    /// Runs a query, from its text to its last row. If it fails, loses its connection, or has no
+    /// answer at the deadline, the reply has an error.
     pub(crate) async fn ask(&mut self, sql: &str, deadline: Instant) -> Reply {
         let began = Instant::now();
         let failed = |error: String| Reply {
@@ -122,7 +122,7 @@ impl Psql {
         }
     }
 
-    /// The error with which psql has ended, in its words.
+    /// Returns the error message with which psql has ended.
     async fn lost(&self) -> String {
         tokio::time::sleep(LAST_WORDS).await;
         let last = self.errors.last();

@@ -1,4 +1,4 @@
-//! The finding of the experiment: its table, notes, pictures and report.
+//! Result of the experiment: its table, notes, pictures and report.
 
 use serde::Serialize;
 use terrace_sys::size::format_bytes;
@@ -14,7 +14,7 @@ use crate::grid::Grid;
 use crate::picture::Picture;
 use crate::report::Report;
 
-/// All that was measured.
+/// All measurements.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) load: Vec<LoadRow>,
@@ -31,7 +31,7 @@ enum Row<'a> {
     Wire(&'a WireRow),
 }
 
-/// The rate of ours over that of PostgreSQL in one case.
+/// Terrace's rate relative to PostgreSQL's in one case.
 #[derive(Clone, Debug, Serialize)]
 struct Ratio {
     case: &'static str,
@@ -42,9 +42,10 @@ struct Ratio {
 
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
-    /// Clients of ours that finished, of all.
+    /// Number of Terrace's clients that finished, and of all.
     finished: Option<(usize, usize)>,
-    /// 95th percentile of short queries with a priority beside the load, over that of idle.
+    /// 95th percentile of short queries with a priority beside the load, relative to an idle
+    /// server.
     short_p95_over_idle: Option<f64>,
     wire: Vec<Ratio>,
 }
@@ -63,7 +64,7 @@ impl Measured {
         }
     }
 
-    /// A case of ours over the same on PostgreSQL.
+    /// Compares a case of Terrace with the same on PostgreSQL.
     fn ratio(&self, row: &WireRow) -> Option<Ratio> {
         let of = |other: &&WireRow| {
             other.engine == Engine::Postgres
@@ -78,7 +79,7 @@ impl Measured {
         })
     }
 
-    /// Queries and cases of ours that failed or gave wrong answers.
+    /// Returns the number of Terrace's queries and cases that failed or gave wrong answers.
     fn failed(&self) -> usize {
         let load = self.load.iter().filter(|row| row.engine == Engine::Terrace);
         let load: usize = load.map(|row| row.failed + row.wrong).sum();
@@ -88,10 +89,10 @@ impl Measured {
     }
 }
 
-/// Sums of the measurements.
+/// Sums up the measurements.
 ///
 /// # Errors
-/// A report without a JSON form.
+/// Fails if the report has no JSON form.
 pub(super) fn finding(config: &Config, measured: &Measured) -> Result<Finding> {
     let load = measured.load.iter().map(Row::Load);
     let priority = measured.priority.iter().map(Row::Priority);
@@ -221,7 +222,7 @@ fn empty() -> Bars {
     Bars { title, unit, categories: Vec::new(), series: Vec::new() }
 }
 
-/// A picture of each part that has one, by its name.
+/// Draws a picture of each part that has one, with its name.
 fn pictures(config: &Config, measured: &Measured) -> Vec<(&'static str, Bars)> {
     let mut pictures = Vec::new();
     if !measured.load.is_empty() {

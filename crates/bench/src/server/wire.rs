@@ -1,8 +1,8 @@
-//! The cost of the protocol: queries of no work by pgbench, and rows in binary by psql's COPY and
-//! by Arrow Flight SQL.
+//! Cost of the protocol: empty queries by pgbench, and rows in binary by psql's COPY and by Arrow
+//! Flight SQL.
 //!
-//! Both servers run at once, and each measurement is taken on one after the other, round after
-//! round; the first changes from round to round.
+//! Both servers run at once; each measurement is taken on one after the other, round after round,
+//! and the first one changes from round to round.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -24,20 +24,20 @@ use crate::scratch::Scratch;
 use crate::statistic::{median, percentile};
 use crate::suite::child::{Kept, output, start};
 
-/// Modes of pgbench: the protocol that it speaks.
+/// Modes of pgbench, which select the protocol.
 const MODES: [&str; 3] = ["prepared", "extended", "simple"];
 
-/// Connections of pgbench.
+/// Numbers of connections of pgbench.
 const CONNECTIONS: [usize; 2] = [1, 32];
 
-/// The table whose rows are fetched.
+/// Table whose rows are fetched.
 const TABLE: &str = "wire_rows";
 
-/// The cases of rows that are fetched: by COPY, and by Flight SQL where a server speaks it.
+/// Names of the cases that fetch rows: by COPY, and by Flight SQL if a server supports it.
 pub(super) const ROWS: &str = "rows";
 pub(super) const FLIGHT: &str = "rows by Flight SQL";
 
-/// The query whose rows are fetched.
+/// Query whose rows are fetched.
 const FETCH: &str = "COPY (SELECT k, s, f FROM wire_rows) TO STDOUT (FORMAT binary)";
 
 /// A measurement on one server.
@@ -47,9 +47,9 @@ pub(super) struct WireRow {
     /// The mode of pgbench, [`ROWS`] or [`FLIGHT`].
     pub(super) case: &'static str,
     pub(super) connections: usize,
-    /// Queries, or rows, for each second: the median of the rounds.
+    /// Queries, or rows, per second: the median of the rounds.
     pub(super) rate: Option<f64>,
-    /// Latencies of all rounds together; none of rows.
+    /// Latencies of all rounds together; `None` for rows.
     pub(super) p50_us: Option<f64>,
     pub(super) p99_us: Option<f64>,
     pub(super) error: Option<String>,
@@ -93,10 +93,10 @@ impl Rounds {
     }
 }
 
-/// Measures servers against each other.
+/// Measures the servers against each other.
 ///
 /// # Errors
-/// pgbench that is not there, rows that cannot be made, and servers that do not send the same
+/// Fails if pgbench is missing, the rows cannot be created, or the servers do not send the same
 /// number of bytes.
 pub(super) async fn run(
     servers: &[(Engine, Backend)],
@@ -127,7 +127,7 @@ pub(super) async fn run(
     Ok(rows)
 }
 
-/// One run of pgbench.
+/// Parameters of a run of pgbench.
 struct Case {
     mode: &'static str,
     connections: usize,
@@ -154,7 +154,7 @@ async fn pgbench(address: &Address, case: &Case, scratch: &Scratch) -> Result<Ru
     }
 }
 
-/// The latencies of all transactions, which are the third word of each line of a log.
+/// Returns the latencies of all transactions: the third word of each line of a log.
 fn latencies(log: &Scratch) -> Result<Vec<f64>> {
     let failed = |source| BenchError::file("read", log.path(), source);
     let mut latencies = Vec::new();
@@ -235,7 +235,7 @@ async fn fetch_by_flight(address: SocketAddr, count: u64) -> Result<Run> {
     }
 }
 
-/// psql that copies the rows to its standard output.
+/// Creates a command for psql that copies the rows to its standard output.
 fn copy(address: &Address) -> Command {
     let mut command = Command::new("psql");
     command.args(["-X", "-q"]).args(address.options()).args(["-d", address.database]);
@@ -251,7 +251,8 @@ fn output_of(command: &mut Command) -> Result<()> {
     status.success().then_some(()).ok_or_else(failed)
 }
 
-/// The bytes of the rows, and the sum of all bytes, which does not depend on the order of rows.
+/// Returns the number of bytes of the rows, and the sum of all bytes, which does not depend on the
+/// order of rows.
 fn copied(address: &Address) -> Result<(u64, u64)> {
     let mut command = copy(address);
     let mut process = Kept(start(command.stdout(Stdio::piped()))?);
@@ -294,7 +295,7 @@ impl Write for Checksum {
     }
 }
 
-/// Counts of rows as numbers that are divided.
+/// Converts a count of rows for a division.
 fn as_f64(count: u64) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
 }

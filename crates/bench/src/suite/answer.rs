@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
-/// The rows of an answer, every value as the text it prints as.
+/// Rows of an answer, every value as its printed text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Rows in the order they came.
+    /// Rows in the order of the answer.
     pub rows: Vec<Vec<String>>,
 }
 
-/// How NULL reads in an answer. No text that the generator writes contains it.
+/// Text of NULL in an answer. No text of the generators contains it.
 pub const NULL: &str = "NULL";
 
 impl Answer {
     /// Adds the rows of a batch.
     ///
     /// # Errors
-    /// When a value cannot be printed.
+    /// Fails if a value cannot be printed.
     pub fn extend(&mut self, batch: &RecordBatch) -> Result<()> {
         let options = FormatOptions::default().with_null(NULL);
         let columns = batch
@@ -35,14 +35,14 @@ impl Answer {
         Ok(())
     }
 
-    /// The answer without the blanks that pad values of fixed length.
+    /// Returns the answer without the blanks that pad values of fixed length.
     #[must_use]
     pub fn trimmed(&self) -> Answer {
         let row = |row: &Vec<String>| row.iter().map(|value| value.trim().to_string()).collect();
         Answer { rows: self.rows.iter().map(row).collect() }
     }
 
-    /// The answer that batches hold.
+    /// Creates an answer from batches.
     ///
     /// # Errors
     /// As [`Answer::extend`].

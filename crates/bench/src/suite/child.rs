@@ -1,4 +1,4 @@
-//! Processes that do a piece of work for this one and end with it.
+//! Child processes that do a piece of work for this one and end with it.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -7,11 +7,11 @@ use tokio::task::spawn_blocking;
 
 use crate::error::{BenchError, Result};
 
-/// A process that is killed when nobody waits for it any more.
+/// A child process, killed on drop.
 pub struct Kept(pub Child);
 
 impl Kept {
-    /// Ends it, if it has not ended by itself.
+    /// Kills the process, if it has not ended by itself.
     pub fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -24,11 +24,11 @@ impl Drop for Kept {
     }
 }
 
-/// Runs a command, writes `input` to it, and gives what it wrote to standard output.
+/// Runs a command, writes `input` to it, and returns its standard output.
 ///
 /// # Errors
-/// [`BenchError::Peer`] with `what` and the last line of its standard error when it fails;
-/// [`BenchError::File`] when it does not start.
+/// [`BenchError::Peer`] with `what` and the last line of its standard error if it fails;
+/// [`BenchError::File`] if it does not start.
 pub async fn output(mut command: Command, input: Vec<u8>, what: &str) -> Result<Vec<u8>> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut kept = Kept(start(&mut command)?);
@@ -62,14 +62,14 @@ pub fn start(command: &mut Command) -> Result<Child> {
     command.spawn().map_err(|source| BenchError::file("start", program.as_ref(), source))
 }
 
-/// A process that has heard enough may close its input early; how it ends tells.
+/// Writes the input. A process may close its input early; its exit status shows an error.
 fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(input);
     }
 }
 
-/// What a pipe gives until it ends or breaks; how the process ends tells which.
+/// Reads a pipe until it ends or breaks; the exit status of the process shows which.
 fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waiting_ends_it() {
+    async fn dropping_the_future_ends_it() {
         let work = output(shell("exec sleep 600"), vec![], "sleep");
         let began = std::time::Instant::now();
         let waited = tokio::time::timeout(std::time::Duration::from_millis(50), work).await;

@@ -1,4 +1,4 @@
-//! Tables of TPC-H in a directory, for engines that are opened one after the other.
+//! TPC-H tables in a directory, for engines that are opened one after the other.
 
 use terrace_sql::{Engine, EngineConfig};
 
@@ -8,21 +8,21 @@ use crate::scratch::Scratch;
 use crate::suite::load::{load, refused};
 use crate::tpch::table::Table;
 
-/// The tables. They go with the value unless the directory was named.
+/// The tables, which are removed on drop unless the user gave the directory.
 pub(crate) struct Database {
-    /// How an engine over them is opened.
+    /// Configuration of the engines over the tables.
     config: EngineConfig,
-    /// The encoding of the tables.
+    /// Encoding of the tables as text.
     encoding: String,
     _home: Scratch,
 }
 
 impl Database {
-    /// Loads the tables of a setting where they are missing, with the budget that was named or
-    /// `dram_bytes`, which is also that of the engines.
+    /// Loads the missing tables of a setting, with the user's budget or `dram_bytes`, which is also
+    /// that of the engines.
     ///
     /// # Errors
-    /// When they cannot be loaded.
+    /// Fails if the tables cannot be loaded.
     pub(crate) async fn load(
         setting: &Setting,
         purpose: &str,
@@ -42,20 +42,20 @@ impl Database {
         Ok(database)
     }
 
-    /// How its engines are set up.
+    /// Returns the configuration of the engines.
     pub(crate) fn config(&self) -> &EngineConfig {
         &self.config
     }
 
-    /// The encoding of its tables, in words.
+    /// Returns the encoding of the tables as text.
     pub(crate) fn encoding(&self) -> &str {
         &self.encoding
     }
 
-    /// An engine that finds nothing in memory.
+    /// Opens an engine, which begins with nothing in memory.
     ///
     /// # Errors
-    /// When it does not open.
+    /// Fails if the engine does not open.
     pub(crate) fn open(&self) -> Result<Engine> {
         Engine::open(&self.config).map_err(refused)
     }

@@ -1,6 +1,6 @@
-//! The tables of a benchmark as Parquet files, for engines that have no other way to them.
+//! Export of a benchmark's tables to Parquet files, for engines that cannot read them otherwise.
 //!
-//! Another process generates and writes, as for every generated table.
+//! A child process generates and writes, as for every generated table.
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -22,10 +22,10 @@ pub const EXPORT_COMMAND: &str = "benchmark-export";
 /// Rows of a row group: the unit in which readers work in parallel, and what the writer buffers.
 const GROUP_ROWS: usize = 122_880;
 
-/// Has the generator's program write the tables to a directory, `TABLE.parquet` each.
+/// Runs the generator's program to write the tables to a directory, as `TABLE.parquet` each.
 ///
 /// # Errors
-/// [`BenchError::Peer`] when it fails.
+/// [`BenchError::Peer`] if it fails.
 pub async fn export<T: Generated>(generator: &Generator, directory: &Path) -> Result<()> {
     let mut command = Command::new(&generator.program);
     command
@@ -38,10 +38,10 @@ pub async fn export<T: Generated>(generator: &Generator, directory: &Path) -> Re
     child::output(command, Vec::new(), "writing Parquet files").await.map(|_| ())
 }
 
-/// The child's side.
+/// Child's side: writes the tables.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write_files<T: Generated>(
     directory: &Path,
     scale: f64,

@@ -1,7 +1,7 @@
-//! Generating tables in parts, as record batches.
+//! Generation of tables in parts, as record batches.
 //!
-//! TPC-H's generator keeps 300 MiB of text that the comments are cut from for the life of its
-//! process. A process with a memory budget therefore lets another one generate
+//! TPC-H's generator keeps 300 MiB of text, from which comments are cut, for the life of its
+//! process. A process with a memory budget therefore runs the generator in a child process
 //! ([`crate::suite::feed`]).
 
 use std::num::NonZeroUsize;
@@ -13,16 +13,16 @@ use datafusion::arrow::array::RecordBatch;
 use crate::error::{BenchError, Result};
 use crate::suite::table::Generated;
 
-/// Rows of a batch: one block of a segment.
+/// Number of rows of a batch: one block of a segment.
 pub const BATCH_ROWS: usize = 8_192;
 
-/// Batches a thread may be ahead of the consumer.
+/// Number of batches that a thread may be ahead of the consumer.
 const BATCHES_AHEAD: usize = 8;
 
-/// What a lane hands over: a batch, the end of a part (`None`), or why it stopped.
+/// Message of a lane: a batch, the end of a part (`None`), or the error that stopped it.
 type Handed = Result<Option<RecordBatch>>;
 
-/// Generates a table with `threads` threads and hands the batches to `take` in table order.
+/// Generates a table with `threads` threads and passes the batches to `take` in table order.
 ///
 /// # Errors
 /// The first error of the generator or of `take`, after which generation stops.
@@ -38,8 +38,8 @@ pub fn generate<T: Generated>(
         let receivers: Vec<Receiver<Handed>> =
             (0..lanes).map(|lane| start_lane(scope, table, scale, (lane, lanes, parts))).collect();
         for receiver in receivers.iter().cycle().take(usize::try_from(parts).unwrap_or(0)) {
-            // A lane ends each part with `None`; one that is gone has panicked, and the scope
-            // passes that on.
+            // A lane ends each part with `None`; a lane that is gone has panicked, which the scope
+            // propagates.
             while let Ok(handed) = receiver.recv() {
                 let Some(batch) = handed? else { break };
                 take(batch)?;
@@ -49,7 +49,7 @@ pub fn generate<T: Generated>(
     })
 }
 
-/// A thread that generates every `lanes`-th part, beginning with part `lane`.
+/// Starts a thread that generates every `lanes`-th part, beginning with part `lane`.
 fn start_lane<'scope, T: Generated>(
     scope: &'scope Scope<'scope, '_>,
     table: T,
@@ -69,8 +69,8 @@ fn start_lane<'scope, T: Generated>(
     receiver
 }
 
-/// Sends the batches of a part and its end mark; `None` when nobody listens any more or the lane
-/// has said why it stops.
+/// Sends the batches of a part and its end mark; `None` if the receiver is gone or the lane has
+/// sent an error.
 fn send_part<T: Generated>(
     sender: &SyncSender<Handed>,
     table: T,
@@ -80,7 +80,7 @@ fn send_part<T: Generated>(
     let reader = match table.part(scale, part, parts) {
         Ok(reader) => reader,
         Err(error) => {
-            // Whoever listened may be gone; then nobody asks any more.
+            // The receiver may be gone; then the error is dropped.
             let _ = sender.send(Err(error));
             return None;
         }

@@ -1,4 +1,4 @@
-//! Loading the tables of a benchmark through SQL, or finding them already there.
+//! Loading of a benchmark's tables through SQL, unless they exist already.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,36 +19,36 @@ use crate::error::{BenchError, Result};
 use crate::suite::feed::{Batches, Generator};
 use crate::suite::table::Generated;
 
-/// Name under which the batches on their way are known to SQL.
+/// Name of the incoming batches in SQL.
 const SOURCE: &str = "benchmark_generator";
 
-/// What loading came to.
+/// Result of loading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Tables loaded now, with their rows; empty when all were there.
+    /// Tables loaded now, with their row counts; empty if all existed.
     pub tables: Vec<(&'static str, u64)>,
-    /// Time it took.
+    /// Duration of the load in seconds.
     pub seconds: f64,
-    /// The encodings of the tables as the engine has them, such as `compact`.
+    /// Encodings of the tables in the engine, such as `compact`.
     pub encoding: String,
 }
 
 impl Load {
-    /// Whether there was nothing to load.
+    /// Returns true if all tables existed.
     pub fn was_there(&self) -> bool {
         self.tables.is_empty()
     }
 }
 
-/// Makes sure that the engine holds the tables of the generator's scale. Those that it does not
-/// have are made with `encoding`; the others keep theirs, which [`Load::encoding`] names.
+/// Makes sure that the engine holds the tables of the generator's scale. Missing ones are created
+/// with `encoding`; the others keep theirs, which [`Load::encoding`] names.
 ///
-/// A table is one statement, so after an interruption each is whole or empty, and only those that
-/// are not whole are loaded.
+/// Each table is loaded by one statement, so after an interruption it is complete or empty, and
+/// only incomplete tables are loaded.
 ///
 /// # Errors
-/// [`BenchError::Input`] when there are tables of another scale; otherwise what the engine or the
-/// generator says.
+/// [`BenchError::Input`] if there are tables of another scale; otherwise errors of the engine or
+/// the generator.
 pub async fn load<T: Generated>(
     engine: &Engine,
     generator: &Generator,
@@ -79,7 +79,7 @@ pub async fn load<T: Generated>(
     Ok(load)
 }
 
-/// The encodings of the tables that the engine has, in words.
+/// Returns the encodings of the existing tables as text.
 fn stored_encodings<T: Generated>(engine: &Engine) -> String {
     let catalog = engine.catalog();
     let stored = |table: &T| {
@@ -91,15 +91,15 @@ fn stored_encodings<T: Generated>(engine: &Engine) -> String {
     distinct.into_iter().collect::<Vec<_>>().join(" and ")
 }
 
-/// A session whose inserts keep the order of what they are given: keys stay in ranges then, which
-/// is what lets scans skip chunks.
+/// Creates a session whose inserts keep the order of their input: then the keys of chunks are
+/// ranges, which lets scans skip chunks.
 async fn loading_session(engine: &Engine) -> Result<Session> {
     let session = engine.session().map_err(refused)?;
     run(&session, "SET datafusion.optimizer.enable_round_robin_repartition = false").await?;
     Ok(session)
 }
 
-/// Whether a table is there with the rows of the scale.
+/// Returns true if a table exists with the rows of the scale.
 async fn is_loaded<T: Generated>(
     session: &Session,
     table: T,
@@ -138,7 +138,7 @@ fn check_rows<T: Generated>(table: T, scale: f64, rows: u64) -> Result<()> {
     }
 }
 
-/// Inserts a table's batches; the rows that the engine acknowledged.
+/// Inserts a table's batches. Returns the number of rows that the engine acknowledged.
 async fn insert<T: Generated>(session: &Session, table: T, batches: Batches) -> Result<u64> {
     let source = Source { schema: table.schema(), batches: Mutex::new(Some(batches)) };
     let provider = StreamingTable::try_new(table.schema(), vec![Arc::new(source)])?;
@@ -150,7 +150,7 @@ async fn insert<T: Generated>(session: &Session, table: T, batches: Batches) -> 
         .ok_or_else(|| BenchError::Engine(format!("the insert into {table} returned no count")))
 }
 
-/// Batches on their way, readable once.
+/// Incoming batches, readable once.
 struct Source {
     schema: SchemaRef,
     batches: Mutex<Option<Batches>>,
@@ -179,12 +179,12 @@ impl PartitionStream for Source {
     }
 }
 
-/// Runs a text and gives its outputs.
+/// Runs statements and returns their outputs.
 pub(crate) async fn run(session: &Session, text: &str) -> Result<Vec<Output>> {
     session.sql(text).await.map_err(refused)
 }
 
-/// The first value of the first output, as a signed or unsigned 64-bit number.
+/// Returns the first value of the first output, as a signed or unsigned 64-bit number.
 async fn number(session: &Session, text: &str) -> Result<Option<i64>> {
     let Some(batch) = first_batch(session, text).await? else { return Ok(None) };
     let Some(column) = batch.columns().first() else { return Ok(None) };
@@ -196,7 +196,7 @@ async fn number(session: &Session, text: &str) -> Result<Option<i64>> {
     Ok(unsigned.and_then(|values| i64::try_from(values.value(0)).ok()))
 }
 
-/// Whether the first value of the first output is true.
+/// Returns true if the first value of the first output is true.
 async fn is_true(session: &Session, text: &str) -> Result<bool> {
     let batch = first_batch(session, text).await?;
     let column = batch.as_ref().and_then(|batch| batch.columns().first());
@@ -210,7 +210,7 @@ async fn first_batch(session: &Session, text: &str) -> Result<Option<RecordBatch
     Ok(batches.into_iter().find(|batch| batch.num_rows() > 0))
 }
 
-/// An error of the engine, in its own words.
+/// Converts an error of the engine, with its message.
 pub(crate) fn refused(error: terrace_sql::SqlError) -> BenchError {
     BenchError::Engine(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! What TPC-H and TPC-DS share: generating, loading, running, and what to compare answers with.
+//! Shared parts of TPC-H and TPC-DS: generating, loading, running, and answers to compare with.
 
 pub mod answer;
 pub mod child;

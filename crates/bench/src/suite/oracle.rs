@@ -1,4 +1,4 @@
-//! The engine whose answers over the same data are taken to be right.
+//! Oracle: the engine whose answers over the same data are taken as correct.
 
 use crate::duckdb::answers as duckdb;
 use crate::duckdb::package::Packages;
@@ -7,33 +7,33 @@ use crate::suite::feed::Generator;
 use crate::suite::reference::{self, Answers, DATAFUSION, Texts};
 use crate::suite::table::Generated;
 
-/// The engine that is asked.
+/// Choice of the oracle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Oracle {
-    /// DuckDB where it is there or can be installed, DataFusion otherwise.
+    /// DuckDB if it is installed or can be installed, DataFusion otherwise.
     #[default]
     Auto,
-    /// DuckDB, which shares no code with ours.
+    /// DuckDB, which shares no code with Terrace.
     DuckDb,
-    /// DataFusion, whose parser, planner and kernels ours uses.
+    /// DataFusion, whose parser, planner and kernels Terrace uses.
     DataFusion,
 }
 
-/// Answers, and the engine that gave them.
+/// Answers, and the engine that computed them.
 pub struct Given {
     /// The answers.
     pub answers: Answers,
-    /// Their name in reports.
+    /// Name of the engine in reports.
     pub source: String,
     /// True if they are DuckDB's.
     pub by_duckdb: bool,
 }
 
 impl Oracle {
-    /// The answers of the oracle over the generator's tables; DuckDB is one of these packages.
+    /// Returns the oracle's answers over the generator's tables; `packages` are those of DuckDB.
     ///
     /// # Errors
-    /// If the engine that was named cannot answer.
+    /// Fails if the chosen engine cannot answer.
     pub async fn ask<T: Generated>(
         self,
         packages: Packages,

@@ -1,8 +1,8 @@
-//! What another engine answers over the same data, computed by another process.
+//! Reference answers of another engine over the same data, computed by a child process.
 //!
-//! DataFusion over its own in-memory tables holds all of them on the heap, and over Parquet files
-//! where that would be many GiB. It runs in a child so that nothing of it counts towards the
-//! resident memory of the process that is measured.
+//! DataFusion holds all of its in-memory tables on the heap; above a certain scale, where that
+//! would be many GiB, it reads Parquet files instead. It runs in a child so that its memory does
+//! not count towards the resident memory of the measured process.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -29,39 +29,39 @@ use crate::suite::table::Generated;
 /// Name of the subcommand by which a program offers [`write_answers`] on its standard output.
 pub const REFERENCE_COMMAND: &str = "benchmark-reference";
 
-/// How reports name DataFusion's answers.
+/// Name of DataFusion's answers in reports.
 pub const DATAFUSION: &str = "DataFusion's, over the same data";
 
-/// Up to this scale the tables are in memory: 2 GiB for each 1 of it.
+/// Maximum scale for in-memory tables, which take 2 GiB per unit of scale.
 const IN_MEMORY_SCALE_MAX: f64 = 2.0;
 
 /// Texts by query number.
 pub type Texts = BTreeMap<u32, String>;
 
-/// Answers by query number, or why there is none.
+/// Answers by query number, or the reason that there is none.
 pub type Answers = BTreeMap<u32, std::result::Result<Reference, String>>;
 
-/// An answer to compare with.
+/// A reference answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Names of its columns.
+    /// Names of the columns.
     pub columns: Vec<String>,
-    /// Its rows.
+    /// Rows of the answer.
     #[serde(flatten)]
     pub answer: Answer,
 }
 
-/// Answers in files, of which one at a time is in memory: what the judge holds would count towards
-/// the resident memory of the engine that is measured.
+/// Answers in files, of which one at a time is in memory, so that they do not count towards the
+/// resident memory of the measured engine.
 pub struct KeptAnswers {
     files: Scratch,
 }
 
 impl KeptAnswers {
-    /// Writes answers to files that are removed with this.
+    /// Writes answers to files, which are removed on drop.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// Fails if the files cannot be written.
     pub fn keep(answers: Answers) -> Result<Self> {
         let kept = Self { files: Scratch::of(None, "answers-kept")? };
         for (number, answer) in answers {
@@ -74,10 +74,10 @@ impl KeptAnswers {
         Ok(kept)
     }
 
-    /// The answer to a query.
+    /// Returns the answer to a query.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason that there is no answer.
     pub fn get(&self, number: u32) -> std::result::Result<Reference, String> {
         let bytes = std::fs::read(self.path(number));
         let bytes = bytes.map_err(|error| match error.kind() {
@@ -92,10 +92,10 @@ impl KeptAnswers {
     }
 }
 
-/// Asks the generator's program for DataFusion's answers.
+/// Runs the generator's program to compute DataFusion's answers.
 ///
 /// # Errors
-/// [`BenchError::Peer`] when it fails or prints what is no answer.
+/// [`BenchError::Peer`] if it fails or prints invalid answers.
 pub async fn ask<T: Generated>(generator: &Generator, texts: &Texts) -> Result<Answers> {
     let mut command = Command::new(&generator.program);
     command
@@ -106,27 +106,27 @@ pub async fn ask<T: Generated>(generator: &Generator, texts: &Texts) -> Result<A
     parse(&child::output(command, as_json(texts)?, "the reference").await?)
 }
 
-/// Texts as a child reads them.
+/// Encodes texts as input of a child.
 ///
 /// # Errors
-/// [`BenchError::Peer`] when they have no JSON form.
+/// [`BenchError::Peer`] if they have no JSON form.
 pub fn as_json(texts: &Texts) -> Result<Vec<u8>> {
     serde_json::to_vec(texts).map_err(|error| BenchError::Peer(error.to_string()))
 }
 
-/// Answers as a child prints them.
+/// Decodes answers from the output of a child.
 ///
 /// # Errors
-/// [`BenchError::Peer`] when it printed something else.
+/// [`BenchError::Peer`] if the output is not a list of answers.
 pub fn parse(output: &[u8]) -> Result<Answers> {
     serde_json::from_slice(output)
         .map_err(|error| BenchError::Peer(format!("the reference printed no answers: {error}")))
 }
 
-/// The child's side: reads texts, generates the tables, runs the queries, prints the answers.
+/// Child's side: reads texts, generates the tables, runs the queries, prints the answers.
 ///
 /// # Errors
-/// When the input is no texts, or the output cannot be written.
+/// Fails if the input is not a list of texts, or if the output cannot be written.
 pub async fn write_answers<T: Generated>(
     mut input: impl Read,
     mut output: impl Write,
@@ -158,10 +158,10 @@ async fn answer(context: &SessionContext, text: &str) -> Result<Reference> {
     Ok(Reference { columns, answer: Answer::of(&frame.collect().await?)? })
 }
 
-/// A plain DataFusion session over in-memory tables of a scale, with all the memory it wants.
+/// Creates a plain DataFusion session over in-memory tables of a scale, without a memory limit.
 ///
 /// # Errors
-/// When a table cannot be registered.
+/// Fails if a table cannot be registered.
 pub fn context<T: Generated>(scale: f64, threads: NonZeroUsize) -> Result<SessionContext> {
     let config = SessionConfig::new()
         .set_bool("datafusion.sql_parser.parse_float_as_decimal", true)
@@ -180,7 +180,7 @@ pub fn context<T: Generated>(scale: f64, threads: NonZeroUsize) -> Result<Sessio
     Ok(context)
 }
 
-/// The same over Parquet files, which are written to a directory.
+/// Creates the same session over Parquet files, which are written to a directory.
 async fn over_files<T: Generated>(
     directory: &Path,
     scale: f64,
@@ -199,7 +199,7 @@ async fn over_files<T: Generated>(
     Ok(context)
 }
 
-/// Batches dealt to as many partitions as there are threads, in runs that keep their order.
+/// Distributes batches over as many partitions as there are threads, in runs that keep their order.
 pub fn partitioned(batches: Vec<RecordBatch>, threads: NonZeroUsize) -> Vec<Vec<RecordBatch>> {
     let run = batches.len().div_ceil(threads.get()).max(1);
     let partitions: Vec<Vec<RecordBatch>> = batches.chunks(run).map(<[_]>::to_vec).collect();

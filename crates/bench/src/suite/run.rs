@@ -1,4 +1,4 @@
-//! Running the queries, checking every answer, and reporting.
+//! Runs the queries, checks every answer, and reports.
 
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -17,135 +17,135 @@ use crate::suite::feed::Generator;
 use crate::suite::load::{Load, load, refused};
 use crate::suite::table::{Benchmark, Generated};
 
-/// What knows the texts of a benchmark's queries, and their answers.
+/// Source of a benchmark's query texts, and checker of their answers.
 pub trait Judge {
-    /// The text of a query: one statement.
+    /// Returns the text of a query: one statement.
     ///
     /// # Errors
-    /// When there is no such query.
+    /// Fails if there is no such query.
     fn text(&self, number: u32) -> Result<String>;
 
-    /// What the answers are compared with.
+    /// Returns the name of the reference that the answers are compared with.
     fn answers(&self) -> &str;
 
     /// Compares an answer with the expected one.
     ///
     /// # Errors
-    /// The first difference, in words.
+    /// The first difference, as text.
     fn check(&self, number: u32, found: &Answer) -> std::result::Result<(), String>;
 }
 
-/// What to run.
+/// Plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Generates the tables, in a process of its own.
+    /// Generator of the tables, which runs in a child process.
     pub generator: Generator,
     /// Numbers of the queries.
     pub queries: Vec<u32>,
-    /// Runs of each query; the median counts.
+    /// Number of runs of each query; the median counts.
     pub repeat: NonZeroUsize,
-    /// The encoding of tables that are loaded.
+    /// Encoding of tables that are loaded.
     pub encoding: Encoding,
 }
 
-/// What happens, for whoever watches.
+/// Progress of a run, for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// What is needed before the run: texts, answers to compare with.
+    /// Preparation before the run: texts, reference answers.
     Prepare(&'static str),
-    /// A table is generated and loaded.
+    /// A table is being generated and loaded.
     Load(&'static str),
-    /// A query runs.
+    /// A query is running.
     Query(u32),
 }
 
-/// A query's line of the report.
+/// A query's row of the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryRow {
-    /// Its number.
+    /// Number of the query.
     pub query: u32,
-    /// Median time from the statement's start to its last row; none when it failed.
+    /// Median time from the start of the statement to its last row; `None` if it failed.
     pub seconds: Option<f64>,
-    /// Rows of the answer.
+    /// Number of rows of the answer.
     pub rows: usize,
-    /// Whether it ran and the answer is right.
+    /// True if it ran and the answer is correct.
     pub correct: bool,
-    /// Why it failed, or what is wrong with the answer.
+    /// Error of the query, or of its answer.
     pub error: Option<String>,
-    /// Whether there was an answer at all.
+    /// True if there was an answer at all.
     #[serde(skip)]
     pub answered: bool,
-    /// The most working memory the query held.
+    /// Peak of the query's working memory in bytes.
     pub working_peak_bytes: u64,
-    /// Bytes it wrote to spill files.
+    /// Bytes that it wrote to spill files.
     pub spilled_bytes: u64,
-    /// What it took from budget and tiers, in its last run.
+    /// Memory and bytes of the tiers that its last run took.
     #[serde(flatten)]
     pub reading: Reading,
 }
 
-/// The report's summary.
+/// Summary of the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Queries whose answer is right.
+    /// Number of queries with a correct answer.
     pub correct: usize,
-    /// Queries run.
+    /// Number of queries that were run.
     pub total: usize,
-    /// Queries that ended with an error instead of an answer.
+    /// Number of queries that ended with an error instead of an answer.
     pub failed: usize,
     /// Sum of the queries' times.
     pub seconds: f64,
-    /// Most resident memory of this process, from the kernel: loading and queries.
+    /// Peak resident memory of this process as the kernel counts it, over loading and queries.
     pub peak_rss_bytes: u64,
-    /// Most resident memory until the tables were there.
+    /// Peak resident memory until the tables were loaded.
     pub load_peak_rss_bytes: u64,
-    /// Most resident memory while queries ran.
+    /// Peak resident memory while queries ran.
     pub query_peak_rss_bytes: u64,
-    /// Time to generate and load; nothing when the tables were there.
+    /// Time to generate and load; 0 if the tables existed.
     pub load_seconds: f64,
-    /// Rows loaded.
+    /// Number of rows loaded.
     pub loaded_rows: u64,
 }
 
-/// The report's configuration.
+/// Configuration of the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Config {
     /// The scale factor.
     pub scale: f64,
-    /// The budget.
+    /// Memory budget in bytes.
     pub dram_bytes: u64,
-    /// Tiers below DRAM, as they were named.
+    /// Tiers below DRAM, as the user gave them.
     pub tiers: Vec<String>,
     /// The encoding of the tables.
     pub encoding: String,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Runs of each query.
+    /// Number of runs of each query.
     pub repeat: usize,
-    /// What the answers were compared with.
+    /// Name of the reference that the answers were compared with.
     pub answers: String,
 }
 
-/// Everything measured.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Which benchmark it was.
+    /// The benchmark.
     pub benchmark: Benchmark,
-    /// How it was run.
+    /// Configuration of the run.
     pub config: Config,
-    /// One row a query.
+    /// One row per query.
     pub rows: Vec<QueryRow>,
-    /// What it comes to.
+    /// Summary of the rows.
     pub summary: Summary,
 }
 
 impl Outcome {
-    /// Queries that gave a wrong answer, which is worse than none.
+    /// Returns the number of wrong answers, which are worse than none.
     pub fn wrong(&self) -> usize {
         self.summary.total - self.summary.correct - self.summary.failed
     }
 
-    /// The report for a file.
+    /// Returns the report for a file.
     ///
     /// # Errors
     /// As [`Report::new`].
@@ -154,10 +154,11 @@ impl Outcome {
     }
 }
 
-/// Loads what is missing, runs the queries and checks their answers.
+/// Loads missing tables, runs the queries and checks their answers.
 ///
 /// # Errors
-/// When the tables cannot be loaded. A query that fails is no error here but a row of the outcome.
+/// Fails if the tables cannot be loaded. A failed query is not an error here but a row of the
+/// outcome.
 pub async fn run<T: Generated>(
     config: EngineConfig,
     plan: &Plan,
@@ -212,7 +213,7 @@ fn no_figures(error: std::io::Error) -> BenchError {
     BenchError::input(format!("the kernel tells nothing about resident memory: {error}"))
 }
 
-/// Runs a query as often as wanted. The first run that fails or is wrong decides.
+/// Runs a query as often as planned. The first run that fails or is wrong decides.
 async fn measure(
     engine: &Engine,
     number: u32,
@@ -267,7 +268,7 @@ struct Run {
     spilled_bytes: u64,
 }
 
-/// One run. Turning the rows into text is not part of its time.
+/// Runs a query once. The conversion of rows to text is not part of its time.
 async fn run_once(session: &Session, text: &str) -> Result<Run> {
     let began = Instant::now();
     let mut batches = Vec::new();
@@ -285,7 +286,7 @@ async fn run_once(session: &Session, text: &str) -> Result<Run> {
     })
 }
 
-/// Starts the one statement of a text.
+/// Starts the single statement of a text.
 pub(crate) async fn start(session: &Session, text: &str) -> Result<terrace_sql::QueryHandle> {
     let statement = session.parse(text).map_err(refused)?.into_iter().next();
     let statement = statement.ok_or_else(|| BenchError::input("there is no statement"))?;

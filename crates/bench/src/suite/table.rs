@@ -1,4 +1,4 @@
-//! A table that a benchmark generates.
+//! Generated tables of a benchmark.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
 
 use crate::error::{BenchError, Result};
 
-/// Which benchmark, as the commands between processes name it.
+/// A benchmark, as named in the commands of child processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Benchmark {
     /// TPC-H: eight tables, 22 queries.
@@ -18,10 +18,10 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// Both.
+    /// Both benchmarks.
     pub const ALL: [Benchmark; 2] = [Benchmark::TpcH, Benchmark::TpcDs];
 
-    /// Its name in commands and reports.
+    /// Returns the name in commands and reports.
     pub fn name(self) -> &'static str {
         match self {
             Benchmark::TpcH => "tpch",
@@ -41,48 +41,48 @@ impl FromStr for Benchmark {
 }
 
 /// A table of a benchmark, generated in parts. The parts of a table, one after another, have the
-/// same rows in the same order whatever their number.
+/// same rows in the same order for any number of parts.
 pub trait Generated: Copy + Eq + fmt::Debug + fmt::Display + Send + Sync + 'static {
-    /// Whose table it is.
+    /// Benchmark of the table.
     const BENCHMARK: Benchmark;
 
-    /// Every table, in loading order.
+    /// Returns every table, in loading order.
     fn all() -> &'static [Self];
 
-    /// The name SQL knows it by.
+    /// Returns the name in SQL.
     fn name(self) -> &'static str;
 
-    /// Its columns.
+    /// Returns the columns.
     fn schema(self) -> SchemaRef;
 
-    /// Rows at a scale; `None` where only generating them tells.
+    /// Returns the number of rows at a scale; `None` if it is not known before they are generated.
     fn row_count(self, scale: f64) -> Option<u64>;
 
-    /// A query that gives one true value where the table is that of the scale. Only asked of a
-    /// table that is not empty and has no [`Generated::row_count`]; `None` where the table that it
-    /// was generated with has one.
+    /// Returns a query whose single value is true if the table is that of the scale. It is used
+    /// only for a table that is not empty and has no [`Generated::row_count`]; `None` if the table
+    /// that it was generated with has one.
     fn witness(self, scale: f64) -> Option<String>;
 
-    /// In how many parts it is generated at this scale, from 1.
+    /// Returns the number of parts at this scale, at least 1.
     fn part_count(self, scale: f64) -> i32;
 
-    /// One part, counting from 1.
+    /// Generates one part, counted from 1.
     ///
     /// # Errors
-    /// When the generator refuses the scale.
+    /// Fails if the generator refuses the scale.
     fn part(self, scale: f64, part: i32, parts: i32) -> Result<Box<dyn RecordBatchReader + Send>>;
 
-    /// The `CREATE TABLE` statement that gives [`Generated::schema`].
+    /// Returns the `CREATE TABLE` statement for [`Generated::schema`].
     fn definition(self) -> String {
         let columns: Vec<String> =
             self.schema().fields().iter().map(|field| column(field)).collect();
         format!("CREATE TABLE {} ({})", self.name(), columns.join(", "))
     }
 
-    /// The table of a name.
+    /// Returns the table with a name.
     ///
     /// # Errors
-    /// [`BenchError::Input`] with the names there are.
+    /// [`BenchError::Input`] with the valid names.
     fn named(text: &str) -> Result<Self> {
         Self::all().iter().copied().find(|table| table.name() == text).ok_or_else(|| {
             let names: Vec<&str> = Self::all().iter().map(|table| table.name()).collect();
@@ -92,7 +92,7 @@ pub trait Generated: Copy + Eq + fmt::Debug + fmt::Display + Send + Sync + 'stat
     }
 }
 
-/// A column of a definition. The generators use no other types than these.
+/// Formats a column of a definition. The generators use no other types than these.
 fn column(field: &Field) -> String {
     let sql_type = match field.data_type() {
         DataType::Int32 => "INTEGER".into(),

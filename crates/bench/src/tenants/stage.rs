@@ -1,4 +1,4 @@
-//! The engine that a trace is played on: in this process, or a server that clients connect to.
+//! Engine that a trace is played on: in this process, or a server that clients connect to.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,17 +14,17 @@ use crate::suite::database::Database;
 use crate::suite::load::refused;
 use crate::suite::run::start;
 
-/// Connections that each tenant has before the first request comes; more are made when all of them
-/// have a request.
+/// Number of connections of each tenant before the first request; more are opened while all of them
+/// are busy.
 const READY: usize = 12;
 
-/// The most connections of a tenant. A request that finds all of them at work waits for one.
+/// Maximum number of connections of a tenant. A request waits for one while all of them are busy.
 const CLIENTS_MAX: usize = 128;
 
-/// The longest time for one request.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Engines over the same tables, each of which finds nothing in memory.
+/// Factory of engines over the same tables, each of which begins with nothing in memory.
 pub(super) enum Theatre<'a> {
     /// In this process.
     Local(&'a Database),
@@ -33,10 +33,10 @@ pub(super) enum Theatre<'a> {
 }
 
 impl Theatre<'_> {
-    /// An engine that shares memory by a rule, with connections of all tenants.
+    /// Opens an engine with a way to share memory, and with connections of all tenants.
     ///
     /// # Errors
-    /// An engine that does not open, a server that does not start, a statement that is refused.
+    /// Fails if the engine does not open, the server does not start, or a statement is refused.
     pub(super) async fn open(&self, rule: Rule) -> Result<Stage> {
         let engine = match self {
             Self::Local(database) => Place::Local(database.open()?),
@@ -69,12 +69,12 @@ enum Place {
     Wire(Box<Backend>),
 }
 
-/// An engine with the connections of its tenants: a request takes one that has none.
+/// An engine with the connections of its tenants: a request takes an idle one.
 pub(super) struct Stage {
     engine: Place,
     rule: Rule,
     idle: [Mutex<Vec<Connection>>; TENANTS.len()],
-    /// A permit for each connection that is idle or has not been made.
+    /// A permit for each connection that is idle or not opened yet.
     free: [Semaphore; TENANTS.len()],
 }
 
@@ -82,7 +82,7 @@ impl Stage {
     /// Runs a statement of a tenant on one of its connections and reads all of its rows.
     ///
     /// # Errors
-    /// A connection that cannot be made, the error of the engine.
+    /// Fails if a connection cannot be opened; otherwise errors of the engine.
     pub(super) async fn run(&self, tenant: usize, sql: &str) -> Result<()> {
         // The semaphore is never closed.
         let permit = self.free[tenant].acquire().await;
@@ -97,10 +97,10 @@ impl Stage {
         ran
     }
 
-    /// Ends the engine.
+    /// Closes the engine.
     ///
     /// # Errors
-    /// One that does not close.
+    /// Fails if the engine does not close.
     pub(super) fn end(self) -> Result<()> {
         drop(self.idle);
         match self.engine {

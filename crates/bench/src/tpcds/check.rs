@@ -1,15 +1,15 @@
-//! Comparing an answer with that of another engine over the same data.
+//! Comparison of an answer with that of another engine over the same data.
 //!
-//! Engines give averages and quotients of decimals different types, and so different last digits:
-//! columns with fractions are compared with a small tolerance, all others to the letter. A column
-//! that is `round(value, digits)` may differ by one unit of its last digit: where the value lies in
-//! the middle, as 23.00 / 40 does, a decimal is rounded up, and its nearest double may be below.
-//! Rows are compared as a multiset, because ORDER BY leaves ties open; that they are in order is
-//! checked beside it, by the keys that are columns of the answer.
+//! Engines compute averages and quotients of decimals with different types, and so with different
+//! last digits: columns with fractions are compared with a small tolerance, all others exactly. A
+//! column that is `round(value, digits)` may differ by one unit of its last digit: for a value in
+//! the middle, such as 23.00 / 40, a decimal is rounded up, and its nearest double may be below.
+//! Rows are compared as a multiset, because ORDER BY leaves ties open; their order is checked
+//! separately, by the keys that are columns of the answer.
 //!
-//! Where a LIMIT cuts through a tie, engines may let other rows through. The expected answer
-//! therefore has more rows than the LIMIT lets through: rows before the tie must be there, and
-//! the others must be among those that tie.
+//! If a LIMIT cuts through a tie, engines may return different rows. The expected answer therefore
+//! has more rows than the LIMIT: rows before the tie must be present, and the others must be among
+//! those that tie.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -18,20 +18,20 @@ use crate::suite::answer::{Answer, NULL};
 use crate::suite::reference::Reference;
 use crate::tpcds::shape::{Key, Shape};
 
-/// How many rows beyond its LIMIT an expected answer is to have, so that ties show.
+/// Number of rows beyond its LIMIT that an expected answer has, to detect ties.
 pub const MORE_ROWS: usize = 10_000;
 
-/// Farthest relative distance of a fraction from the expected one.
+/// Maximum relative error of a fraction.
 const RELATIVE: f64 = 1e-6;
 
-/// Farthest absolute distance of a fraction from the expected one: decimals of averages and of
-/// quotients end after four to six digits in one engine and go on in another.
+/// Maximum absolute error of a fraction: decimals of averages and of quotients end after four to
+/// six digits in one engine and go on in another.
 const ABSOLUTE: f64 = 1e-4;
 
-/// Compares what was found with an expected answer, widened by [`MORE_ROWS`].
+/// Compares an answer with the expected one, which is widened by [`MORE_ROWS`].
 ///
 /// # Errors
-/// The first difference, in words.
+/// The first difference, as text.
 pub fn check(shape: &Shape, expected: &Reference, found: &Answer) -> Result<(), String> {
     let all = &expected.answer.rows;
     let count = shape.limit.map_or(all.len(), |limit| all.len().min(limit));
@@ -95,7 +95,7 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// Whether a value is a number with a fraction.
+/// Returns true if a value is a number with a fraction.
 fn is_fraction(text: &str) -> bool {
     text.contains(['.', 'e', 'E']) && number(text).is_some_and(f64::is_finite)
 }
@@ -108,7 +108,7 @@ fn close(left: &str, right: &str, unit: f64) -> bool {
     (left - right).abs() <= unit + ABSOLUTE + RELATIVE * left.abs().max(right.abs())
 }
 
-/// Columns that are compared to the letter; the others are fractions.
+/// Comparison rules of columns: those compared exactly, and the fractions.
 struct Rules {
     exact: Vec<bool>,
     /// One unit of the last digit of a rounded column, and 0 of any other.
@@ -136,7 +136,7 @@ impl Rules {
         keys.iter().all(|key| self.equal(key.column, &left[key.column], &right[key.column]))
     }
 
-    /// The values of a row that are compared to the letter.
+    /// Returns the values of a row that are compared exactly.
     fn letters<'a>(&self, row: &'a [String]) -> Vec<&'a str> {
         let exact = row.iter().zip(&self.exact).filter(|(_, exact)| **exact);
         exact.map(|(value, _)| value.as_str()).collect()
@@ -151,13 +151,13 @@ impl Rules {
     }
 }
 
-/// Rows that are not matched, by their exact values.
+/// Rows that are not matched yet, by their exact values.
 struct Pile<'a> {
     groups: HashMap<Vec<&'a str>, Vec<&'a Vec<String>>>,
 }
 
 impl<'a> Pile<'a> {
-    /// Takes a row off that is the same as the given one.
+    /// Removes a row equal to the given one. Returns false if there is none.
     fn take(&mut self, rules: &Rules, row: &'a [String]) -> bool {
         let Some(group) = self.groups.get_mut(&rules.letters(row)) else { return false };
         let found = group.iter().position(|other| rules.same(other, row));
@@ -168,7 +168,7 @@ impl<'a> Pile<'a> {
         self.groups.values().flatten().copied()
     }
 
-    /// What to say of a row that is not there.
+    /// Returns the message for a missing row.
     fn missing(&self, rules: &Rules, row: &'a [String]) -> String {
         let near = self.groups.get(&rules.letters(row)).and_then(|group| group.first());
         match near {
@@ -258,7 +258,7 @@ mod tests {
         assert!(verdict(TWO, expected, &[&["b", "2"], &["b", "3"]]).is_err());
         assert!(verdict(TWO, expected, &[&["a", "1"], &["a", "1"]]).is_err());
         assert!(verdict(TWO, expected, &[&["a", "1"]]).is_err());
-        // Nothing was cut off: the last row is as sure as the others.
+        // No rows were cut off: the last row is as certain as the others.
         assert!(verdict(TWO, &expected[..2], &[&["a", "1"], &["b", "3"]]).is_err());
         assert_eq!(verdict(TWO, &expected[..1], &[&["a", "1"]]), Ok(()));
         let unordered = "SELECT k, v FROM t LIMIT 2";

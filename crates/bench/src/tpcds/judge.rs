@@ -1,4 +1,4 @@
-//! What the answers of the 99 queries are held to.
+//! Judge of the answers of the 99 queries.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::tpcds::shape::Shape;
 use crate::tpcds::table::Table;
 use crate::tpcds::texts::texts;
 
-/// Texts, and the answers of another engine over the same data.
+/// Query texts, and the answers of another engine over the same data.
 pub struct TpcdsJudge {
     texts: Texts,
     shapes: BTreeMap<u32, Shape>,
@@ -24,11 +24,11 @@ pub struct TpcdsJudge {
 }
 
 impl TpcdsJudge {
-    /// A judge of these queries, with texts from a directory or from the package. `observe` is
-    /// told what happens.
+    /// Creates a judge of these queries, with texts from a directory or from the package. Reports
+    /// its progress to `observe`.
     ///
     /// # Errors
-    /// When there are no texts, or the peer cannot answer.
+    /// Fails if the texts are missing or the other engine cannot answer.
     pub async fn prepare(
         generator: &Generator,
         (directory, oracle): (Option<&Path>, Oracle),

@@ -1,4 +1,4 @@
-//! TPC-DS: the tables, the texts of the queries, and what their answers are held to.
+//! TPC-DS: the tables, the texts of the queries, and the check of their answers.
 //!
 //! The texts are not part of this program: they come from a directory or from a package
 //! ([`texts`]).
@@ -9,5 +9,5 @@ pub mod shape;
 pub mod table;
 pub mod texts;
 
-/// How many queries there are.
+/// Number of queries.
 pub const QUERY_COUNT: u32 = 99;

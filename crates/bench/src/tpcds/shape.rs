@@ -1,4 +1,4 @@
-//! The ORDER BY and LIMIT of a query text, which decide how its answer is compared.
+//! ORDER BY and LIMIT of a query text, which decide how its answer is compared.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, OrderByExpr, OrderByKind,
@@ -10,25 +10,25 @@ use datafusion::sql::sqlparser::parser::Parser;
 /// A sort key that is a column of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its position in the answer, from 0.
+    /// Position in the answer, from 0.
     pub column: usize,
-    /// Whether larger values come first.
+    /// True if larger values come first.
     pub descending: bool,
-    /// Whether NULL comes before every value.
+    /// True if NULL comes before every value.
     pub nulls_first: bool,
 }
 
-/// A text taken apart.
+/// A query text, split into its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The text without its LIMIT.
     head: String,
-    /// Rows returned at most.
+    /// Maximum number of rows.
     pub limit: Option<usize>,
 }
 
 impl Shape {
-    /// Takes a text apart. A LIMIT is one at its very end.
+    /// Splits a text. Only a LIMIT at its very end is recognized.
     pub fn of(text: &str) -> Shape {
         let text = text.trim().trim_end_matches(';').trim_end();
         let whole = Shape { head: text.to_string(), limit: None };
@@ -42,7 +42,7 @@ impl Shape {
         }
     }
 
-    /// The text with so many rows more than its own LIMIT lets through.
+    /// Returns the text with a LIMIT that is larger by `more` rows.
     pub fn widened(&self, more: usize) -> String {
         match self.limit {
             Some(rows) => format!("{} LIMIT {}", self.head, rows.saturating_add(more)),
@@ -50,8 +50,8 @@ impl Shape {
         }
     }
 
-    /// The sort keys up to the first that is no column of the answer, whose columns have these
-    /// names.
+    /// Returns the sort keys up to the first that is not a column of the answer; `columns` are the
+    /// names of the columns.
     pub fn keys(&self, columns: &[String]) -> Vec<Key> {
         let Some(query) = parse(&self.head) else { return Vec::new() };
         let Some(order) = &query.order_by else { return Vec::new() };
@@ -60,7 +60,7 @@ impl Shape {
         order.iter().map_while(|key| as_key(key, &items, columns)).collect()
     }
 
-    /// The digits that a column is rounded to, for each of `columns` whose expression is
+    /// Returns the digits that a column is rounded to, for each of `columns` whose expression is
     /// `round(value, digits)`.
     pub fn rounded(&self, columns: usize) -> Vec<Option<i32>> {
         let items = parse(&self.head).map_or_else(Vec::new, |query| items(&query, columns));
@@ -69,7 +69,7 @@ impl Shape {
     }
 }
 
-/// The digits of an item that is `round(value, digits)`.
+/// Returns the digits of an item that is `round(value, digits)`.
 fn rounded_to(item: &SelectItem) -> Option<i32> {
     let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
         return None;
@@ -87,7 +87,7 @@ fn rounded_to(item: &SelectItem) -> Option<i32> {
     }
 }
 
-/// How many statements a text has; none where it cannot be read.
+/// Returns the number of statements of a text; `None` if it cannot be parsed.
 pub fn statements(text: &str) -> Option<usize> {
     Parser::parse_sql(&GenericDialect {}, text).ok().map(|statements| statements.len())
 }
@@ -99,7 +99,7 @@ fn parse(text: &str) -> Option<Query> {
     }
 }
 
-/// What the select list says of each column; nothing where it does not list them one by one.
+/// Returns the item of the select list for each column; empty if it does not list them one by one.
 fn items(query: &Query, columns: usize) -> Vec<SelectItem> {
     match query.body.as_ref() {
         SetExpr::Select(select) if select.projection.len() == columns => select.projection.clone(),
@@ -116,7 +116,7 @@ fn as_key(key: &OrderByExpr, items: &[SelectItem], columns: &[String]) -> Option
     Some(Key { column, descending, nulls_first })
 }
 
-/// The column of a key that is a number.
+/// Returns the column of a key that is a number.
 fn position(key: &Expr, columns: usize) -> Option<usize> {
     let Expr::Value(value) = key else { return None };
     let position: usize = value.to_string().parse().ok()?;
@@ -135,7 +135,7 @@ fn is_item(key: &Expr, item: &SelectItem) -> bool {
     }
 }
 
-/// The only column of the key's name.
+/// Returns the only column with the key's name.
 fn named(key: &Expr, columns: &[String]) -> Option<usize> {
     let name = match key {
         Expr::Identifier(name) => name,
@@ -187,7 +187,7 @@ mod tests {
     fn keys_end_where_one_is_no_column() {
         let text = "SELECT a, b FROM t ORDER BY a, CASE WHEN a = 0 THEN b END, b";
         assert_eq!(keys(text, &["a", "b"]), [(0, false, false)]);
-        // Two columns of one name: which one is meant the name does not say.
+        // Two columns with the same name: the key is ambiguous.
         assert_eq!(keys("SELECT * FROM t ORDER BY a", &["a", "a"]), []);
         let two = "SELECT x.a, y.a FROM x, y ORDER BY y.a";
         assert_eq!(keys(two, &["a", "a"]), [(1, false, false)]);

@@ -17,10 +17,12 @@ use crate::error::{BenchError, Result};
 use crate::suite::generate::BATCH_ROWS;
 use crate::suite::table::{Benchmark, Generated};
 
-/// Source rows of a part of `inventory` and of the dimensions that are generated in parts.
+/// Number of source rows of a part of `inventory` and of the dimensions that are generated in
+/// parts.
 const PART_ROWS: u64 = 131_072;
 
-/// Source rows of a part of a sales or returns table: tickets and orders, of about ten lines each.
+/// Number of source rows of a part of a sales or returns table: tickets and orders, of about ten
+/// lines each.
 const PART_ORDERS: u64 = 16_384;
 
 type Reader = Box<dyn RecordBatchReader + Send>;
@@ -59,7 +61,7 @@ macro_rules! tables {
 
 macro_rules! define {
     ($(($variant:ident, $name:literal, $arrow:ident)),*) => {
-        /// A table of the TPC-DS schema, in the order in which they are loaded: small ones first.
+        /// A table of the TPC-DS schema, in loading order: small ones first.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Table {
             $(#[doc = concat!("`", $name, "`")] $variant),*
@@ -99,13 +101,13 @@ macro_rules! define {
 tables!(define);
 
 impl Table {
-    /// Rows that the generator counts: lines for most tables; for sales and returns the tickets or
-    /// orders that the lines belong to.
+    /// Returns the number of rows that the generator counts: lines for most tables; for sales and
+    /// returns the tickets or orders that the lines belong to.
     fn source_rows(self, scale: f64) -> Result<u64> {
         Ok(session(scale)?.get_scaling().get_row_count(self.source()))
     }
 
-    /// The column that numbers tickets or orders, of a sales table.
+    /// Returns the column that numbers the tickets or orders of a sales table.
     fn order_column(self) -> Option<&'static str> {
         match self {
             Table::StoreSales => Some("ss_ticket_number"),
@@ -119,7 +121,7 @@ impl Table {
         matches!(self, Table::StoreReturns | Table::CatalogReturns | Table::WebReturns)
     }
 
-    /// Source rows of a part; none where a row depends on the rows before it.
+    /// Returns the number of source rows of a part; `None` if a row depends on the rows before it.
     fn part_rows(self) -> Option<u64> {
         match self {
             Table::Inventory | Table::CustomerDemographics => Some(PART_ROWS),
@@ -149,8 +151,9 @@ impl Generated for Table {
         self.source_rows(scale).ok().filter(|_| !lines)
     }
 
-    /// Every order has lines, so the last order of a sales table is there exactly when the scale
-    /// is the same. Which lines come back is drawn; a returns table goes with its sales.
+    /// Compares the last order: every order has lines, so the last order of a sales table exists
+    /// exactly if the scale is the same. The lines that are returned are drawn at random; a returns
+    /// table is checked with its sales.
     fn witness(self, scale: f64) -> Option<String> {
         let (column, orders) = (self.order_column()?, self.source_rows(scale).ok()?);
         Some(format!("SELECT max({column}) = {orders} FROM {self}"))

@@ -1,4 +1,4 @@
-//! The texts of the 99 queries, from a directory or from a package.
+//! Texts of the 99 queries, from a directory or from a package.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,11 @@ use crate::error::{BenchError, Result};
 use crate::suite::reference::Texts;
 use crate::tpcds::shape::statements;
 
-/// The texts of these queries: from the directory where one is named, otherwise from the package.
+/// Returns the texts of these queries: from the directory if one is given, otherwise from the
+/// package.
 ///
 /// # Errors
-/// [`BenchError::Input`] that says what is missing and what would be right.
+/// [`BenchError::Input`] that names what is missing and a valid input.
 pub async fn texts(directory: Option<&Path>, queries: &[u32]) -> Result<Texts> {
     let Some(directory) = directory else {
         let texts = tpcds_texts().await.map_err(|error| no_package(&error))?;
@@ -33,7 +34,7 @@ fn no_package(error: &BenchError) -> BenchError {
     ))
 }
 
-/// Names that the text of a query may have.
+/// Returns the file names that the text of a query may have.
 fn names(number: u32) -> [String; 6] {
     ["", "q", "query"]
         .map(|stem| [format!("{stem}{number}.sql"), format!("{stem}{number:02}.sql")])
@@ -55,7 +56,8 @@ fn read(directory: &Path, number: u32) -> Result<String> {
     one_statement(path, text)
 }
 
-/// Texts of other kits have some queries in two statements; each of them would be another query.
+/// Checks that a text is one statement. Some kits split a query into two statements, each of which
+/// would be another query.
 fn one_statement(path: &Path, text: String) -> Result<String> {
     match statements(&text) {
         Some(count) if count != 1 => Err(BenchError::input(format!(

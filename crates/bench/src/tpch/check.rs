@@ -1,49 +1,50 @@
-//! Comparing an answer with the expected one.
+//! Comparison of an answer with the expected one.
 //!
-//! Clause 2.1.3.5 of the specification wants counts and plain values equal, and lets sums differ by
-//! 100, averages and ratios by one percent after rounding to hundredths. Decimals are exact here:
-//! computed values are held to more: at most one hundredth away once rounded as the listing is. Two
-//! columns of the listing are less than exact themselves ([`Column::Ratio`], [`Column::Cut`]).
-//! Answers of another engine run on the same types must be equal to the digit. Where averages and
-//! quotients are doubles in one engine and decimals in the other, computed values must be equal to
-//! the sixth digit after the point, which is the last of an average here; sums have fewer.
+//! Clause 2.1.3.5 of the specification requires counts and plain values to be equal, and permits
+//! sums to differ by 100, and averages and ratios by one percent after rounding to hundredths.
+//! Decimals are exact here, so computed values are checked more strictly: they may differ by at
+//! most one hundredth once rounded as the listing is. Two columns of the listing are themselves
+//! less than exact ([`Column::Ratio`], [`Column::Cut`]). Answers of another engine on the same
+//! types must be equal to the digit. If averages and quotients are doubles in one engine and
+//! decimals in the other, computed values must be equal to the sixth digit after the point, which
+//! is the last of an average here; sums have fewer.
 //!
-//! The rows are compared as a set, because ORDER BY leaves ties open; that the rows are in order is
-//! checked beside it. Where a LIMIT cuts through a tie, the rows of the last key are compared by
-//! their keys alone.
+//! The rows are compared as a set, because ORDER BY leaves ties open; their order is checked
+//! separately. If a LIMIT cuts through a tie, the rows with the last key are compared by their keys
+//! alone.
 
 use std::cmp::Ordering;
 
 use crate::suite::answer::Answer;
 use crate::tpch::query::{Column, Query, SortKey};
 
-/// How closely computed columns are compared.
+/// Precision of the comparison of computed columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// The expected values are rounded to hundredths, as the official listing is.
     Hundredths,
-    /// The expected values are of an engine with the same types: they have every digit.
+    /// The expected values are from an engine with the same types: they have every digit.
     Exact,
-    /// The expected values are of an engine with other types for averages and quotients.
+    /// The expected values are from an engine with other types for averages and quotients.
     Digits,
 }
 
-/// Farthest distance of a rounded value from the listing's: the last digit may be rounded up or
-/// down there, so one unit of it, and the error of the subtraction.
+/// Maximum distance of a rounded value from the listing's: the last digit may be rounded up or down
+/// there, so one unit of it, plus the error of the subtraction.
 const HUNDREDTH: f64 = 0.010_000_1;
 
-/// Farthest distance of computed values of two engines: an average ends after six digits in one and
+/// Maximum distance of computed values of two engines: an average ends after six digits in one and
 /// goes on in the other, which rounds its 53 bits.
 const SIXTH_DIGIT: f64 = 0.000_001_000_1;
 const DOUBLE: f64 = 4e-15;
 
-/// Digits that the listing leaves out of a cut key.
+/// Number of digits that the listing leaves out of a cut key.
 const CUT_DIGITS: usize = 2;
 
-/// Compares what was found with what is expected.
+/// Compares an answer with the expected one.
 ///
 /// # Errors
-/// The first difference, in words.
+/// The first difference, as text.
 pub fn check(
     query: &Query,
     precision: Precision,
@@ -85,8 +86,8 @@ fn check_rows(
     let mut given = rules.sorted(&found);
     let cut = query.limit.is_some_and(|limit| limit == expected.rows.len());
     if let Some(last) = expected.rows.last().filter(|_| cut) {
-        // Which of the rows that tie with the last one made it is not determined; that as many
-        // did, and that they have its keys, is.
+        // The choice among the rows that tie with the last one is not determined; their number and
+        // their keys are.
         wanted.retain(|row| !rules.ties(last, row));
         given.retain(|row| !rules.ties(last, row));
         if wanted.len() != given.len() {
@@ -96,7 +97,7 @@ fn check_rows(
     wanted.iter().zip(&given).try_for_each(|(wanted, given)| rules.check_row(wanted, given))
 }
 
-/// What makes values and rows equal.
+/// Rules for the equality of values and rows.
 struct Rules {
     columns: Vec<Column>,
     order: Vec<SortKey>,
@@ -104,7 +105,7 @@ struct Rules {
 }
 
 impl Rules {
-    /// The answer with keys cut where the listing cuts them.
+    /// Returns the answer with keys cut as the listing cuts them.
     fn as_listed(&self, found: &Answer) -> Answer {
         let mut found = found.clone();
         if self.precision != Precision::Hundredths {
@@ -119,7 +120,7 @@ impl Rules {
         found
     }
 
-    /// The rows, sorted by their keys and then by the computed columns.
+    /// Returns the rows, sorted by their keys and then by the computed columns.
     fn sorted<'a>(&self, answer: &'a Answer) -> Vec<&'a Vec<String>> {
         let mut rows: Vec<&Vec<String>> = answer.rows.iter().collect();
         rows.sort_by(|left, right| {
@@ -139,7 +140,7 @@ impl Rules {
             .unwrap_or(Ordering::Equal)
     }
 
-    /// Whether a row has the sort keys of the last expected one.
+    /// Returns true if a row has the sort keys of the last expected one.
     fn ties(&self, last: &[String], row: &[String]) -> bool {
         let equal = |key: &SortKey| self.equal(key.column, &last[key.column], &row[key.column]);
         !self.order.is_empty() && self.order.iter().all(equal)
@@ -175,7 +176,8 @@ impl Rules {
     }
 }
 
-/// Whether the found number, rounded to hundredths, is at most so far from the expected one.
+/// Returns true if the found number, rounded to hundredths, is within `distance` of the expected
+/// one.
 fn close(expected: &str, found: &str, distance: impl Fn(f64) -> f64) -> bool {
     match (expected.parse::<f64>(), found.parse::<f64>()) {
         (Ok(expected), Ok(found)) => {
@@ -186,7 +188,7 @@ fn close(expected: &str, found: &str, distance: impl Fn(f64) -> f64) -> bool {
     }
 }
 
-/// True if two numbers differ by no more than types of averages and quotients explain.
+/// Returns true if two numbers differ by no more than the types of averages and quotients explain.
 fn same_digits(expected: &str, found: &str) -> bool {
     match (expected.parse::<f64>(), found.parse::<f64>()) {
         (Ok(expected), Ok(found)) => {
@@ -207,7 +209,7 @@ fn by_keys(order: &[SortKey], left: &[String], right: &[String]) -> Ordering {
         .unwrap_or(Ordering::Equal)
 }
 
-/// Numbers by value, anything else by its bytes.
+/// Compares numbers by value, anything else by its bytes.
 fn compare(left: &str, right: &str) -> Ordering {
     match (left.parse::<f64>(), right.parse::<f64>()) {
         (Ok(left), Ok(right)) => left.total_cmp(&right),
@@ -229,7 +231,7 @@ mod tests {
         check(query, Precision::Hundredths, expected, found)
     }
 
-    /// An answer as the engine would give it: keys whole where the listing cuts them.
+    /// Returns an answer as the engine would give it: with full keys that the listing cuts.
     fn whole(query: &Query, answer: &Answer) -> Answer {
         let cut = query.columns().iter().position(|column| *column == Column::Cut);
         let mut answer = answer.clone();
@@ -408,7 +410,7 @@ mod tests {
         };
         let expected = with_last(row(100, 3));
         assert_eq!(verdict(&query, &expected, &with_last(row(100, 3))), Ok(()));
-        // The name is a sort key of this query, so another one is no tie.
+        // The name is a sort key of this query, so a row with another name does not tie.
         assert!(verdict(&query, &expected, &with_last(row(101, 3))).is_err());
         let query = Query::of(10).expect("query");
         let row = |name: usize, revenue: usize| {

@@ -1,4 +1,4 @@
-//! What the answers of the 22 queries are held to.
+//! Judge of the answers of the 22 queries.
 
 use crate::duckdb::package::DUCKDB;
 use crate::error::Result;
@@ -12,7 +12,8 @@ use crate::tpch::official::{OFFICIAL_SCALE, official_answer};
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
-/// The specification's listing at its scale, another engine's answers at any other.
+/// Judge: compares with the specification's listing at its scale, and with another engine's answers
+/// at any other.
 pub struct TpchJudge {
     scale: f64,
     computed: Option<Computed>,
@@ -26,10 +27,10 @@ struct Computed {
 }
 
 impl TpchJudge {
-    /// A judge of these queries. `observe` is told before another process computes answers.
+    /// Creates a judge of these queries. Calls `observe` before another process computes answers.
     ///
     /// # Errors
-    /// When they cannot be computed.
+    /// Fails if the answers cannot be computed.
     pub async fn prepare(
         generator: &Generator,
         oracle: Oracle,

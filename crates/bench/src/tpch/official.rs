@@ -1,15 +1,15 @@
-//! The official answers at scale 1.
+//! Official answers at scale 1.
 
 use tpchgen::q_and_a::answers_sf1;
 
 use crate::suite::answer::Answer;
 
-/// The scale whose answers the specification lists.
+/// Scale whose answers the specification lists.
 pub const OFFICIAL_SCALE: f64 = 1.0;
 
-/// The official answer at [`OFFICIAL_SCALE`], of a query from 1 to 22.
+/// Returns the official answer at [`OFFICIAL_SCALE`] of a query from 1 to 22.
 ///
-/// Values are padded to columns in the listing; the padding is no part of them.
+/// Values are padded to columns in the listing; the padding is removed.
 pub fn official_answer(number: u32) -> Option<Answer> {
     let text = answers_sf1::answer(i32::try_from(number).ok()?)?;
     let rows = text.lines().filter(|line| !line.trim().is_empty()).skip(1);

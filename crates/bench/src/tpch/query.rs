@@ -1,15 +1,15 @@
 //! The 22 queries with the specification's validation parameters.
 //!
-//! The texts are those of the `tpchgen` crate, whose placeholders are filled here. Two are adapted
-//! to what a query is in this engine: query 1 loses the precision of its interval, which has no
-//! meaning for whole days, and the view of query 15 becomes a common table expression, as the
-//! specification's approved variant has it.
+//! The texts are those of the `tpchgen` crate, whose placeholders are filled in here. Two are
+//! adapted to this engine: query 1 loses the precision of its interval, which has no meaning for
+//! whole days, and the view of query 15 becomes a common table expression, as in the
+//! specification's approved variant.
 
 use tpchgen::q_and_a::queries;
 
 use crate::error::{BenchError, Result};
 
-/// How a column of an answer is compared with the official one.
+/// Comparison of a column of an answer with the official one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// Keys, strings, dates, counts and values taken from a row: equal.
@@ -23,25 +23,25 @@ pub enum Column {
 }
 
 impl Column {
-    /// Whether rows are told apart by this column.
+    /// Returns true if rows are identified by this column.
     pub fn is_key(self) -> bool {
         matches!(self, Column::Exact | Column::Cut)
     }
 }
 
-/// One sort key of a query's ORDER BY: the position of the column and whether it descends.
+/// A sort key of a query's ORDER BY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortKey {
     /// Position in the select list, from 0.
     pub column: usize,
-    /// Whether larger values come first.
+    /// True if larger values come first.
     pub descending: bool,
 }
 
-/// A query: its parameters and what is known of its answer.
+/// A query: its parameters, and the properties of its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Query {
-    /// 1 to 22.
+    /// Number of the query, 1 to 22.
     pub number: u32,
     /// Values of `:1`, `:2`, ... (clause "Query Validation" of each query).
     parameters: &'static [&'static str],
@@ -49,11 +49,11 @@ pub struct Query {
     columns: &'static str,
     /// ORDER BY as positions from 1; negative descends.
     order: &'static [i32],
-    /// Rows returned at most, where the specification says so.
+    /// Maximum number of rows, if the specification sets one.
     pub limit: Option<usize>,
 }
 
-/// The parameter of query 11 that depends on the scale: 0.0001 divided by it.
+/// Parameter of query 11 that depends on the scale: 0.0001 divided by it.
 const FRACTION: &str = "FRACTION";
 
 const fn query(
@@ -66,7 +66,7 @@ const fn query(
     Query { number, parameters, columns, order, limit }
 }
 
-/// All of them, in order.
+/// All queries, in order.
 pub const QUERIES: [Query; 22] = [
     query(1, &["90"], "eeccccccce", &[1, 2], None),
     query(2, &["15", "BRASS", "EUROPE"], "eeeeeeee", &[-1, 3, 2, 4], Some(100)),
@@ -99,7 +99,7 @@ pub const QUERIES: [Query; 22] = [
 ];
 
 impl Query {
-    /// The query of a number from 1 to 22.
+    /// Returns the query with a number from 1 to 22.
     ///
     /// # Errors
     /// [`BenchError::Input`] for any other number.
@@ -109,7 +109,7 @@ impl Query {
         })
     }
 
-    /// Its text at a scale: one statement, without the closing semicolon.
+    /// Returns the text at a scale: one statement, without the closing semicolon.
     pub fn text(&self, scale: f64) -> String {
         let template = i32::try_from(self.number).ok().and_then(queries::query).unwrap_or_default();
         let mut text = match self.number {
@@ -117,7 +117,7 @@ impl Query {
             15 => view_as_expression(template),
             _ => template.to_string(),
         };
-        // Highest first: `:1` is also the beginning of `:10`.
+        // Highest number first, as `:1` is also the beginning of `:10`.
         for (index, value) in self.parameters.iter().enumerate().rev() {
             let value = if *value == FRACTION { fraction(scale) } else { (*value).to_string() };
             text = text.replace(&format!(":{}", index + 1), &value);
@@ -129,7 +129,7 @@ impl Query {
         }
     }
 
-    /// How each column of the answer is compared.
+    /// Returns the comparison of each column of the answer.
     pub fn columns(&self) -> Vec<Column> {
         let kind = |letter| match letter {
             'c' => Column::Computed,
@@ -140,7 +140,7 @@ impl Query {
         self.columns.chars().map(kind).collect()
     }
 
-    /// Its ORDER BY.
+    /// Returns the sort keys of its ORDER BY.
     pub fn order(&self) -> Vec<SortKey> {
         let key = |position: &i32| SortKey {
             column: usize::try_from(position.unsigned_abs()).unwrap_or(1) - 1,
@@ -150,12 +150,13 @@ impl Query {
     }
 }
 
-/// The fraction of query 11 at a scale, with enough digits for any scale up to 100,000.
+/// Returns the fraction of query 11 at a scale, with enough digits for any scale up to 100,000.
 fn fraction(scale: f64) -> String {
     format!("{:.12}", 0.0001 / scale)
 }
 
-/// `create view V (columns) as BODY; QUERY; drop view V` as `with V (columns) as (BODY) QUERY`.
+/// Rewrites `create view V (columns) as BODY; QUERY; drop view V` as `with V (columns) as (BODY)
+/// QUERY`.
 fn view_as_expression(template: &str) -> String {
     let mut statements = template.split(';');
     let view = statements.next().unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::suite::generate::BATCH_ROWS;
 use crate::suite::table::{Benchmark, Generated};
 
-/// A table of the TPC-H schema, in the order in which they are loaded: small ones first.
+/// A table of the TPC-H schema, in loading order: small ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
     /// Five regions, at every scale.
@@ -38,7 +38,7 @@ pub enum Table {
     LineItem,
 }
 
-/// Rows of a part, roughly: the unit in which threads generate ahead of the consumer.
+/// Approximate number of rows of a part: the unit in which threads generate ahead of the consumer.
 const PART_ROWS: u64 = 131_072;
 
 impl Table {
@@ -75,7 +75,7 @@ impl Generated for Table {
         }
     }
 
-    /// Every column is NOT NULL, as clause 1.4.1 wants.
+    /// Every column is NOT NULL, as clause 1.4.1 requires.
     fn schema(self) -> SchemaRef {
         match self {
             Table::Region => RegionArrow::schema_ref(),
@@ -103,7 +103,8 @@ impl Generated for Table {
         u64::try_from(rows).ok()
     }
 
-    /// Every order has lines, so the last order has some exactly when the scale is the same.
+    /// Compares the last order: every order has lines, so the last order has some exactly if the
+    /// scale is the same.
     fn witness(self, _: f64) -> Option<String> {
         let lines = "SELECT max(l_orderkey) = (SELECT max(o_orderkey) FROM orders) FROM lineitem";
         (self == Table::LineItem).then(|| lines.to_string())

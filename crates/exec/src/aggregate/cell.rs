@@ -1,9 +1,9 @@
 //! States of fixed size, kept in the row of their group.
 //!
-//! The operations are those of the `GroupsAccumulator`s, so that results are the same to the last
-//! bit as long as rows come in the same order: DataFusion's, or for a function of
-//! [`crate::functions`] those there. A sum of one of DataFusion's own functions is in the type of
-//! its result; it fails where DataFusion's would wrap around.
+//! The operations match those of the `GroupsAccumulator`s (DataFusion's, or those of
+//! [`crate::functions`]), so that results are the same to the last bit as long as rows come in the
+//! same order. A sum of one of DataFusion's own functions is in the type of its result; it fails
+//! where DataFusion's would wrap around.
 
 mod avg;
 mod choose;
@@ -27,52 +27,52 @@ use crate::rows::Slots;
 /// The arguments of one aggregate for one batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Input<'a> {
-    /// Arguments, or states to be merged; empty if the aggregate looks at no value.
+    /// Arguments, or states to be merged; empty if the aggregate reads no value.
     pub(super) columns: &'a [ArrayRef],
-    /// Rows to take; null is not.
+    /// Rows to take; a null excludes its row.
     pub(super) filter: Option<&'a BooleanArray>,
-    /// The columns are states.
+    /// True if the columns are states.
     pub(super) states: bool,
 }
 
-/// Which rows of a batch an aggregate takes.
+/// Rows of a batch that an aggregate takes.
 #[derive(Clone, Debug)]
 pub(super) enum Taken {
     All,
     Some(Vec<u32>),
 }
 
-/// One aggregate's state in the rows.
+/// Operations on one aggregate's state in the rows.
 ///
-/// Per batch: [`Cell::begin`], then new groups are made with [`Cell::start`], then [`Cell::take`].
+/// Per batch: [`Cell::begin`], then [`Cell::start`] creates the new groups, then [`Cell::take`].
 pub(super) trait Cell: Send + Debug {
-    /// Looks at a batch before its groups are known.
+    /// Prepares for a batch before its groups are known.
     fn begin(&mut self, input: Input<'_>) -> Result<()>;
 
-    /// Writes the state of a group that the batch makes to the extra bytes of its row.
+    /// Writes the initial state of a group created by the batch to the extra bytes of its row.
     fn start(&self, row: &mut [u8]);
 
-    /// Writes the state of a group of which no row was taken.
+    /// Writes the state of a group without any taken row.
     fn neutral(&self, row: &mut [u8]) {
         self.start(row);
     }
 
-    /// Takes the batch into the states of its rows' groups.
+    /// Updates the states of the rows' groups with the batch.
     fn take(&mut self, slots: &mut Slots<'_>, input: Input<'_>) -> Result<()>;
 
-    /// The states, as DataFusion's accumulator gives them.
+    /// Returns the states, as DataFusion's accumulator does.
     fn states(&self, slots: &Slots<'_>) -> Result<Vec<ArrayRef>>;
 
-    /// The results.
+    /// Returns the results.
     fn evaluate(&self, slots: &Slots<'_>) -> Result<ArrayRef>;
 }
 
-/// Hands out the extra bytes of a row.
+/// Allocator of the extra bytes of a row; the field is the offset of the next free byte.
 #[derive(Debug)]
 pub(super) struct Room(pub(super) usize);
 
 impl Room {
-    /// Room for one value, aligned in the row as well as eight bytes allow.
+    /// Allocates one value, aligned in the row as well as eight bytes allow.
     pub(super) fn take<T>(&mut self) -> usize {
         let align = size_of::<T>().clamp(1, 8);
         let offset = self.0.next_multiple_of(align);
@@ -89,7 +89,7 @@ fn put<T: ArrowNativeType>(row: &mut [u8], offset: usize, value: T) {
 
 use datafusion::arrow::datatypes::ToByteSlice as _;
 
-/// Nulls where a flag is not set; none if all are.
+/// Returns a null buffer with nulls where a flag is not set; none if all are set.
 fn nulls(seen: &[u8]) -> Option<NullBuffer> {
     if seen.iter().all(|seen| *seen != 0) {
         return None;
@@ -97,7 +97,7 @@ fn nulls(seen: &[u8]) -> Option<NullBuffer> {
     Some(NullBuffer::new(BooleanBuffer::collect_bool(seen.len(), |row| seen[row] != 0)))
 }
 
-/// Which rows are neither null nor filtered out.
+/// Returns the rows that are neither null nor filtered out.
 fn taken(nulls: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Taken {
     let nulls = nulls.filter(|nulls| nulls.null_count() > 0).map(NullBuffer::inner);
     let filter = filter.map(|filter| match filter.nulls() {

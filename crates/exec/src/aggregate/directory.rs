@@ -1,4 +1,4 @@
-//! From hashes to rows: an open-addressing table of words, salt and address.
+//! Hash directory: an open-addressing table of words, each a salt and a row address.
 
 use terrace_sys::size::{to_u64, to_usize};
 
@@ -7,15 +7,16 @@ use crate::words::Words;
 
 /// Slots of an empty directory: 8 KiB.
 const FIRST_SLOTS: usize = 1 << 10;
-/// A small directory grows by four, so that few rows are read again for it; a large one by two.
+/// Growth factor: four while the directory is small, so that few rows are read again for it; two
+/// from this size on.
 const LARGE_SLOTS: usize = 1 << 22;
 /// Set in every used slot, so that zero is an empty one.
 const USED: u64 = 1 << 63;
-/// Rows ahead of which a slot is asked for.
+/// Distance in rows at which slots are prefetched.
 const AHEAD: usize = 16;
 const ADDRESS_MASK: u64 = (1 << RowAddress::BITS) - 1;
 
-/// Where the group of a hash may be.
+/// Hash directory: maps a hash to the candidate row of its group.
 ///
 /// A used slot has 15 bits of the hash, the salt, and the 48 bits of the row's address, so that
 /// nearly always only the right row is compared (Leis et al.; Kuiper et al., ICDE 2024, section 5).
@@ -25,10 +26,10 @@ pub(super) struct Directory {
     used: usize,
 }
 
-/// What a probe found.
+/// Result of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// A slot that was empty and now waits for its address.
+    /// A slot that was empty and is now reserved for the caller's address.
     Made,
     /// A slot with the same salt.
     Alike,
@@ -45,7 +46,7 @@ impl Directory {
         to_u64(self.slots.len() * size_of::<u64>())
     }
 
-    /// Bytes of this directory when it has grown.
+    /// Returns the bytes of this directory after its next growth.
     pub(super) fn bytes_grown(&self) -> u64 {
         to_u64(self.slots_grown() * size_of::<u64>())
     }
@@ -54,12 +55,12 @@ impl Directory {
         self.slots.len() * if self.slots.len() < LARGE_SLOTS { 4 } else { 2 }
     }
 
-    /// Slots are full at two thirds.
+    /// Returns true at a load factor of two thirds.
     fn is_full(&self) -> bool {
         self.used * 3 >= self.slots.len() * 2
     }
 
-    /// Where the search for a hash begins.
+    /// Returns the slot at which the search for a hash begins.
     #[inline]
     pub(super) fn home(&self, hash: u64) -> usize {
         to_usize(hash) & (self.slots.len() - 1)
@@ -70,9 +71,8 @@ impl Directory {
         (slot + 1) & (self.slots.len() - 1)
     }
 
-    /// Looks at the first slot of every hash: its address goes to `addresses`. Whether every slot
-    /// has the salt of its hash; if not, the rows whose slot has it go to `alike`, the others to
-    /// `open`.
+    /// Reads the first slot of every hash into `addresses`. Returns true if every slot has the salt
+    /// of its hash; if not, the rows whose slot has it go to `alike`, the others to `open`.
     pub(super) fn look(
         &self,
         hashes: &[u64],
@@ -99,7 +99,7 @@ impl Directory {
         all
     }
 
-    /// Looks from `slot` on for a slot with the salt of `hash` or an empty one, which it takes.
+    /// Searches from `slot` on for a slot with the salt of `hash` or an empty one, which it takes.
     #[inline]
     pub(super) fn probe(&mut self, hash: u64, slot: &mut usize) -> Found {
         let salt = salt(hash);
@@ -132,17 +132,17 @@ impl Directory {
         *entry = (*entry & !ADDRESS_MASK) | (address.to_bits() & ADDRESS_MASK);
     }
 
-    /// Grows; every row has to be put in again.
+    /// Grows to an empty directory; every row has to be inserted again.
     pub(super) fn grow(&mut self) {
         *self = Self { slots: Words::zeroed(self.slots_grown()), used: 0 };
     }
 
-    /// Empties the directory; it finds nothing any more.
+    /// Resets the directory to an empty one of the initial size.
     pub(super) fn clear(&mut self) {
         *self = Self::new();
     }
 
-    /// Puts in rows that are not there yet.
+    /// Inserts rows that are not in the directory yet.
     pub(super) fn put(&mut self, hashes: &[u64], addresses: &[RowAddress]) {
         let slots: &mut [u64] = &mut self.slots;
         let mask = slots.len() - 1;
@@ -160,7 +160,7 @@ impl Directory {
     }
 }
 
-/// Rows by whether their slot, in `entries`, has the salt of their hash.
+/// Splits rows by a comparison of the salt of their slot, in `entries`, with that of their hash.
 fn split(hashes: &[u64], entries: &[RowAddress], alike: &mut Vec<u32>, open: &mut Vec<u32>) {
     for rows in [&mut *alike, &mut *open] {
         rows.clear();
@@ -169,7 +169,7 @@ fn split(hashes: &[u64], entries: &[RowAddress], alike: &mut Vec<u32>, open: &mu
     let (mut alikes, mut opens) = (0, 0);
     for ((row, hash), entry) in (0_u32..).zip(hashes).zip(entries) {
         let is_alike = (entry.to_bits() ^ salt(*hash)) & !ADDRESS_MASK == 0;
-        // Both are written and one is kept: a branch here would be mispredicted too often.
+        // Branch-free: writes both, keeps one. A branch here would be mispredicted too often.
         alike[alikes] = row;
         open[opens] = row;
         alikes += usize::from(is_alike);

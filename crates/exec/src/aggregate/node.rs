@@ -1,4 +1,4 @@
-//! The node in the plan.
+//! The plan node.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,38 +14,38 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, ReplaceChildrenOptions,
 };
 
-use super::early::Probe;
+use super::early_flush::Probe;
 use super::program::Program;
 use super::run;
 use super::values;
 use crate::bounded::bounded;
+use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::memory::QueryExtension;
 use crate::rows::RowLayout;
-use crate::stock::{node_of_stock, statistics_of_stock};
 use crate::stream::execute_input;
 
 /// Aggregation by groups whose states are in pages; in place of an [`AggregateExec`].
 #[derive(Clone, Debug)]
 pub struct PagedAggregateExec {
-    /// The node replaced: it says what is computed and what the output is.
+    /// The node replaced: it defines the computation and the output.
     stock: Arc<AggregateExec>,
     options: AggregateOptions,
-    /// Nobody relies on the order of the output.
+    /// True if no operator relies on the order of the output.
     any_order: bool,
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// How a [`PagedAggregateExec`] works.
+/// Options of a [`PagedAggregateExec`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AggregateOptions {
-    /// Whether the operator ignores how much memory there is: it neither asks for its grant nor
-    /// unpins anything, and leaves it to the pool to find room (Otaki et al., CIDR 2025, section
-    /// 5). For experiments; it fails when its pages do not fit memory.
+    /// True if the operator ignores its memory limit: it neither asks its grant nor unpins
+    /// anything, and leaves it to the pool to find room (Otaki et al., CIDR 2025, section 5). For
+    /// experiments; it fails when its pages do not fit memory.
     pub oblivious: bool,
-    /// Bytes of groups below which letting go is not worth the pages; by default they come to about
-    /// a quarter of a page for every partition.
+    /// Bytes of groups below which spilling is not worth the pages; the default is about a quarter
+    /// of a page for every partition.
     pub let_go_bytes_min: u64,
-    /// Bytes, about, of the pieces that a long list of values is written in.
+    /// Approximate size in bytes of the pieces that a long list of values is written in.
     pub piece_bytes: usize,
 }
 
@@ -56,7 +56,7 @@ impl Default for AggregateOptions {
 }
 
 impl PagedAggregateExec {
-    /// A node in place of `stock`, or `None` if that must stay as it is:
+    /// Returns a node in place of `stock`, or `None` if that must stay as it is:
     ///
     /// - without GROUP BY there is one group, and no table, unless its states grow with it;
     /// - input ordered by the groups, or by some of the keys, is aggregated as it streams;
@@ -67,9 +67,10 @@ impl PagedAggregateExec {
         Self::with_options(stock, AggregateOptions::default())
     }
 
-    /// As [`PagedAggregateExec::replace`] where nobody relies on the order of the groups: so also
-    /// for input ordered by some of the keys. All groups with the same values of those are in
-    /// memory at a time, and they may be all there are, as where the key is the same everywhere.
+    /// As [`PagedAggregateExec::replace`], for plans in which no operator relies on the order of
+    /// the groups: also replaces aggregation of input ordered by some of the keys. All groups with
+    /// the same values of those are in memory at a time; these may be all groups, as when the key
+    /// is constant.
     #[must_use]
     pub fn in_any_order(stock: &Arc<AggregateExec>) -> Option<Self> {
         Self::with(stock, AggregateOptions::default(), true)
@@ -92,7 +93,7 @@ impl PagedAggregateExec {
         can.then_some(Self { stock, options, any_order, metrics })
     }
 
-    /// The node that this one replaces.
+    /// Returns the node that this one replaces.
     #[must_use]
     pub fn stock(&self) -> &Arc<AggregateExec> {
         &self.stock
@@ -115,7 +116,7 @@ fn can_replace(stock: &AggregateExec, any_order: bool) -> bool {
         && rows_hold(stock)
 }
 
-/// Whether rows can hold the keys and all states.
+/// Returns true if rows can hold the keys and all states.
 fn rows_hold(stock: &AggregateExec) -> bool {
     let Ok(keys) = stock.group_expr().group_schema(&stock.input().schema()) else { return false };
     let mut types: Vec<DataType> =
@@ -167,7 +168,7 @@ impl ExecutionPlan for PagedAggregateExec {
             return internal_err!("an AggregateExec became a {}", stock.name());
         };
         let stock = Arc::new(stock.clone());
-        // A child in another order may make a node of it that streams.
+        // With a child in another order, DataFusion's node may stream.
         Ok(match Self::with(&stock, self.options, self.any_order) {
             Some(node) => Arc::new(node),
             None => stock,

@@ -1,4 +1,4 @@
-//! What an aggregation computes: keys, arguments, and what becomes of them.
+//! Program of an aggregation: keys, arguments, and their evaluation.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use datafusion::physical_plan::aggregates::{
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::cell::{self, Cell, Input, Room};
-use super::giant::Picker;
 use super::node::AggregateOptions;
-use super::spilled::Pages;
+use super::oversized_group::Picker;
+use super::spill::Pages;
 use super::values::{self, Wants};
 use crate::floats::all_canonical;
 use crate::sort::piece::array_bytes;
@@ -32,14 +32,14 @@ use crate::sort::piece::array_bytes;
 pub(super) struct Program {
     group_by: PhysicalGroupBy,
     input_schema: SchemaRef,
-    /// What the arguments of the functions are columns of; another schema if the input is states.
+    /// Schema of the functions' arguments; not the input's if the input is states.
     value_schema: SchemaRef,
     output_schema: SchemaRef,
     key_types: Vec<DataType>,
     aggregates: Vec<Aggregate>,
-    /// The input has states, not values.
+    /// True if the input has states, not values.
     merges: bool,
-    /// The output has states, not results.
+    /// True if the output has states, not results.
     hands_on: bool,
     options: AggregateOptions,
 }
@@ -51,12 +51,12 @@ pub(super) struct Aggregate {
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
     pub(super) state_types: Vec<DataType>,
-    /// What it wants of its group's values, if they are its state.
+    /// The values of its group that it needs, if its state is a list of values.
     pub(super) wants: Option<Wants>,
 }
 
-/// The order of the rows of a group: that of the input, in which the group's keys are constant.
-/// DataFusion leaves them out of the order that it asks of the input.
+/// Returns the order of the rows within a group: that of the input, in which the group's keys are
+/// constant. DataFusion leaves the keys out of the order that it requires of the input.
 fn order_in_groups(stock: &AggregateExec) -> Result<EquivalenceProperties> {
     let mut order = stock.input().equivalence_properties().clone();
     let keys = stock.group_expr();
@@ -66,16 +66,16 @@ fn order_in_groups(stock: &AggregateExec) -> Result<EquivalenceProperties> {
     Ok(order)
 }
 
-/// Makers of the states of single rows, one for every aggregate.
+/// One accumulator for every aggregate, each of which converts rows to states.
 pub(super) type Converters = Vec<Box<dyn GroupsAccumulator>>;
 
-/// Where the states of an aggregate are.
+/// Location of the states of an aggregate.
 pub(super) enum State {
     /// In the rows.
     Cell(Box<dyn Cell>),
     /// Beside the rows, by the number of the group.
     Beside(Box<dyn GroupsAccumulator>),
-    /// In another place: the values of the only group are sorted.
+    /// Not in this table: the values of the only group are sorted aside.
     Aside,
 }
 
@@ -94,7 +94,7 @@ impl std::fmt::Debug for State {
 pub(super) struct Evaluated {
     pub(super) keys: Vec<ArrayRef>,
     pub(super) arguments: Arc<[Arguments]>,
-    /// The arguments are states.
+    /// True if the arguments are states.
     pub(super) states: bool,
 }
 
@@ -112,10 +112,10 @@ impl Arguments {
 }
 
 impl Program {
-    /// The computation of a node that can be replaced.
+    /// Compiles the computation of a node that can be replaced.
     ///
     /// # Errors
-    /// What DataFusion says of the node's expressions.
+    /// DataFusion's, for the node's expressions.
     pub(super) fn new(stock: &AggregateExec, options: AggregateOptions) -> Result<Self> {
         let input_schema = stock.input().schema();
         let group_by = stock.group_expr().clone();
@@ -133,7 +133,7 @@ impl Program {
         let arguments = aggregate_expressions(stock.aggr_expr(), stock.mode(), count)?;
         let order = order_in_groups(stock)?;
         let in_order = |function: &Arc<AggregateFunctionExpr>| match merges || hands_on {
-            // States come from, and go to, operators that know the function with its ORDER BY.
+            // States are exchanged with operators that know the function with its ORDER BY.
             true => Ok(None),
             false => values::in_input_order(function, &order, &value_schema),
         };
@@ -178,25 +178,26 @@ impl Program {
         &self.aggregates
     }
 
-    /// Whether there are no keys: there is one group, also without input.
+    /// Returns true if there are no keys: there is one group, also without input.
     pub(super) fn has_no_keys(&self) -> bool {
         self.group_by.is_true_no_grouping()
     }
 
-    /// Whether the output has states, for another aggregation to merge.
+    /// Returns true if the output has states, for another aggregation to merge.
     pub(super) fn hands_on(&self) -> bool {
         self.hands_on
     }
 
-    /// Whether one group can be computed from values in order. Nested keys may have the same hash
-    /// though they differ, since DataFusion passes nulls over, and then one hash is not one group.
+    /// Returns true if one group can be computed from values in order. Nested keys may have the
+    /// same hash though they differ, since DataFusion skips nulls, and then one hash is not one
+    /// group.
     pub(super) fn picks(&self) -> bool {
         self.aggregates.iter().any(Aggregate::is_in_order)
             && !self.key_types.iter().any(DataType::is_nested)
     }
 
-    /// Fresh states, those in the rows from `room` on. If the only group is computed from values in
-    /// order, those are aside.
+    /// Creates states, those in the rows from `room` on. With `aside`, values that an aggregate
+    /// reads in order are not kept in the table.
     pub(super) fn states(&self, room: &mut Room, aside: bool) -> Result<Vec<State>> {
         let state = |aggregate: &Aggregate| match aside && aggregate.is_in_order() {
             true => Ok(State::Aside),
@@ -205,7 +206,8 @@ impl Program {
         self.aggregates.iter().map(state).collect()
     }
 
-    /// The aggregates that are computed from values in order, the others being none.
+    /// Returns a picker for every aggregate that is computed from values in order, and none for the
+    /// others.
     pub(super) fn pickers(&self, pages: &Pages) -> Result<Vec<Option<Picker>>> {
         let picker = |aggregate: &Aggregate| {
             let wants = aggregate.wants.filter(|wants| wants.is_in_order());
@@ -216,7 +218,8 @@ impl Program {
         self.aggregates.iter().map(|aggregate| picker(aggregate).transpose()).collect()
     }
 
-    /// The states of a group of which no row is taken, of those whose state is no list.
+    /// Returns the states of a group of which no row is taken, for aggregates whose state is no
+    /// list.
     pub(super) fn neutral(&self, aggregate: &Aggregate) -> Result<Option<Vec<ArrayRef>>> {
         if aggregate.wants.is_some() {
             return Ok(None);
@@ -231,8 +234,8 @@ impl Program {
         Ok(Some(state.state(EmitTo::All)?))
     }
 
-    /// What makes states of single rows, one for every aggregate; none if a state may be long, or
-    /// rows go to several groups.
+    /// Returns the converters of single rows to states, one for every aggregate; none if a state
+    /// may be long, or rows go to several groups.
     pub(super) fn converters(&self) -> Result<Option<Converters>> {
         let is_bounded = |it: &Aggregate| !values::grows(&it.function);
         let can = self.hands_on && !self.merges && self.group_by.is_single();
@@ -243,7 +246,7 @@ impl Program {
         converters.collect::<Result<_>>().map(Some)
     }
 
-    /// The rows of a batch as groups of one row each, with their states.
+    /// Converts the rows of a batch to groups of one row each, with their states.
     pub(super) fn convert(
         &self,
         batch: &RecordBatch,
@@ -273,8 +276,8 @@ impl Program {
         sets.iter().map(|keys| Evaluated::new(keys, &arguments, self.merges)).collect()
     }
 
-    /// The groups that there are even without input: those of empty grouping sets, or the only one.
-    /// Their arguments are all filtered out.
+    /// Returns the groups that exist even without input: those of empty grouping sets, or the only
+    /// one. Their arguments are all filtered out.
     pub(super) fn without_input(&self) -> Result<Vec<Evaluated>> {
         let none = self.aggregates.iter().map(|aggregate| aggregate.none(&self.input_schema));
         if self.has_no_keys() && !self.merges {
@@ -313,14 +316,14 @@ fn evaluate(
     Ok(Arguments { columns, filter: filter.map(|filter| filter.as_boolean().clone()) })
 }
 
-/// The key of every row where there is none.
+/// Returns the key of every row where there are no keys.
 fn no_keys(rows: usize) -> Vec<ArrayRef> {
     vec![Arc::new(BooleanArray::new(BooleanBuffer::new_unset(rows), None))]
 }
 
 impl Evaluated {
     fn new(keys: &[ArrayRef], arguments: &Arc<[Arguments]>, states: bool) -> Result<Self> {
-        // The two zeros are one group, which is shown as 0.0, and all NaNs are one.
+        // The two zeros are one group, which is displayed as 0.0, and all NaNs are one.
         let keys = all_canonical(keys)?;
         Ok(Self { keys, arguments: Arc::clone(arguments), states })
     }
@@ -329,12 +332,12 @@ impl Evaluated {
         self.keys.first().map_or(0, |key| key.len())
     }
 
-    /// Bytes of its keys, about.
+    /// Returns the approximate bytes of its keys.
     pub(super) fn bytes(&self) -> usize {
         self.keys.iter().map(array_bytes).sum()
     }
 
-    /// Some of its rows, without a copy.
+    /// Returns some of its rows, without a copy.
     pub(super) fn slice(&self, from: usize, rows: usize) -> Self {
         let slice = |arrays: &[ArrayRef]| arrays.iter().map(|it| it.slice(from, rows)).collect();
         let arguments = self.arguments.iter().map(|arguments| Arguments {
@@ -377,7 +380,8 @@ impl Aggregate {
         Ok(Box::new(GroupsAccumulatorAdapter::new(create)))
     }
 
-    /// What DataFusion's accumulator takes of a row: the arguments, and what they are ordered by.
+    /// Returns the inputs of DataFusion's accumulator: the arguments, and the expressions of ORDER
+    /// BY.
     fn of_rows(&self) -> Vec<Arc<dyn PhysicalExpr>> {
         let order = self.function.order_bys().iter().map(|sort| Arc::clone(&sort.expr));
         self.function.expressions().into_iter().chain(order).collect()
@@ -387,7 +391,7 @@ impl Aggregate {
         self.wants.is_some_and(Wants::is_in_order)
     }
 
-    /// Arguments of one row that is not taken.
+    /// Returns the arguments of one row that is not taken.
     fn none(&self, schema: &Schema) -> Result<Arguments> {
         let null = |expression: &Arc<dyn PhysicalExpr>| {
             Ok(new_null_array(&expression.data_type(schema)?, 1))

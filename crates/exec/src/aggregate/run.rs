@@ -1,4 +1,4 @@
-//! One partition of the plan, from input to output.
+//! Execution of one partition of the plan, from input to output.
 
 use std::sync::Arc;
 
@@ -11,42 +11,42 @@ use datafusion::physical_plan::metrics::{
 use futures::StreamExt;
 use terrace_sys::size::to_usize;
 
-use super::early::{Advice, Early, Probe};
+use super::early_flush::{Advice, Early, Probe};
 use super::program::{Converters, Evaluated, Program};
-use super::spilled::{Cursor, Pages, Part};
+use super::spill::{Cursor, Pages, Part};
 use super::table::Table;
 use crate::memory::{ObliviousGrant, QueryMemory};
 use crate::stream::{Emitter, generate, give_way};
 
-/// Bytes that a grant must still have for a whole batch to be taken in at once.
+/// Bytes that a grant must still have for a whole batch to be aggregated at once.
 const AMPLE_BYTES: u64 = 4 << 20;
-/// Pages of groups that are read before they are emitted.
+/// Readahead in pages while groups are emitted.
 const AHEAD_PAGES: usize = 4;
-/// Bytes of groups that are pinned to be emitted at once, if it is more than one.
+/// Bytes of groups that are pinned to be emitted at once, unless one group is larger.
 const EMIT_BYTES: u64 = 4 << 20;
-/// Bytes of the keys of a batch that are taken in at once otherwise.
+/// Bytes of keys that are aggregated at once when the grant has less than that.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// What a run is given beside its program and input.
+/// Parameters of a run, apart from its program and input.
 #[derive(Debug)]
 pub(super) struct Setting {
     pub(super) memory: Arc<dyn QueryMemory>,
     pub(super) partition: usize,
     pub(super) batch_rows: usize,
-    /// When a partial aggregation lets rows through.
+    /// Condition on which a partial aggregation passes rows through.
     pub(super) probe: Probe,
     pub(super) metrics: Metrics,
 }
 
-/// What `EXPLAIN ANALYZE` shows.
+/// Metrics shown by `EXPLAIN ANALYZE`.
 #[derive(Debug)]
 pub(super) struct Metrics {
     baseline: BaselineMetrics,
-    /// How often groups were let go, and bytes of pages unpinned for it.
+    /// Number of spills, and bytes of pages that they unpinned.
     spills: Count,
     spilled_bytes: Count,
     peak_bytes: Gauge,
-    /// Rows that went through without being aggregated.
+    /// Rows that were passed through unaggregated.
     through: Count,
 }
 
@@ -62,7 +62,7 @@ impl Metrics {
     }
 }
 
-/// Starts a run. Nothing happens before the stream is polled.
+/// Starts a run. It does no work before the stream is polled.
 pub(super) fn start(
     program: Program,
     input: SendableRecordBatchStream,
@@ -112,12 +112,12 @@ impl Run {
         Self { program, pages, batch_rows, probe, metrics, emitter }
     }
 
-    /// An empty table for the input.
+    /// Creates an empty table for the input.
     fn table(&self) -> Result<Table> {
         Table::new(&self.program, &self.pages, 0)
     }
 
-    /// Takes in the input.
+    /// Aggregates the input.
     async fn take_in(&mut self, mut input: SendableRecordBatchStream) -> Result<Table> {
         if self.program.hands_on() {
             return self.take_in_to_hand_on(input).await;
@@ -135,7 +135,7 @@ impl Run {
         Ok(table)
     }
 
-    /// Takes in the input and hands groups on before its end, where that is better.
+    /// Aggregates the input, and flushes groups before its end where that is better.
     async fn take_in_to_hand_on(&mut self, mut input: SendableRecordBatchStream) -> Result<Table> {
         let mut table = self.table()?;
         let converters = self.program.converters()?;
@@ -157,7 +157,8 @@ impl Run {
                     let mut advice = early.note(piece.rows(), table.groups());
                     lets_through |= advice == Advice::LetThrough;
                     if lets_through {
-                        // What is left of the batch, too: no group waits while rows go through.
+                        // The rest of the batch is passed through, too: no group waits while rows
+                        // pass through.
                         advice = Advice::LetThrough;
                     }
                     let groups = table.groups();
@@ -182,7 +183,7 @@ impl Run {
         table.take(piece)
     }
 
-    /// Takes in the groups that there are even without input.
+    /// Adds the groups that exist even without input.
     fn without_input(&self, table: &mut Table, handed_on: bool) -> Result<()> {
         if table.is_empty() && !handed_on {
             for set in self.program.without_input()? {
@@ -197,14 +198,14 @@ impl Run {
         self.program.convert(batch, converters)
     }
 
-    /// Hands rows on as groups of one row.
+    /// Emits rows as groups of one row.
     async fn let_through(&mut self, groups: RecordBatch) {
         self.metrics.through.add(groups.num_rows());
         self.emitter.emit(groups.record_output(&self.metrics.baseline)).await;
     }
 
-    /// A batch as it is while memory is ample, and else in pieces: what is appended after memory
-    /// was refused is a piece at most.
+    /// Returns a batch as it is while memory is ample, and else in pieces: once memory is refused,
+    /// at most one more piece is appended.
     fn pieces(&self, batch: Evaluated) -> impl Iterator<Item = Evaluated> + use<> {
         let rows = batch.rows();
         let grant = &self.pages.grant;
@@ -221,8 +222,8 @@ impl Run {
         })
     }
 
-    /// Hands groups on where that is better, where memory is scarce or where their states are long,
-    /// and stops while the query is suspended. Whether it did.
+    /// Flushes the groups where that is better, where memory is scarce or where their states are
+    /// long, and waits while the query is suspended. Returns true if it flushed.
     async fn settle_by_handing_on(&mut self, table: &mut Table, advice: Advice) -> Result<bool> {
         let suspended = self.pages.grant.suspended();
         let wanted = advice != Advice::Keep || table.should_hand_on() || suspended.is_some();
@@ -261,7 +262,7 @@ impl Run {
         }
     }
 
-    /// Gives back what the grant asks for, and stops while the query is suspended.
+    /// Spills if the grant wants bytes back, and waits while the query is suspended.
     async fn settle(&self, table: &mut Table, part: Option<&mut Part>) -> Result<()> {
         self.metrics.peak_bytes.set_max(to_usize(self.pages.grant.held_bytes()));
         let suspended = self.pages.grant.suspended();
@@ -287,7 +288,7 @@ impl Run {
         Ok(())
     }
 
-    /// Emits the groups of a table that has all of them; else its partitions are open.
+    /// Emits the groups of a table that never spilled; else queues its partitions in `open`.
     async fn conclude(&mut self, mut table: Table, open: &mut Vec<(Part, u32)>) -> Result<()> {
         if table.has_let_go() {
             self.let_go(&mut table)?;
@@ -306,8 +307,8 @@ impl Run {
         self.emit(table, &beside).await
     }
 
-    /// Computes a partition that is one group, however large, with the values that it has to look
-    /// at in order sorted in pages.
+    /// Computes a partition that is one group, however large. Values that an aggregate reads in
+    /// order are sorted in pages.
     async fn combine_one(&mut self, mut part: Part, level: u32) -> Result<()> {
         let mut table = Table::with_aside(&self.program, &self.pages, level, true)?;
         let mut pickers = self.program.pickers(&self.pages)?;
@@ -343,9 +344,9 @@ impl Run {
         self.emit(table, &beside).await
     }
 
-    /// Emits the groups of a table that has all of them. No page is pinned while a batch is with
-    /// whoever reads it: that may be an operator that needs frames, and nobody asks this one to
-    /// give some back before it has them.
+    /// Emits the groups of a table that never spilled. No page is pinned while a batch is with the
+    /// consumer: that may be an operator that needs frames, and no request to give pins back would
+    /// reach this operator before it has them.
     async fn emit(&mut self, mut table: Table, beside: &[ArrayRef]) -> Result<()> {
         table.forget_places();
         let keeps_pins = self.program.options().oblivious;

@@ -1,4 +1,5 @@
-//! Groups in row pages: found or made by a batch's keys, updated by its arguments.
+//! Group table: finds or creates groups in row pages by a batch's keys, updates them by its
+//! arguments.
 
 mod find;
 mod let_go;
@@ -14,29 +15,29 @@ use terrace_sys::size::{to_u64, to_usize};
 use super::cell::Room;
 use super::directory::Directory;
 use super::program::{Evaluated, Program, State};
-use super::spilled::{Pages, Part};
+use super::spill::{Pages, Part};
 use crate::rows::{Columns, Equality, RowAddress, RowLayout, Slots, SlotsBuilder};
 
-/// Partitions that the rows of a table are split into when it lets them go.
+/// Number of partitions that the rows of a table are split into when it spills.
 const PARTS: usize = 16;
-/// The lowest of the bits of the hash that choose the partition. They are part of a directory's
-/// salt, so that rows with the salt of a slot are in its partition.
+/// Lowest of the bits of the hash that choose the partition. They are part of a directory's salt,
+/// so that rows with the salt of a slot are in its partition.
 const PART_SHIFT: u32 = 59;
-/// How often a partition is split again. After that there is no more to be won.
+/// Maximum number of times that a partition is split again; further splits gain nothing.
 const LEVELS_MAX: u32 = 8;
-/// Bytes of states beside the rows that are handed on at the latest: whoever takes them copies
+/// Bytes of states beside the rows at which they are flushed at the latest: the consumer copies
 /// them.
 const HANDED_ON_MAX: u64 = 2 << 20;
-/// Bytes of pages of few groups that are let go when memory is scarce: more than the pages that all
-/// partitions begin with.
+/// Bytes of pinned pages from which even few groups are spilled when memory is scarce: more than
+/// the pages that all partitions begin with.
 const PINNED_LARGE: u64 = 8 << 20;
-/// Keeps the hashes here apart from those of the exchange below.
+/// Makes the hashes here independent of those of the exchange below.
 const HASH_SEED: u64 = 0x7465_7272_6163_6521;
 /// An odd number of many bits (Knuth's, from the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-/// The hash is the first of a row's extra bytes.
+/// Offset of the hash, the first of a row's extra bytes.
 const HASH: usize = 0;
-/// Keys are equal as groups: nulls are, and equal floats were given equal bits before.
+/// Key equality of groups: nulls are equal, and equal floats were given equal bits before.
 const EQUALITY: Equality = Equality { nulls: true, floats: false };
 
 /// The groups of one partition of the plan, or of one partition of their rows.
@@ -46,35 +47,35 @@ pub(super) struct Table {
     pages: Pages,
     layouts: Layouts,
     states: Vec<State>,
-    /// One collection until rows are let go for the first time, then one per partition.
+    /// One collection until the first spill, then one per partition.
     parts: Vec<Part>,
     directory: Directory,
     level: u32,
-    /// Groups that the directory knows.
+    /// Number of groups in the directory.
     groups: usize,
     beside_bytes: u64,
-    /// Memory was refused.
+    /// True if memory was refused since the last check.
     pressed: bool,
     work: Work,
 }
 
-/// Where things are in a row.
+/// Layout of a row.
 #[derive(Clone, Debug)]
 struct Layouts {
     rows: RowLayout,
     beside: Option<RowLayout>,
-    /// Where the number of the group is, if any state is beside the rows.
+    /// Offset of the group's number, if any state is beside the rows.
     number: Option<usize>,
     extra_bytes: usize,
 }
 
-/// What is kept from batch to batch for its allocations.
+/// Buffers kept from batch to batch to reuse their allocations.
 #[derive(Debug, Default)]
 struct Work {
     hashes: Vec<u64>,
     column_hashes: Vec<u64>,
     addresses: Vec<RowAddress>,
-    /// Where in the directory each row of the batch is.
+    /// Slot of the directory for each row of the batch.
     places: Vec<usize>,
     /// Rows whose group is not known yet.
     open: Vec<u32>,
@@ -92,8 +93,8 @@ struct Work {
 }
 
 impl Work {
-    /// Takes the rows out of the open ones that have the hash of the row before them, which is open
-    /// too: rows of a group often come together.
+    /// Moves open rows with the hash of the row before them, which is open too, to `repeats`: rows
+    /// of a group are often adjacent.
     fn leave_repeats(&mut self) {
         let Self { hashes, open, repeats, .. } = self;
         repeats.clear();
@@ -103,7 +104,7 @@ impl Work {
             let row = open[n];
             let index = row as usize;
             let is_repeat = index > 0 && hashes[index] == hashes[index - 1];
-            // Both are written and one is kept: a branch here would be mispredicted too often.
+            // Branch-free: writes both, keeps one. A branch here would be mispredicted too often.
             open[opens] = row;
             repeats[repeated] = row;
             opens += usize::from(!is_repeat);
@@ -113,7 +114,8 @@ impl Work {
         repeats.truncate(repeated);
     }
 
-    /// Gives them the group of the row before them, if they have its keys.
+    /// Gives repeats the group of the row before them, and marks them likely: their keys are still
+    /// to be compared.
     fn place_repeats(&mut self) {
         for row in &self.repeats {
             let row = *row as usize;
@@ -124,7 +126,8 @@ impl Work {
 }
 
 impl Table {
-    /// An empty table. Tables of `level` 0 take the input, others a partition of a table before.
+    /// Creates an empty table. Tables of `level` 0 take the input, others a partition of an earlier
+    /// table.
     ///
     /// # Errors
     /// If rows cannot hold the keys or states.
@@ -132,7 +135,7 @@ impl Table {
         Self::with_aside(program, pages, level, false)
     }
 
-    /// As [`Table::new`] for one group whose values are sorted aside, as far as that can be.
+    /// As [`Table::new`], for one group whose values are sorted aside where an aggregate allows it.
     pub(super) fn with_aside(
         program: &Arc<Program>,
         pages: &Pages,
@@ -172,15 +175,15 @@ impl Table {
         self.level
     }
 
-    /// Whether some groups were let go.
+    /// Returns true if some groups were spilled.
     pub(super) fn has_let_go(&self) -> bool {
         self.parts.len() > 1
     }
 
-    /// Takes in a batch.
+    /// Aggregates a batch.
     ///
     /// # Errors
-    /// What an aggregate says, and what the pool says when there is no page to be had.
+    /// The aggregate's own, and the pool's if it has no page left.
     pub(super) fn take(&mut self, batch: &Evaluated) -> Result<()> {
         let rows = batch.rows();
         if rows == 0 {
@@ -190,7 +193,7 @@ impl Table {
             return exec_err!("a batch of {rows} rows is too large to be aggregated");
         }
         self.work.hashes.resize(rows, 0);
-        // Every level has hashes of its own: those of one partition have bits in common.
+        // Every level hashes with its own seed: hashes of one partition have bits in common.
         let seed = HASH_SEED.wrapping_add(u64::from(self.level));
         hash_keys(&batch.keys, seed, &mut self.work.hashes, &mut self.work.column_hashes)?;
         self.begin(batch)?;
@@ -213,7 +216,7 @@ impl Table {
         Ok(())
     }
 
-    /// Shows the cells the batch, and asks them how a group begins.
+    /// Passes the batch to the cells, and has them write the initial state of a group.
     fn begin(&mut self, batch: &Evaluated) -> Result<()> {
         let start = &mut self.work.start;
         start.clear();
@@ -227,7 +230,8 @@ impl Table {
         Ok(())
     }
 
-    /// Takes in a batch while there is one collection. Most rows find their group at once.
+    /// Aggregates a batch while there is one collection. Most rows find their group in the first
+    /// slot.
     fn take_one(&mut self, keys: &Columns, batch: &Evaluated) -> Result<()> {
         let Work { hashes, addresses, likely, open, .. } = &mut self.work;
         let all_likely = self.directory.look(hashes, addresses, likely, open);
@@ -277,7 +281,7 @@ impl Table {
         update(&mut self.states, &self.layouts, self.groups, slots.finish()?, batch)
     }
 
-    /// Settles with the grant what the states beside the rows hold.
+    /// Adjusts the grant to the size of the states beside the rows.
     fn settle_beside(&mut self) {
         let sizes = self.states.iter().map(|state| match state {
             State::Beside(groups) => groups.size(),
@@ -297,47 +301,47 @@ impl Table {
         self.beside_bytes = bytes;
     }
 
-    /// Whether the table should let its groups go: memory was refused, or is wanted back, and
-    /// letting go helps.
+    /// Returns true if the table should spill: memory was refused, or is wanted back, and spilling
+    /// helps.
     pub(super) fn should_let_go(&mut self) -> bool {
         let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
-        // One group is one row wherever it is, unless it is computed from values in order; and rows
-        // that no bit tells apart stay together.
+        // One group is one row in any partition, unless it is computed from values in order; and
+        // rows with the same hash stay together.
         let is_divisible = self.groups > 1 || (self.groups == 1 && self.program.picks());
         pressed && is_divisible && self.level < LEVELS_MAX && self.is_worth_letting_go()
     }
 
-    /// Whether a table whose states are handed on should do so: memory is scarce, or those beside
-    /// the rows are long.
+    /// Returns true if a table that emits states should flush them: memory is scarce, or the states
+    /// beside the rows are long.
     pub(super) fn should_hand_on(&mut self) -> bool {
         let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
         self.beside_bytes >= HANDED_ON_MAX || (pressed && self.is_worth_letting_go())
     }
 
-    /// True if the groups are enough for the pages that letting them go takes: their rows are, or
-    /// the long values beside them.
+    /// Returns true if the groups are large enough for the pages that spilling takes: by their
+    /// rows, or by the long values beside them.
     fn is_worth_letting_go(&self) -> bool {
         self.used_bytes() >= self.program.options().let_go_bytes_min
             || self.parts.iter().map(|part| part.rows.pinned_bytes()).sum::<u64>() >= PINNED_LARGE
     }
 
-    /// Bytes that the groups use, of their pages and beside them.
+    /// Returns the bytes that the groups use, in their pages and beside them.
     fn used_bytes(&self) -> u64 {
         to_u64(self.groups * self.layouts.rows.width()) + self.beside_bytes
     }
 
-    /// Groups that the table knows.
+    /// Returns the number of groups in the directory.
     pub(super) fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Whether there is no group.
+    /// Returns true if there is no group.
     pub(super) fn is_empty(&self) -> bool {
         self.groups == 0 && !self.has_let_go()
     }
 }
 
-/// Hashes of keys. DataFusion's of several columns are sums, which pass nulls over and are the same
+/// Hashes keys. DataFusion's hashes of several columns are sums, which skip nulls and do not change
 /// when values change places; so every column is hashed by itself, and then mixed in.
 fn hash_keys(keys: &[ArrayRef], seed: u64, hashes: &mut [u64], one: &mut Vec<u64>) -> Result<()> {
     let Some((first, others)) = keys.split_first() else { return Ok(()) };
@@ -355,7 +359,7 @@ fn hash_keys(keys: &[ArrayRef], seed: u64, hashes: &mut [u64], one: &mut Vec<u64
     Ok(())
 }
 
-/// Takes the arguments of a batch into the states of its rows' groups.
+/// Updates the states of the rows' groups with the arguments of a batch.
 fn update(
     states: &mut [State],
     layouts: &Layouts,

@@ -1,8 +1,8 @@
-//! Aggregates whose state is all values of a group, or all that differ.
+//! Aggregates whose state is a list of all values of a group, or of its distinct values.
 //!
 //! Such a state grows with its group. Cut into pieces, each a state of its own, it fits pages
-//! whatever its length; and a group that is larger than memory is not put together again: its
-//! values are sorted, and the result comes out of their order ([`super::giant`]).
+//! whatever its length. A group larger than memory is not reassembled: its values are sorted, and
+//! the result is computed from them in order ([`super::giant`]).
 
 use std::sync::Arc;
 
@@ -21,30 +21,31 @@ use datafusion::physical_expr::expressions::Literal;
 
 use crate::functions::{is_list, stock};
 
-/// Values of a piece at most.
+/// Maximum number of values in a piece.
 const PIECE_VALUES: usize = 1 << 16;
 
-/// What an aggregate wants of the values of its group.
+/// The values of a group that the result of an aggregate depends on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Wants {
     /// All of them: they are the result.
     All,
-    /// Each of those that differ, once.
+    /// Each distinct value, once.
     Distinct,
-    /// The one in the middle, of all or of those that differ.
+    /// The median, of all values or of the distinct ones.
     Middle { distinct: bool },
-    /// The one at a fraction of the way from the first to the last.
+    /// The value at a fraction of the way from the first to the last.
     At { fraction: f64, distinct: bool },
 }
 
 impl Wants {
-    /// Whether the result is known from the values in order, without holding all of them.
+    /// Returns true if the result can be computed from the values in order, without holding all of
+    /// them.
     pub(super) fn is_in_order(self) -> bool {
         self != Self::All
     }
 }
 
-/// What an aggregate wants, if its state is a list of values.
+/// Returns what an aggregate needs of its values, if its state is a list of values.
 pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) -> Option<Wants> {
     let lists = state_types.iter().all(|state| matches!(state, DataType::List(_)));
     if !lists || state_types.is_empty() {
@@ -69,16 +70,16 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
     (plain && distinct && sums).then_some(Wants::Distinct)
 }
 
-/// True for `array_agg` and `string_agg` with ORDER BY and without DISTINCT.
+/// Returns true for `array_agg` and `string_agg` with ORDER BY and without DISTINCT.
 pub(crate) fn is_ordered_list(function: &AggregateFunctionExpr) -> bool {
     is_list(stock(function.fun())) && !function.order_bys().is_empty() && !function.is_distinct()
 }
 
-/// The function without ORDER BY, for an ordered list over input that has this order: it appends
-/// values as they come. None for any other function.
+/// Returns the function without ORDER BY, for an ordered list over input that has this order: it
+/// appends values as they come. None for any other function.
 ///
 /// # Errors
-/// DataFusion's, when it cannot make the function.
+/// DataFusion's, if it cannot create the function.
 pub(super) fn in_input_order(
     function: &AggregateFunctionExpr,
     input: &EquivalenceProperties,
@@ -98,14 +99,14 @@ pub(super) fn in_input_order(
     Ok(Some(Arc::new(plain.build()?)))
 }
 
-/// Whether the state of an aggregate grows with its group.
+/// Returns true if the state of an aggregate grows with its group.
 pub(super) fn grows(function: &AggregateFunctionExpr) -> bool {
     let Ok(fields) = function.state_fields() else { return false };
     let types: Vec<_> = fields.iter().map(|field| field.data_type().clone()).collect();
     is_list(stock(function.fun())) || wants(function, &types).is_some()
 }
 
-/// The fraction of a percentile, counted from the least value.
+/// Returns the fraction of a percentile, counted from the least value.
 fn fraction(function: &AggregateFunctionExpr) -> Option<f64> {
     let arguments = function.expressions();
     let literal = arguments.get(1)?.downcast_ref::<Literal>()?;
@@ -121,7 +122,7 @@ fn fraction(function: &AggregateFunctionExpr) -> Option<f64> {
 #[derive(Debug)]
 pub(super) struct States {
     columns: Vec<StateColumn>,
-    /// Values of a piece.
+    /// Maximum number of values in a piece.
     most: usize,
 }
 
@@ -129,12 +130,12 @@ pub(super) struct States {
 #[derive(Debug)]
 pub(super) struct StateColumn {
     pub(super) array: ArrayRef,
-    /// The state of a group without rows; none for a list, which is cut.
+    /// The state of a group without rows; none for a list, which is cut into pieces.
     pub(super) neutral: Option<ArrayRef>,
 }
 
 impl States {
-    /// States whose lists are cut into pieces of about `piece_bytes`.
+    /// Creates states whose lists are cut into pieces of about `piece_bytes`.
     pub(super) fn new(columns: Vec<StateColumn>, piece_bytes: usize) -> Self {
         let of = |column: &StateColumn| {
             let lists = column.lists()?;
@@ -145,18 +146,19 @@ impl States {
         Self { columns, most: most.unwrap_or(PIECE_VALUES).clamp(1, PIECE_VALUES) }
     }
 
-    /// Values of a group in its longest list.
+    /// Returns the number of values in a group's longest list.
     fn len(&self, group: usize) -> usize {
         let lists = self.columns.iter().filter_map(StateColumn::lists);
         lists.map(|lists| to_len(lists.value_length(group))).max().unwrap_or(0)
     }
 
-    /// Pieces that the states of a group come in.
+    /// Returns the number of pieces that a group's states are cut into.
     pub(super) fn pieces(&self, group: usize) -> usize {
         self.len(group).div_ceil(self.most).max(1)
     }
 
-    /// How many of `picks`, of group and piece, to take at once, so that they are not too long.
+    /// Returns the number of `picks` (group and piece) to take at once, so that their values fit
+    /// one piece.
     pub(super) fn at_once(&self, picks: &[(usize, usize)], rows: usize) -> usize {
         let mut values = 0;
         let fits = picks.iter().take(rows).take_while(|(group, _)| {
@@ -166,7 +168,7 @@ impl States {
         fits.count().max(1)
     }
 
-    /// The states of `picks`, of group and piece.
+    /// Returns the states of `picks` (group and piece).
     pub(super) fn take(&self, picks: &[(usize, usize)]) -> Result<Vec<ArrayRef>> {
         self.columns.iter().map(|column| column.take(picks, self.most)).collect()
     }
@@ -214,7 +216,7 @@ fn to_len(offset: i32) -> usize {
     usize::try_from(offset).unwrap_or(0)
 }
 
-/// The values of all lists of an array that are not null, one after the other.
+/// Concatenates the values of all lists of an array that are not null.
 pub(super) fn flatten(lists: &ArrayRef) -> Result<ArrayRef> {
     let Some(lists) = lists.as_list_opt::<i32>() else {
         return internal_err!("{} is no list", lists.data_type());

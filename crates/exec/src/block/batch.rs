@@ -1,4 +1,4 @@
-//! Whole batches that go to pages when memory is short, and come back.
+//! Whole batches: stored in pages when memory is short, and loaded back.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Block, BlockPlan, Lease, copy_to_heap};
 use crate::memory::Grant;
 use crate::sort::piece::batch_bytes;
 
-/// Writes a batch to pages that are not pinned afterwards.
+/// Writes a batch to pages, which are not pinned afterwards.
 pub(crate) fn store(space: &Space, grant: &Arc<dyn Grant>, batch: &RecordBatch) -> Result<Block> {
     let plan = BlockPlan::new(batch.num_rows(), batch.columns())?;
     let _lease = Lease::take(grant, plan.bytes());
@@ -26,13 +26,13 @@ pub(crate) async fn load(
     grant: &Arc<dyn Grant>,
     block: &Block,
 ) -> Result<RecordBatch> {
-    // The page, and the copy that leaves.
+    // The page, and the copy that is returned.
     let _lease = Lease::take(grant, 2 * block.bytes());
     let pins = block.pin(block.fetch()).await?;
     batch_of(Arc::clone(schema), block.rows(), &block.arrays(pins))
 }
 
-/// The batch in memory of its own where what it shows is less than half of what it keeps.
+/// Copies a batch to memory of its own if its rows need less than half of the memory that it keeps.
 pub(crate) fn fitted(batch: RecordBatch) -> Result<RecordBatch> {
     if batch.get_array_memory_size() <= 2 * batch_bytes(&batch) || batch.num_columns() == 0 {
         return Ok(batch);
@@ -40,7 +40,7 @@ pub(crate) fn fitted(batch: RecordBatch) -> Result<RecordBatch> {
     batch_of(batch.schema(), batch.num_rows(), batch.columns())
 }
 
-/// A batch of copies.
+/// Creates a batch of copies.
 fn batch_of(schema: SchemaRef, rows: usize, columns: &[ArrayRef]) -> Result<RecordBatch> {
     let columns = copy_to_heap(rows, columns)?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));

@@ -1,4 +1,4 @@
-//! What a block will hold, and how long it will be.
+//! Plan of a block: its buffers, their offsets and its length.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use terrace_pool::PAGE_MIN_BYTES;
 use super::shape::{Extent, Shape};
 use crate::error::Result;
 
-/// Buffers begin at multiples of this: what Arrow's kernels like best, and any type needs at most.
+/// Alignment of buffers: recommended for Arrow's kernels, and enough for any type.
 const ALIGN_BYTES: usize = 64;
-/// A view array is compacted when its buffers are this many times what its values need.
+/// A view array is compacted if its buffers are this many times as long as its values need.
 const SPARSE_VIEWS: usize = 2;
 
 /// Arrays about to become a block.
@@ -28,10 +28,10 @@ pub struct BlockPlan {
 }
 
 impl BlockPlan {
-    /// Plans a block of `arrays`, all of `rows` rows. What a slice does not show is left behind.
+    /// Plans a block of `arrays`, all of `rows` rows. Values outside of a slice are not copied.
     ///
     /// # Errors
-    /// When a slice cannot be copied out of its array.
+    /// If a slice cannot be copied out of its array.
     pub fn new(rows: usize, arrays: &[ArrayRef]) -> Result<Self> {
         let mut plan = Self { rows, len: 0, copies: Vec::new(), shapes: Vec::new() };
         for array in arrays {
@@ -42,17 +42,17 @@ impl BlockPlan {
         Ok(plan)
     }
 
-    /// Rows of each array.
+    /// Returns the number of rows of each array.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes that the arrays need.
+    /// Returns the bytes that the arrays need.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Bytes of the pages that the block will have.
+    /// Returns the bytes of the pages that the block will have.
     pub fn bytes(&self) -> u64 {
         self.len.next_multiple_of(PAGE_MIN_BYTES) as u64
     }
@@ -92,7 +92,7 @@ impl BlockPlan {
     }
 }
 
-/// Bytes of buffer `index` that the rows of `data` use, where that is known.
+/// Returns the bytes of buffer `index` that the rows of `data` use, where that is known.
 fn needed_bytes(data: &ArrayData, index: usize) -> Option<usize> {
     let ends = |width: usize| match (index, width) {
         (0, width) => Some((data.len() + 1) * width),
@@ -118,7 +118,7 @@ fn needed_bytes(data: &ArrayData, index: usize) -> Option<usize> {
     }
 }
 
-/// Whether every fixed-width buffer of the type has one value a row.
+/// Returns true if every fixed-width buffer of the type has one value per row.
 fn fixed(data_type: &DataType) -> bool {
     data_type.is_primitive()
         || matches!(
@@ -128,7 +128,7 @@ fn fixed(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Dictionary(_, _))
 }
 
-/// Whether the buffers begin with the first row and children have no rows of others.
+/// Returns true if the buffers begin with the first row and children have no other rows.
 fn is_whole(data: &ArrayData) -> bool {
     let first_is_zero = |wide: bool| match data.buffers().first() {
         _ if data.is_empty() => true,
@@ -148,14 +148,14 @@ fn is_whole(data: &ArrayData) -> bool {
         }
 }
 
-/// A copy with offset 0.
+/// Returns a copy with offset 0.
 fn copy_out(data: &ArrayData) -> Result<ArrayData> {
     let mut copy = MutableArrayData::new(vec![data], false, data.len());
     copy.try_extend(0, 0, data.len())?;
     Ok(copy.freeze())
 }
 
-/// The array without what its rows do not use, where that may be much.
+/// Returns the array without values that its rows do not use, where these may be many.
 pub(crate) fn compact(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Utf8View => {
@@ -174,7 +174,7 @@ pub(crate) fn compact(array: &ArrayRef) -> ArrayRef {
         }
         DataType::Dictionary(_, values) => {
             let entries = array.as_any_dictionary().values().len();
-            // Through its values a dictionary comes back with the entries that are used.
+            // A cast to its values and back leaves the dictionary with only the entries in use.
             let small = (entries > 2 * array.len())
                 .then(|| cast(&cast(array, values).ok()?, array.data_type()).ok())
                 .flatten();
@@ -184,7 +184,7 @@ pub(crate) fn compact(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// The arrays in memory of their own.
+/// Copies the arrays to memory of their own.
 fn on_heap(plan: BlockPlan) -> Vec<ArrayRef> {
     let mut bytes = MutableBuffer::from_len_zeroed(plan.len());
     plan.copy_to(bytes.as_slice_mut());
@@ -192,12 +192,12 @@ fn on_heap(plan: BlockPlan) -> Vec<ArrayRef> {
     plan.shapes.iter().map(|shape| shape.array(&bytes)).collect()
 }
 
-/// Arrays of `rows` rows copied to memory of their own.
+/// Copies arrays of `rows` rows to memory of their own.
 pub(crate) fn copy_to_heap(rows: usize, arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     Ok(on_heap(BlockPlan::new(rows, arrays)?))
 }
 
-/// An array that a kernel made, without what it may share with the arrays it was made from.
+/// Detaches an array made by a kernel from buffers that it may share with the kernel's inputs.
 pub(crate) fn detach(array: ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
@@ -210,7 +210,7 @@ pub(crate) fn detach(array: ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Whether kernels copy all of a value of this type.
+/// Returns true if kernels copy all of a value of this type.
 fn is_flat(data_type: &DataType) -> bool {
     data_type.is_primitive()
         || matches!(

@@ -1,10 +1,10 @@
-//! Where the buffers of one array are in its block.
+//! Extents of the buffers of one array in its block.
 
 use datafusion::arrow::array::{ArrayData, ArrayRef, make_array};
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use datafusion::arrow::datatypes::DataType;
 
-/// A run of bytes in a block.
+/// A byte range of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) at: usize,
@@ -28,7 +28,7 @@ impl Extent {
 }
 
 impl Shape {
-    /// The array whose buffers are in `bytes`.
+    /// Returns the array whose buffers are in `bytes`.
     pub(super) fn array(&self, bytes: &Buffer) -> ArrayRef {
         make_array(self.data(bytes))
     }
@@ -43,8 +43,8 @@ impl Shape {
             .buffers(self.buffers.iter().map(|extent| extent.of(bytes)).collect())
             .child_data(self.children.iter().map(|child| child.data(bytes)).collect());
         // SAFETY: the type, length and buffers are those of the valid array that the block's plan
-        // copied here, with offset 0; the page is the block's alone, nobody writes to it after the
-        // copy, and the store verifies what it reads back. The buffers own the pin of the page.
+        // copied here, with offset 0; the page belongs to the block alone and is not written after
+        // the copy, and the store verifies what it reads back. The buffers own the pin of the page.
         unsafe { builder.build_unchecked() }
     }
 }

@@ -1,4 +1,4 @@
-//! DataFusion's function with accumulators of its own.
+//! Adapter: DataFusion's function with accumulators of this crate.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::wide::state_type;
 use super::{Kind, extreme, is_list, sum};
 use crate::floats::has_floats;
 
-/// A function of DataFusion's with other accumulators; see the [module](super).
+/// A DataFusion function with other accumulators; see the [module](super).
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct SqlAggregate {
     stock: AggregateUDF,
@@ -34,7 +34,7 @@ pub struct SqlAggregate {
 }
 
 impl SqlAggregate {
-    /// The function that stands for `stock`.
+    /// Creates the function that replaces `stock`.
     pub(super) fn over(stock: &AggregateUDF, kind: Kind) -> AggregateUDF {
         AggregateUDF::from(Self::new(stock.clone(), kind))
     }
@@ -55,7 +55,7 @@ impl SqlAggregate {
         self.kind
     }
 
-    /// True if equal arguments must be made to have equal bits.
+    /// Returns true if equal arguments must be given equal bits.
     fn looks_at_floats(&self, args: &AccumulatorArgs<'_>) -> bool {
         let matters = match self.kind {
             Kind::Sum | Kind::Moving => false,
@@ -73,7 +73,8 @@ impl SqlAggregate {
         if self.looks_at_floats(args) { Box::new(Canonical(inner)) } else { inner }
     }
 
-    /// The accumulator of a moving frame of floating-point numbers, where it is not DataFusion's.
+    /// Returns the accumulator of a sliding frame of floating-point numbers, if it is not
+    /// DataFusion's.
     fn sliding(&self, args: &AccumulatorArgs<'_>) -> Result<Option<Box<dyn Accumulator>>> {
         if args.is_distinct || !args.return_type().is_floating() {
             return Ok(None);
@@ -86,19 +87,20 @@ impl SqlAggregate {
         })
     }
 
-    /// The type of the argument, if it is an average that is kept exactly.
+    /// Returns the type of the argument, if this is an average that is kept exactly.
     fn exact<'a>(&self, arguments: &'a [FieldRef]) -> Option<&'a DataType> {
         let argument = arguments.first()?.data_type();
         (self.kind == Kind::Average && average::is_exact(argument)).then_some(argument)
     }
 
-    /// The type of the sum that is kept, if it is not DataFusion's.
+    /// Returns the type of the sum in the state, if it is not DataFusion's.
     fn sum_type(&self, result: &DataType) -> Option<DataType> {
         if self.kind == Kind::Sum { state_type(result) } else { None }
     }
 }
 
-// What is not about accumulators or statistics is the stock function's: every method is here.
+// Everything except accumulators and statistics is delegated to the stock function: every method is
+// here.
 #[warn(clippy::missing_trait_methods)]
 impl AggregateUDFImpl for SqlAggregate {
     fn name(&self) -> &str {
@@ -153,8 +155,8 @@ impl AggregateUDFImpl for SqlAggregate {
         if let Some(argument) = self.exact(args.expr_fields) {
             return average::accumulator(&args, argument);
         }
-        // A list of input in the opposite order is read backwards; one of what differs, which sorts
-        // its values by itself, would be given out backwards.
+        // A reversed list reads its input backwards. A `DISTINCT` list sorts its values itself, and
+        // so would be returned backwards.
         let mut order_bys = Vec::new();
         let is_turned = args.is_distinct && args.is_reversed && is_list(&self.stock);
         let args = match is_turned {
@@ -222,8 +224,8 @@ impl AggregateUDFImpl for SqlAggregate {
         beneficial_ordering: bool,
     ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
         let stock = self.stock.clone().with_beneficial_ordering(beneficial_ordering)?;
-        // One that is sensitive to order has to have a function for this; `string_agg` has none,
-        // and sorts what is in order again.
+        // A function that is sensitive to order must return one here; `string_agg` returns none,
+        // and sorts values that are in order again.
         let stock = stock.or_else(|| is_list(&self.stock).then(|| self.stock.clone()));
         let again = |stock| Arc::new(Self::new(stock, self.kind)) as Arc<dyn AggregateUDFImpl>;
         Ok(stock.map(again))
@@ -231,7 +233,7 @@ impl AggregateUDFImpl for SqlAggregate {
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         match is_list(&self.stock) {
-            // It sorts what does not come in order.
+            // It sorts values that do not come in order.
             true => AggregateOrderSensitivity::SoftRequirement,
             false => self.stock.order_sensitivity(),
         }
@@ -280,8 +282,8 @@ impl AggregateUDFImpl for SqlAggregate {
         self.stock.is_descending()
     }
 
-    /// Sums in statistics may have wrapped around, and bounds of floats leave NaN out in Parquet's
-    /// and order it by its sign in ours.
+    /// Ignores statistics where they may be wrong: sums in them may have wrapped around, and bounds
+    /// of floats leave out NaN in Parquet's and order it by its sign in ours.
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
         let knows = matches!(self.kind, Kind::Distinct | Kind::Average | Kind::Moving)
             || (self.sum_type(args.return_type).is_none() && !has_floats(args.return_type));
@@ -304,9 +306,9 @@ impl AggregateUDFImpl for SqlAggregate {
         self.stock.documentation()
     }
 
-    /// DataFusion takes the results of functions that grow with their frame for sorted. They are
-    /// not where values are null: the minimum of no value is null and comes first, and a count over
-    /// a frame that moves falls.
+    /// Returns that results are not monotonic. DataFusion takes the results of functions that grow
+    /// with their frame for sorted. They are not if values are null: the minimum of no value is
+    /// null and comes first, and a count over a sliding frame falls.
     fn set_monotonicity(&self, _: &DataType) -> SetMonotonicity {
         SetMonotonicity::NotMonotonic
     }

@@ -1,4 +1,4 @@
-//! Accumulators of DataFusion's that are given equal floating-point numbers with equal bits.
+//! DataFusion's accumulators over canonical floating-point numbers: equal ones have equal bits.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{Result, ScalarValue};
@@ -6,7 +6,7 @@ use datafusion::logical_expr::Accumulator;
 
 use crate::floats::all_canonical;
 
-/// An accumulator whose arguments are made canonical before it sees them.
+/// An accumulator whose arguments are made canonical first.
 #[derive(Debug)]
 pub(super) struct Canonical(pub(super) Box<dyn Accumulator>);
 

@@ -1,4 +1,4 @@
-//! The least and the greatest floating-point number of each group.
+//! Minimum and maximum of floating-point numbers, by group.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use super::sum::{nulls_of_taken, taken};
 use crate::floats::Float;
 
-/// The accumulator of the least number, or of the greatest; none for types that are not floats.
+/// Creates the accumulator of minima or maxima; none for types that are not floats.
 pub(super) fn groups(data_type: &DataType, greatest: bool) -> Option<Box<dyn GroupsAccumulator>> {
     Some(match data_type {
         DataType::Float16 => Box::new(Extremes::<Float16Type>::new(greatest)),
@@ -21,7 +21,7 @@ pub(super) fn groups(data_type: &DataType, greatest: bool) -> Option<Box<dyn Gro
     })
 }
 
-/// The extreme of each group, if it has a value.
+/// The minimum or maximum of each group, if it has a value.
 #[derive(Debug)]
 struct Extremes<T: ArrowPrimitiveType> {
     greatest: bool,

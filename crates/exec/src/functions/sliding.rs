@@ -1,12 +1,12 @@
-//! Aggregates of floating-point numbers over window frames that move.
+//! Aggregates of floating-point numbers over sliding window frames.
 //!
-//! DataFusion's accumulators subtract what leaves a frame. With floating-point numbers that does
-//! not give back what was: infinity less infinity is NaN for the rest of the partition, and a small
-//! number added to a large one is gone when the large one leaves. Here a frame is two parts, as a
-//! queue of two stacks is: of the older rows, what those from each row on come to; of the newer
-//! ones, what all of them come to. A row that leaves takes its entry with it, and a result is both
-//! parts together. When no entry is left, the newer rows become the older part. Each row is added
-//! twice, and nothing is ever subtracted.
+//! DataFusion's accumulators subtract rows that leave a frame. With floating-point numbers that
+//! does not restore the previous value: infinity minus infinity is NaN for the rest of the
+//! partition, and a small number added to a large one is lost when the large one leaves. Here a
+//! frame has two parts, like a queue made of two stacks: for each of the older rows, the aggregate
+//! of it and the older rows after it; for the newer rows, one aggregate of all. A row that leaves
+//! takes its entry with it, and a result combines both parts. When no entry is left, the newer rows
+//! become the older part. Each row is added twice, and nothing is ever subtracted.
 
 use std::fmt;
 use std::mem::size_of_val;
@@ -20,29 +20,29 @@ use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, AggregateUDF};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
-/// A way to add rows up.
+/// A way to aggregate rows.
 pub(super) trait Fold: fmt::Debug + Send + Sync + 'static {
-    /// The sum of rows, in a wide sense.
+    /// The aggregate of rows.
     type State: Clone + fmt::Debug + Send + Sync;
 
-    /// The state of no rows.
+    /// Returns the state of no rows.
     fn nothing(&self) -> Result<Self::State>;
 
     /// Adds the rows of some arguments.
     fn add(&self, state: &mut Self::State, arguments: &[ArrayRef]) -> Result<()>;
 
-    /// The value of the rows of two states together.
+    /// Returns the value of the rows of two states together.
     fn result(&self, older: &Self::State, newer: &Self::State) -> Result<ScalarValue>;
 
-    /// Bytes of a state on the heap.
+    /// Returns the bytes of a state on the heap.
     fn heap_bytes(&self, state: &Self::State) -> usize;
 }
 
-/// The accumulator of a frame that moves.
+/// Accumulator of a sliding frame.
 #[derive(Debug)]
 pub(super) struct Sliding<F: Fold> {
     fold: F,
-    /// Of the older rows, the oldest last, the state of each with all newer ones among them.
+    /// For each of the older rows, the oldest last, the state of it and of all older rows after it.
     older: Vec<F::State>,
     /// The state of the newer rows.
     newer: F::State,
@@ -118,7 +118,7 @@ impl<F: Fold> Accumulator for Sliding<F> {
     }
 }
 
-/// A sum, and how many numbers it is of.
+/// A sum, and the number of its values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Total {
     sum: f64,
@@ -167,7 +167,7 @@ impl Fold for Totals {
     }
 }
 
-/// Any aggregate, by DataFusion's accumulators that are told states of others.
+/// Any aggregate, computed by DataFusion's accumulators from states of others.
 pub(super) struct Merging {
     function: AggregateUDF,
     result: FieldRef,
@@ -195,7 +195,7 @@ impl Merging {
         }
     }
 
-    /// An accumulator of what a state comes to.
+    /// Creates an accumulator with this state.
     fn of(&self, state: &[ScalarValue]) -> Result<Box<dyn Accumulator>> {
         let mut accumulator = self.function.accumulator(AccumulatorArgs {
             return_field: Arc::clone(&self.result),
@@ -227,7 +227,7 @@ impl fmt::Debug for Merging {
 impl Fold for Merging {
     type State = Vec<ScalarValue>;
 
-    /// No state, which is merged into none.
+    /// Returns an empty state, which is not merged.
     fn nothing(&self) -> Result<Vec<ScalarValue>> {
         Ok(Vec::new())
     }

@@ -23,7 +23,7 @@ use distinct::{distinct, sliding_distinct};
 use groups::many;
 pub(super) use groups::{nulls_of_taken, taken};
 
-/// Calls a generic function with the types of a result's values and of the sums it comes from.
+/// Calls a generic function with the types of a result's values and of its sums.
 macro_rules! of_type {
     ($result:expr, $function:ident($($argument:expr),*)) => {
         match $result {
@@ -50,7 +50,7 @@ macro_rules! of_type {
     };
 }
 
-/// The accumulator of one group. `stock` is DataFusion's, which collects the values that differ.
+/// Creates the accumulator of one group. `stock` is DataFusion's, which collects distinct values.
 pub(super) fn accumulator(
     args: &AccumulatorArgs<'_>,
     stock: Box<dyn Accumulator>,
@@ -63,7 +63,7 @@ pub(super) fn accumulator(
     made.map_or_else(|| not_impl_err!("sum of {}", args.return_type()), Ok)
 }
 
-/// The accumulator of a window frame that moves.
+/// Creates the accumulator of a sliding window frame.
 pub(super) fn sliding(args: &AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
     let types = Types::of(args);
     let made = match args.is_distinct {
@@ -73,12 +73,12 @@ pub(super) fn sliding(args: &AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>
     made.map_or_else(|| not_impl_err!("sum of {}", args.return_type()), Ok)
 }
 
-/// The accumulator of many groups; none for types of which DataFusion's is right.
+/// Creates the accumulator of many groups; none for types for which DataFusion's is right.
 pub(super) fn groups(args: &AccumulatorArgs<'_>) -> Option<Box<dyn GroupsAccumulator>> {
     of_type!(args.return_type(), many(Types::of(args)))
 }
 
-/// The accumulator of one sum.
+/// Creates the accumulator of one sum.
 fn of_one<V, S>(types: Types) -> Box<dyn Accumulator>
 where
     V: ArrowPrimitiveType,
@@ -92,10 +92,10 @@ fn one<V, S: Wide>(types: Types) -> Sum<V, S> {
     Sum { types, sum: S::ZERO, count: 0, values: PhantomData }
 }
 
-/// Makes the result of a sum and the number of its values.
+/// Computes the result from a sum and the number of its values.
 type Finish<S> = fn(&Types, S, u64) -> Result<ScalarValue>;
 
-/// The sum itself, null of no values.
+/// Returns the sum itself, null if there are no values.
 fn total<S: Wide>(types: &Types, sum: S, count: u64) -> Result<ScalarValue> {
     types.result((count > 0).then_some(sum))
 }
@@ -136,7 +136,7 @@ impl Types {
         ScalarValue::try_from_array(&array, 0)
     }
 
-    /// The sum of an array's values.
+    /// Returns the sum of an array's values.
     fn total<V, S>(&self, values: &PrimitiveArray<V>) -> Result<S>
     where
         V: ArrowPrimitiveType,
@@ -155,9 +155,10 @@ impl Types {
     }
 }
 
-/// The sum of 64-bit integers: of their halves, which a processor adds several of at a time.
+/// Returns the sum of 64-bit integers: of their halves, several of which a processor adds at a
+/// time.
 fn total_of_integers(values: &[i64]) -> i128 {
-    // So few that the sums of halves fit.
+    // Chunks so short that the sums of halves fit.
     let sums = values.chunks(1 << 20).map(|values| {
         let halves = values.iter().fold((0_u64, 0_u64), |(high, low), value| {
             // As unsigned: a value is 2^63 less than this.
@@ -190,7 +191,7 @@ where
     V::Native: Into<S>,
     S: Wide,
 {
-    /// Values as their sum and their number.
+    /// Returns the sum and the number of values.
     fn of(&self, values: &[ArrayRef]) -> Result<(S, u64)> {
         let values = values[0].as_primitive::<V>();
         let count = terrace_sys::size::to_u64(values.len() - values.null_count());

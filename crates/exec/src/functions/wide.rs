@@ -1,9 +1,9 @@
-//! Types that sums are kept in: so wide that it takes more rows than there can be, or decimals of
-//! all digits, to overflow them.
+//! Wide types of sums: to overflow them takes more rows than there can be, or decimals of all
+//! digits.
 //!
 //! A sum of integers, whatever the order of its rows and however they are split among threads,
-//! fails if and only if the whole sum does not fit its type. If it were kept in that type, a part
-//! of it might not fit though the whole does.
+//! fails if and only if the whole sum does not fit its type. If the state had that type, a partial
+//! sum might not fit although the whole does.
 
 use datafusion::arrow::array::{ArrayData, ArrayRef, ArrowNativeTypeOp, make_array};
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
@@ -12,9 +12,9 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_err};
 
-/// A type that sums are kept in.
+/// A type of the state of sums.
 pub(crate) trait Wide: ArrowNativeTypeOp + ArrowNativeType + From<i128> {
-    /// Sums as values of the type of a result.
+    /// Converts sums to values of the type of a result.
     ///
     /// # Errors
     /// If one does not fit.
@@ -77,8 +77,8 @@ fn narrow<T: ArrowNativeType + TryFrom<i128>>(
     array(result, sums.iter().map(narrow).collect::<Result<_>>()?, nulls)
 }
 
-/// The type of the sums that results of a type come from; none for types of which DataFusion's sums
-/// are right.
+/// Returns the type of the state of sums with results of a type; none for types whose sums are
+/// right in DataFusion.
 pub(crate) fn state_type(result: &DataType) -> Option<DataType> {
     Some(match result {
         DataType::Int64 | DataType::UInt64 | DataType::Duration(_) => {
@@ -102,7 +102,7 @@ fn digits(result: &DataType) -> Option<u32> {
     }
 }
 
-/// The error of a function whose result does not fit; PostgreSQL's SQLSTATE 22003.
+/// Returns the error of a function whose result does not fit; PostgreSQL's SQLSTATE 22003.
 pub(crate) fn out_of_range(function: &str, result: &DataType) -> DataFusionError {
     let (name, instead) = match result {
         DataType::Int64 => ("bigint".to_owned(), "DECIMAL(38, 0)"),
@@ -120,7 +120,7 @@ pub(crate) fn out_of_range(function: &str, result: &DataType) -> DataFusionError
     )
 }
 
-/// The values of an array of fixed width.
+/// Returns the values of an array of fixed width.
 pub(crate) fn natives<T: ArrowNativeType>(array: &ArrayRef) -> Result<ScalarBuffer<T>> {
     if array.data_type().primitive_width() != Some(size_of::<T>()) {
         return internal_err!("an aggregate's state cannot take values of {}", array.data_type());
@@ -129,7 +129,7 @@ pub(crate) fn natives<T: ArrowNativeType>(array: &ArrayRef) -> Result<ScalarBuff
     Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
 }
 
-/// An array of values of fixed width.
+/// Creates an array of values of fixed width.
 pub(crate) fn array<T: ArrowNativeType>(
     data_type: &DataType,
     values: Vec<T>,

@@ -1,9 +1,9 @@
-//! What the keys of the build side say about the rows of the probe side.
+//! Dynamic filter of the probe side, derived from the keys of the build side.
 //!
-//! The join tells the scan below its probe side the least and the greatest key, all keys when they
-//! are few, and else by their hashes which there may be, through the dynamic filter that
-//! DataFusion's planner put there. The filter is complete when every partition has told its part or
-//! is gone.
+//! The join pushes down to the scan of its probe side: the least and the greatest key, and all keys
+//! when they are few, or else a filter of them by hash. It does so through the dynamic filter that
+//! DataFusion's planner put there. The filter is complete when every partition has reported its
+//! bounds or has been dropped.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,17 +25,17 @@ use super::member::{KeyList, MemberExpr, Members};
 use super::spec::{Keys, Spec};
 use crate::memory::Grant;
 
-/// The range of the keys of one build side, and the keys while they are few.
+/// The range of the keys of one build side, and the keys themselves while they are few.
 #[derive(Debug)]
 pub(super) struct KeyBounds {
     /// None for a column whose type has no order that an expression can compare by.
     columns: Vec<Option<(MinAccumulator, MaxAccumulator)>>,
-    /// Columns of floating-point numbers, whose order parts zeros that are equal.
+    /// Columns of floating-point numbers, whose order separates zeros that are equal.
     floating: Vec<bool>,
     /// Values of a single key, while there are few.
     values: Option<Vec<ArrayRef>>,
     values_max: usize,
-    /// While they are not too many.
+    /// The keys, while they are not too many.
     keys: Option<KeyList>,
     rows: usize,
     has_nulls: bool,
@@ -89,7 +89,7 @@ impl KeyBounds {
         Ok(())
     }
 
-    /// Gives the memory of the keys back; whether there was any.
+    /// Releases the memory of the keys; returns true if there was any.
     pub(super) fn forget_keys(&mut self) -> bool {
         self.keys.take().is_some()
     }
@@ -101,9 +101,9 @@ pub(super) struct SharedFilter {
     filter: Arc<DynamicFilterPhysicalExpr>,
     probe_keys: Vec<PhysicalExprRef>,
     probe_schema: SchemaRef,
-    /// Rows whose key is null matter, where the build side has nulls.
+    /// True if nulls are equal: probe rows with a null key must pass if the build side has nulls.
     nulls_equal: bool,
-    /// Rows whose key is null matter.
+    /// True for a null-aware join: probe rows with a null key must pass.
     null_aware: bool,
     told: Mutex<Told>,
     complete: watch::Sender<bool>,
@@ -112,7 +112,7 @@ pub(super) struct SharedFilter {
 #[derive(Debug, Default)]
 struct Told {
     missing: usize,
-    /// A partition went away without telling.
+    /// True if a partition was dropped without reporting.
     unknown: bool,
     ranges: Vec<Option<(ScalarValue, ScalarValue)>>,
     values: Option<Vec<ArrayRef>>,
@@ -122,7 +122,7 @@ struct Told {
 }
 
 impl SharedFilter {
-    /// The filter, if somebody below `probe` uses it.
+    /// Creates the filter, if an operator below `probe` uses it.
     pub(super) fn new(
         filter: &Arc<DynamicFilterPhysicalExpr>,
         probe: &Arc<dyn ExecutionPlan>,
@@ -146,7 +146,7 @@ impl SharedFilter {
         }))
     }
 
-    /// Tells what one partition knows, or that it will not.
+    /// Reports the bounds of one partition, or that it has none.
     pub(super) fn tell(&self, bounds: Option<KeyBounds>) -> Result<()> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         match bounds {
@@ -165,7 +165,7 @@ impl SharedFilter {
         published
     }
 
-    /// Waits until every partition has told its part.
+    /// Waits until every partition has reported.
     pub(super) async fn complete(&self) {
         // The sender lives as long as `self`.
         drop(self.complete.subscribe().wait_for(|complete| *complete).await);
@@ -188,7 +188,7 @@ impl SharedFilter {
         if let (Some(values), [key]) = (values, self.probe_keys.as_slice()) {
             let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
             let (key, values) = (Arc::clone(key), concat(&values)?);
-            // A key of another type than the list is left to its bounds.
+            // A list whose type differs from the key's is skipped: the bounds must do.
             let schema = &self.probe_schema;
             if let Ok(list) = InListExpr::try_new_from_array(key, values, false, schema) {
                 parts.push(Arc::new(list));
@@ -247,7 +247,7 @@ fn binary(left: &PhysicalExprRef, operator: Operator, right: PhysicalExprRef) ->
     Arc::new(BinaryExpr::new(Arc::clone(left), operator, right))
 }
 
-/// Whether any operator of the plan has the filter.
+/// Returns true if any operator of the plan has the filter.
 fn is_used(filter: &DynamicFilterPhysicalExpr, plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let Some(id) = filter.expression_id() else { return Ok(false) };
     let mut found = false;
@@ -263,7 +263,7 @@ fn is_used(filter: &DynamicFilterPhysicalExpr, plan: &Arc<dyn ExecutionPlan>) ->
     Ok(found)
 }
 
-/// Partitions of a plan's output.
+/// Returns the number of partitions of a plan's output.
 pub(crate) fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
     plan.output_partitioning().partition_count()
 }

@@ -1,9 +1,10 @@
 //! The build side: collected once, partitioned only when it does not fit.
 //!
-//! While memory lasts the rows go to one collection, unscattered. When bytes are refused they are
-//! scattered by bits of their hashes, and whole partitions are unpinned, the largest first; what
-//! is pinned at the end gets tables, and the rest waits for its probe rows (hybrid hash join;
-//! DeWitt et al., SIGMOD 1984; Kuiper, Muehleisen: Saving Private Hash Join, VLDB 2024).
+//! While memory lasts, the rows go to one collection, unscattered. When bytes are refused, they are
+//! scattered into partitions by bits of their hashes, and whole partitions are spilled (unpinned),
+//! the largest first. Partitions still pinned at the end get hash tables; the rest is joined after
+//! the probe input (hybrid hash join; DeWitt et al., SIGMOD 1984; Kuiper, Muehleisen: Saving
+//! Private Hash Join, VLDB 2024).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,13 +21,13 @@ use crate::rows::{Access, Columns, RowPages};
 use crate::stream::give_way;
 use crate::{Grant, QueryMemory};
 
-/// Partitions that rows are scattered into at a time.
+/// Number of partitions that rows are scattered into at a time.
 pub(super) const FANOUT: usize = 16;
-/// How often partitions may be scattered again: each level uses four bits of the hash below the
-/// salt, and the directory the lowest.
+/// Number of levels of scattering: each uses four bits of the hash below the salt, and the
+/// directory uses the lowest bits.
 pub(super) const LEVELS: u32 = 4;
 
-/// The partition of a hash at a level.
+/// Returns the partition of a hash at a level.
 pub(super) fn partition_of(hash: u64, level: u32) -> usize {
     to_usize(hash >> (44 - 4 * level)) % FANOUT
 }
@@ -41,14 +42,14 @@ pub(super) struct Build {
     _flag_bytes: Granted,
     pub(super) rows: u64,
     pub(super) matchable: u64,
-    /// Bytes of the pages that one probe stream is filling of one partition of many.
+    /// Limit of the bytes of open pages (those being filled) of one probe stream in one partition.
     pub(super) open_bytes: usize,
     pub(super) bounds: Option<KeyBounds>,
     pub(super) grant: Arc<dyn Grant>,
-    /// Probe streams that have not come to their end, and those with rows of their input left.
+    /// Number of probe streams that have not ended, and of those whose input has not ended.
     probing: AtomicUsize,
     reading: AtomicUsize,
-    /// Some probe row was seen, and one whose key is null.
+    /// True once a probe row was seen, and once one with a null key was seen.
     probe_rows: AtomicBool,
     probe_nulls: AtomicBool,
 }
@@ -71,12 +72,13 @@ impl Part {
 }
 
 impl Build {
-    /// The only partition, if there is one and it is in memory.
+    /// Returns the table of the only partition, if there is one and it is in memory.
     pub(super) fn whole(&self) -> Option<Arc<Table>> {
         if self.parts.len() == 1 { self.parts[0].table() } else { None }
     }
 
-    /// Demotes partitions, the largest first, as long as the grant is in excess.
+    /// Demotes partitions, which drops their tables, the largest first, as long as the grant is in
+    /// excess.
     pub(super) fn relieve(&self) {
         while self.grant.excess_bytes() > 0 {
             let tables = self.parts.iter().filter_map(|part| Some((part, part.table()?)));
@@ -84,14 +86,15 @@ impl Build {
             self.grant.count_spilled(table.rows.pinned_bytes());
             part.demote();
             drop(table);
-            // Other streams hold tables for the length of a batch; more would be too much.
+            // Other streams hold demoted tables until the end of their batch, so the excess may
+            // last when nothing is left to demote.
             if self.parts.iter().all(|part| part.table().is_none()) {
                 return;
             }
         }
     }
 
-    /// Takes note of probe rows, for a null-aware join.
+    /// Records probe rows, for a null-aware join.
     pub(super) fn note_probe(&self, rows: usize, keys: &Keys) {
         if rows > 0 {
             self.probe_rows.store(true, Ordering::Release);
@@ -101,12 +104,12 @@ impl Build {
         }
     }
 
-    /// True once a stream has seen a probe row.
+    /// Returns true once a stream has seen a probe row.
     pub(super) fn has_probe_rows(&self) -> bool {
         self.probe_rows.load(Ordering::Acquire)
     }
 
-    /// True once a stream has seen a probe row whose key is null.
+    /// Returns true once a stream has seen a probe row whose key is null.
     pub(super) fn has_probe_nulls(&self) -> bool {
         self.probe_nulls.load(Ordering::Acquire)
     }
@@ -116,18 +119,18 @@ impl Build {
         self.parts.iter().for_each(Part::demote);
     }
 
-    /// Says that a probe stream has come to the end of its input; whether it was the last.
+    /// Records that a probe stream has reached the end of its input; returns true for the last one.
     pub(super) fn is_last_reader(&self) -> bool {
         self.reading.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Says that a probe stream has come to its end; whether it was the last.
+    /// Records that a probe stream has ended; returns true for the last one.
     pub(super) fn is_last_probe(&self) -> bool {
         self.probing.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
-/// Rows scattered by their hashes.
+/// Rows scattered into partitions by their hashes.
 #[derive(Debug)]
 pub(super) struct Scatter {
     pub(super) parts: Vec<RowPages>,
@@ -138,7 +141,7 @@ pub(super) struct Scatter {
 }
 
 impl Scatter {
-    /// Partitions of rows like those of `like`; nothing of them stays pinned if `spill`.
+    /// Creates partitions of rows like those of `like`; with `spill` none of them stays pinned.
     pub(super) fn new(
         memory: &dyn QueryMemory,
         grant: &Arc<dyn Grant>,
@@ -158,10 +161,10 @@ impl Scatter {
         Self { parts, spilled, level, grant, picks }
     }
 
-    /// Takes all rows of a collection, page by page.
+    /// Scatters all rows of a collection, page by page.
     pub(super) async fn take(&mut self, mut rows: RowPages) -> Result<()> {
         // The pages being filled need room before the first of these is free; without it several
-        // who scatter at a time could pin all there is, and wait for each other.
+        // streams that scatter at the same time could pin all memory, and wait for each other.
         rows.unpin_last(self.parts.iter().map(RowPages::open_bytes).sum());
         for page in 0..rows.pages() {
             rows.pin_pages(page..page + 1, Access::Read).await?;
@@ -228,7 +231,7 @@ impl Scatter {
         }
     }
 
-    /// Unpins what must go for `bytes` more in `part`.
+    /// Spills partitions until `part` has room for `bytes` more, or none is left to spill.
     fn make_room(&mut self, part: usize, bytes: u64) {
         if self.spilled[part] {
             let unpinned = self.parts[part].unpin_full();
@@ -241,7 +244,7 @@ impl Scatter {
         }
     }
 
-    /// Gives up the largest partition that is still all pinned; false if there is none.
+    /// Spills the largest partition that is still all pinned; false if there is none.
     pub(super) fn spill_largest(&mut self) -> bool {
         let whole = (0..FANOUT).filter(|part| !self.spilled[*part]);
         let Some(largest) = whole.max_by_key(|part| self.parts[*part].pinned_bytes()) else {
@@ -253,7 +256,7 @@ impl Scatter {
         true
     }
 
-    /// The partitions; what is not to be kept is unpinned.
+    /// Returns the partitions, each with a flag that is true if it was spilled; those are unpinned.
     pub(super) fn finish(mut self) -> Vec<(RowPages, bool)> {
         for (part, spilled) in self.parts.iter_mut().zip(&self.spilled) {
             if *spilled {
@@ -273,7 +276,7 @@ pub(super) struct Collector {
     pub(super) grant: Arc<dyn Grant>,
     pub(super) bounds: Option<KeyBounds>,
     pub(super) probes: usize,
-    /// Bytes of the pages being filled of one partition of many.
+    /// Limit of the bytes of open pages of one partition.
     pub(super) open_bytes: AtomicUsize,
 }
 
@@ -289,8 +292,8 @@ impl Collector {
     }
 
     async fn scatter(&self, rows: RowPages) -> Result<Scatter> {
-        // Long pages are written and read faster; together those being filled take no more than
-        // the collection did.
+        // Long pages are written and read faster; together the open ones take no more than the
+        // collection did.
         let bytes = to_usize(self.grant.held_bytes()) / FANOUT;
         self.open_bytes.store(bytes, Ordering::Relaxed);
         let memory = self.memory.as_ref();
@@ -299,7 +302,7 @@ impl Collector {
         Ok(scatter)
     }
 
-    /// Reads the input to its end.
+    /// Collects the input to its end.
     pub(super) async fn collect(mut self, mut input: SendableRecordBatchStream) -> Result<Build> {
         let mut rows = Rows::Whole(self.pages());
         let mut unmatchable = self.pages();
@@ -348,7 +351,8 @@ impl Collector {
         self.finish(rows, unmatchable, count).await
     }
 
-    /// Scatters the rows when there is no room for more, and does what else the grant asks for.
+    /// Scatters the rows when there is no room for more, and spills as much as the grant wants
+    /// back. Waits while the query is suspended.
     async fn with_room(&mut self, rows: Rows, columns: &Columns, count: usize) -> Result<Rows> {
         let mut rows = rows;
         if let Some(resumed) = self.grant.suspended() {
@@ -370,7 +374,8 @@ impl Collector {
                 let grant = Arc::clone(&self.grant);
                 let mut has_room =
                     || grant.excess_bytes() == 0 && whole.try_reserve(columns, count);
-                // What scans are told only saves time.
+                // The keys for the dynamic filter only save time, so their memory is given up
+                // first.
                 let mut forgets = || self.bounds.as_mut().is_some_and(KeyBounds::forget_keys);
                 if has_room() || (forgets() && has_room()) {
                     return Ok(Rows::Whole(whole));
@@ -394,7 +399,7 @@ impl Collector {
                 whole.release_reserve();
                 let pages = whole.pages();
                 if self.grant.try_grow(Table::bytes_for(&whole, 0..pages)) {
-                    // Without a row that was left out they are in the order of their numbers.
+                    // If no row was left out, the rows are in the order of their numbers.
                     let is_numbered = whole.rows() == count;
                     vec![self.resident(whole, is_numbered).await?]
                 } else if whole.pages() < 2 {
@@ -426,7 +431,7 @@ impl Collector {
         })
     }
 
-    /// Tables for the partitions that there is room for, the smallest first.
+    /// Builds tables for the partitions that there is room for, the smallest first.
     async fn settle(&self, scatter: Scatter) -> Result<Vec<Part>> {
         let mut parts: Vec<_> = scatter.finish().into_iter().enumerate().collect();
         parts.sort_by_key(|(_, (rows, spilled))| (*spilled, rows.bytes()));
@@ -446,7 +451,7 @@ impl Collector {
         Ok(settled.into_iter().map(|(_, part)| part).collect())
     }
 
-    /// A partition with a table, whose bytes have been granted.
+    /// Builds the table of a partition; its bytes have been granted.
     async fn resident(&self, rows: RowPages, is_numbered: bool) -> Result<Part> {
         let (owner, view) = rows.share();
         let pages = view.pages();

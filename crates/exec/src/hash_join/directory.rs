@@ -1,12 +1,12 @@
-//! The directory of a hash table: from hashes to rows in pages.
+//! Hash directory of a hash table: from hashes to rows in pages.
 //!
 //! Open addressing over words of 16 bits of salt and 48 bits of address (Leis, Boncz, Kemper,
 //! Neumann: Morsel-Driven Parallelism, SIGMOD 2014, section 4.2, keep a filter in the same place),
-//! with the [`Tags`] of each group of words beside them. Rows with the same hash hang together in
-//! links, the first appended first.
+//! with the [`Tags`] of each group of words beside them. Rows with the same hash form a collision
+//! chain, in the order in which they were appended.
 //!
-//! Where the key is one integer and the keys lie close together, the place of a key is its distance
-//! from the least one instead: then nothing has to be compared.
+//! If the key is one integer and the keys are dense, the slot of a key is its distance from the
+//! least key instead: then no keys have to be compared.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,33 +24,36 @@ use super::tags::{GROUP, Tags, tag_of};
 
 const SALT_SHIFT: u32 = RowAddress::BITS;
 const ADDRESS_MASK: u64 = (1 << SALT_SHIFT) - 1;
-/// Rows ahead of which tags are asked for.
+/// Distance in rows at which tags are prefetched.
 const AHEAD: usize = 16;
-/// Keys whose tags are looked at before their slots are: those come near meanwhile.
+/// Number of keys whose tags are checked before their slots are read, which are prefetched
+/// meanwhile.
 const BLOCK: usize = 256;
-/// Places of keys for a row, at most: more than slots for hashes have, but nothing is compared.
+/// Maximum number of slots per row when slots are distances of keys: more than hashing needs, but
+/// nothing is compared.
 const PLACES_PER_ROW: u64 = 4;
-/// Rows inserted before other tasks may run.
+/// Rows inserted between two yields to other tasks.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
-/// A directory of the rows of one collection.
+/// Hash directory of the rows of one collection.
 #[derive(Debug)]
 pub(super) struct Directory {
     /// Salt and address + 1, or 0.
     slots: Vec<u64>,
-    /// Of each group of slots; none if places are distances.
+    /// Tags of each group of slots; empty if slots are distances.
     tags: Vec<Tags>,
-    /// Which bits of a hash are the number of its first group.
+    /// Mask of the bits of a hash that are the number of its first group.
     mask: u64,
-    /// The least key, if places are distances from it.
+    /// The least key, if slots are distances from it.
     least: Option<i64>,
-    /// For each row address + 1 of the next with the same hash; empty if there is none anywhere.
+    /// For each row address + 1 of the next row with the same hash, or 0; empty if no row has a
+    /// next one.
     links: Vec<AtomicU64>,
-    /// Rows before each page.
+    /// Number of rows before each page.
     firsts: Vec<u64>,
 }
 
-/// Rows of a batch and the first row of the table that each may match.
+/// Rows of a batch, each with the first row of the table that it may match.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     pub(super) picks: Vec<u32>,
@@ -58,7 +61,7 @@ pub(super) struct Heads {
 }
 
 impl Directory {
-    /// Bytes that a directory of `rows` rows has, at most.
+    /// Returns the maximum bytes of a directory of `rows` rows.
     pub(super) fn bytes_of(rows: u64) -> u64 {
         (Self::slots_of(rows) + rows) * 8 + Self::slots_of(rows)
     }
@@ -67,13 +70,13 @@ impl Directory {
         (rows + rows / 2).max(32).next_power_of_two()
     }
 
-    /// Bytes that it has.
+    /// Returns the bytes that it has.
     pub(super) fn bytes(&self) -> u64 {
         to_u64(self.slots.len() + self.links.len()) * 8 + to_u64(self.tags.len() * GROUP)
     }
 
-    /// A directory of the rows of some pages, which are pinned. Where more than
-    /// [`Directory::bytes_of`] would make it faster, `may_have` is asked for so many bytes more.
+    /// Builds a directory of the rows of some pages, which are pinned. If more than
+    /// [`Directory::bytes_of`] would make it faster, it asks `may_have` for that many bytes more.
     pub(super) async fn new(
         rows: &RowPages,
         pages: Range<usize>,
@@ -104,7 +107,7 @@ impl Directory {
         let tags = vec![Tags::EMPTY; to_usize(groups)];
         let mut directory = Self { slots, tags, mask, least, links: Vec::new(), firsts };
         let mut done = 0;
-        // Backwards, so that of rows with the same hash the first comes first.
+        // Backwards, so that a chain has its rows in the order in which they were appended.
         for page in pages.rev() {
             match least {
                 Some(least) => directory.insert_keys(rows, page, least, to_usize(count))?,
@@ -173,7 +176,7 @@ impl Directory {
             from = Start::after(at);
         }
         let mut group = self.home(hash);
-        // A third of the slots stay empty.
+        // At least a third of the slots is empty.
         let slot = loop {
             match self.tags[group].first_empty() {
                 Some(slot) => break slot,
@@ -185,14 +188,14 @@ impl Directory {
         Ok(())
     }
 
-    /// Has the row of a slot follow one of `count` rows.
+    /// Makes the row of a slot the next one in the chain after one of `count` rows.
     fn link(&mut self, address: RowAddress, slot: u64, count: usize) {
         self.links.resize_with(count, AtomicU64::default);
         let number = self.number(address);
         *self.links[number].get_mut() = slot;
     }
 
-    /// The group where the search for a hash begins.
+    /// Returns the group at which the search for a hash begins.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         to_usize(hash & self.mask)
@@ -203,17 +206,17 @@ impl Directory {
         (group + 1) & to_usize(self.mask)
     }
 
-    /// The place of a row among those of the table.
+    /// Returns the index of a row among those of the table.
     pub(super) fn number(&self, address: RowAddress) -> usize {
         to_usize(self.firsts[address.page()]) + address.row()
     }
 
-    /// Whether no two rows have the same hash.
+    /// Returns true if no two rows have the same hash.
     pub(super) fn is_unique(&self) -> bool {
         self.links.is_empty()
     }
 
-    /// The next row with the same hash.
+    /// Returns the next row with the same hash.
     pub(super) fn next(&self, address: RowAddress) -> Option<RowAddress> {
         if self.links.is_empty() {
             return None;
@@ -222,8 +225,8 @@ impl Directory {
         link.checked_sub(1).map(RowAddress::from_bits)
     }
 
-    /// The next row with the same hash of which `is_done` is false. Those between are left out from
-    /// now on: a row that is done must stay so.
+    /// Returns the next row with the same hash for which `is_done` is false. Unlinks the rows in
+    /// between: a row that is done must stay so.
     pub(super) fn next_undone(
         &self,
         address: RowAddress,
@@ -238,14 +241,15 @@ impl Directory {
             next = self.next(row);
         }
         if next != first {
-            // Another stream may do the same: whichever link is kept leaves out none but such rows.
+            // Another stream may do the same: the link that is kept, of either, skips only rows
+            // that are done.
             let link = next.map_or(0, |row| row.to_bits() + 1);
             self.links[self.number(address)].store(link, Ordering::Relaxed);
         }
         Ok(next)
     }
 
-    /// Brings near what [`Directory::next`] of a row looks at.
+    /// Prefetches the link that [`Directory::next`] of a row reads.
     #[inline]
     pub(super) fn prefetch_next(&self, address: RowAddress) {
         if let Some(link) = self.links.get(self.number(address)) {
@@ -253,12 +257,12 @@ impl Directory {
         }
     }
 
-    /// Whether what it finds needs no comparison.
+    /// Returns true if its results need no comparison of keys.
     pub(super) fn is_exact(&self) -> bool {
         self.least.is_some()
     }
 
-    /// For each pick whose salt is there the first row that has it.
+    /// Returns the picks whose salt is found, each with the first row that has it.
     pub(super) fn heads(&self, hashes: &[u64], mut picks: impl Iterator<Item = u32>) -> Heads {
         let mut found = Found::new(picks.size_hint().0);
         let mut likely = [(0, 0); BLOCK];
@@ -274,7 +278,7 @@ impl Directory {
                 let group = self.home(hash);
                 let tags = &self.tags[group];
                 let matches = tags.matches(tag_of(hash));
-                // Written always and kept if so, without a branch.
+                // Branch-free: always written, and kept if there is a match.
                 likely[count] = (pick, group * GROUP + matches.trailing_zeros() as usize % GROUP);
                 if matches == 0 && !tags.has_empty() {
                     if let Some(at) = self.search(hash, Start::of(self.group_after(group))) {
@@ -305,10 +309,10 @@ impl Directory {
         }
     }
 
-    /// For each pick whose key is there the first row that has it.
+    /// Returns the picks whose key is found, each with the first row that has it.
     ///
     /// # Errors
-    /// If the keys are no integers.
+    /// If the keys are not integers.
     pub(super) fn exact_heads(
         &self,
         keys: &ArrayRef,
@@ -320,7 +324,7 @@ impl Directory {
         let mut found = Found::new(picks.size_hint().0);
         for pick in picks {
             let index = pick as usize;
-            // Below the least key the distance wraps and is beyond every place.
+            // A key below the least wraps around to a distance beyond every slot.
             let distance = values[index].wrapping_sub(least).cast_unsigned();
             let slot = self.slots.get(to_usize(distance)).copied().unwrap_or(0);
             let valid = nulls.is_none_or(|nulls| nulls.is_valid(index));
@@ -329,7 +333,7 @@ impl Directory {
         Ok(found.finish())
     }
 
-    /// The first slot from a place on with the salt of `hash`.
+    /// Returns the first slot, from `from` on, with the salt of `hash`.
     fn search(&self, hash: u64, from: Start) -> Option<usize> {
         let Start { mut group, mut seen } = from;
         loop {
@@ -349,7 +353,7 @@ impl Directory {
         }
     }
 
-    /// The row whose hash is `hash`, where one that has but its salt was found first.
+    /// Returns the row with this hash, for a search whose first row has only its salt.
     pub(super) fn find_hash(&self, rows: &RowPages, hash: u64) -> Result<Option<RowAddress>> {
         let mut from = Start::of(self.home(hash));
         while let Some(at) = self.search(hash, from) {
@@ -363,7 +367,7 @@ impl Directory {
     }
 }
 
-/// Where a search begins: a group, and the slots of it that were seen.
+/// Start of a search: a group, and the slots of it that were seen.
 #[derive(Clone, Copy)]
 struct Start {
     group: usize,
@@ -380,7 +384,7 @@ impl Start {
     }
 }
 
-/// Heads being found: everything is written, and only what was found is kept, without a branch.
+/// Heads being collected, branch-free: everything is written, and only rows found are kept.
 struct Found {
     heads: Heads,
     picks: [u32; BLOCK],
@@ -417,7 +421,7 @@ impl Found {
     }
 }
 
-/// The least and the greatest key, if keys are integers without nulls.
+/// Returns the least and the greatest key, if keys are integers without nulls.
 fn key_range(rows: &RowPages, pages: Range<usize>, is_integer: bool) -> Result<Option<(i64, i64)>> {
     let mut range: Option<(i64, i64)> = None;
     for page in pages.filter(|_| is_integer) {
@@ -435,13 +439,13 @@ fn key_range(rows: &RowPages, pages: Range<usize>, is_integer: bool) -> Result<O
     Ok(range)
 }
 
-/// Whether keys of a type may be places: integers that fit 64 bits with a sign.
+/// Returns true if keys of a type can be slots: integers that fit a signed 64-bit integer.
 pub(super) fn is_integer(data_type: &DataType) -> bool {
     use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
     matches!(data_type, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32)
 }
 
-/// Integers as those of 64 bits.
+/// Casts integers to 64 bits.
 pub(super) fn integers(keys: &ArrayRef) -> Result<Int64Array> {
     Ok(cast(keys, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }

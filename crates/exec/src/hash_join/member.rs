@@ -1,10 +1,10 @@
-//! Which keys can be among those of the build side.
+//! Membership filter: rules out keys that are not among those of the build side.
 //!
-//! Integers that lie close together have a bit each. For other keys there is a Bloom filter whose
-//! bits of one key are in one word, and are one of a few patterns (Putze, Sanders, Singler: Cache-,
-//! Hash- and Space-Efficient Bloom Filters, JEA 2009, sections 3 and 4): a look-up is one access to
-//! the filter, and a scan looks up every row. The hashes are those that the join itself looks rows
-//! up by, so no row that has a match is left out.
+//! Dense integers have a bit each. For other keys there is a Bloom filter whose bits of one key are
+//! in one word, and are one of a few patterns (Putze, Sanders, Singler: Cache-, Hash- and
+//! Space-Efficient Bloom Filters, JEA 2009, sections 3 and 4): a lookup is one access to the
+//! filter, and a scan looks up every row. The hashes are those by which the join itself looks up
+//! rows, so no row that has a match is filtered out.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,16 +27,15 @@ use crate::block::Lease;
 use crate::floats::all_canonical;
 use crate::memory::Grant;
 
-/// The keys of more rows than this are not collected: a build side that large seldom leaves much
-/// out.
+/// Maximum number of rows whose keys are collected: a larger build side seldom filters out much.
 const KEYS_MAX: usize = 1 << 19;
-/// Bits of the filter for each key, at least: one key in two hundred that is not there passes.
+/// Minimum bits of the filter per key: one in two hundred absent keys passes.
 const BITS_PER_KEY: usize = 16;
-/// How many times the words of a Bloom filter a bit for each integer of a range may take.
+/// Maximum size of a bitmap over a range of integers, as a multiple of the words of a Bloom filter.
 const BITMAP_WORDS_MAX: usize = 2;
-/// Bits of a word that a key sets.
+/// Number of bits of a word that a key sets.
 const BITS_SET: u32 = 4;
-/// Patterns of so many bits; a key's is rotated, too.
+/// Patterns of `BITS_SET` bits; a key's pattern is rotated, too.
 static PATTERNS: [u64; 1 << 10] = patterns();
 
 const fn patterns() -> [u64; 1 << 10] {
@@ -54,17 +53,18 @@ const fn patterns() -> [u64; 1 << 10] {
 /// An odd number of many bits (Knuth's, from the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The keys of one build side, while they are not too many; counted in its grant.
+/// The keys of one build side, while they are not too many; charged to its grant.
 #[derive(Debug)]
 pub(super) struct KeyList {
-    /// The type of the only key if that is an integer, and its values; else hashes.
+    /// Type of the only key if that is an integer, and then `keys` has its values; else `keys` has
+    /// hashes.
     integer: Option<DataType>,
     keys: Vec<u64>,
     lease: Lease,
 }
 
 impl KeyList {
-    /// An empty list of keys of these types.
+    /// Creates an empty list of keys of these types.
     pub(super) fn new(types: &[DataType], grant: &Arc<dyn Grant>) -> Self {
         let integer = match types {
             [only] if is_integer(only) => Some(only.clone()),
@@ -73,7 +73,7 @@ impl KeyList {
         Self { integer, keys: Vec::new(), lease: Lease::take_heap(grant, 0) }
     }
 
-    /// Takes keys in; false if that is too many, or memory too scarce.
+    /// Adds keys; false if that is too many, or memory too scarce.
     ///
     /// # Errors
     /// If the keys are not of the types of the list.
@@ -98,7 +98,7 @@ impl KeyList {
         Ok(true)
     }
 
-    /// The least and the greatest integer of a list of such.
+    /// Returns the least and the greatest integer, if the keys are integers.
     fn range(&self) -> Option<(i64, i64)> {
         self.integer.as_ref()?;
         let integers = || self.keys.iter().map(|key| key.cast_signed());
@@ -114,17 +114,17 @@ impl KeyList {
     }
 }
 
-/// The filter, counted in the grant of a build side until the plan is gone.
+/// The membership filter, charged to the grant of a build side until the plan is dropped.
 pub(super) struct Members {
     words: Vec<u64>,
-    /// If a bit is an integer, which one the first is.
+    /// The integer of the first bit, if bits are integers.
     least: Option<i64>,
     keys: usize,
     _lease: Lease,
 }
 
 impl Members {
-    /// The filter of all keys of these lists, if there is memory for it.
+    /// Builds the filter of all keys of these lists, if there is memory for it.
     ///
     /// # Errors
     /// If the keys of a list are not of its type.
@@ -163,13 +163,14 @@ impl Members {
         Ok(Some(Self { words, least: range.map(|(least, _)| least), keys, _lease: lease }))
     }
 
-    /// Whether each of these keys may be one of its own. What it says of a null says nothing.
+    /// Returns a bit for each key: set if it may be one of the filter's keys. The bit of a null is
+    /// undefined.
     fn may_have(&self, keys: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         let words = self.words.as_slice();
         if let (Some(least), [key]) = (self.least, keys) {
             let integers = integers(key)?;
             return Ok(bits_of(integers.values(), |key| {
-                // Below the least the distance wraps and is beyond every word.
+                // A key below the least wraps around to a distance beyond every word.
                 let distance = key.wrapping_sub(least).cast_unsigned();
                 let word = words.get(to_usize(distance / 64)).copied().unwrap_or(0);
                 word >> (distance % 64) & 1
@@ -185,7 +186,7 @@ impl Members {
     }
 }
 
-/// A bit for each value, 0 or 1.
+/// Packs a bit for each value, 0 or 1.
 fn bits_of<T>(values: &[T], bit: impl Fn(&T) -> u64) -> BooleanBuffer {
     let of_chunk =
         |values: &[T]| values.iter().rev().fold(0_u64, |bits, value| bits << 1 | bit(value));
@@ -193,7 +194,7 @@ fn bits_of<T>(values: &[T], bit: impl Fn(&T) -> u64) -> BooleanBuffer {
     BooleanBuffer::new(Buffer::from_vec(words), 0, values.len())
 }
 
-/// The word of a hash, modulo the number of words, and its bits there.
+/// Returns the word of a hash, modulo the number of words, and its bits there.
 #[inline]
 fn place(hash: u64) -> (usize, u64) {
     // The hash of an integer may be weak in some of its bits.
@@ -202,7 +203,7 @@ fn place(hash: u64) -> (usize, u64) {
     (to_usize(mixed >> 16 ^ hash), bits)
 }
 
-/// Whether keys may be among those of a build side.
+/// Expression that is true for keys that may be among those of a build side.
 #[derive(Clone)]
 pub(super) struct MemberExpr {
     keys: Vec<PhysicalExprRef>,
@@ -277,7 +278,7 @@ impl Hash for MemberExpr {
 mod tests {
     use datafusion::arrow::array::{Array, AsArray, Int32Array};
     use datafusion::physical_expr::expressions::col;
-    use terrace_market::Ledger;
+    use terrace_ledger::Ledger;
     use terrace_pool::{Pool, PoolConfig};
 
     use super::*;
@@ -301,7 +302,7 @@ mod tests {
         Arc::new(Int32Array::from_iter_values(values))
     }
 
-    /// What the filter of the keys says of others, and its bytes.
+    /// Returns the filter's result for other keys, and its bytes.
     fn found(keys: &ArrayRef, others: &ArrayRef) -> (BooleanArray, u64) {
         let (memory, grant) = grant(1 << 20);
         let types = [keys.data_type().clone()];

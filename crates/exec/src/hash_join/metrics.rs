@@ -1,4 +1,4 @@
-//! What `EXPLAIN ANALYZE` shows of a join.
+//! Metrics of a join, shown by `EXPLAIN ANALYZE`.
 
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, ScopedTimerGuard, Time,

@@ -1,4 +1,4 @@
-//! The probe side of one partition: from its first batch to the last unmatched build row.
+//! One probe stream: from its first batch to the last unmatched build row.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::rows::{Access, RowAddress, RowPages};
 use crate::stream::{Emitter, give_way};
 use crate::{Grant, QueryMemory};
 
-/// Hands rows on in batches of the session's size.
+/// Output of a join stream: emits rows in batches of the session's size, up to the fetch limit.
 pub(crate) struct Output {
     emitter: Emitter,
     coalescer: Option<BatchCoalescer>,
@@ -33,7 +33,7 @@ impl Output {
         fetch: Option<usize>,
         metrics: JoinMetrics,
     ) -> Self {
-        // A batch without columns has nothing to be joined with others.
+        // Batches without columns cannot be coalesced.
         let coalescer = (!schema.fields().is_empty()).then(|| {
             BatchCoalescer::new(Arc::clone(schema), batch_size)
                 .with_biggest_coalesce_batch_size(Some(batch_size / 2))
@@ -88,7 +88,7 @@ pub(super) struct Prober {
     pub(super) grant: Arc<dyn Grant>,
     pub(super) build: Arc<Build>,
     pub(super) output: Output,
-    /// No rows, to take rows of nulls from.
+    /// Row pages without rows, which null rows are resolved from.
     pub(super) nulls: RowPages,
     pub(super) metrics: JoinMetrics,
 }
@@ -126,8 +126,8 @@ impl Prober {
         self.output.finish().await
     }
 
-    /// Whether the build side alone says that nothing of the probe side will be emitted, and no
-    /// build row can find a match.
+    /// Returns true if the build side alone decides the result: nothing of the probe side will be
+    /// emitted, and no build row can find a match.
     fn is_decided(&self) -> bool {
         use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, RightSemi};
         match self.spec.join_type {
@@ -137,7 +137,7 @@ impl Prober {
         }
     }
 
-    /// Gives back what the grants ask for, and stops while the query is suspended.
+    /// Gives back the memory that the grants want back, and waits while the query is suspended.
     async fn keep_peace(&mut self, waiting: &mut [Option<RowPages>]) {
         self.build.relieve();
         let suspended = self.grant.suspended();
@@ -189,7 +189,7 @@ impl Prober {
             drop(timer);
             match step {
                 Step::Batch(batch) => self.output.push(batch).await?,
-                // One batch may have more pairs than can be looked at in a minute.
+                // One batch may have more pairs than can be checked in a minute.
                 Step::Nothing => give_way().await,
                 Step::End => return Ok(()),
             }
@@ -253,7 +253,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Emits probe rows, all or those decided, by whether they have a match.
+    /// Emits probe rows, all or those in `decided`, depending on their having a match.
     pub(super) async fn emit_probe(
         &mut self,
         probe: &Probe,
@@ -282,7 +282,7 @@ impl Prober {
         self.output.push(batch).await
     }
 
-    /// Emits build rows by whether they have a match.
+    /// Emits build rows, depending on their having a match.
     async fn emit_build(&mut self) -> Result<()> {
         let build = Arc::clone(&self.build);
         let Some(flags) = &build.flags else { return Ok(()) };
@@ -324,7 +324,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Rows of a page that the join emits in the end, and whether they have a match.
+    /// Returns the rows of a page that the join emits at the end, each with true if it has a match.
     fn wanted_rows(
         &self,
         view: &RowPages,
@@ -347,7 +347,7 @@ impl Prober {
 }
 
 impl Spec {
-    /// A row of the probe side with every column null.
+    /// Returns a row of the probe side with every column null.
     fn null_probe(&self) -> Result<RecordBatch> {
         let fields = self.probe_schema.fields().iter();
         let fields: Vec<_> = fields.map(|it| it.as_ref().clone().with_nullable(true)).collect();

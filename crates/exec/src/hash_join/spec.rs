@@ -1,4 +1,4 @@
-//! What a join does, worked out once per plan.
+//! Compiled description of a join: its keys, row layouts, and the sources of its output columns.
 
 use std::sync::Arc;
 
@@ -17,53 +17,53 @@ use super::directory::is_integer;
 use crate::floats::all_canonical;
 use crate::rows::{Equality, RowLayout};
 
-/// The seed of the hashes of keys: another than those of repartitions, whose partitions would
+/// Hash function of the keys; its seed differs from that of repartitioning, whose partitions would
 /// otherwise share bits.
 pub(super) const HASHES: RandomState = RandomState::with_seed(0x7465_7272_6163_6501);
 
-/// Bytes of a row that the join keeps for itself: the hash of the key, and the row's number.
+/// Offsets in a row's extra bytes: of the hash of its key, and of the row's number.
 pub(super) const HASH: usize = 0;
 pub(super) const NUMBER: usize = 8;
-/// How many, of a build row and of a probe row.
+/// Number of extra bytes of a build row, and of a probe row.
 const BUILD_EXTRA_BYTES: usize = 16;
 const PROBE_EXTRA_BYTES: usize = 8;
 
-/// Where a column of the output or of the filter comes from.
+/// Source of a column of the output or of the filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     /// A column of the build rows.
     Build(usize),
     /// A column of the probe batch.
     Probe(usize),
-    /// A key of the probe rows, which is that of their build rows.
+    /// A key of the probe rows, which is identical to that of their build rows.
     Key(usize),
-    /// Whether there is a match.
+    /// The mark: true if there is a match.
     Mark,
 }
 
-/// A join, whatever its state.
+/// Description of a join, without its state.
 #[derive(Debug)]
 pub(super) struct Spec {
     pub(super) join_type: JoinType,
     pub(super) filter: Option<JoinFilter>,
-    /// Of pairs with equal keys.
+    /// Sources of the filter's columns, for pairs with equal keys.
     pub(super) filter_sources: Vec<Source>,
     pub(super) build_keys: Vec<PhysicalExprRef>,
     pub(super) probe_keys: Vec<PhysicalExprRef>,
-    /// Columns of the build side kept beside its keys.
+    /// Columns of the build side kept in addition to its keys.
     payload: Vec<usize>,
     pub(super) build_layout: RowLayout,
     pub(super) probe_layout: RowLayout,
     pub(super) probe_schema: SchemaRef,
     pub(super) outputs: Vec<Source>,
-    /// The same, of pairs with equal keys.
+    /// Sources of the output columns, for pairs with equal keys.
     pub(super) pair_outputs: Vec<Source>,
     pub(super) schema: SchemaRef,
     pub(super) nulls_equal: bool,
-    /// The join is `NOT IN`: a null of the probe side is a match of every build row, and with any
-    /// probe row a build row whose key is null is not known to have none.
+    /// True for `NOT IN`: a null of the probe side counts as a match of every build row, and if
+    /// there is any probe row, a build row with a null key is not known to have no match.
     pub(super) null_aware: bool,
-    /// The key is one integer on both sides.
+    /// True if the key is one integer on both sides.
     pub(super) is_integer: bool,
     pub(super) batch_size: usize,
     pub(super) fetch: Option<usize>,
@@ -99,8 +99,8 @@ impl Spec {
         }
         let same = |key: usize| probe_keys[key].data_type(&right).is_ok_and(|it| it == types[key]);
         let is_integer = types.len() == 1 && is_integer(&types[0]) && same(0);
-        // Keys that are equal are the same, but for zeros and NaNs of floating-point numbers. Those
-        // of the probe rows are at hand.
+        // Equal keys are identical, except for zeros and NaNs of floating-point numbers. The output
+        // takes them from the probe rows, where they are at hand.
         let is_same: Vec<bool> =
             (0..types.len()).map(|key| same(key) && is_one_of_a_kind(&types[key])).collect();
         let at_hand = |source: &Source| match *source {
@@ -133,25 +133,25 @@ impl Spec {
         })
     }
 
-    /// Whether build rows are emitted when all probe rows have been seen.
+    /// Returns true if build rows are emitted when all probe rows have been seen.
     pub(super) fn emits_build(&self) -> bool {
         use JoinType::{Full, Left, LeftAnti, LeftMark, LeftSemi};
         matches!(self.join_type, Left | LeftSemi | LeftAnti | LeftMark | Full)
     }
 
-    /// Whether pairs of rows are emitted.
+    /// Returns true if pairs of rows are emitted.
     pub(super) fn emits_pairs(&self) -> bool {
         use JoinType::{Full, Inner, Left, Right};
         matches!(self.join_type, Inner | Left | Right | Full)
     }
 
-    /// Whether probe rows are emitted by whether they have a match.
+    /// Returns true if probe rows are emitted depending on their having a match.
     pub(super) fn emits_probe(&self) -> bool {
         use JoinType::{Full, Right, RightAnti, RightMark, RightSemi};
         matches!(self.join_type, Right | RightSemi | RightAnti | RightMark | Full)
     }
 
-    /// The side of which it matters alone whether a row has a match, and not with how many rows.
+    /// Returns the side whose rows need to know only if they have a match, not how many.
     pub(super) fn wants_one(&self) -> Option<JoinSide> {
         use JoinType::{LeftAnti, LeftMark, LeftSemi, RightAnti, RightMark, RightSemi};
         match self.join_type {
@@ -187,14 +187,15 @@ impl Spec {
         Ok(Keys { arrays, hashes, valid: valid.filter(|valid| valid.null_count() > 0) })
     }
 
-    /// The columns of the build rows: the keys, then the rest.
+    /// Returns the columns of the build rows: the keys, then the rest.
     pub(super) fn build_columns(&self, keys: &Keys, batch: &RecordBatch) -> Vec<ArrayRef> {
         let payload = self.payload.iter().map(|index| Arc::clone(batch.column(*index)));
         keys.arrays.iter().cloned().chain(payload).collect()
     }
 }
 
-/// True if equal values of a type are the same: not floating-point numbers, for their zeros.
+/// Returns true if equal values of a type are identical: not floating-point numbers, for their
+/// zeros.
 fn is_one_of_a_kind(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_one_of_a_kind(values),
@@ -202,9 +203,9 @@ fn is_one_of_a_kind(data_type: &DataType) -> bool {
     }
 }
 
-/// Which columns of the build side are kept, and where.
+/// Columns of the build side that are kept, and their positions.
 struct Places {
-    /// Column of the build side that a key is, if it is one.
+    /// For each key the column of the build side that it is, if it is a plain column.
     keys: Vec<Option<usize>>,
     payload: Vec<usize>,
 }

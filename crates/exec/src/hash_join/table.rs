@@ -1,4 +1,4 @@
-//! A hash table in memory, and the probing of it.
+//! Hash table in memory, and its probing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,28 +16,30 @@ use super::spec::{HASH, Keys, NUMBER, Source, Spec};
 use crate::Grant;
 use crate::rows::{Access, Columns, RowAddress, RowPages, Rows};
 
-/// Heads ahead of which links are asked for.
+/// Distance in heads at which links are prefetched.
 const AHEAD: usize = 16;
 
-/// Rows pinned in memory with a directory.
+/// Rows pinned in memory, with a hash directory.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) rows: RowPages,
     directory: Directory,
     granted: Granted,
-    /// The numbers of its rows are their places in it: all rows are there, in the order they came.
+    /// True if the numbers of its rows are their indexes: all rows are there, in the order of the
+    /// input.
     pub(super) is_numbered: bool,
 }
 
 impl Table {
-    /// Bytes of grant that a table of the rows of `pages` takes beside what is pinned already.
+    /// Returns the bytes of grant that a table of the rows of `pages` takes in addition to the
+    /// pinned ones.
     pub(super) fn bytes_for(rows: &RowPages, pages: Range<usize>) -> u64 {
         let count: usize = pages.clone().map(|page| rows.rows_in(page)).sum();
         rows.bytes_to_pin(pages) + Directory::bytes_of(to_u64(count))
     }
 
-    /// Pins some pages and makes a table of their rows. The bytes for that, as
-    /// [`Table::bytes_for`] says them, have been granted.
+    /// Pins some pages and builds a table of their rows. The bytes for that, as returned by
+    /// [`Table::bytes_for`], have been granted.
     pub(super) async fn new(
         mut rows: RowPages,
         pages: Range<usize>,
@@ -54,13 +56,13 @@ impl Table {
         Ok(Self { rows, directory, granted, is_numbered: false })
     }
 
-    /// Bytes of grant that dropping it gives back.
+    /// Returns the bytes of grant that dropping it gives back.
     pub(super) fn bytes(&self) -> u64 {
         self.granted.bytes + self.rows.pinned_bytes()
     }
 }
 
-/// Heap, counted in a grant and given back when dropped.
+/// Heap bytes that are charged to a grant and given back when dropped.
 #[derive(Debug)]
 pub(super) struct Granted {
     bytes: u64,
@@ -74,13 +76,13 @@ impl Granted {
         Self::of(bytes, Arc::clone(grant))
     }
 
-    /// Bytes that have been granted.
+    /// Wraps bytes that have been granted.
     fn of(bytes: u64, grant: Arc<dyn Grant>) -> Self {
         grant.hold_heap(bytes);
         Self { bytes, grant }
     }
 
-    /// Asks for more.
+    /// Asks for more bytes; false if they are refused.
     fn try_add(&mut self, bytes: u64) -> bool {
         let added = self.grant.try_grow_heap(bytes);
         self.bytes += if added { bytes } else { 0 };
@@ -103,7 +105,7 @@ impl Drop for Granted {
     }
 }
 
-/// Which build rows have a match: a bit for each.
+/// One bit per build row: set if the row has a match.
 #[derive(Debug)]
 pub(crate) struct Flags(Vec<AtomicU64>);
 
@@ -128,7 +130,7 @@ impl Flags {
     }
 }
 
-/// A probe batch on its way through a table.
+/// A probe batch while it is joined.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) batch: RecordBatch,
@@ -136,9 +138,10 @@ pub(super) struct Probe {
     pub(super) keys: Columns,
     /// The arrays of the keys.
     arrays: Vec<ArrayRef>,
-    /// The key is one integer.
+    /// True if the key is one integer.
     is_integer: bool,
-    /// Rows with a match so far; empty when that matters to nobody.
+    /// True for rows with a match so far; empty if the join does not emit probe rows by their
+    /// match.
     pub(super) matched: Vec<bool>,
 }
 
@@ -151,18 +154,18 @@ impl Probe {
         Ok(Self { batch, hashes, keys: prepared, arrays, is_integer, matched })
     }
 
-    /// The key, if it is one integer.
+    /// Returns the key, if it is one integer.
     fn integer(&self) -> Option<&ArrayRef> {
         self.arrays.first().filter(|_| self.is_integer)
     }
 
-    /// What pairs have of its rows.
+    /// Returns the probe side of pairs of its rows.
     fn side(&self) -> ProbeSide<'_> {
         ProbeSide { batch: &self.batch, keys: &self.arrays }
     }
 }
 
-/// What pairs have of probe rows.
+/// Probe side of pairs.
 #[derive(Clone, Copy)]
 struct ProbeSide<'a> {
     batch: &'a RecordBatch,
@@ -170,13 +173,13 @@ struct ProbeSide<'a> {
     keys: &'a [ArrayRef],
 }
 
-/// Where a batch is in a table.
+/// Position of a batch in its matches in a table.
 #[derive(Debug)]
 pub(super) struct Matches {
     heads: Heads,
     at: usize,
     link: Option<RowAddress>,
-    /// The key of every head is equal, not only its hash.
+    /// True if the key of every head is equal, not only its hash.
     verified: bool,
     /// Probe rows below this one have been emitted.
     emitted: usize,
@@ -187,7 +190,7 @@ pub(super) struct Matches {
 pub(super) enum Step {
     /// Rows of the output.
     Batch(RecordBatch),
-    /// None, and there are more pairs.
+    /// No rows, but there are more pairs.
     Nothing,
     /// No more pairs.
     End,
@@ -201,12 +204,12 @@ struct Pairs {
 }
 
 impl Table {
-    /// Whether a look-up asks for the hashes of its keys.
+    /// Returns true if a lookup needs the hashes of its keys.
     pub(super) fn needs_hashes(&self) -> bool {
         !self.directory.is_exact()
     }
 
-    /// Looks the keys of `picks` up.
+    /// Looks up the keys of `picks`.
     pub(super) fn look_up(
         &self,
         spec: &Spec,
@@ -255,7 +258,7 @@ impl Table {
         Ok(Matches { heads, at: 0, link: None, verified, emitted: 0 })
     }
 
-    /// Those `n` for which the keys of row `n` and of probe row `picks[n]` are equal.
+    /// Returns the `n` for which the keys of row `n` and of probe row `picks[n]` are equal.
     fn equal(
         &self,
         spec: &Spec,
@@ -270,8 +273,9 @@ impl Table {
         Ok(selection)
     }
 
-    /// Looks at the next pairs, at most a batch, of what `matches` has found. With `in_order` all
-    /// of the batch was looked up here, and probe rows without a match come in their place.
+    /// Processes the next pairs, at most a batch, of those found by `matches`. With `in_order` the
+    /// whole batch was looked up in this table, and probe rows without a match are emitted in their
+    /// place.
     pub(super) fn next(
         &self,
         spec: &Spec,
@@ -329,8 +333,8 @@ impl Table {
         })
     }
 
-    /// At most a batch of pairs with equal keys: of those that can change what is known of their
-    /// rows.
+    /// Returns at most a batch of pairs with equal keys, without pairs that cannot change the
+    /// result of their rows.
     fn next_pairs(
         &self,
         spec: &Spec,
@@ -342,14 +346,14 @@ impl Table {
         if of_probe && spec.filter.is_some() && !self.directory.is_unique() {
             return self.untried_pairs(spec, probe, matches);
         }
-        // Flags of rows that pass a filter say nothing of others with their key.
+        // With a filter, the flag of a row says nothing about other rows with its key.
         let of_build = flags.filter(|_| spec.wants_one() == Some(JoinSide::Left));
         let (of_chains, of_rows) = match spec.filter.is_none() && matches.verified {
             true => (of_build, None),
             false => (None, of_build),
         };
         let heads = &mut matches.heads;
-        // What was found may have been taken out whole.
+        // The heads may have been taken out all at once.
         let left = heads.picks.len().saturating_sub(matches.at);
         if left == 0 {
             return Ok(Pairs::default());
@@ -378,7 +382,7 @@ impl Table {
                 self.directory.prefetch_next(*ahead);
             }
             let row = matches.link.unwrap_or(heads.rows[matches.at]);
-            // The stream that has set the flag of a chain's head sets those of the whole chain.
+            // The stream that sets the flag of a chain's head sets those of the whole chain.
             if matches.link.is_none() && self.is_flagged(row, of_chains)? {
                 matches.at += 1;
                 continue;
@@ -396,8 +400,8 @@ impl Table {
         self.with_equal_keys(spec, probe, pairs)
     }
 
-    /// Pairs of the probe rows that have no match so far, so that all of them are tried with about
-    /// as many rows each: one with a match needs no other.
+    /// Returns pairs of the probe rows that have no match so far. Each of them is tried with about
+    /// as many rows: one with a match needs no other.
     fn untried_pairs(&self, spec: &Spec, probe: &Probe, matches: &mut Matches) -> Result<Pairs> {
         let Heads { picks, rows } = &mut matches.heads;
         let (mut pairs, mut kept) = (Pairs::default(), 0);
@@ -433,7 +437,7 @@ impl Table {
         Ok(if equal.len() == pairs.picks.len() { pairs } else { pairs.keep(&equal) })
     }
 
-    /// True of a row whose flag is set, false if there are no flags.
+    /// Returns true if the row's flag is set, false if there are no flags.
     fn is_flagged(&self, row: RowAddress, flags: Option<&Flags>) -> crate::Result<bool> {
         let Some(flags) = flags else { return Ok(false) };
         let number = match self.is_numbered {
@@ -443,7 +447,7 @@ impl Table {
         Ok(flags.is_set(number))
     }
 
-    /// The pairs that pass the filter of the join.
+    /// Returns the pairs that pass the filter of the join.
     fn filtered(&self, spec: &Spec, probe: &Probe, pairs: Pairs) -> Result<Pairs> {
         let Some(filter) = spec.filter.as_ref().filter(|_| !pairs.picks.is_empty()) else {
             return Ok(pairs);
@@ -472,7 +476,7 @@ impl Pairs {
     }
 }
 
-/// The pairs with the rows of `range` that have no match, now or before, in their places.
+/// Inserts the rows of `range` that have no match, now or before, in their places among the pairs.
 fn fill(pairs: &Pairs, matched: &[bool], range: Range<usize>) -> Pairs {
     let mut filled = Pairs::default();
     let mut at = 0;
@@ -496,13 +500,13 @@ fn fill(pairs: &Pairs, matched: &[bool], range: Range<usize>) -> Pairs {
     filled
 }
 
-/// A position in a batch. Batches have fewer than 2^32 rows.
+/// Converts a position in a batch. Batches have fewer than 2^32 rows.
 pub(super) fn index(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 impl Spec {
-    /// A batch of the output: build rows, or nulls, beside picked probe rows.
+    /// Returns a batch of the output: build rows, or nulls, beside picked probe rows.
     pub(super) fn output(
         &self,
         rows: Option<&Rows<'_>>,
@@ -515,7 +519,7 @@ impl Spec {
         self.batch(columns, picks.len())
     }
 
-    /// A batch of the output: pairs of build rows and picked probe rows with equal keys.
+    /// Returns a batch of the output: pairs of build rows and picked probe rows with equal keys.
     fn pairs(&self, rows: &Rows<'_>, probe: ProbeSide<'_>, picks: &[u32]) -> Result<RecordBatch> {
         let columns = self.columns(&self.pair_outputs, Some(rows), probe, picks, None)?;
         self.batch(columns, picks.len())

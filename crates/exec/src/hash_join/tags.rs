@@ -1,9 +1,9 @@
-//! A byte of the hash for each slot of a directory, looked at sixteen at a time.
+//! Tags: a byte of the hash for each slot of a directory, compared sixteen at a time.
 //!
-//! Most keys that a table does not have are known by their tags, a cache line of which stands for
-//! 64 slots (Kulukundis: Designing a Fast, Efficient, Cache-friendly Hash Table, CppCon 2017).
+//! Most keys that are not in a table are ruled out by their tags, a cache line of which covers 64
+//! slots (Kulukundis: Designing a Fast, Efficient, Cache-friendly Hash Table, CppCon 2017).
 
-/// Slots of a group.
+/// Number of slots of a group.
 pub(super) const GROUP: usize = 16;
 /// Set in the tag of every slot in use, so that zero is an empty one.
 const USED: u8 = 0x80;
@@ -13,7 +13,7 @@ const USED: u8 = 0x80;
 #[repr(align(16))]
 pub(super) struct Tags([u8; GROUP]);
 
-/// The tag of a hash: seven of the bits that its slot keeps too.
+/// Returns the tag of a hash: seven of the bits that its slot keeps too.
 #[inline]
 pub(super) fn tag_of(hash: u64) -> u8 {
     // The shift leaves seven bits.
@@ -24,19 +24,19 @@ impl Tags {
     /// A group of empty slots.
     pub(super) const EMPTY: Self = Self([0; GROUP]);
 
-    /// A bit for each slot with this tag.
+    /// Returns a bit for each slot with this tag.
     #[inline]
     pub(super) fn matches(&self, tag: u8) -> u32 {
         mask(&self.0, tag)
     }
 
-    /// Whether a slot is empty: then what was looked for is in no group behind this one.
+    /// Returns true if a slot is empty: then the search ends, since no later group has the key.
     #[inline]
     pub(super) fn has_empty(&self) -> bool {
         mask(&self.0, 0) != 0
     }
 
-    /// The first empty slot.
+    /// Returns the first empty slot.
     pub(super) fn first_empty(&self) -> Option<usize> {
         self.0.iter().position(|tag| *tag == 0)
     }
@@ -50,7 +50,8 @@ impl Tags {
 #[inline]
 fn mask(tags: &[u8; GROUP], tag: u8) -> u32 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
-    // SAFETY: SSE2 is part of x86-64, and the load is of the 16 bytes borrowed.
+    // SAFETY: SSE2 is part of x86-64; the unaligned load reads the 16 bytes of the array that
+    // `tags` borrows.
     let bits = unsafe {
         let group = _mm_loadu_si128(tags.as_ptr().cast());
         _mm_movemask_epi8(_mm_cmpeq_epi8(group, _mm_set1_epi8(tag.cast_signed())))

@@ -17,7 +17,8 @@ use crate::hash_join::Flags;
 use crate::sort::piece::batch_bytes;
 use crate::{Grant, QueryMemory};
 
-/// Bytes of a block, about: enough to be read in one go, few beside what a query may hold.
+/// Approximate bytes of a block: enough to be read in one go, few compared to the memory of a
+/// query.
 const BLOCK_BYTES: usize = 512 << 10;
 
 /// Rows of the left side in a page, not pinned.
@@ -37,12 +38,12 @@ impl LeftBlock {
     ) -> Result<Block> {
         let plan = BlockPlan::new(batch.num_rows(), batch.columns())?;
         let _lease = Lease::take(grant, plan.bytes());
-        // Whether it stays in memory is the pool's to say: it is fixed again for every round.
+        // The pool decides if it stays in memory: it is fixed again for every round.
         let (block, _pins) = Block::write(memory.space(), plan)?;
         Ok(block)
     }
 
-    /// The rows, in their pinned page, and what counts it.
+    /// Reads the rows in their pinned page, and returns them with the lease that accounts for it.
     pub(super) async fn read(
         &self,
         spec: &LoopSpec,
@@ -60,7 +61,7 @@ impl LeftBlock {
         Ok((Some(lease), RecordBatch::try_new_with_options(schema, columns, &options)?))
     }
 
-    /// Brings it nearer.
+    /// Prefetches the block.
     pub(super) fn prefetch(&self) {
         if let Some(block) = &self.block {
             block.prefetch();
@@ -74,15 +75,15 @@ pub(super) struct Left {
     pub(super) blocks: Vec<LeftBlock>,
     pub(super) rows: u64,
     pub(super) bytes: u64,
-    /// Which rows have a match, if that matters.
+    /// Flags of the rows that have a match, if the join needs them.
     pub(super) flags: Option<Flags>,
     _flags_lease: Lease,
-    /// Right streams that have not come to their end.
+    /// Number of right streams that have not ended.
     running: AtomicUsize,
 }
 
 impl Left {
-    /// Reads the input to its end; `streams` will ask for the rows.
+    /// Collects the input to its end; `streams` streams will read the rows.
     pub(super) async fn collect(
         spec: &LoopSpec,
         memory: &dyn QueryMemory,
@@ -130,13 +131,13 @@ impl Left {
         Ok(Self { blocks, rows, bytes, flags, _flags_lease, running })
     }
 
-    /// Says that a right stream has come to its end; whether it was the last.
+    /// Records that a right stream has ended; returns true for the last one.
     pub(super) fn is_last_stream(&self) -> bool {
         self.running.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
-/// Batches that will be a block.
+/// Batches that will become a block.
 #[derive(Default)]
 struct Pending {
     batches: Vec<RecordBatch>,

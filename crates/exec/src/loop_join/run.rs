@@ -1,4 +1,4 @@
-//! A right stream: rounds of right rows, each beside every block of the left side.
+//! One right stream: rounds of right rows, each joined with every block of the left side.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::hash_join::{JoinMetrics, Output};
 use crate::sort::piece::batch_bytes;
 use crate::stream::give_way;
 
-/// Steps without a batch for the output before other tasks may run.
+/// Steps without an output batch between two yields to other tasks.
 const STEPS_AT_ONCE: usize = 16;
 
-/// Right rows of a round, and whether each has a match, if that matters.
+/// A batch of right rows of a round, with a flag per row that has a match, if the join needs it.
 struct Part {
     batch: RecordBatch,
     matched: Vec<bool>,
@@ -55,7 +55,7 @@ impl Runner {
         self.output.finish().await
     }
 
-    /// Whether an empty left side says that nothing of the right side will be emitted.
+    /// Returns true if an empty left side implies that nothing of the right side will be emitted.
     fn is_decided(&self) -> bool {
         use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, RightSemi};
         let needs_left = matches!(
@@ -65,8 +65,8 @@ impl Runner {
         self.left.rows == 0 && needs_left
     }
 
-    /// The right rows of the next round: the more there are, the fewer rounds read the left side.
-    /// A quarter of its bytes is enough of them, if there is room.
+    /// Reads the right rows of the next round: the more there are, the fewer rounds read the left
+    /// side. A quarter of its bytes is enough, if there is room.
     async fn gather(&self, input: &mut SendableRecordBatchStream) -> Result<Vec<Part>> {
         let enough = self.left.bytes / 4;
         let (mut parts, mut bytes) = (Vec::new(), 0);
@@ -84,7 +84,7 @@ impl Runner {
             let lease = Lease::ask_heap(&self.grant, own);
             let is_last = lease.is_none() || bytes > enough;
             let lease = lease.unwrap_or_else(|| Lease::take_heap(&self.grant, own));
-            // Rows that wait for others must not keep the pages of a scan.
+            // Rows that are kept for the round must not keep the pages of a scan pinned.
             let batch = if parts.is_empty() && is_last { batch } else { copied(&batch)? };
             let matched = match self.spec.emits_right() {
                 true => vec![false; batch.num_rows()],
@@ -150,7 +150,8 @@ impl Runner {
         Ok(())
     }
 
-    /// The left rows of a block that a match can still change something for, if not all.
+    /// Returns the left rows of a block whose result a match can still change, if these are not
+    /// all.
     fn decided(&self, rows: usize, first: u64) -> Option<Vec<u32>> {
         use JoinType::{LeftAnti, LeftMark, LeftSemi};
         let flags = self.left.flags.as_ref()?;
@@ -160,7 +161,7 @@ impl Runner {
         })
     }
 
-    /// Notes which of some pairs match, and makes a batch of those if pairs are emitted.
+    /// Records which of some pairs match, and returns a batch of those if pairs are emitted.
     fn pairs(
         &self,
         rows: &RecordBatch,
@@ -211,7 +212,7 @@ impl Runner {
         self.output.push(self.spec.output(left, right, Some(&marks))?).await
     }
 
-    /// Emits left rows by whether they have a match.
+    /// Emits left rows, depending on their having a match.
     async fn emit_left(&mut self) -> Result<()> {
         let left = Arc::clone(&self.left);
         let Some(flags) = &left.flags else { return Ok(()) };
@@ -240,7 +241,7 @@ impl Runner {
     }
 }
 
-/// A position in a batch. Batches have fewer than 2^32 rows.
+/// Converts a position in a batch. Batches have fewer than 2^32 rows.
 fn index(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }
@@ -251,7 +252,7 @@ fn picked(rows: &UInt32Array, picks: &UInt32Array) -> Result<UInt32Array> {
     Ok(take(rows, picks, None)?.as_primitive::<UInt32Type>().clone())
 }
 
-/// A batch in memory of its own.
+/// Copies a batch to memory of its own.
 fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = copy_to_heap(batch.num_rows(), batch.columns())?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -1,4 +1,4 @@
-//! What a join without keys does, worked out once per plan.
+//! Compiled description of a join without keys: its filter, and the sources of its output columns.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 
 use crate::block::detach;
 
-/// Where a column comes from.
+/// Source of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     Left(usize),
     Right(usize),
-    /// Whether there is a match.
+    /// The mark: true if there is a match.
     Mark,
 }
 
@@ -33,7 +33,7 @@ impl From<&ColumnIndex> for Source {
     }
 }
 
-/// The inputs of a join, and which of their rows go together.
+/// The inputs of a join, with its type, filter and output columns.
 #[derive(Debug)]
 pub(super) struct Inputs {
     pub(super) left: Arc<dyn ExecutionPlan>,
@@ -44,7 +44,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Those of a node; `None` if it is neither a nested-loop join nor a cross join.
+    /// Returns the inputs of a node; `None` if it is neither a nested-loop join nor a cross join.
     pub(super) fn of(node: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let node = node.as_ref();
         let (left, right, join_type, filter, projection) =
@@ -65,7 +65,7 @@ impl Inputs {
     }
 }
 
-/// A join, whatever its state.
+/// Description of a join, without its state.
 #[derive(Debug)]
 pub(super) struct LoopSpec {
     pub(super) join_type: JoinType,
@@ -77,7 +77,7 @@ pub(super) struct LoopSpec {
     outputs: Vec<Source>,
 }
 
-/// Rows of a batch; without a batch rows of nulls.
+/// Rows of a batch; rows of nulls if there is no batch.
 #[derive(Clone, Copy)]
 pub(super) struct Picked<'a> {
     pub(super) batch: Option<&'a RecordBatch>,
@@ -98,25 +98,25 @@ impl LoopSpec {
         }
     }
 
-    /// Whether left rows are emitted when all right rows have been seen.
+    /// Returns true if left rows are emitted when all right rows have been seen.
     pub(super) fn emits_left(&self) -> bool {
         use JoinType::{Full, Left, LeftAnti, LeftMark, LeftSemi};
         matches!(self.join_type, Left | LeftSemi | LeftAnti | LeftMark | Full)
     }
 
-    /// Whether pairs of rows are emitted.
+    /// Returns true if pairs of rows are emitted.
     pub(super) fn emits_pairs(&self) -> bool {
         use JoinType::{Full, Inner, Left, Right};
         matches!(self.join_type, Inner | Left | Right | Full)
     }
 
-    /// Whether right rows are emitted by whether they have a match.
+    /// Returns true if right rows are emitted depending on their having a match.
     pub(super) fn emits_right(&self) -> bool {
         use JoinType::{Full, Right, RightAnti, RightMark, RightSemi};
         matches!(self.join_type, Right | RightSemi | RightAnti | RightMark | Full)
     }
 
-    /// Whether a left row, matched or not, is emitted in the end.
+    /// Returns true if a left row, matched or not, is emitted at the end.
     pub(super) fn wants_left(&self, matched: bool) -> bool {
         use JoinType::{Full, Left, LeftAnti, LeftMark, LeftSemi};
         match self.join_type {
@@ -127,7 +127,8 @@ impl LoopSpec {
         }
     }
 
-    /// Whether a right row, matched or not, is emitted once every left row was seen beside it.
+    /// Returns true if a right row, matched or not, is emitted after it was compared with every
+    /// left row.
     pub(super) fn wants_right(&self, matched: bool) -> bool {
         use JoinType::{Full, Right, RightAnti, RightMark, RightSemi};
         match self.join_type {
@@ -138,7 +139,7 @@ impl LoopSpec {
         }
     }
 
-    /// The positions of pairs that pass the filter; `None` if all do.
+    /// Returns the positions of pairs that pass the filter; `None` if all do.
     pub(super) fn passing(
         &self,
         left: Picked<'_>,
@@ -158,7 +159,7 @@ impl LoopSpec {
         Ok(Some(passed.map(|(pair, _)| pair).collect()))
     }
 
-    /// A batch of the output.
+    /// Returns a batch of the output.
     pub(super) fn output(
         &self,
         left: Picked<'_>,
@@ -167,7 +168,7 @@ impl LoopSpec {
     ) -> Result<RecordBatch> {
         let mut columns = self.columns(&self.outputs, &self.schema, left, right, marks)?;
         for (source, column) in self.outputs.iter().zip(&mut columns) {
-            // Whoever keeps the batch must not keep the left side's pages pinned.
+            // A consumer that keeps the batch must not keep the left side's pages pinned.
             if matches!(source, Source::Left(_)) && left.batch.is_some() {
                 *column = detach(Arc::clone(column))?;
             }

@@ -1,4 +1,4 @@
-//! Batches that wait for the next iteration, in memory or in pages.
+//! Backlog: batches for the next iteration, in memory or in pages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::block::{Block, Lease};
 use crate::memory::Grant;
 use crate::sort::piece::batch_bytes;
 
-/// Blocks that are brought nearer before it is their turn.
+/// Readahead in blocks.
 const AHEAD: usize = 2;
 
 #[derive(Debug)]
 enum Item {
-    /// In memory, counted.
+    /// In memory, charged to the grant.
     Held(Lease, RecordBatch),
     /// In unpinned pages.
     Stored(Block),
 }
 
-/// The batches, first come first served.
+/// The batches, first in, first out.
 #[derive(Debug)]
 pub(super) struct Backlog {
     items: VecDeque<Item>,
@@ -35,13 +35,14 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// None yet. They will be of this schema, in pages of `space` and memory of `grant`.
+    /// Creates an empty backlog for batches of this schema, in pages of `space` and memory of
+    /// `grant`.
     pub(super) fn new(space: &Space, grant: &Arc<dyn Grant>, schema: &SchemaRef) -> Self {
         let (space, grant, schema) = (space.clone(), Arc::clone(grant), Arc::clone(schema));
         Self { items: VecDeque::new(), space, grant, schema }
     }
 
-    /// Another one for batches of the same kind.
+    /// Returns an empty backlog for batches of the same kind.
     pub(super) fn empty(&self) -> Self {
         Self::new(&self.space, &self.grant, &self.schema)
     }
@@ -50,7 +51,7 @@ impl Backlog {
         self.items.is_empty()
     }
 
-    /// Puts a batch behind the others: into memory if there is room, otherwise into pages.
+    /// Appends a batch: in memory if there is room, otherwise in pages.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -65,7 +66,7 @@ impl Backlog {
         self.let_go_while(|grant| grant.excess_bytes() > 0)
     }
 
-    /// Stores batches, the last first, for as long as `wanted` says so.
+    /// Spills batches, the last first, for as long as `wanted` returns true.
     fn let_go_while(&mut self, wanted: impl Fn(&dyn Grant) -> bool) -> Result<()> {
         for item in self.items.iter_mut().rev() {
             if !wanted(self.grant.as_ref()) {
@@ -80,7 +81,7 @@ impl Backlog {
         Ok(())
     }
 
-    /// Holds nothing for as long as the query is suspended.
+    /// Spills all batches while the query is suspended, and waits for its resumption.
     ///
     /// # Errors
     /// If a batch cannot be stored.

@@ -1,4 +1,4 @@
-//! The working table: what the iteration before has made, and the node that reads it.
+//! The working table (the rows of the previous iteration), and the node that reads it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,24 +15,24 @@ use super::backlog::Backlog;
 use crate::memory::QueryExtension;
 use crate::stream::generate;
 
-/// Rows for the iteration that begins next.
+/// Rows for the next iteration.
 #[derive(Debug, Default)]
 pub(super) struct WorkTable(Mutex<Option<Backlog>>);
 
 impl WorkTable {
-    /// Puts the rows of an iteration in place of those before.
+    /// Replaces the rows by those of the last iteration.
     pub(super) fn fill(&self, rows: Backlog) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
     }
 
-    /// Takes the rows; none where nothing was put there.
+    /// Takes the rows; none if the table was not filled.
     fn take(&self) -> Option<Backlog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Reads the working table once in each iteration. It counts nothing: metrics of each iteration
-/// would add up for as long as the query runs.
+/// Reads the working table once in each iteration. It has no metrics: those of each iteration would
+/// accumulate for as long as the query runs.
 #[derive(Debug)]
 pub(super) struct PagedWorkTableExec {
     name: String,
@@ -43,8 +43,8 @@ pub(super) struct PagedWorkTableExec {
 }
 
 impl PagedWorkTableExec {
-    /// The node in place of `stock`, which reads some columns of a table of this schema; `None` if
-    /// names do not tell which. DataFusion keeps the positions to itself.
+    /// Creates the node in place of `stock`, which reads some columns of a table of this schema;
+    /// `None` if their names are ambiguous. DataFusion does not expose their positions.
     pub(super) fn new(
         stock: &WorkTableExec,
         schema: &SchemaRef,
@@ -65,7 +65,7 @@ impl PagedWorkTableExec {
         })
     }
 
-    /// The same node for another table, if it reads this one.
+    /// Returns the same node for another table, if it reads this one.
     pub(super) fn instead(&self, before: &Arc<WorkTable>, table: &Arc<WorkTable>) -> Option<Self> {
         Arc::ptr_eq(&self.table, before).then(|| Self {
             name: self.name.clone(),

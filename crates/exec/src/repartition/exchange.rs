@@ -1,8 +1,8 @@
-//! The tasks that read the inputs, and the readers of the outputs.
+//! Exchange: the tasks that read the inputs, and the readers of the outputs.
 //!
-//! An input goes on while some reader waits for a batch: only that reader's rows may be what others
-//! wait for, and nobody knows which input has them. So what other readers get meanwhile is bounded
-//! by nothing but the input, and goes to pages when the grant of its output is used up.
+//! An input is read while some reader waits for a batch: other readers may depend on that reader's
+//! rows, and any input may have them. So the rows that other readers get meanwhile are bounded only
+//! by the input, and go to pages when the grant of their output is used up.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -27,16 +27,16 @@ use crate::panics::caught;
 use crate::sort::piece::batch_bytes;
 use crate::stream::give_way;
 
-/// Batches of an input after which its task lets others go first.
+/// Number of batches of an input between two yields of its task.
 const BATCHES_AT_ONCE: usize = 8;
 
-/// One input, and how its rows are shared out.
+/// One input, and the partitioner of its rows.
 pub(super) struct Input {
     pub(super) stream: SendableRecordBatchStream,
     pub(super) partitioner: BatchPartitioner,
 }
 
-/// What the readers share. The tasks end with the last of them.
+/// State shared by the readers. The tasks end when the last reader is dropped.
 #[derive(Debug)]
 pub(super) struct Exchange {
     flow: Arc<Flow>,
@@ -49,13 +49,13 @@ enum Tasks {
     Running(Vec<SpawnedTask<()>>),
 }
 
-/// What the tasks and the readers share.
+/// State shared by the tasks and the readers.
 #[derive(Debug)]
 struct Flow {
     schema: SchemaRef,
     space: Space,
     outputs: Vec<Output>,
-    /// Notified when a reader has become hungry, or left.
+    /// Notified when a reader has become hungry (its queue is empty), or has left.
     gate: Notify,
 }
 
@@ -73,8 +73,8 @@ pub(super) struct Reader {
 }
 
 impl Exchange {
-    /// An exchange of `inputs` among as many outputs as there are `grants`. Batches are made up to
-    /// `batch_size` rows if that is given.
+    /// Creates an exchange of `inputs` among as many outputs as there are `grants`. Batches are
+    /// coalesced to `batch_size` rows if that is given.
     pub(super) fn new(
         schema: SchemaRef,
         space: Space,
@@ -91,13 +91,13 @@ impl Exchange {
         Arc::new(Self { flow, tasks: Mutex::new(Tasks::Waiting(inputs)) })
     }
 
-    /// A reader for each output.
+    /// Creates a reader for each output.
     pub(super) fn readers(self: &Arc<Self>) -> Vec<Reader> {
         let reader = |output| Reader { exchange: Arc::clone(self), output };
         (0..self.flow.outputs.len()).map(reader).collect()
     }
 
-    /// Starts the tasks if nobody has.
+    /// Starts the tasks, on the first call.
     fn start(&self) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let Tasks::Waiting(inputs) = &mut *tasks else { return };
@@ -117,7 +117,7 @@ impl Exchange {
     }
 }
 
-/// Tells the readers when a task ends in the middle, as when its runtime ends.
+/// Guard that fails the readers if a task ends early, as when its runtime shuts down.
 struct Ending<'a> {
     flow: &'a Flow,
     ended: bool,
@@ -139,7 +139,7 @@ impl Output {
 }
 
 impl Flow {
-    /// Shares out a whole input.
+    /// Distributes a whole input.
     async fn pull(&self, input: Input) -> Result<()> {
         let Input { mut stream, mut partitioner } = input;
         let mut batches = 0;
@@ -180,7 +180,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Stores what waits for an output, the last first, for as long as `wanted` says so.
+    /// Stores queued batches of an output, the last first, for as long as `wanted` returns true.
     fn store_while(&self, output: usize, wanted: impl Fn(&dyn Grant) -> bool) -> Result<()> {
         let output = &self.outputs[output];
         while wanted(output.grant.as_ref()) {
@@ -193,7 +193,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Stores all that waits for an output.
+    /// Spills all batches queued for an output.
     fn let_go(&self, output: usize) -> Result<()> {
         let gathered = self.outputs[output].queue().flush()?;
         for batch in gathered.into_iter().filter(|batch| batch.num_columns() > 0) {
@@ -222,10 +222,10 @@ impl Flow {
 }
 
 impl Reader {
-    /// The next batch of the output, or none at the end.
+    /// Returns the next batch of the output, or none at the end.
     ///
     /// # Errors
-    /// What an input failed by, and when a batch cannot be read back.
+    /// The error of an input, and if a batch cannot be read back.
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         self.exchange.start();
         let flow = &self.exchange.flow;

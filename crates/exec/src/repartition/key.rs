@@ -12,10 +12,10 @@ use datafusion::physical_expr::{Partitioning, PhysicalExpr, PhysicalExprRef};
 
 use crate::floats::{self, has_floats};
 
-/// The partitioning with keys whose equal values have equal bits, and so equal hashes.
+/// Returns the partitioning with keys whose equal values have equal bits, and so equal hashes.
 ///
 /// # Errors
-/// If a key is none of the schema.
+/// If a key is not in the schema.
 pub(super) fn canonical(partitioning: &Partitioning, schema: &Schema) -> Result<Partitioning> {
     let Partitioning::Hash(keys, outputs) = partitioning else {
         return Ok(partitioning.clone());

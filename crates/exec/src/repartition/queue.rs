@@ -1,4 +1,4 @@
-//! What waits for one output.
+//! Queue of the batches for one output.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,48 +12,49 @@ use datafusion::common::{DataFusionError, Result};
 use crate::block::{Block, Lease};
 use crate::sort::piece::batch_bytes;
 
-/// Blocks that are brought nearer before it is their turn.
+/// Readahead in blocks.
 const AHEAD: usize = 2;
 
-/// Bytes, about, and rows at least that are gathered into one batch: every output of every exchange
-/// has room for one.
+/// Approximate bytes, and minimum rows, that are gathered into one batch: every output of every
+/// exchange has room for one.
 const GATHERED_BYTES: usize = 512 << 10;
 const GATHERED_ROWS_MIN: usize = 1024;
 
-/// A batch on its way.
+/// A queued batch.
 #[derive(Debug)]
 pub(super) enum Item {
-    /// In memory, counted.
+    /// In memory, charged to the grant.
     Held(Lease, RecordBatch),
-    /// In pages that nobody pins.
+    /// In unpinned pages.
     Stored(Block),
     /// Being stored.
     Moving,
 }
 
-/// The batches of one output, first come first served.
+/// The batches of one output, first in, first out.
 #[derive(Debug)]
 pub(super) struct Queue {
     items: VecDeque<Item>,
-    /// The number of the first item; the next have the next numbers.
+    /// The number of the first item; the others are numbered consecutively.
     first: u64,
-    /// Inputs that may bring more, and those of them that have not read their last.
+    /// Number of inputs that may bring more, and of inputs that have not read their last batch.
     inputs: usize,
     gathering: usize,
-    /// Whether the reader is still there.
+    /// True while the reader exists.
     is_read: bool,
     error: Option<Arc<DataFusionError>>,
     reader: Option<Waker>,
-    /// Makes batches of the session's size of smaller ones.
+    /// Coalesces smaller batches to the session's batch size.
     coalescer: Option<BatchCoalescer>,
-    /// Bytes of what it has gathered so far.
+    /// Bytes that it has gathered so far.
     gathered_bytes: usize,
 }
 
 impl Queue {
-    /// A queue for batches of so many inputs, made up to `batch_size` rows if that is given.
+    /// Creates a queue for batches of `inputs` inputs, coalesced to `batch_size` rows if that is
+    /// given.
     pub(super) fn new(schema: &SchemaRef, inputs: usize, batch_size: Option<usize>) -> Self {
-        // Batches without columns have nothing to be joined with others.
+        // Batches without columns cannot be coalesced.
         let batch_size = batch_size.filter(|_| !schema.fields().is_empty());
         let coalescer = batch_size.map(|batch_size| {
             let rows = batch_size.min((GATHERED_BYTES / row_bytes(schema)).max(GATHERED_ROWS_MIN));
@@ -73,7 +74,7 @@ impl Queue {
         }
     }
 
-    /// Takes a batch in; what is ready to be put because of that.
+    /// Gathers a batch; returns the batches that this has completed.
     pub(super) fn gather(&mut self, batch: RecordBatch) -> Result<Vec<RecordBatch>> {
         if !self.is_read {
             return Ok(Vec::new());
@@ -92,7 +93,7 @@ impl Queue {
         Ok(ready)
     }
 
-    /// What has been gathered, however little.
+    /// Returns all gathered rows, however few.
     pub(super) fn flush(&mut self) -> Result<Vec<RecordBatch>> {
         self.gathered_bytes = 0;
         let Some(coalescer) = &mut self.coalescer else { return Ok(Vec::new()) };
@@ -100,19 +101,19 @@ impl Queue {
         Ok(completed(coalescer))
     }
 
-    /// An input has nothing more to gather: what is left of all, if it is the last.
+    /// Ends the gathering of one input: returns the rest of all inputs if it is the last.
     pub(super) fn remainder(&mut self) -> Result<Vec<RecordBatch>> {
         self.gathering -= 1;
         if self.gathering == 0 { self.flush() } else { Ok(Vec::new()) }
     }
 
-    /// An input has put all it had.
+    /// Records that an input has put all its batches.
     pub(super) fn end_input(&mut self) {
         self.inputs -= 1;
         self.wake();
     }
 
-    /// Puts an item behind the others.
+    /// Appends an item.
     pub(super) fn put(&mut self, item: Item) {
         if self.is_read {
             self.items.push_back(item);
@@ -120,7 +121,8 @@ impl Queue {
         }
     }
 
-    /// Takes the last batch that is in memory out, to be stored; its number and what it is.
+    /// Takes out the last batch that is in memory, to be stored; returns its number, lease and
+    /// rows.
     pub(super) fn take_last_held(&mut self) -> Option<(u64, Lease, RecordBatch)> {
         let is_held = |item: &Item| matches!(item, Item::Held(_, batch) if batch.num_columns() > 0);
         let at = self.items.iter().rposition(is_held)?;
@@ -130,7 +132,7 @@ impl Queue {
         }
     }
 
-    /// Puts what was taken out back in its place.
+    /// Puts a stored batch back in its place.
     pub(super) fn put_back(&mut self, number: u64, block: Block) {
         let place = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         if let Some(item) = place.and_then(|at| self.items.get_mut(at)) {
@@ -139,20 +141,20 @@ impl Queue {
         }
     }
 
-    /// Ends the queue for whoever reads it.
+    /// Ends the queue with an error for its reader.
     pub(super) fn fail(&mut self, error: Arc<DataFusionError>) {
         self.error.get_or_insert(error);
         self.wake();
     }
 
-    /// The reader has left, and what waits for it goes.
+    /// Records that the reader has left, and returns the batches queued for it.
     pub(super) fn leave(&mut self) -> VecDeque<Item> {
         self.is_read = false;
         self.coalescer = None;
         std::mem::take(&mut self.items)
     }
 
-    /// Whether the reader waits, or will next time, for what is not there.
+    /// Returns true if the reader waits, or would wait, for a batch that is not there.
     pub(super) fn is_hungry(&self) -> bool {
         self.is_read && self.items.is_empty()
     }
@@ -161,7 +163,7 @@ impl Queue {
         self.is_read
     }
 
-    /// The first item, when there is one; none when no input brings more.
+    /// Returns the first item, once there is one; none if no input brings more.
     pub(super) fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Item>>> {
         if let Some(error) = &self.error {
             return Poll::Ready(Err(DataFusionError::Shared(Arc::clone(error))));
@@ -195,7 +197,7 @@ fn completed(coalescer: &mut BatchCoalescer) -> Vec<RecordBatch> {
     std::iter::from_fn(|| coalescer.next_completed_batch()).collect()
 }
 
-/// Bytes that a row takes, but for text that is elsewhere.
+/// Returns the bytes of a row, without text that is stored elsewhere.
 fn row_bytes(schema: &SchemaRef) -> usize {
     let width = |field: &Arc<Field>| field.data_type().primitive_width().unwrap_or(16);
     schema.fields().iter().map(width).sum::<usize>().max(1)

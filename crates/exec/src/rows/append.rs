@@ -1,4 +1,4 @@
-//! Appending rows: column by column, a few thousand bytes of rows at a time.
+//! Appending of rows: column by column, a few thousand bytes of rows at a time.
 
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{ArrowNativeType, ToByteSlice, i256};
@@ -11,13 +11,13 @@ use super::layout::{Column, Kind};
 use super::{RowAddress, RowPages};
 use crate::{ExecError, Result};
 
-/// Bytes of rows that are written column by column before the next ones: they stay in the first
-/// level of cache meanwhile.
+/// Bytes of rows that are written column by column before the next ones: they stay in the L1 cache
+/// meanwhile.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Bytes that a slot holds of a variable value itself.
+/// Maximum length of a variable value that is stored inline in its slot.
 pub(super) const INLINE_BYTES: usize = 12;
 
-/// Rows of a batch: all of a range, or those picked.
+/// Rows of a batch: a range, or selected ones.
 #[derive(Clone, Copy, Debug)]
 enum Picks<'a> {
     Range(usize, usize),
@@ -25,7 +25,7 @@ enum Picks<'a> {
 }
 
 impl Picks<'_> {
-    /// Calls `f` with each row's place among the picked and its place in the batch.
+    /// Calls `f` with each row's position among the picked ones and in the batch.
     #[inline]
     fn for_each(self, mut f: impl FnMut(usize, usize)) {
         match self {
@@ -37,11 +37,12 @@ impl Picks<'_> {
 
 impl RowPages {
     /// Appends rows of a batch: all, or those of `selection`. `hashes`, by row of the batch, go to
-    /// the first eight of the operator's own bytes. `addresses` gets where the rows are.
+    /// the first eight of the operator's own bytes. The addresses of the rows are appended to
+    /// `addresses`.
     ///
     /// # Errors
-    /// [`ExecError::ValueTooLong`], and [`ExecError::Pool`] when there is no page to be had. What
-    /// was appended before stays.
+    /// [`ExecError::ValueTooLong`], and [`ExecError::Pool`] if the pool has no page left. Rows
+    /// appended before that stay.
     pub fn append(
         &mut self,
         columns: &Columns,
@@ -53,7 +54,7 @@ impl RowPages {
         self.append_with(columns, selection, extras, addresses)
     }
 
-    /// As [`RowPages::append`] with any number of words for the operator's own bytes.
+    /// As [`RowPages::append`], with any number of words for the operator's own bytes.
     ///
     /// # Errors
     /// As [`RowPages::append`].
@@ -90,7 +91,7 @@ impl RowPages {
         Ok(())
     }
 
-    /// Appends rows of another collection of the same layout, with the operator's own bytes.
+    /// Appends rows of another collection of the same layout, including the operator's own bytes.
     ///
     /// # Errors
     /// As [`RowPages::append`]; [`ExecError::Mismatch`] for rows of another layout.
@@ -127,7 +128,7 @@ impl RowPages {
         Ok(())
     }
 
-    /// Copies the long values of rows that were just copied, and sets their slots anew.
+    /// Copies the long values of rows that were just copied, and updates their slots.
     fn move_values(&mut self, rows: &Rows<'_>, picks: &[u32], column: &Column) -> Result<()> {
         let width = self.layout.width();
         for (n, pick) in picks.iter().enumerate() {
@@ -182,7 +183,7 @@ impl RowPages {
         Ok(())
     }
 
-    /// The bytes of the next `rows` rows of the last page.
+    /// Returns the bytes of the next `rows` rows of the last page.
     fn next_rows(&mut self, rows: usize) -> Result<&mut [u8]> {
         let width = self.layout.width();
         let page = self.fixed.len() - 1;
@@ -191,7 +192,7 @@ impl RowPages {
         slice.ok_or(ExecError::NotPinned { page, row, how: " for writing" })
     }
 
-    /// Copies long values to variable pages; the slots of all.
+    /// Copies long values to variable pages; returns the slots of all values.
     fn place_values(
         &mut self,
         values: &Values,
@@ -260,7 +261,7 @@ fn word(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// A slot with the value in it: its length, then its bytes.
+/// Returns a slot with the value in it: its length, then its bytes.
 #[inline]
 pub(super) fn inline_slot(value: &[u8]) -> i128 {
     let mut slot = [0_u8; 16];
@@ -269,7 +270,7 @@ pub(super) fn inline_slot(value: &[u8]) -> i128 {
     i128::from_le_bytes(slot)
 }
 
-/// A slot that says where the value is: its length, its first four bytes, page and offset.
+/// Returns a slot that refers to the value: its length, its first four bytes, page and offset.
 fn long_slot(value: &[u8], page: usize, offset: usize) -> i128 {
     let mut slot = [0_u8; 16];
     slot[..4].copy_from_slice(&word(value.len()).to_le_bytes());

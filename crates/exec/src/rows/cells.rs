@@ -1,4 +1,4 @@
-//! Values in rows, by pointer.
+//! Values in rows, accessed by pointer.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,9 +11,9 @@ use datafusion::arrow::error::ArrowError;
 use super::RowAddress;
 use super::pins::PinTable;
 
-/// Pointers to rows of a layout, checked when they were made.
+/// Pointers to rows of a layout, checked on creation.
 ///
-/// Not `Send`: what borrows pages for a batch must not live across an await.
+/// Not `Send`: a borrow of pages for a batch must not live across an await.
 #[derive(Debug)]
 pub(super) struct Pointers<'a> {
     pointers: Vec<*const u8>,
@@ -34,14 +34,15 @@ impl<'a> Pointers<'a> {
         true
     }
 
-    /// Adds rows of pages that are pinned for writing; the first that is of none, if there is one.
+    /// Adds rows of pages that are pinned for writing. If a row's page is not, adds none and
+    /// returns the index of the first such row.
     pub(super) fn extend_writable(
         &mut self,
         pages: &'a PinTable,
         addresses: &[RowAddress],
     ) -> Option<usize> {
         let width = self.width;
-        // Few rows are in one page, and then one check does.
+        // If all rows are in one page, which is likely for few rows, one check suffices.
         let page = addresses.first().map_or(0, |first| first.page());
         let others = addresses.iter().fold(0, |others, address| others | (address.page() ^ page));
         let rows = addresses.iter().map(|address| address.row() + 1).max().unwrap_or(0);
@@ -69,12 +70,12 @@ impl<'a> Pointers<'a> {
         first
     }
 
-    /// The pointers alone.
+    /// Returns the pointers alone.
     pub(super) fn into_mut(self) -> Vec<*mut u8> {
         self.pointers.into_iter().map(<*const u8>::cast_mut).collect()
     }
 
-    /// Adds a row that is no row of a page.
+    /// Adds a row that is not in a page.
     #[inline]
     pub(super) fn push_row(&mut self, row: &'a [u8]) {
         assert!(row.len() >= self.width, "a row of {} bytes, not {}", row.len(), self.width);
@@ -89,7 +90,7 @@ impl<'a> Pointers<'a> {
         assert!(offset + bytes <= self.width, "{offset} + {bytes} of {}", self.width);
     }
 
-    /// The value at `offset` of every row.
+    /// Returns the value at `offset` of every row.
     pub(super) fn load_all<T: ArrowNativeType>(&self, offset: usize) -> Vec<T> {
         self.check(offset, size_of::<T>());
         // SAFETY: every pointer is to `width` readable bytes for as long as `'a`, and the value is
@@ -98,7 +99,7 @@ impl<'a> Pointers<'a> {
         self.pointers.iter().map(load).collect()
     }
 
-    /// The value at `offset` of one row.
+    /// Returns the value at `offset` of one row.
     #[inline]
     pub(super) fn load<T: ArrowNativeType>(&self, row: usize, offset: usize) -> T {
         debug_assert!(offset + size_of::<T>() <= self.width);
@@ -107,7 +108,7 @@ impl<'a> Pointers<'a> {
         unsafe { pointer.add(offset).cast::<T>().read_unaligned() }
     }
 
-    /// Whether the values at `offset` of the rows are `values`.
+    /// Returns true if the values at `offset` of the rows are `values`.
     pub(super) fn all_are<T: ArrowNativeType>(&self, offset: usize, values: &[T]) -> bool {
         self.check(offset, size_of::<T>());
         let mut pairs = self.pointers.iter().zip(values);
@@ -115,7 +116,7 @@ impl<'a> Pointers<'a> {
         pairs.all(|(row, value)| unsafe { row.add(offset).cast::<T>().read_unaligned() } == *value)
     }
 
-    /// Bytes of one row.
+    /// Returns bytes of one row.
     pub(super) fn bytes(&self, row: usize, offset: usize, len: usize) -> &'a [u8] {
         self.check(offset, len);
         // SAFETY: as for `load_all`; only columns are read this way, and those are not written
@@ -123,15 +124,16 @@ impl<'a> Pointers<'a> {
         unsafe { std::slice::from_raw_parts(self.pointers[row].add(offset), len) }
     }
 
-    /// A flag byte of one row, which others may be setting.
+    /// Returns a flag byte of one row, which other threads may be setting.
     pub(super) fn flag(&self, row: usize, offset: usize) -> bool {
         self.check(offset, 1);
         let pointer = self.pointers[row].cast_mut();
-        // SAFETY: the byte is inside of the row; while rows are shared flags are atomics.
+        // SAFETY: the byte is inside of the row; while rows are shared, flags are accessed as
+        // atomics.
         unsafe { AtomicU8::from_ptr(pointer.add(offset)) }.load(Ordering::Relaxed) != 0
     }
 
-    /// Asks the processor to bring the rows near.
+    /// Prefetches the rows into the processor's cache.
     pub(super) fn prefetch(&self) {
         for pointer in &self.pointers {
             prefetch_at(*pointer);
@@ -139,7 +141,7 @@ impl<'a> Pointers<'a> {
     }
 }
 
-/// Asks the processor to bring a value near.
+/// Prefetches a value into the processor's cache.
 #[inline]
 pub(crate) fn prefetch<T>(value: &T) {
     prefetch_at(std::ptr::from_ref(value).cast());
@@ -148,7 +150,7 @@ pub(crate) fn prefetch<T>(value: &T) {
 #[inline]
 fn prefetch_at(pointer: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that a program could notice, whatever the address.
+    // SAFETY: a prefetch has no effect that a program could observe, whatever the address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(pointer.cast());
     }
@@ -156,7 +158,7 @@ fn prefetch_at(pointer: *const u8) {
     let _ = pointer;
 }
 
-/// An array of buffers whose values are not looked at again.
+/// Builds an array from buffers, without validating their values.
 ///
 /// # Errors
 /// If the buffers are too short for the type.
@@ -168,19 +170,19 @@ pub(super) fn array(
 ) -> Result<ArrayRef, ArrowError> {
     let builder = ArrayDataBuilder::new(data_type).len(len).buffers(buffers).nulls(nulls);
     // SAFETY: the values were taken out of arrays of this type when they were written to their
-    // rows, and pages bring back what was written. Offsets and views are made beside the buffers
-    // they point into; `validate` checks the lengths of all buffers.
+    // rows, and pages return the bytes that were written. Offsets and views are built together with
+    // the buffers they point into; `validate` checks the lengths of all buffers.
     let data = unsafe { builder.build_unchecked() };
     data.validate()?;
     Ok(make_array(data))
 }
 
-/// The values of an array of fixed width.
+/// Returns the values of an array of fixed width.
 pub(super) fn values<T: ArrowNativeType>(data: &ArrayData) -> &[T] {
     &data.buffers()[0].typed_data::<T>()[data.offset()..data.offset() + data.len()]
 }
 
-/// Whether any value of an array is null, as rows see it.
+/// Returns the logical nulls of an array, if any value is null.
 pub(super) fn nulls_of(array: &dyn Array) -> Option<NullBuffer> {
     array.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }

@@ -1,4 +1,4 @@
-//! Columns made ready for rows: without dictionaries, nested values encoded.
+//! Columns prepared for rows: without dictionaries, with nested values encoded.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::cells::nulls_of;
 use super::layout::{Column, Kind, RowLayout};
 use crate::{ExecError, Result};
 
-/// Columns of one batch, as [`RowLayout::prepare`] made them.
+/// Columns of one batch, prepared by [`RowLayout::prepare`].
 #[derive(Debug)]
 pub struct Columns {
     pub(super) columns: Vec<Prepared>,
     rows: usize,
 }
 
-/// One column: the values as rows hold them.
+/// One column, with its values as rows store them.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) data: ArrayData,
@@ -32,13 +32,13 @@ pub(super) struct Prepared {
 }
 
 impl Columns {
-    /// Rows of the batch.
+    /// Returns the number of rows of the batch.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of variable values of `rows` rows, about.
+    /// Returns the approximate bytes of variable values of `rows` rows.
     pub(super) fn variable_bytes(&self, rows: usize) -> usize {
         let values = self.columns.iter().filter_map(|column| column.values.as_ref());
         let bytes: usize = values.map(Values::bytes).sum();
@@ -47,7 +47,7 @@ impl Columns {
 }
 
 impl RowLayout {
-    /// Makes columns ready to be appended or compared: once per batch.
+    /// Prepares columns for appending or comparing: once per batch.
     ///
     /// # Errors
     /// [`ExecError::Mismatch`] if the columns are not those of the layout; otherwise if a value
@@ -67,7 +67,7 @@ impl RowLayout {
         self.prepare_first(columns)
     }
 
-    /// As [`RowLayout::prepare`] for the first columns of the layout alone, to compare with them.
+    /// As [`RowLayout::prepare`], for only the first columns of the layout, to compare with them.
     /// Columns of another type are cast.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl RowLayout {
         Ok(Columns { columns, rows })
     }
 
-    /// As [`RowLayout::prepare`] for a batch of `rows` rows without columns.
+    /// As [`RowLayout::prepare`], for a batch of `rows` rows without columns.
     #[must_use]
     pub fn no_columns(rows: usize) -> Columns {
         Columns { columns: Vec::new(), rows }
@@ -115,7 +115,7 @@ impl Prepared {
     }
 }
 
-/// Every value, nulls too, as its encoding.
+/// Returns the encoding of every value, including nulls.
 pub(super) fn encode(converter: &RowConverter, array: &ArrayRef) -> Result<ArrayRef> {
     let rows = converter.convert_columns(std::slice::from_ref(array))?;
     let bytes = rows.iter().map(|row| row.data().len()).sum();
@@ -126,7 +126,7 @@ pub(super) fn encode(converter: &RowConverter, array: &ArrayRef) -> Result<Array
     Ok(Arc::new(values.finish()))
 }
 
-/// The values of a variable column, whichever way Arrow keeps them.
+/// The values of a variable column, in any of Arrow's formats.
 #[derive(Debug)]
 pub(super) enum Values {
     Small(BinaryArray),
@@ -147,7 +147,7 @@ impl Values {
         })
     }
 
-    /// Bytes of all values, about.
+    /// Returns the approximate bytes of all values.
     fn bytes(&self) -> usize {
         match self {
             Self::Small(values) => {

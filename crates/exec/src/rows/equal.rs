@@ -1,4 +1,4 @@
-//! Comparing values in rows with values of arrays, column by column.
+//! Comparison of values in rows with values of arrays, column by column.
 
 use datafusion::arrow::array::BinaryViewArray;
 use datafusion::arrow::buffer::BooleanBuffer;
@@ -13,17 +13,17 @@ use super::layout::{Column, Float, Kind};
 use crate::floats::Float as Number;
 use crate::{ExecError, Result};
 
-/// When two values are equal.
+/// Definition of the equality of two values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Equality {
-    /// A null equals a null; it never equals anything else.
+    /// True if a null equals a null; it never equals anything else.
     pub nulls: bool,
-    /// Floating-point numbers are equal as in SQL: the two zeros are, and all NaNs. Otherwise they
-    /// are compared by their bits.
+    /// True if floating-point numbers are compared as in SQL: the two zeros are equal, and all
+    /// NaNs. Otherwise they are compared by their bits.
     pub floats: bool,
 }
 
-/// What is compared with what: row `n` of the rows with row `picks[n]` of the column.
+/// Operands of a comparison: row `n` of the rows with row `picks[n]` of the column.
 struct Pairs<'a> {
     rows: &'a Rows<'a>,
     column: &'a Column,
@@ -32,14 +32,14 @@ struct Pairs<'a> {
 }
 
 impl Rows<'_> {
-    /// Keeps in `selection` those `n` for which column `column` of row `n` equals row `picks[n]`
-    /// of the same column of `columns`.
+    /// Keeps in `selection` the `n` for which column `column` of row `n` equals row `picks[n]` of
+    /// the same column of `columns`.
     ///
     /// # Errors
-    /// [`ExecError::NotPinned`] when a variable page is not pinned.
+    /// [`ExecError::NotPinned`] if a variable page is not pinned.
     ///
     /// # Panics
-    /// When an index in `selection` or `picks` is out of range.
+    /// If an index in `selection` or `picks` is out of range.
     pub fn equal(
         &self,
         column: usize,
@@ -69,13 +69,13 @@ impl Rows<'_> {
 }
 
 impl Rows<'_> {
-    /// Whether column `column` of every row surely equals, bit by bit, that of the same row of
-    /// `columns`; for columns without nulls.
+    /// Returns true if column `column` of every row surely equals, bit by bit, that of the same row
+    /// of `columns`; for columns without nulls.
     ///
     /// Cheaper than [`Rows::equal`], and enough for rows that are nearly always equal.
     ///
     /// # Errors
-    /// [`ExecError::NotPinned`] when a variable page is not pinned.
+    /// [`ExecError::NotPinned`] if a variable page is not pinned.
     pub fn all_equal(&self, column: usize, columns: &Columns) -> Result<bool> {
         let layout = self.pages.layout.parts().columns.get(column);
         let (Some(layout), Some(prepared)) = (layout, columns.columns.get(column)) else {
@@ -118,7 +118,7 @@ impl Rows<'_> {
     }
 }
 
-/// Keeps what `equal` says, in order, without a branch; nothing is moved while all are equal.
+/// Keeps the rows that are `equal`, in order, branch-free; nothing is moved while all are equal.
 #[inline]
 fn keep(selection: &mut Vec<u32>, mut equal: impl FnMut(usize) -> bool) {
     let unequal = selection.iter().position(|n| !equal(*n as usize));
@@ -132,7 +132,7 @@ fn keep(selection: &mut Vec<u32>, mut equal: impl FnMut(usize) -> bool) {
 }
 
 impl Pairs<'_> {
-    /// Leaves pairs without a null in `selection`; `both` gets those that are null on both sides.
+    /// Leaves pairs without a null in `selection`; pairs that are null on both sides go to `both`.
     fn split_nulls(&self, equality: Equality, selection: &mut Vec<u32>, both: &mut Vec<u32>) {
         let nulls = self.prepared.nulls.as_ref();
         keep(selection, |n| {
@@ -203,8 +203,8 @@ impl Pairs<'_> {
         }
     }
 
-    /// A slot is a view but for where a long value is: short values are one word, and long ones
-    /// mostly differ in their first half.
+    /// Compares slots with views. They differ only in the location of a long value: short values
+    /// are compared as one word, and long ones mostly differ in their first half.
     fn same_views(&self, selection: &mut Vec<u32>, values: &BinaryViewArray) -> Result<()> {
         let views = values.views();
         let mut failed = Ok(());

@@ -1,4 +1,4 @@
-//! Gathering: columns out of rows, in any order.
+//! Gathering of columns from rows, in any order.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use super::layout::{Column, Encoding, Kind};
 use super::{RowAddress, RowPages};
 use crate::{ExecError, Result};
 
-/// Bytes of one buffer of a gathered view array: offsets have 32 bits.
+/// Maximum bytes of one buffer of a gathered view array: offsets have 32 bits.
 const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
 
-/// Rows of pinned pages: a borrow for the length of a batch.
+/// Rows of pinned pages, borrowed for the duration of a batch.
 ///
-/// A `Rows` is made once per batch and checks every address then, so that each column is a plain
+/// A `Rows` is created once per batch and checks every address then, so that each column is a plain
 /// loop over pointers.
 #[derive(Debug)]
 pub struct Rows<'a> {
@@ -29,7 +29,7 @@ pub struct Rows<'a> {
 }
 
 impl RowPages {
-    /// The rows at `addresses`; [`RowAddress::NONE`] is a row of nulls.
+    /// Resolves the rows at `addresses`; [`RowAddress::NONE`] is a row of nulls.
     ///
     /// # Errors
     /// [`ExecError::NotPinned`] for a row whose page is not pinned.
@@ -53,62 +53,63 @@ impl RowPages {
 }
 
 impl<'a> Rows<'a> {
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pointers.len()
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.pages.layout.columns()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether any of the rows is none.
+    /// Returns true if any of the rows is [`RowAddress::NONE`].
     pub(super) fn has_none(&self) -> bool {
         self.has_none
     }
 
-    /// Asks the processor to bring the rows near.
+    /// Prefetches the rows into the processor's cache.
     pub fn prefetch(&self) {
         self.pointers.prefetch();
     }
 
-    /// Eight of the operator's own bytes of every row, from `offset` on.
+    /// Returns eight of the operator's own bytes of every row, from `offset` on.
     ///
     /// # Panics
-    /// When the rows have no such bytes; so do the other methods for the operator's own bytes.
+    /// If the rows have no such bytes; this holds for the other methods for the operator's own
+    /// bytes.
     #[must_use]
     pub fn extras(&self, offset: usize) -> Vec<u64> {
         self.pointers.load_all(self.pages.layout.parts().extra_offset + offset)
     }
 
-    /// Eight of the operator's own bytes of row `row`, from `offset` on.
+    /// Returns eight of the operator's own bytes of row `row`, from `offset` on.
     #[inline]
     #[must_use]
     pub fn extra(&self, row: usize, offset: usize) -> u64 {
         self.pointers.load(row, self.pages.layout.parts().extra_offset + offset)
     }
 
-    /// Whether the flag at `offset` of the operator's own bytes of row `row` is set.
+    /// Returns true if the flag at `offset` of the operator's own bytes of row `row` is set.
     #[must_use]
     pub fn flag(&self, row: usize, offset: usize) -> bool {
         self.pointers.flag(row, self.pages.layout.parts().extra_offset + offset)
     }
 
-    /// The values of a column.
+    /// Returns the values of a column.
     ///
     /// # Errors
-    /// [`ExecError::NotPinned`] when a variable page is not pinned; [`ExecError::Arrow`] when the
-    /// values do not fit an array of the type, as strings of 2 GiB in all or more than 256 values
-    /// of a dictionary with keys of a byte.
+    /// [`ExecError::NotPinned`] if a variable page is not pinned; [`ExecError::Arrow`] if the
+    /// values do not fit an array of the type, such as strings of 2 GiB in total or more than 256
+    /// values of a dictionary with keys of a byte.
     pub fn gather(&self, column: usize) -> Result<ArrayRef> {
         let parts = self.pages.layout.parts();
         let Some(column_layout) = parts.columns.get(column) else {
@@ -170,7 +171,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The value of a slot of row `row`.
+    /// Returns the value of a slot of row `row`.
     #[inline]
     pub(super) fn value(&self, row: usize, column: &Column, slot: Slot) -> Result<&'a [u8]> {
         let len = slot.len();
@@ -204,7 +205,8 @@ impl<'a> Rows<'a> {
         Ok(array(column.stored.clone(), self.len(), buffers, nulls)?)
     }
 
-    /// Views: short values as they are in their slots, long ones into buffers of the array's own.
+    /// Gathers views: short values as they are in their slots, long ones into buffers of the
+    /// array's own.
     fn views(&self, column: &Column, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let mut slots = self.pointers.load_all::<i128>(column.offset);
         let lengths = slots.iter().map(|slot| Slot(*slot).len());
@@ -251,7 +253,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The slot of a variable value: as a view of Arrow, with the variable page for the buffer.
+/// The slot of a variable value: a view of Arrow, with the variable page in place of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot(pub(super) i128);
 
@@ -261,13 +263,13 @@ impl Slot {
         self.word(0)
     }
 
-    /// The variable page and the offset in it of a long value.
+    /// Returns the variable page and the offset in it of a long value.
     #[inline]
     pub(super) fn place(self) -> (usize, usize) {
         (self.word(8), self.word(12))
     }
 
-    /// Whether the first four bytes of a long value are those of `value`.
+    /// Returns true if the first four bytes of a long value are those of `value`.
     #[inline]
     pub(super) fn starts_like(self, value: &[u8]) -> bool {
         self.0.to_le_bytes()[4..8] == value[..4]
@@ -279,7 +281,7 @@ impl Slot {
         u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
     }
 
-    /// The slot of the same value elsewhere.
+    /// Returns the slot of the same value at another location.
     pub(super) fn moved_to(self, page: usize, offset: usize) -> i128 {
         let mut bytes = self.0.to_le_bytes();
         // Pages and buffers are fewer, and offsets smaller, than 2^32.

@@ -1,8 +1,8 @@
-//! Where the parts of a row are.
+//! Layout of a row: the offsets of its parts.
 //!
-//! A row is `width` bytes: one slot per column, the widest first so that none straddles more than
-//! it must, then one bit per column that is set when the value is null (a fresh page is zero, so
-//! only nulls are written), then the operator's own bytes, from a multiple of eight on.
+//! A row is `width` bytes: one slot per column, the widest first so that none straddles more
+//! boundaries than it must, then one bit per column that is set if the value is null (a fresh page
+//! is zero, so only nulls are written), then the operator's own bytes, from a multiple of eight on.
 
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ use terrace_pool::{PAGE_MAX_BYTES, PAGE_MIN_BYTES};
 
 use crate::{ExecError, Result};
 
-/// Bits of a row address that count the rows of a page.
+/// Number of bits of a row address that index the rows of a page.
 pub(super) const ROW_BITS: u32 = 16;
-/// Bytes of the first pages of a collection: tiny operators hold little.
+/// Bytes of the first pages of a collection: small operators hold little.
 const FIRST_PAGES_BYTES: [usize; 2] = [16 << 10, 64 << 10];
 /// Bytes of the pages after those.
 pub(super) const PAGE_BYTES: usize = 256 << 10;
 
-/// How the values of a column are kept.
+/// Storage of a column's values.
 #[derive(Debug)]
 pub(super) enum Kind {
     /// A byte, 0 or 1.
     Boolean,
-    /// A native type of Arrow of so many bytes.
+    /// A native type of Arrow with this number of bytes.
     Fixed(usize),
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
-    /// Strings or binary: 16 bytes, the long values in a variable page.
+    /// Strings or binary: 16 bytes, with long values in a variable page.
     Variable,
-    /// Variable, as the encoding of a `RowConverter`.
+    /// Variable, encoded by a `RowConverter`.
     Encoded(Encoding),
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Encoding {
     pub(super) null: Box<[u8]>,
 }
 
-/// The bits of a floating-point type, for which the two zeros are equal.
+/// Width of a floating-point type, whose two zeros are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Float {
     Half,
@@ -78,7 +78,8 @@ pub(super) struct Parts {
 }
 
 impl RowLayout {
-    /// A layout for columns of `types` with `extra_bytes` of the operator's own in each row.
+    /// Creates a layout for columns of `types` with `extra_bytes` of the operator's own in each
+    /// row.
     ///
     /// # Errors
     /// [`ExecError::RowTooWide`] if not even one row fits a page, and [`ExecError::Type`] for a
@@ -98,19 +99,19 @@ impl RowLayout {
         Ok(Self(Arc::new(Parts { columns, width, extra_offset })))
     }
 
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     #[must_use]
     pub fn width(&self) -> usize {
         self.0.width
     }
 
-    /// Whether some column has values in variable pages.
+    /// Returns true if some column has values in variable pages.
     #[must_use]
     pub fn has_variable(&self) -> bool {
         self.0.columns.iter().any(Column::is_variable)
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.0.columns.len()
@@ -120,23 +121,23 @@ impl RowLayout {
         &self.0
     }
 
-    /// Bytes of a page of one row.
+    /// Returns the bytes of a page of one row.
     pub(super) fn page_bytes_min(&self) -> usize {
         self.0.width.next_multiple_of(PAGE_MIN_BYTES)
     }
 
-    /// Rows of a page of `bytes`.
+    /// Returns the number of rows of a page of `bytes`.
     pub(super) fn rows_in(&self, bytes: usize) -> usize {
         (bytes / self.0.width).min(1 << ROW_BITS)
     }
 }
 
-/// Bytes of the `nth` page.
+/// Returns the bytes of the `nth` page.
 pub(super) fn page_bytes(nth: usize) -> usize {
     FIRST_PAGES_BYTES.get(nth).copied().unwrap_or(PAGE_BYTES)
 }
 
-/// Gives every column its offset, the widest first; the bytes of all.
+/// Assigns every column its offset, the widest first; returns the bytes of all.
 fn place(columns: &mut [Column]) -> usize {
     let mut order: Vec<usize> = (0..columns.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(columns[*index].slot_bytes()));

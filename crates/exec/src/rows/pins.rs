@@ -1,8 +1,8 @@
 //! Pages of a collection, pinned or not, and pointers into them.
 //!
-//! This and [`super::cells`] are the unsafe part of the rows. A [`PinTable`] owns the pins of its
-//! pages and beside each pin the address of the page; an address is never there without its pin.
-//! Everything is reached through raw pointers, so that one thread may set a flag in a row while
+//! This module and [`super::cells`] are the unsafe part of the rows. A [`PinTable`] owns the pins
+//! of its pages, and next to each pin the address of its page; an address never exists without its
+//! pin. All accesses are through raw pointers, so that one thread may set a flag in a row while
 //! another reads the other bytes of the same row; no reference to a whole page is ever made.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -21,7 +21,7 @@ struct Page {
     page: Option<PageRef>,
     pin: Pin,
     bytes: usize,
-    /// Rows, or bytes of values, written so far.
+    /// Number of rows, or of bytes of values, written so far.
     used: usize,
 }
 
@@ -33,7 +33,7 @@ enum Pin {
     Exclusive(PinnedMut),
 }
 
-/// Where a page is, and how much of it is in use; null and 0 for a page that is not pinned.
+/// Address of a page, and how much of it is in use; null and 0 for a page that is not pinned.
 #[derive(Clone, Copy, Debug)]
 struct Base {
     start: *mut u8,
@@ -44,8 +44,8 @@ struct Base {
 const UNPINNED: Base = Base { start: std::ptr::null_mut(), used: 0, writable: false };
 
 // SAFETY: the addresses in `bases` are those of pages that the pins in `pages` hold, which may be
-// used from any thread. Through `&PinTable` bytes are only read, but for flags that are written
-// and read as atomics; all other writes need `&mut PinTable`.
+// used from any thread. Through `&PinTable` bytes are only read, except for flags, which are
+// written and read as atomics; all other writes need `&mut PinTable`.
 unsafe impl Send for PinTable {}
 // SAFETY: as above.
 unsafe impl Sync for PinTable {}
@@ -63,7 +63,7 @@ impl PinTable {
         self.pin_exclusive(self.pages.len() - 1, pin);
     }
 
-    /// Rows or bytes in use in a page, whether it is pinned or not.
+    /// Returns the rows or bytes in use in a page, pinned or not.
     pub(super) fn used(&self, index: usize) -> usize {
         self.pages.get(index).map_or(0, |page| page.used)
     }
@@ -75,7 +75,7 @@ impl PinTable {
         }
     }
 
-    /// Length of a page in bytes, 0 once it is freed.
+    /// Returns the length of a page in bytes, 0 once it is freed.
     pub(super) fn bytes(&self, index: usize) -> usize {
         self.pages.get(index).filter(|page| page.page.is_some()).map_or(0, |page| page.bytes)
     }
@@ -108,13 +108,13 @@ impl PinTable {
         self.bases[index] = Base { start, used, writable: true };
     }
 
-    /// Lets a page go; whether it was pinned.
+    /// Unpins a page; returns true if it was pinned.
     pub(super) fn unpin(&mut self, index: usize) -> bool {
         self.bases[index] = UNPINNED;
         !matches!(std::mem::take(&mut self.pages[index].pin), Pin::None)
     }
 
-    /// A table of the same pages that has the pins of this one, all for reading now.
+    /// Moves the pins of this table to a new table of the same pages, all as shared pins.
     pub(super) fn split(&mut self) -> Self {
         let mut other = self.unpinned();
         for index in 0..self.pages.len() {
@@ -128,7 +128,7 @@ impl PinTable {
         other
     }
 
-    /// A table of the same pages without pins.
+    /// Returns a table of the same pages without pins.
     pub(super) fn unpinned(&self) -> Self {
         let copy = |page: &Page| Page { pin: Pin::None, ..*page };
         let pages = self.pages.iter().map(copy).collect::<Vec<_>>();
@@ -136,13 +136,13 @@ impl PinTable {
         Self { pages, bases }
     }
 
-    /// Takes a page out of the table; its index stays.
+    /// Removes a page from the table and returns it; its index stays.
     pub(super) fn remove(&mut self, index: usize) -> Option<PageRef> {
         self.unpin(index);
         self.pages[index].page.take()
     }
 
-    /// The address of a row, or `None` if its page is not pinned or has no such row.
+    /// Returns the address of a row, or `None` if its page is not pinned or has no such row.
     ///
     /// `width` is that of the layout, and `used` of a page never exceeds its bytes over the width,
     /// so all `width` bytes are inside of the page.
@@ -153,7 +153,7 @@ impl PinTable {
         Some(unsafe { base.start.add(row * width) })
     }
 
-    /// As [`PinTable::row`], of a page that is pinned for writing.
+    /// As [`PinTable::row`], for a page that is pinned for writing.
     #[inline]
     pub(super) fn row_mut(&self, page: usize, row: usize, width: usize) -> Option<*mut u8> {
         let base = self.bases.get(page).filter(|base| row < base.used && base.writable)?;
@@ -161,15 +161,15 @@ impl PinTable {
         Some(unsafe { base.start.add(row * width) })
     }
 
-    /// The address of the first of `rows` rows of a page that is pinned for writing, or `None` if
-    /// it is not, or has fewer.
+    /// Returns the address of the first of `rows` rows of a page, or `None` if it is not pinned for
+    /// writing or has fewer.
     #[inline]
     pub(super) fn rows_mut(&self, page: usize, rows: usize) -> Option<*mut u8> {
         let base = self.bases.get(page).filter(|base| rows <= base.used && base.writable)?;
         Some(base.start)
     }
 
-    /// Bytes of a page, or `None` if it is not pinned or is shorter than asked for.
+    /// Returns bytes of a page, or `None` if it is not pinned or is too short.
     ///
     /// For variable pages, whose bytes in use never change.
     #[inline]
@@ -183,7 +183,7 @@ impl PinTable {
         Some(unsafe { std::slice::from_raw_parts(base.start.add(from), len) })
     }
 
-    /// Eight bytes at `offset` of a row, or `None` if its page is not pinned.
+    /// Returns the eight bytes at `at` in a row, or `None` if its page is not pinned.
     #[inline]
     pub(super) fn row_word(&self, page: usize, row: usize, width: usize, at: usize) -> Option<u64> {
         let start = self.row(page, row, width).filter(|_| at + 8 <= width)?;
@@ -191,18 +191,19 @@ impl PinTable {
         Some(unsafe { start.add(at).cast::<u64>().read_unaligned() })
     }
 
-    /// Bytes of a page to write, or `None` if it is not pinned for writing or is shorter.
+    /// Returns bytes of a page for writing, or `None` if it is not pinned for writing or is too
+    /// short.
     pub(super) fn slice_mut(&mut self, page: usize, from: usize, len: usize) -> Option<&mut [u8]> {
         let base = self.bases.get(page).filter(|base| base.writable)?;
         if from.checked_add(len)? > self.pages[page].bytes {
             return None;
         }
-        // SAFETY: the page is pinned exclusively, the range is inside of it, and `&mut self` keeps
-        // every other access to the table's pages away for as long as the slice lives.
+        // SAFETY: the page is pinned exclusively, the range is inside of it, and `&mut self`
+        // excludes every other access to the table's pages for as long as the slice lives.
         Some(unsafe { std::slice::from_raw_parts_mut(base.start.add(from), len) })
     }
 
-    /// Sets the flag byte at `offset` of a row; false if the row is not there to be written.
+    /// Sets the flag byte at `offset` of a row; false if the row is not pinned for writing.
     #[inline]
     pub(super) fn set_flag(&self, page: usize, row: usize, width: usize, offset: usize) -> bool {
         let writable = self.bases.get(page).is_some_and(|base| base.writable);
@@ -210,7 +211,7 @@ impl PinTable {
             return false;
         };
         // SAFETY: the byte is inside of a row of a page that is pinned exclusively by this table;
-        // while the table is shared, flags are accessed as atomics alone.
+        // while the table is shared, flags are accessed only as atomics.
         unsafe { AtomicU8::from_ptr(start.add(offset)) }.store(1, Ordering::Relaxed);
         true
     }

@@ -1,4 +1,5 @@
-//! Which pages of a collection are in memory, and the operator's own bytes of rows.
+//! Residency of a collection's pages: pinning, unpinning, freeing; and its operator's bytes of
+//! rows.
 
 use std::ops::Range;
 
@@ -7,13 +8,13 @@ use terrace_sys::size::to_u64;
 
 use super::pins::PinTable;
 use super::{RowAddress, RowPages};
-use crate::aside::pin;
+use crate::blocking::pin;
 use crate::{ExecError, Result};
 
-/// Pages that are fetched at once: beyond these the device has nothing more to overlap.
+/// Maximum number of pages fetched at once: beyond it the device has nothing more to overlap.
 const FETCH_PAGES: usize = 32;
 
-/// What pages are pinned for.
+/// Access that pages are pinned for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// To read.
@@ -22,7 +23,7 @@ pub enum Access {
     Write,
 }
 
-/// Which of the two tables a page is in.
+/// Table that a page is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Table {
     Fixed,
@@ -30,8 +31,8 @@ enum Table {
 }
 
 impl RowPages {
-    /// Lets go of every page, and of the room that was reserved; bytes unpinned. The pool keeps
-    /// the pages in memory as long as that pays. Rows appended later go to a new page.
+    /// Unpins every page, and releases the reserve; returns the bytes unpinned. The pool keeps the
+    /// pages in memory as long as that pays. Rows appended later go to a new page.
     pub fn unpin(&mut self) -> u64 {
         self.release_reserve();
         self.begun = (self.fixed.len(), self.variable.len());
@@ -42,7 +43,7 @@ impl RowPages {
         bytes + self.unpin_pages(0..self.pages())
     }
 
-    /// Lets go of the last pages, as many as have `bytes`.
+    /// Unpins the last pages, until `bytes` are unpinned.
     pub fn unpin_last(&mut self, bytes: u64) {
         self.release_reserve();
         let (mut unpinned, mut page) = (0, self.pages());
@@ -52,7 +53,7 @@ impl RowPages {
         }
     }
 
-    /// Lets go of every page but those that are being filled; bytes unpinned.
+    /// Unpins every page except the open ones (those being filled); returns the bytes unpinned.
     pub fn unpin_full(&mut self) -> u64 {
         let (fixed, variable) = self.swept;
         let last = (self.fixed.len().saturating_sub(1), self.variable.len().saturating_sub(1));
@@ -69,7 +70,7 @@ impl RowPages {
         bytes
     }
 
-    /// Lets go of some fixed pages and of the variable pages that their rows point into; bytes
+    /// Unpins some fixed pages and the variable pages that their rows point into; returns the bytes
     /// unpinned.
     pub fn unpin_pages(&mut self, pages: Range<usize>) -> u64 {
         let mut bytes = 0;
@@ -110,7 +111,7 @@ impl RowPages {
         self.variable_freed = self.variable_freed.max(keep_from);
     }
 
-    /// Bytes that pinning `pages` for `access` would add to what is pinned.
+    /// Returns the bytes that pinning `pages` would add to the pinned bytes.
     #[must_use]
     pub fn bytes_to_pin(&self, pages: Range<usize>) -> u64 {
         let lacking = |table: &PinTable, index: usize| {
@@ -133,7 +134,7 @@ impl RowPages {
     /// pool's loaders read. Only fixed pages are pinned for writing.
     ///
     /// # Errors
-    /// [`ExecError::Pool`] when a page cannot be read or there is no frame for it.
+    /// [`ExecError::Pool`] if a page cannot be read or there is no frame for it.
     pub async fn pin_pages(&mut self, pages: Range<usize>, access: Access) -> Result<()> {
         self.swept = (0, 0);
         let mut wanted = Vec::new();
@@ -165,7 +166,7 @@ impl RowPages {
                     self.hold_shared(*table, *index, *page, pin, access)?;
                 }
             }
-            // Frames for all at once did not come free; one after the other they may.
+            // Frames for all of them did not come free at once; one by one they may.
             Err(PoolError::Exhausted { .. }) => {
                 for (table, index, page) in group {
                     let page_alone = std::slice::from_ref(page);
@@ -221,18 +222,18 @@ impl RowPages {
         Ok(())
     }
 
-    /// Starts to bring pages into memory, without pinning them.
+    /// Starts to read pages into memory, without pinning them.
     pub fn prefetch(&self, pages: Range<usize>) {
         let variable = self.variable_of(pages.clone()).filter_map(|n| self.variable.page(n));
         let pages: Vec<_> = pages.filter_map(|n| self.fixed.page(n)).chain(variable).collect();
         self.space.prefetch(&pages);
     }
 
-    /// Sets the flag at `offset` of the operator's own bytes of a row, also while others read the
-    /// row or set the same flag.
+    /// Sets the flag at `offset` of the operator's own bytes of a row; safe while other threads
+    /// read the row or set the same flag.
     ///
     /// # Errors
-    /// [`ExecError::NotPinned`] when the page is not pinned for writing.
+    /// [`ExecError::NotPinned`] if the page is not pinned for writing.
     #[inline]
     pub fn set_flag(&self, address: RowAddress, offset: usize) -> Result<()> {
         let (page, row) = (address.page(), address.row());
@@ -243,10 +244,10 @@ impl RowPages {
         Err(ExecError::NotPinned { page, row, how: " for writing" })
     }
 
-    /// The operator's own bytes of a row.
+    /// Returns the operator's own bytes of a row.
     ///
     /// # Errors
-    /// [`ExecError::NotPinned`] when the page is not pinned for writing.
+    /// [`ExecError::NotPinned`] if the page is not pinned for writing.
     #[inline]
     pub fn extra_mut(&mut self, address: RowAddress) -> Result<&mut [u8]> {
         let (page, row) = (address.page(), address.row());
@@ -259,7 +260,7 @@ impl RowPages {
         self.fixed.slice_mut(page, row * width + from, width - from).ok_or(not_pinned)
     }
 
-    /// Variable pages that the rows of fixed pages point into.
+    /// Returns the variable pages that the rows of fixed pages point into.
     fn variable_of(&self, pages: Range<usize>) -> Range<usize> {
         let parts = self.parts.get(pages).unwrap_or_default();
         match (parts.first(), parts.last()) {

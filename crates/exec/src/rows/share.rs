@@ -1,4 +1,4 @@
-//! One collection, pinned by several who read it.
+//! Sharing of one collection by several readers, each with its own pins.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use super::{RowAddress, RowPages};
 use crate::Grant;
 
 impl RowPages {
-    /// Ends the appending: the collection without its pins, which owns the pages, and a view that
-    /// has them.
+    /// Ends the appending. Returns the collection without its pins, which owns the pages, and a
+    /// view with the pins.
     #[must_use]
     pub fn share(mut self) -> (Arc<Self>, Self) {
         let (fixed, variable) = (self.fixed.split(), self.variable.split());
@@ -21,7 +21,7 @@ impl RowPages {
         (owner, view)
     }
 
-    /// A view with nothing pinned yet, which counts in `grant`.
+    /// Returns a view with nothing pinned yet, which is charged to `grant`.
     #[must_use]
     pub fn view(self: &Arc<Self>, grant: Arc<dyn Grant>) -> Self {
         self.view_of(grant, self.fixed.unpinned(), self.variable.unpinned())
@@ -45,18 +45,19 @@ impl RowPages {
         view
     }
 
-    /// Whether the collection owns its pages, so that it may free them before it is dropped.
+    /// Returns true if the collection owns its pages, so that it may free them before it is
+    /// dropped.
     #[must_use]
     pub fn is_owner(&self) -> bool {
         self.owner.is_none()
     }
 
-    /// Takes over `bytes` that the caller's grant was given for what will be pinned.
+    /// Adds to the reserve `bytes` that the grant has given already, for pages that will be pinned.
     pub fn take_reserve(&mut self, bytes: u64) {
         self.reserved_bytes += bytes;
     }
 
-    /// Eight of the operator's own bytes of a row; `None` if its page is not pinned.
+    /// Returns eight of the operator's own bytes of a row; `None` if its page is not pinned.
     #[inline]
     #[must_use]
     pub fn extra(&self, address: RowAddress, offset: usize) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! The operator's own bytes of rows, read and changed in place.
+//! Slots: the operator's own bytes of rows, read and changed in place.
 
 use std::marker::PhantomData;
 
@@ -9,35 +9,35 @@ use super::residency::Access;
 use super::{RowAddress, RowPages, Rows};
 use crate::{ExecError, Result};
 
-/// The extra bytes of some rows, in the order of the addresses asked for. A row may be there many
+/// The extra bytes of some rows, in the order of the requested addresses. A row may occur many
 /// times.
 ///
-/// Values are copied out and in, so no reference into a page ever exists, and rows that repeat see
-/// each other's changes. Not `Send`: what borrows pages for a batch must not live across an await.
+/// Values are copied out and in, so no reference into a page ever exists, and repeated rows see
+/// each other's changes. Not `Send`: a borrow of pages for a batch must not live across an await.
 #[derive(Debug)]
 pub struct Slots<'a> {
-    /// Where rows begin.
+    /// Start of each row.
     rows: Vec<*mut u8>,
-    /// Where in a row the extra bytes begin, and how many they are.
+    /// Offset of the extra bytes in a row, and their number.
     start: usize,
     bytes: usize,
     access: Access,
     pages: PhantomData<&'a mut [u8]>,
 }
 
-/// Slots of rows of several collections, to be filled in.
+/// Builder of the slots of rows of several collections.
 #[derive(Debug)]
 pub struct SlotsBuilder<'a> {
     /// Null for rows that were not filled in yet.
     slots: Slots<'a>,
 }
 
-/// Rows borrowed exclusively: to be compared, then to be changed.
+/// Rows borrowed exclusively: first compared, then changed.
 #[derive(Debug)]
 pub struct RowsMut<'a>(Rows<'a>);
 
 impl RowPages {
-    /// The rows at `addresses`, to be changed.
+    /// Returns the rows at `addresses` for changing.
     ///
     /// # Errors
     /// [`ExecError::NotPinned`] for a row whose page is not pinned for writing.
@@ -51,7 +51,7 @@ impl RowPages {
         Ok(RowsMut(Rows { pages: this, pointers, has_none: false }))
     }
 
-    /// The operator's own bytes of the rows at `addresses`, to be changed.
+    /// Returns the operator's own bytes of the rows at `addresses` for changing.
     ///
     /// # Errors
     /// As [`RowPages::resolve_mut`].
@@ -59,7 +59,7 @@ impl RowPages {
         Ok(self.resolve_mut(addresses)?.into_slots())
     }
 
-    /// The operator's own bytes of the rows at `addresses`, to be read.
+    /// Returns the operator's own bytes of the rows at `addresses` for reading.
     ///
     /// # Errors
     /// [`ExecError::NotPinned`] for a row whose page is not pinned.
@@ -67,14 +67,14 @@ impl RowPages {
         self.resolve(addresses.iter().copied())?.into_slots_to_read()
     }
 
-    /// Puts rows of this collection at their places among `slots`, which may have rows of other
-    /// collections of the same layout.
+    /// Fills in rows of this collection at their positions among `slots`, which may have rows of
+    /// other collections of the same layout.
     ///
     /// # Errors
     /// As [`RowPages::resolve_mut`].
     ///
     /// # Panics
-    /// If a place is not there, or the layouts differ in their extra bytes.
+    /// If a position is out of range, or the layouts differ in their extra bytes.
     pub fn fill_slots<'a>(
         &'a mut self,
         slots: &mut SlotsBuilder<'a>,
@@ -94,10 +94,10 @@ impl RowPages {
 }
 
 impl<'a> Rows<'a> {
-    /// The operator's own bytes of the rows, to be read.
+    /// Returns the operator's own bytes of the rows for reading.
     ///
     /// # Errors
-    /// [`ExecError::NotPinned`] if one of the rows is none.
+    /// [`ExecError::NotPinned`] if one of the rows is [`RowAddress::NONE`].
     pub fn into_slots_to_read(self) -> Result<Slots<'a>> {
         if self.has_none {
             return Err(not_pinned(RowAddress::NONE));
@@ -111,13 +111,13 @@ fn not_pinned(address: RowAddress) -> ExecError {
 }
 
 impl<'a> RowsMut<'a> {
-    /// The rows, to be looked at.
+    /// Returns the rows for reading.
     #[must_use]
     pub fn rows(&self) -> &Rows<'a> {
         &self.0
     }
 
-    /// The operator's own bytes of the rows, to be changed.
+    /// Returns the operator's own bytes of the rows for changing.
     #[must_use]
     pub fn into_slots(self) -> Slots<'a> {
         Slots::new(self.0.pages, self.0.pointers.into_mut(), Access::Write)
@@ -125,7 +125,7 @@ impl<'a> RowsMut<'a> {
 }
 
 impl<'a> SlotsBuilder<'a> {
-    /// Room for the slots of `len` rows.
+    /// Creates a builder for the slots of `len` rows.
     #[must_use]
     pub fn with_len(len: usize) -> Self {
         let rows = vec![std::ptr::null_mut(); len];
@@ -133,7 +133,7 @@ impl<'a> SlotsBuilder<'a> {
         Self { slots: Slots { rows, start: 0, bytes: 0, access, pages: PhantomData } }
     }
 
-    /// The slots.
+    /// Returns the slots.
     ///
     /// # Errors
     /// [`ExecError::NotPinned`] if a row was not filled in.
@@ -146,26 +146,27 @@ impl<'a> SlotsBuilder<'a> {
 }
 
 impl<'a> Slots<'a> {
-    /// Slots of rows of `pages`; to be written only if those were borrowed exclusively.
+    /// Creates slots of rows of `pages`; [`Access::Write`] only if those were borrowed exclusively.
     fn new(pages: &'a RowPages, rows: Vec<*mut u8>, access: Access) -> Self {
         let parts = pages.layout.parts();
         let (start, bytes) = (parts.extra_offset, parts.width - parts.extra_offset);
         Self { rows, start, bytes, access, pages: PhantomData }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Where in a row a value at `offset` is that is inside of the extra bytes.
+    /// Returns the offset in a row of a value at `offset` of the extra bytes, which must contain
+    /// it.
     fn place(&self, offset: usize, bytes: usize) -> usize {
         let end = offset.saturating_add(bytes);
         assert!(end <= self.bytes || self.is_empty(), "a slot has {} bytes, not {end}", self.bytes);
@@ -177,17 +178,18 @@ impl<'a> Slots<'a> {
         self.place(offset, bytes)
     }
 
-    /// The value at `offset` of every row.
+    /// Returns the value at `offset` of every row.
     ///
     /// # Panics
-    /// If a value at `offset` is not inside of the row's extra bytes; so do all methods here.
+    /// If a value at `offset` is not inside of the row's extra bytes; this holds for all methods
+    /// here.
     #[must_use]
     pub fn load<T: ArrowNativeType>(&self, offset: usize) -> Vec<T> {
         let at = self.place(offset, size_of::<T>());
         // SAFETY: the pointers are those of rows of pages that stay pinned for `'a` (`resolve`,
         // `resolve_mut`, `fill_slots`; `finish` refuses rows not filled in), the value is inside of
-        // the row, and every bit pattern is a value of a native type of Arrow. Slots to be changed
-        // borrow their collections exclusively, and of slots to be read nothing is written.
+        // the row, and every bit pattern is a value of a native type of Arrow. Slots for changing
+        // borrow their collections exclusively, and through slots for reading nothing is written.
         let load = |row: &*mut u8| unsafe { row.add(at).cast::<T>().read_unaligned() };
         self.rows.iter().map(load).collect()
     }
@@ -202,7 +204,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Changes the value at `offset` of every row with one of `values`, in order.
+    /// Folds one of `values`, in order, into the value at `offset` of every row.
     #[inline]
     pub fn fold<T: ArrowNativeType, V>(
         &mut self,
@@ -220,8 +222,8 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// As [`Slots::fold`], where `fold` says whether it changed the value; rows of which it did not
-    /// are not written.
+    /// As [`Slots::fold`], with a `fold` that returns true if it changed the value; other rows are
+    /// not written.
     #[inline]
     pub fn fold_some<T: ArrowNativeType, V>(
         &mut self,
@@ -240,7 +242,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Changes the values at two offsets of every row with one of `values`, in order.
+    /// Folds one of `values`, in order, into the values at two offsets of every row.
     #[inline]
     pub fn fold_two<T: ArrowNativeType, U: ArrowNativeType, V>(
         &mut self,
@@ -263,10 +265,10 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Changes the value at `offset` of the rows that `selected` names, with their `values`.
+    /// Folds `values` into the value at `offset` of the rows with the indices in `selected`.
     ///
     /// # Panics
-    /// Also if `selected` names a row or value that is not there.
+    /// Also if `selected` has an index that is out of range.
     #[inline]
     pub fn fold_selected<T: ArrowNativeType, V: Copy>(
         &mut self,
@@ -290,8 +292,8 @@ impl<'a> Slots<'a> {
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         let at = self.place_to_write(offset, bytes.len());
         for row in &self.rows {
-            // SAFETY: the bytes written are inside of the row's, and `bytes` is no part of a page,
-            // since nobody else accesses those.
+            // SAFETY: as for `store`; the bytes written are inside of the row, and `bytes` does not
+            // overlap it, since the pages are borrowed exclusively.
             unsafe { row.add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         }
     }
@@ -302,7 +304,8 @@ impl<'a> Slots<'a> {
         let from_at = from.place(offset, len);
         assert_eq!(self.len(), from.len(), "as many rows");
         for (to, from) in self.rows.iter().zip(&from.rows) {
-            // SAFETY: both ranges are inside of their rows; `copy` allows them to be the same row.
+            // SAFETY: both ranges are inside of their rows; `copy_from` allows them to be the same
+            // row.
             unsafe { to.add(at).copy_from(from.add(from_at), len) };
         }
     }

@@ -1,9 +1,9 @@
-//! What the last of the first rows tells everybody else.
+//! Boundary of a top-k sort: the last of the first rows, which later rows must come before.
 //!
-//! Once a partition has as many rows as are wanted, no row that does not come before the last of
-//! them matters any more. The partitions of a sort share the best such row. What it means is
-//! published as DataFusion's own sort does, in the dynamic filter that the optimizer may have
-//! pushed down to the scan.
+//! Once a partition has as many rows as are wanted, only rows that come before the last of them
+//! still matter. The partitions of a sort share the best such row. Its meaning is published as
+//! DataFusion's own sort does, in the dynamic filter that the optimizer may have pushed down to the
+//! scan.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,19 +23,19 @@ use super::key::SortKeys;
 
 type Expression = Arc<dyn PhysicalExpr>;
 
-/// The row that others must come before, and the filter that says so.
+/// The row that others must come before, and the filter that enforces it.
 #[derive(Debug)]
 pub(crate) struct Boundary {
     order: LexOrdering,
     filter: Arc<DynamicFilterPhysicalExpr>,
     /// The row's encoded key.
     key: Mutex<Option<Vec<u8>>>,
-    /// Partitions that may still tighten it.
+    /// Number of partitions that may still tighten it.
     running: AtomicUsize,
 }
 
 impl Boundary {
-    /// The boundary of the partitions of `sort`.
+    /// Creates the boundary of the partitions of `sort`.
     pub(crate) fn new(sort: &SortExec) -> Self {
         let order = sort.expr().clone();
         let produced = sort.dynamic_expressions_produced().into_iter().find_map(|expression| {
@@ -50,10 +50,10 @@ impl Boundary {
         Self { order, filter, key: Mutex::default(), running: AtomicUsize::new(partitions) }
     }
 
-    /// The rows of `batch` that may come before the boundary.
+    /// Returns the rows of `batch` that may come before the boundary.
     ///
     /// # Errors
-    /// When the filter cannot be evaluated.
+    /// If the filter cannot be evaluated.
     pub(crate) fn admit(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let mask = match self.filter.current()?.evaluate(batch)? {
             ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => {
@@ -72,42 +72,42 @@ impl Boundary {
         Ok(Some(filter_record_batch(batch, mask)?))
     }
 
-    /// Rows must come before the one row of `row` from now on, unless they must do better already.
+    /// Tightens the boundary to the one row of `row`, unless it is at least as tight already.
     ///
     /// # Errors
-    /// When its key cannot be computed.
+    /// If the key of the row cannot be computed.
     pub(crate) fn tighten(&self, keys: &SortKeys, row: &RecordBatch) -> Result<()> {
         let columns = keys.evaluate(row)?;
         if columns.iter().any(|column| column.data_type().is_nested()) {
-            // Expressions order nested values in another way than sorts do.
+            // Expressions order nested values differently than sorts do.
             return Ok(());
         }
         let encoded = keys.encode(std::slice::from_ref(&columns))?.row(0).data().to_vec();
         let mut key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
         if key.as_ref().is_none_or(|best| encoded < *best) {
-            // Under the lock, so that of two partitions the better filter stays.
+            // Under the lock, so that the better filter of two partitions stays.
             self.filter.update(before(&self.order, &columns)?)?;
             *key = Some(encoded);
         }
         Ok(())
     }
 
-    /// Whether no row after the last of `batch` can come before the boundary, when the rows come
-    /// in the order of the key's first columns, whose keys are `leading`.
+    /// Returns true if no row after the last of `batch` can come before the boundary, for rows that
+    /// come in the order of the key's first columns, whose keys are `leading`.
     ///
     /// # Errors
-    /// When keys cannot be computed.
+    /// If keys cannot be computed.
     pub(crate) fn is_passed(&self, leading: &SortKeys, batch: &RecordBatch) -> Result<bool> {
         let Some(last) = batch.num_rows().checked_sub(1) else { return Ok(false) };
         let columns = leading.evaluate(&batch.slice(last, 1))?;
         let encoded = leading.encode(&[columns])?;
         let last = encoded.row(0);
         let key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
-        // The encoding of some columns is the beginning of the encoding of more.
+        // The encoding of some columns is a prefix of the encoding of more.
         Ok(key.as_ref().is_some_and(|key| last.data() > &key[..last.data().len().min(key.len())]))
     }
 
-    /// One partition will not tighten it any more.
+    /// Records that one partition will not tighten it any more.
     pub(crate) fn leave(&self) {
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.filter.mark_complete();
@@ -115,7 +115,7 @@ impl Boundary {
     }
 }
 
-/// The expression that is true of rows before the one row of `columns`.
+/// Returns the expression that is true for rows before the one row of `columns`.
 fn before(order: &LexOrdering, columns: &[ArrayRef]) -> Result<Expression> {
     let mut rest: Option<Expression> = None;
     for (column, values) in order.iter().zip(columns).rev() {
@@ -137,10 +137,11 @@ fn both(left: Expression, operator: Operator, right: Expression) -> Expression {
     Arc::new(BinaryExpr::new(left, operator, right))
 }
 
-/// What is true when a row's value of one column comes before `value`; `None` if none does.
+/// Returns the expression that is true if a row's value of one column comes before `value`; `None`
+/// if none does.
 fn before_in(column: &PhysicalSortExpr, value: &ScalarValue) -> Result<Option<Expression>> {
     let expression = || Arc::clone(&column.expr);
-    // Expressions take zeros of both signs for equal, sorts do not.
+    // Expressions treat zeros of both signs as equal, sorts do not.
     let is_zero = match value {
         ScalarValue::Float16(Some(value)) => value.to_f32() == 0.0,
         ScalarValue::Float32(Some(value)) => *value == 0.0,

@@ -1,4 +1,4 @@
-//! The plan's node.
+//! The plan node.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,25 +24,25 @@ use super::sizes::SortSizes;
 use super::sorter::Sorter;
 use super::top::Top;
 use crate::bounded::bounded;
+use crate::delegate::node_of_stock;
 use crate::memory::{Grant, ObliviousGrant, QueryExtension};
-use crate::stock::node_of_stock;
 use crate::stream::{Emitter, execute_input, generate};
 
-/// How a sort treats its grant.
+/// Treatment of the grant by a sort.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Adaptivity {
-    /// Asks for what it pins, and unpins when it is refused or asked.
+    /// Asks for bytes before it pins pages, and unpins when it is refused or asked to.
     #[default]
     Adaptive,
-    /// Never asks and never unpins: as if memory had no end (the memory-oblivious operators of
+    /// Never asks and never unpins, as if memory were unlimited (the memory-oblivious operators of
     /// Otaki et al., CIDR 2025, section 5).
     Oblivious,
 }
 
-/// Sorts in pages; stands for a [`SortExec`].
+/// Sorts in pages; replaces a [`SortExec`].
 #[derive(Debug)]
 pub struct PagedSortExec {
-    /// The node that this stands for: its order, limit, properties and children.
+    /// The node that it replaces: its order, limit, properties and children.
     stock: Arc<SortExec>,
     adaptivity: Adaptivity,
     sizes: SortSizes,
@@ -51,7 +51,7 @@ pub struct PagedSortExec {
 }
 
 impl PagedSortExec {
-    /// A node that does what `stock` does.
+    /// Creates a node that does what `stock` does.
     pub fn new(stock: Arc<SortExec>) -> Self {
         let metrics = ExecutionPlanMetricsSet::new();
         let boundary = Arc::new(Boundary::new(&stock));
@@ -59,10 +59,11 @@ impl PagedSortExec {
         Self { stock, adaptivity, sizes, boundary, metrics }
     }
 
-    /// Whether rows of these types can be sorted in pages: keys must have an order as bytes.
+    /// Returns true if rows of these types can be sorted in pages: keys must have an order as
+    /// bytes.
     ///
     /// # Errors
-    /// When a key does not fit the input.
+    /// If a key does not fit the input.
     pub fn can_do(stock: &SortExec) -> Result<bool> {
         let schema = stock.input().schema();
         let fields =
@@ -70,26 +71,26 @@ impl PagedSortExec {
         Ok(RowConverter::supports_fields(&fields.collect::<Result<Vec<_>>>()?))
     }
 
-    /// The same sort with another way to treat its grant.
+    /// Sets the treatment of the grant.
     #[must_use]
     pub fn with_adaptivity(mut self, adaptivity: Adaptivity) -> Self {
         self.adaptivity = adaptivity;
         self
     }
 
-    /// The same sort with other sizes.
+    /// Sets the sizes of pieces and blocks.
     #[must_use]
     pub fn with_sizes(mut self, sizes: SortSizes) -> Self {
         self.sizes = sizes;
         self
     }
 
-    /// The node that this stands for.
+    /// Returns the node that it replaces.
     pub fn stock(&self) -> &SortExec {
         &self.stock
     }
 
-    /// What keeps the first `limit` rows of a partition.
+    /// Creates the top-k state for the first `limit` rows of a partition.
     fn top(
         &self,
         keys: &Arc<SortKeys>,
@@ -99,7 +100,7 @@ impl PagedSortExec {
     ) -> Result<Top> {
         let properties = self.stock.input().equivalence_properties();
         let (leading, _) = properties.extract_common_sort_prefix(self.stock.expr().clone())?;
-        // Only columns that the key begins with say anything of the key.
+        // The order of the input bounds the key only if it is a prefix of the key.
         let same = leading.iter().zip(self.stock.expr()).all(|(left, right)| left == right);
         let leading = LexOrdering::new(leading).filter(|_| same);
         let leading = leading.map(|order| SortKeys::new(schema, &order)).transpose()?;
@@ -243,7 +244,7 @@ impl Work {
         Ok(())
     }
 
-    /// Reads the input until its end, or until nothing of it can matter.
+    /// Reads the input to its end, or until no later row can be in the output.
     async fn take_in(&mut self) -> Result<()> {
         let compute = self.metrics.elapsed_compute().clone();
         let empty: SendableRecordBatchStream =

@@ -1,9 +1,9 @@
 //! Normalised keys.
 //!
-//! A row's *prefix* is a number such that a smaller prefix means an earlier row. Equal prefixes say
-//! nothing, unless the key is *exact*: one column of at most 64 bits. Even then a null, or a value
-//! at the end of what a number holds, may share its prefix with another, so the two numbers at
-//! either end always ask for the whole key.
+//! A row's *prefix* is a number such that a smaller prefix means an earlier row. Equal prefixes
+//! decide nothing, unless the key is *exact*: one column of at most 64 bits. Even then a null, or a
+//! value at either end of the range of the prefix, may share its prefix with another value, so the
+//! two lowest and the two highest prefixes always require the whole key.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;
@@ -17,12 +17,12 @@ use datafusion::physical_expr::LexOrdering;
 
 use crate::error::Result;
 
-/// Keys that must be seen before anything is said about all.
+/// Minimum number of keys from which a common beginning is derived.
 const SAMPLE_ROWS: usize = 64;
-/// Bytes that an encoded key is expected to have; more are no harm.
+/// Expected bytes of an encoded key; longer keys do no harm.
 const KEY_BYTES: usize = 24;
 
-/// How the first column of a key becomes a number.
+/// Conversion of the first column of a key to a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leading {
     Int8,
@@ -36,7 +36,7 @@ enum Leading {
     Float32,
     Float64,
     Int128,
-    /// Eight bytes of the encoded key, after those that all keys seem to have in common.
+    /// Eight bytes of the encoded key, after the beginning that all keys seem to have in common.
     Encoded,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct SortKeys {
     leading: Leading,
     options: SortOptions,
     exact: bool,
-    /// How the first keys that were encoded all begin.
+    /// Common beginning of the first keys that were encoded.
     common: OnceLock<Box<[u8]>>,
 }
 
@@ -56,15 +56,15 @@ pub(crate) struct SortKeys {
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(crate) prefixes: Vec<u64>,
-    /// The encoded keys, where prefixes do not tell rows apart.
+    /// The encoded keys, if prefixes do not distinguish all rows.
     pub(crate) encoded: Option<Rows>,
 }
 
 impl SortKeys {
-    /// Keys of the order `order` over rows of `schema`.
+    /// Creates the keys of the order `order` over rows of `schema`.
     ///
     /// # Errors
-    /// For a type that has no order.
+    /// If a type has no order.
     pub(crate) fn new(schema: &Schema, order: &LexOrdering) -> datafusion::common::Result<Self> {
         let mut fields = Vec::new();
         for column in order {
@@ -81,13 +81,13 @@ impl SortKeys {
         Ok(Self { order: order.clone(), converter, leading, options, exact, common })
     }
 
-    /// Whether rows of equal `prefix` must be compared by their whole keys.
+    /// Returns true if rows of equal `prefix` must be compared by their whole keys.
     #[inline]
     pub(crate) fn is_open(&self, prefix: u64) -> bool {
         !self.exact || is_edge(prefix)
     }
 
-    /// The key columns of `batch`.
+    /// Returns the key columns of `batch`.
     pub(crate) fn evaluate(
         &self,
         batch: &RecordBatch,
@@ -98,7 +98,7 @@ impl SortKeys {
         self.order.iter().map(value).collect()
     }
 
-    /// The keys of rows whose key columns came in `parts`.
+    /// Returns the keys of rows whose key columns came in `parts`.
     pub(crate) fn keys_of(&self, parts: &[Vec<ArrayRef>]) -> Result<Keys> {
         let mut encoded = (!self.exact).then(|| self.encode(parts)).transpose()?;
         let mut prefixes = Vec::new();
@@ -113,7 +113,7 @@ impl SortKeys {
         Ok(Keys { prefixes, encoded })
     }
 
-    /// Whole keys, encoded so that their bytes compare as the rows do.
+    /// Encodes whole keys so that their bytes compare as the rows do.
     pub(crate) fn encode(&self, parts: &[Vec<ArrayRef>]) -> Result<Rows> {
         let count = parts.iter().map(|columns| columns[0].len()).sum();
         let mut rows = self.converter.empty_rows(count, count * KEY_BYTES);
@@ -150,8 +150,8 @@ impl SortKeys {
         }
     }
 
-    /// Appends what the encoded keys say after their common beginning. A key that begins otherwise
-    /// is before or after all of them, and gets the number at that end.
+    /// Appends the prefixes of encoded keys: the bytes after their common beginning. A key that
+    /// begins otherwise is before or after all of them, and gets the number at that end.
     fn encoded_prefixes(&self, rows: &Rows, to: &mut Vec<u64>) {
         let common = self.common.get_or_init(|| common_beginning(rows));
         to.extend(rows.iter().map(|row| {
@@ -195,7 +195,7 @@ fn is_edge(prefix: u64) -> bool {
     prefix.wrapping_add(2) <= 3
 }
 
-/// The order of signed numbers as that of unsigned ones.
+/// Maps signed numbers to unsigned ones of the same order.
 fn wide(value: i64) -> u64 {
     (value ^ i64::MIN).cast_unsigned()
 }
@@ -209,7 +209,7 @@ fn common_beginning(rows: &Rows) -> Box<[u8]> {
     first[..shared.unwrap_or(0)].into()
 }
 
-/// How many bytes two keys have in common before they differ.
+/// Returns the number of bytes that two keys have in common before they differ.
 pub(crate) fn shared_bytes(left: &[u8], right: &[u8]) -> usize {
     let (left_words, _) = left.as_chunks::<8>();
     let (right_words, _) = right.as_chunks::<8>();
@@ -218,7 +218,7 @@ pub(crate) fn shared_bytes(left: &[u8], right: &[u8]) -> usize {
     words + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// The first eight bytes as a number.
+/// Returns the first eight bytes as a number.
 pub(crate) fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {
         Some(chunk) => u64::from_be_bytes(*chunk),
@@ -242,7 +242,8 @@ fn leading(data_type: &DataType, single: bool) -> Leading {
         T::UInt64 => Leading::Uint64,
         T::Float64 => Leading::Float64,
         T::Decimal128(_, _) => Leading::Int128,
-        // Of a short first column the encoded key has more to say: it goes on with the second.
+        // For a short first column the encoded key has more information: it goes on with the
+        // second.
         _ if !single => Leading::Encoded,
         T::Int8 => Leading::Int8,
         T::Int16 => Leading::Int16,

@@ -1,4 +1,4 @@
-//! Many runs to one stream of rows.
+//! k-way merge of runs to one stream of rows.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -19,29 +19,29 @@ use crate::error::Result;
 use crate::memory::Grant;
 use crate::stream::give_way;
 
-/// Rows of a block of a run at most.
+/// Maximum number of rows of a run's block.
 const RUN_BLOCK_ROWS: usize = 1 << 16;
 
-/// Where a merge is in one of its runs.
+/// Position of a merge in one of its runs.
 #[derive(Debug)]
 struct Cursor {
     run: Run,
     block: Arc<OpenBlock>,
     prefixes: ScalarBuffer<u64>,
     row: usize,
-    /// Which of the merge's sources `block` is.
+    /// Index of `block` among the merge's sources.
     source: usize,
-    /// The block after this one, on its way.
+    /// The block after this one, being fetched.
     ahead: Option<(Lease, Fetch)>,
 }
 
-/// What a merge works with.
+/// Context of a merge: its keys, pages, grant and sizes.
 #[derive(Clone, Debug)]
 pub(crate) struct MergeContext {
     pub(crate) keys: Arc<SortKeys>,
     pub(crate) space: Space,
     pub(crate) grant: Arc<dyn Grant>,
-    /// Columns of a row.
+    /// Number of columns of a row.
     pub(crate) width: usize,
     pub(crate) sizes: SortSizes,
 }
@@ -57,21 +57,21 @@ pub(crate) struct Merge {
     picks: Vec<(usize, usize)>,
 }
 
-/// What a merge of runs came to.
+/// Result of a merge of runs.
 pub(crate) struct Merged {
     pub(crate) run: Run,
     /// The columns of its last row.
     pub(crate) last: Option<Vec<ArrayRef>>,
-    /// What was not merged, since the query was suspended.
+    /// Runs that were not merged, since the query was suspended.
     pub(crate) rest: Vec<Run>,
 }
 
 impl Merge {
-    /// A merge of `runs`. Leases are for the first blocks of those that are not pinned yet, in
-    /// their order.
+    /// Opens a merge of `runs`. Leases are for the first blocks of the runs that are not pinned
+    /// yet, in their order.
     ///
     /// # Errors
-    /// When a block cannot be read.
+    /// If a block cannot be read.
     pub(crate) async fn open(
         context: MergeContext,
         runs: Vec<Run>,
@@ -109,26 +109,26 @@ impl Merge {
         Ok(Self { context, cursors, tree, sources, picks: Vec::new() })
     }
 
-    /// How many runs are merged.
+    /// Returns the number of runs that are merged.
     pub(crate) fn runs(&self) -> usize {
         self.cursors.len()
     }
 
-    /// Gives up the blocks that were fetched ahead of their use.
+    /// Releases the blocks that were fetched ahead of their use.
     pub(crate) fn stop_looking_ahead(&mut self) {
         self.cursors.iter_mut().for_each(|cursor| cursor.ahead = None);
     }
 
-    /// What is left of the runs, with nothing pinned.
+    /// Returns the rest of the runs, with nothing pinned.
     pub(crate) fn close(self) -> Vec<Run> {
         let rest = self.cursors.into_iter().filter(|cursor| !cursor.run.blocks.is_empty());
         rest.map(|cursor| Run { skip: cursor.row, open: None, ..cursor.run }).collect()
     }
 
-    /// The columns of the next `rows` rows, or of as many as there are.
+    /// Returns the columns of the next `rows` rows, or of as many as there are.
     ///
     /// # Errors
-    /// When a block cannot be read, or the rows are too long for their type.
+    /// If a block cannot be read, or the rows are too long for their type.
     pub(crate) async fn next_columns(
         &mut self,
         rows: usize,
@@ -144,7 +144,7 @@ impl Merge {
         Ok(Some((count, columns)))
     }
 
-    /// The next rows with their keys.
+    /// Returns the next rows with their keys.
     async fn next_sorted(&mut self, rows: usize) -> Result<Option<Sorted>> {
         self.pick(rows).await?;
         if self.picks.is_empty() {
@@ -159,12 +159,12 @@ impl Merge {
         Ok(Some(Sorted { columns, prefixes, encoded }))
     }
 
-    /// Merges everything into one run of small blocks that are not pinned; the first `limit` rows
-    /// if there is a limit. If the query is suspended meanwhile it stops there, and waits with
-    /// nothing pinned.
+    /// Merges everything into one run of small blocks that are not pinned; with `limit` only that
+    /// many first rows. If the query is suspended meanwhile, it stops there, and waits with nothing
+    /// pinned.
     ///
     /// # Errors
-    /// As [`Merge::next_columns`], and when a page cannot be made.
+    /// As [`Merge::next_columns`], and if a page cannot be allocated.
     pub(crate) async fn into_run(mut self, limit: Option<usize>) -> Result<Merged> {
         let (mut rows, mut bytes) = (0, 0);
         for cursor in &self.cursors {
@@ -219,7 +219,8 @@ impl Merge {
         Ok(())
     }
 
-    /// Picks rows until there are enough, or one run is at the end of its block: that run.
+    /// Picks rows until there are enough, or until one run is at the end of its block: returns that
+    /// run.
     fn pick_while_pinned(&mut self, rows: usize) -> Option<usize> {
         let Self { context, cursors, tree, picks, .. } = self;
         while picks.len() < rows {
@@ -243,7 +244,7 @@ impl Merge {
         let arrays: Vec<&dyn Array> =
             self.sources.iter().map(|source| source.columns[column].as_ref()).collect();
         let gathered = interleave(&arrays, &self.picks)?;
-        // What is left over must not refer to the pages, which are not its to keep.
+        // The result must not refer to the pages, and so keep them pinned.
         detach(gathered)
     }
 
@@ -268,7 +269,7 @@ impl Merge {
         Ok(gathered.as_any().downcast_ref::<BinaryArray>().cloned())
     }
 
-    /// Forgets the picked rows, and the blocks that no run is in any more.
+    /// Drops the picked rows, and the exhausted blocks.
     fn forget(&mut self) {
         self.picks.clear();
         self.sources.clear();
@@ -280,7 +281,7 @@ impl Merge {
 }
 
 impl Cursor {
-    /// Goes on to the run's next block; `false` at the end of the run.
+    /// Moves to the run's next block; `false` at the end of the run.
     async fn advance(&mut self, context: &MergeContext) -> Result<bool> {
         self.run.blocks.pop_front();
         self.run.skip = 0;
@@ -299,7 +300,7 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Has the next block fetched: pinned if the grant has room, else only brought nearer.
+    /// Reads ahead: fetches the next block, pinned if the grant has room, else only into memory.
     fn look_ahead(&mut self, grant: &Arc<dyn Grant>) {
         let Some(next) = self.run.blocks.get(1) else { return };
         match Lease::ask(grant, next.bytes()) {
@@ -309,7 +310,7 @@ impl Cursor {
     }
 }
 
-/// Compares the rows that two cursors of equal prefix are at.
+/// Compares the current rows of two cursors with equal prefix.
 fn tie(keys: &SortKeys, cursors: &[Cursor], prefix: u64, left: usize, right: usize) -> Ordering {
     if !keys.is_open(prefix) {
         return Ordering::Equal;

@@ -1,15 +1,16 @@
-//! The order of the rows of a piece.
+//! Ordering of the rows of a piece, by their prefixes and whole keys.
 
 use datafusion::arrow::row::Rows;
 
 use super::key::{SortKeys, shared_bytes, word};
 
-/// Up to this many rows of one prefix are compared key by key; more get a prefix further on.
+/// Maximum number of rows with one prefix that are compared key by key; more get a prefix of later
+/// bytes.
 const COMPARED_ROWS: usize = 4;
 
-/// The rows in their order: the first `limit` of them, if there is a limit.
+/// Returns the rows in their order: the first `limit` of them, if there is a limit.
 ///
-/// Rows of equal keys stay in the order they came in.
+/// Rows of equal keys stay in input order.
 pub(crate) fn order(
     keys: &SortKeys,
     prefixes: &[u64],
@@ -79,8 +80,8 @@ fn refine_group(group: &mut [u128], rows: &Rows) {
     if progress {
         refine(group, rows, |_| true);
     } else {
-        // Keys that differ by their length alone; no key is the beginning of another, but the
-        // order must not rest on that.
+        // The keys differ only by their length. No key is a prefix of another, but the order must
+        // not rely on that.
         let key = |entry: &u128| rows.row(row_of(*entry) as usize).data();
         group.sort_by(|left, right| key(left).cmp(key(right)));
     }

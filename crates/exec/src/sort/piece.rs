@@ -23,7 +23,7 @@ pub(crate) struct Sorted {
     pub(crate) encoded: Option<BinaryArray>,
 }
 
-/// Rows in the order they came.
+/// Rows in input order.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
     batches: Vec<RecordBatch>,
@@ -51,7 +51,7 @@ impl Piece {
         self.bytes
     }
 
-    /// The rows in their order, the first `limit` of them if there is a limit.
+    /// Sorts the rows; with `limit` returns only that many first rows.
     pub(crate) fn sort(&self, keys: &SortKeys, limit: Option<usize>) -> Result<Sorted> {
         let all = keys.keys_of(&self.keys)?;
         let rows = order(keys, &all.prefixes, all.encoded.as_ref(), limit);
@@ -60,7 +60,7 @@ impl Piece {
         Ok(Sorted { columns: self.pick(rows)?, prefixes, encoded })
     }
 
-    /// The columns' values at `rows`.
+    /// Returns the columns' values at `rows`.
     fn pick(&self, rows: Vec<u32>) -> Result<Vec<ArrayRef>> {
         let [batch] = &self.batches[..] else { return self.pick_from_many(&rows) };
         let rows = UInt32Array::from(rows);
@@ -88,13 +88,13 @@ impl Sorted {
         self.prefixes.len()
     }
 
-    /// The columns of the last row.
+    /// Returns the columns of the last row.
     pub(crate) fn last_row(&self) -> Vec<ArrayRef> {
         let last = self.rows().saturating_sub(1);
         self.columns.iter().map(|column| column.slice(last, 1)).collect()
     }
 
-    /// A block of these rows: the columns, the prefixes, and whole keys if there are any.
+    /// Plans a block of these rows: the columns, the prefixes, and whole keys if there are any.
     pub(crate) fn plan(self) -> Result<BlockPlan> {
         let rows = self.rows();
         let mut arrays = self.columns;
@@ -118,12 +118,12 @@ fn pick_keys(encoded: &Rows, rows: &[u32]) -> Result<BinaryArray> {
     Ok(BinaryArray::try_new(ends, Buffer::from_vec(bytes), None)?)
 }
 
-/// Bytes that the rows of `batch` need, whatever else their buffers hold.
+/// Returns the bytes that the rows of `batch` need, whatever else their buffers hold.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-/// Bytes of what the array shows, those that views point to included.
+/// Returns the bytes of the array's values, including those that views point to.
 pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
     let beside = match array.data_type() {
         DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),

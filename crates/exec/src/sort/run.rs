@@ -1,4 +1,4 @@
-//! Sorted blocks one after the other.
+//! Sorted runs, each a sequence of blocks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct OpenBlock {
 }
 
 impl OpenBlock {
-    /// The arrays of `block`, which has `width` columns before its keys.
+    /// Creates the arrays of `block`, which has `width` columns before its keys.
     pub(crate) fn new(block: &Block, pins: Vec<Pinned>, width: usize, lease: Lease) -> Self {
         let mut columns = block.arrays(pins);
         let mut keys = columns.split_off(width.min(columns.len())).into_iter();
@@ -30,13 +30,13 @@ impl OpenBlock {
         Self { columns, prefixes, encoded, _lease: lease }
     }
 
-    /// The whole key of a row, empty if there is none.
+    /// Returns the whole key of a row, empty if there is none.
     pub(crate) fn key(&self, row: usize) -> &[u8] {
         self.encoded.as_ref().map_or(&[], |keys| keys.value(row))
     }
 }
 
-/// Sorted rows in blocks; of the first block some rows may be consumed already.
+/// Sorted rows in blocks; some rows of the first block may be consumed already.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) blocks: VecDeque<Block>,
@@ -58,7 +58,7 @@ impl Run {
         self.blocks.iter().map(Block::bytes).sum()
     }
 
-    /// Bytes of the block that a merge begins with.
+    /// Returns the bytes of the block that a merge begins with.
     pub(crate) fn head_bytes(&self) -> u64 {
         self.blocks.front().map_or(0, Block::bytes)
     }

@@ -1,6 +1,6 @@
-//! How much is sorted at a time, and how much is read at a time.
+//! Sizes of the pieces that are sorted, and of the blocks that are read.
 
-/// Sizes that a sort works with. The defaults are right but for experiments and tests.
+/// Sizes that a sort works with. The defaults fit everything except experiments and tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SortSizes {
     /// Bytes of rows that are sorted at a time. More means fewer pieces to merge, but a sort that

@@ -8,32 +8,32 @@ use super::piece::{Piece, batch_bytes};
 use super::run::{OpenBlock, Run};
 use crate::block::{Block, Lease};
 
-/// Runs that are merged at a time whatever the grant says.
+/// Minimum number of runs that are merged at a time, regardless of the grant.
 const FAN_IN_MIN: usize = 4;
 
-/// Rows on their way into an order.
+/// Rows of one partition being sorted.
 #[derive(Debug)]
 pub(crate) struct Sorter {
     context: MergeContext,
     piece: Piece,
     /// Sorted pieces that are still pinned.
     fresh: Vec<Run>,
-    /// Runs that are not.
+    /// Sorted runs that are not pinned.
     runs: Vec<Run>,
-    /// How many rows are wanted.
+    /// Number of rows wanted, if there is a limit.
     limit: Option<usize>,
 }
 
 impl Sorter {
-    /// Sorts rows; the first `limit` of them are wanted, if there is a limit.
+    /// Creates a sorter; with `limit`, only that many first rows are wanted.
     pub(crate) fn new(context: MergeContext, limit: Option<usize>) -> Self {
         Self { context, piece: Piece::default(), fresh: Vec::new(), runs: Vec::new(), limit }
     }
 
-    /// Takes rows in.
+    /// Adds rows.
     ///
     /// # Errors
-    /// When keys cannot be computed, or pages not be made.
+    /// If keys cannot be computed, or pages cannot be allocated.
     pub(crate) async fn push(&mut self, batch: RecordBatch) -> Result<()> {
         self.give_back().await?;
         let rows = batch.num_rows();
@@ -57,10 +57,10 @@ impl Sorter {
         Ok(())
     }
 
-    /// Gives back what the query owes, and stops while it is suspended.
+    /// Unpins bytes that the grant wants back, and waits while the query is suspended.
     async fn give_back(&mut self) -> Result<()> {
         if let Some(resumed) = self.context.grant.suspended() {
-            // Unpinned they are merged when it goes on, and nothing is written for it now.
+            // Unpinned pieces are merged after the suspension, and nothing is written for it now.
             self.unpin(u64::MAX);
             self.sort_piece().await?;
             self.unpin(u64::MAX);
@@ -86,7 +86,7 @@ impl Sorter {
         }
     }
 
-    /// Makes the piece a block, pinned if the grant has room for it.
+    /// Sorts the piece into a block, pinned if the grant has room for it.
     async fn sort_piece(&mut self) -> Result<()> {
         if self.piece.rows() == 0 {
             return Ok(());
@@ -123,13 +123,14 @@ impl Sorter {
         Ok(())
     }
 
-    /// Rows that are kept.
+    /// Returns the number of rows that are kept.
     pub(crate) fn rows(&self) -> usize {
         let runs = self.fresh.iter().chain(&self.runs);
         runs.map(Run::rows).sum::<usize>() + self.piece.rows()
     }
 
-    /// Forgets all but the wanted rows; the columns of the last of them, if there are as many.
+    /// Drops all but the wanted rows. Returns the columns of the last of them, if there are as
+    /// many.
     ///
     /// # Errors
     /// As [`Sorter::finish`].
@@ -141,10 +142,10 @@ impl Sorter {
         Ok(last.filter(|_| enough))
     }
 
-    /// Everything that came in, in its order.
+    /// Returns a merge of all rows, in their order.
     ///
     /// # Errors
-    /// As [`Sorter::push`], and when a page cannot be read.
+    /// As [`Sorter::push`], and if a page cannot be read.
     pub(crate) async fn finish(&mut self) -> Result<Merge> {
         self.sort_piece().await?;
         let mut runs = std::mem::take(&mut self.fresh);
@@ -152,7 +153,7 @@ impl Sorter {
         self.merge(runs).await
     }
 
-    /// A merge of `runs`; merges some of them first until all the rest fit the grant at once.
+    /// Opens a merge of `runs`; merges some of them first until all the rest fit the grant at once.
     ///
     /// # Errors
     /// As [`Sorter::finish`].
@@ -187,7 +188,7 @@ impl Sorter {
         }
     }
 
-    /// Stops while the query is suspended and merges in smaller steps while it owes memory.
+    /// Waits while the query is suspended, and merges in smaller steps while it owes memory.
     ///
     /// # Errors
     /// As [`Sorter::finish`].

@@ -1,8 +1,8 @@
-//! The first rows of an order.
+//! Top-k: the first rows of an order.
 //!
-//! Few rows stay on the heap: what comes before the boundary is collected, and as soon as there is
-//! as much again it is sorted and all but the first rows forgotten. Many rows go to a sorter, whose
-//! runs are cut to the wanted length; every time it holds twice as many rows as are wanted it
+//! Few rows stay on the heap: rows before the boundary are collected, and as soon as their number
+//! has doubled they are sorted and all but the first rows are dropped. Many rows go to a sorter,
+//! whose runs are cut to the wanted length; every time it holds twice as many rows as are wanted it
 //! merges them, which moves the boundary.
 
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::sorter::Sorter;
 use crate::block::Lease;
 use crate::memory::Grant;
 
-/// Bytes of rows that stay on the heap.
+/// Maximum bytes of the first rows for them to stay on the heap.
 const HEAP_BYTES: usize = 1 << 20;
-/// Rows that are collected before the first sort, however few are wanted.
+/// Number of rows that are collected before the first sort, however few are wanted.
 const FIRST_ROWS: usize = 64;
 
 /// The first rows of one partition.
@@ -34,7 +34,7 @@ pub(crate) struct Top {
     grant: Arc<dyn Grant>,
     limit: usize,
     kept: Piece,
-    /// Rows of `kept` that are sorted already.
+    /// Number of rows of `kept` that are sorted already.
     sorted_rows: usize,
     spread: bool,
 }
@@ -52,7 +52,7 @@ impl Top {
         Self { keys, leading, boundary, schema, grant, limit, kept, sorted_rows: 0, spread: false }
     }
 
-    /// Takes rows in, into `sorter` if they are too many; `true` when no later row can matter.
+    /// Adds rows, to `sorter` if they are too many; `true` if no later row can matter.
     ///
     /// # Errors
     /// As [`Sorter::push`].
@@ -96,7 +96,7 @@ impl Top {
         Ok(())
     }
 
-    /// Sorts what was kept if it pays, and moves on to `sorter` if the first rows are too many.
+    /// Sorts the kept rows if it pays, and moves to `sorter` if the first rows are too many.
     async fn shorten(&mut self, sorter: &mut Sorter) -> Result<()> {
         let few = self.kept.rows() < self.sorted_rows + self.limit.max(FIRST_ROWS);
         if few && self.kept.bytes() < 2 * HEAP_BYTES {
@@ -111,7 +111,7 @@ impl Top {
         self.keep(first)
     }
 
-    /// Takes the first rows out, and publishes the last of them if they are all that are wanted.
+    /// Takes the first rows out, and publishes the last of them if there are as many as are wanted.
     fn first_rows(&mut self) -> Result<RecordBatch> {
         let kept = std::mem::take(&mut self.kept);
         let sorted = kept.sort(&self.keys, Some(self.limit))?;
@@ -122,10 +122,10 @@ impl Top {
         Ok(first)
     }
 
-    /// The rows, unless they are in the sorter.
+    /// Returns the first rows, unless they are in the sorter.
     ///
     /// # Errors
-    /// When they cannot be sorted.
+    /// If they cannot be sorted.
     pub(crate) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         if self.spread || self.kept.rows() == 0 {
             return Ok(None);

@@ -1,11 +1,11 @@
-//! The loser tree (Knuth, The Art of Computer Programming 3, section 5.4.1).
+//! Loser tree (Knuth, The Art of Computer Programming 3, section 5.4.1).
 //!
 //! An entry is the prefix of a run's first row and the run's number in one word, so that most
-//! matches are one comparison; only open prefixes that are equal ask for the whole keys.
+//! matches are one comparison; only equal prefixes that are open require the whole keys.
 
 use std::cmp::Ordering;
 
-/// What an exhausted run plays with: it loses to every row.
+/// Entry of an exhausted run, which loses to every row.
 const EXHAUSTED: u128 = u128::MAX;
 
 /// A tournament of runs by their first rows.
@@ -31,8 +31,8 @@ fn prefix_of(entry: u128) -> u64 {
 }
 
 impl Tree {
-    /// A tournament of runs whose first rows have the prefixes `heads`. `tie` compares the first
-    /// rows of two runs of equal prefix.
+    /// Plays a tournament of runs whose first rows have the prefixes `heads`. `tie` compares the
+    /// first rows of two runs of equal prefix.
     pub(crate) fn new(heads: &[Option<u64>], tie: impl Fn(u64, usize, usize) -> Ordering) -> Self {
         let runs = heads.len();
         let mut nodes = vec![EXHAUSTED; runs.max(1)];
@@ -50,14 +50,14 @@ impl Tree {
         Self { nodes, runs }
     }
 
-    /// The run with the first row of all, unless all are exhausted.
+    /// Returns the run with the first row of all, unless all are exhausted.
     #[inline]
     pub(crate) fn winner(&self) -> Option<usize> {
         let winner = self.nodes[0];
         (winner != EXHAUSTED).then(|| run_of(winner))
     }
 
-    /// Plays again after the winner went on to a row of prefix `head`.
+    /// Replays the winner's matches after it moved on to a row of prefix `head`.
     #[inline]
     pub(crate) fn replay(
         &mut self,

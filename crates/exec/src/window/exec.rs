@@ -1,4 +1,4 @@
-//! The plan's node.
+//! The plan node.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use super::large::Large;
 use super::ranks::{Groups, GroupsOf};
 use crate::block::Lease;
 use crate::bounded::bounded;
+use crate::delegate::node_of_stock;
 use crate::memory::{Grant, QueryExtension};
 use crate::sort::piece::batch_bytes;
-use crate::stock::node_of_stock;
 use crate::stream::{Emitter, execute_input, generate};
 
-/// Window functions one partition at a time; stands for a [`WindowAggExec`].
+/// Window functions, one partition at a time; replaces a [`WindowAggExec`].
 #[derive(Debug)]
 pub struct PagedWindowExec {
     stock: Arc<WindowAggExec>,
@@ -34,12 +34,12 @@ pub struct PagedWindowExec {
 }
 
 impl PagedWindowExec {
-    /// A node that does what `stock` does.
+    /// Creates a node that does what `stock` does.
     pub fn new(stock: Arc<WindowAggExec>) -> Self {
         Self { stock, metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// The node that this stands for.
+    /// Returns the node that it replaces.
     pub fn stock(&self) -> &WindowAggExec {
         &self.stock
     }
@@ -130,7 +130,7 @@ struct Work {
     input: SendableRecordBatchStream,
     input_schema: SchemaRef,
     functions: Vec<Arc<dyn WindowExpr>>,
-    /// The partitions of the input, batch after batch.
+    /// The partitions of the input, across batches.
     partitions: Groups,
     /// The partitions of one batch.
     within: Groups,
@@ -140,7 +140,7 @@ struct Work {
     output: Output,
 }
 
-/// What leaves the operator.
+/// Output of the operator.
 struct Output {
     schema: SchemaRef,
     batch_rows: usize,
@@ -159,7 +159,7 @@ impl Work {
         self.complete(None, &emitter).await
     }
 
-    /// Stops while the query is suspended, and gives back what it owes.
+    /// Spills if the grant wants bytes back, and waits while the query is suspended.
     async fn rest(&mut self) -> Result<()> {
         let suspended = self.grant.suspended();
         let owes = suspended.is_some() || self.grant.excess_bytes() > 0;
@@ -178,14 +178,14 @@ impl Work {
         if begins == 0 && (continues || self.held.is_empty()) {
             return self.hold(batch);
         }
-        // How many rows belong to the partition that was held.
+        // Number of rows that belong to the held partition.
         let rest = if continues { ranges.first().map_or(0, |range| range.end) } else { 0 };
         let done = batch.slice(0, begins);
         self.complete(Some((done, rest)), emitter).await?;
         self.hold(batch.slice(begins, batch.num_rows() - begins))
     }
 
-    /// Keeps rows of the partition that is arriving.
+    /// Holds rows of the partition that is arriving.
     fn hold(&mut self, batch: RecordBatch) -> Result<()> {
         if let Some(large) = &mut self.held.large {
             return large.push(&batch);
@@ -204,7 +204,7 @@ impl Work {
         }
     }
 
-    /// Moves what is held to blocks.
+    /// Moves the held rows to blocks.
     fn spill(&mut self) -> Result<()> {
         let large = match self.held.large.take() {
             Some(large) => large,
@@ -220,7 +220,7 @@ impl Work {
         self.held.batches.drain(..).try_for_each(|batch| large.push(&batch))
     }
 
-    /// Computes what is held, and the rows after it, of which the first `rest` belong to it.
+    /// Computes the held rows, and the rows after them, of which the first `rest` belong to them.
     async fn complete(
         &mut self,
         after: Option<(RecordBatch, usize)>,
@@ -242,7 +242,7 @@ impl Work {
         let batch = concat_batches(&self.input_schema, &batches)?;
         drop(batches);
         if batch.num_rows() > 0 {
-            // Beside the rows themselves, their concatenation and what is computed.
+            // Charges, in addition to the rows, their concatenation and the results.
             let _lease = Lease::take_heap(&self.grant, batch_bytes(&batch) as u64);
             let values = self.evaluate(&batch)?;
             self.output.emit(&batch, values, emitter).await?;
@@ -263,7 +263,7 @@ impl Work {
             }
             return Ok(());
         }
-        // A function that wants the partition as a whole gets it, whatever that costs.
+        // A function that needs the whole partition at once gets it, whatever that costs.
         let (mut batches, mut leases) = (Vec::new(), Vec::new());
         while let Some((lease, batch, _)) = large.next().await? {
             batches.push(batch);
@@ -274,7 +274,7 @@ impl Work {
         self.output.emit(&batch, values, emitter).await
     }
 
-    /// The functions' values for rows of whole partitions.
+    /// Returns the functions' values for rows of whole partitions.
     fn evaluate(&mut self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let compute = self.output.metrics.elapsed_compute().clone();
         let _timer = compute.timer();

@@ -15,7 +15,7 @@ use crate::block::{Block, BlockPlan, Lease, copy_to_heap};
 use crate::memory::Grant;
 use crate::sort::piece::batch_bytes;
 
-/// Bytes of a block, about.
+/// Approximate bytes of a block.
 const BLOCK_BYTES: usize = 512 << 10;
 
 /// The rows of a partition that does not fit, none of them pinned.
@@ -25,22 +25,22 @@ pub(crate) struct Large {
     grant: Arc<dyn Grant>,
     schema: SchemaRef,
     blocks: VecDeque<(Block, BlockRanks)>,
-    /// Blocks whose last peers have not ended yet.
+    /// Number of blocks whose last peer group has not ended yet.
     open: usize,
     peers: Groups,
     rows: u64,
-    /// Where the last row's peers begin, and the how many-th they are.
+    /// Start of the last row's peer group, and its number.
     last_start: u64,
     last_number: u64,
-    /// The functions, if all of them are known in passes.
+    /// The functions, if all of them can be computed in passes.
     passes: Option<Vec<Pass>>,
 }
 
 impl Large {
-    /// A partition of rows of `schema` that `functions` are computed over.
+    /// Creates a partition of rows of `schema`, which `functions` are computed over.
     ///
     /// # Errors
-    /// When a state cannot be made.
+    /// If a state cannot be created.
     pub(crate) fn new(
         space: Space,
         grant: Arc<dyn Grant>,
@@ -67,10 +67,10 @@ impl Large {
         })
     }
 
-    /// Takes rows in.
+    /// Adds rows.
     ///
     /// # Errors
-    /// When a page cannot be made, or a function not take the rows.
+    /// If a page cannot be allocated, or a function rejects the rows.
     pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows();
         let step = (rows * BLOCK_BYTES / batch_bytes(batch).max(1)).max(1);
@@ -93,7 +93,7 @@ impl Large {
         Ok(())
     }
 
-    /// Numbers the peers of a block, and tells earlier blocks where theirs ended.
+    /// Numbers the peer groups of a block, and completes those of earlier blocks.
     fn rank(&mut self, batch: &RecordBatch) -> Result<BlockRanks> {
         let groups = self.peers.next(batch)?;
         let start = self.rows;
@@ -113,7 +113,7 @@ impl Large {
         Ok(BlockRanks { ranges: groups.ranges, start, first_start, first_number, last_end })
     }
 
-    /// The peers that the last rows of the open blocks belong to end at `end`.
+    /// Ends the peer group of the open blocks' last rows at `end`.
     fn close(&mut self, end: u64) {
         for (_, ranks) in self.blocks.iter_mut().rev().take(self.open) {
             ranks.last_end = end;
@@ -121,26 +121,26 @@ impl Large {
         self.open = 0;
     }
 
-    /// Whether the functions can be computed in passes.
+    /// Ends the input; returns true if the functions can be computed in passes.
     ///
     /// # Errors
-    /// When a function has no value.
+    /// If a function has no value.
     pub(crate) fn finish(&mut self) -> Result<bool> {
         self.close(self.rows);
         self.passes.iter_mut().flatten().try_for_each(Pass::finish)?;
         Ok(self.passes.is_some())
     }
 
-    /// The next rows and their functions' values, and what they are held by.
+    /// Returns the next rows and their functions' values, with the lease for their bytes.
     ///
     /// # Errors
-    /// When a block cannot be read.
+    /// If a block cannot be read.
     pub(crate) async fn next(&mut self) -> Result<Option<(Lease, RecordBatch, Vec<ArrayRef>)>> {
         let Some((block, ranks)) = self.blocks.pop_front() else { return Ok(None) };
         if let Some((next, _)) = self.blocks.front() {
             next.prefetch();
         }
-        // The page, and the copy that leaves.
+        // The page, and the copy that is returned.
         let lease = Lease::take(&self.grant, 2 * block.bytes());
         let pins = block.pin(block.fetch()).await?;
         let rows = block.rows();

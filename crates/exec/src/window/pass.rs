@@ -1,4 +1,4 @@
-//! Window functions in two passes over the blocks of a partition.
+//! Window functions computed in two passes over the blocks of a partition.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use datafusion::physical_plan::windows::WindowUDFExpr;
 
 use super::ranks::BlockRanks;
 
-/// A function that needs no more of a partition than a pass each way.
+/// A function that needs only one pass over the arriving rows and one over the blocks read back.
 #[derive(Debug)]
 pub(crate) enum Pass {
     /// An aggregate of all rows of the partition.
@@ -31,7 +31,7 @@ pub(crate) enum Pass {
     DenseRank,
     PercentRank,
     CumeDist,
-    /// Its number of buckets.
+    /// The number of buckets.
     Ntile(u64),
     /// The value of the first or the last row of the partition.
     Edge {
@@ -42,7 +42,7 @@ pub(crate) enum Pass {
     },
 }
 
-/// A row of a partition.
+/// First or last row of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Edge {
     First,
@@ -50,10 +50,10 @@ pub(crate) enum Edge {
 }
 
 impl Pass {
-    /// How to compute `expression` in passes, if that is known.
+    /// Returns the computation of `expression` in passes, if there is one.
     ///
     /// # Errors
-    /// When an aggregate's state cannot be made.
+    /// If an aggregate's state cannot be created.
     pub(crate) fn of(expression: &Arc<dyn WindowExpr>) -> Result<Option<Self>> {
         if let Some(standard) = expression.as_any().downcast_ref::<StandardWindowExpr>() {
             let function = standard.get_standard_func_expr().as_any();
@@ -63,7 +63,7 @@ impl Pass {
         let Some(aggregate) = expression.as_any().downcast_ref::<PlainAggregateWindowExpr>() else {
             return Ok(None);
         };
-        // DataFusion does not tell of a filter but in what it prints.
+        // DataFusion exposes the filter only in its debug output.
         let is_plain = format!("{aggregate:?}").ends_with("filter: None }");
         if !is_plain || !covers_partition(expression.as_ref()) {
             return Ok(None);
@@ -76,10 +76,10 @@ impl Pass {
         }))
     }
 
-    /// Looks at the rows on their way in.
+    /// Observes the rows as they arrive.
     ///
     /// # Errors
-    /// When an aggregate cannot take them.
+    /// If an aggregate rejects them.
     pub(crate) fn see(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
             Self::Whole { expression, state, .. } => {
@@ -91,7 +91,7 @@ impl Pass {
                 if let Some(values) = arguments.first()
                     && let Some(row) = edge.row_of(values, *ignore_nulls)
                 {
-                    // A value of a page would keep the page pinned.
+                    // A value that refers to a page would keep the page pinned.
                     let mut edge = ScalarValue::try_from_array(values, row)?;
                     edge.compact();
                     *value = Some(edge);
@@ -102,10 +102,10 @@ impl Pass {
         }
     }
 
-    /// The partition is complete.
+    /// Computes the values that depend on the whole partition, once it is complete.
     ///
     /// # Errors
-    /// When an aggregate has no value.
+    /// If an aggregate has no value.
     pub(crate) fn finish(&mut self) -> Result<()> {
         match self {
             Self::Whole { state, value, .. } => *value = state.evaluate()?,
@@ -117,10 +117,10 @@ impl Pass {
         Ok(())
     }
 
-    /// The values for the rows of one block of a partition of `total` rows.
+    /// Returns the values for the rows of one block of a partition of `total` rows.
     ///
     /// # Errors
-    /// When a value cannot be repeated.
+    /// If a value cannot be repeated.
     pub(crate) fn column(&self, block: &BlockRanks, rows: usize, total: u64) -> Result<ArrayRef> {
         let numbers = |values: Vec<u64>| Arc::new(UInt64Array::from(values)) as ArrayRef;
         let shares = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
@@ -172,7 +172,7 @@ fn standard_pass(function: &WindowUDFExpr) -> Option<Pass> {
 }
 
 impl Edge {
-    /// The row of a batch that may be the edge, if one can be.
+    /// Returns the row of a batch that may be the edge, if there is one.
     fn row_of(self, values: &ArrayRef, ignore_nulls: bool) -> Option<usize> {
         let nulls = values.logical_nulls().filter(|_| ignore_nulls);
         let mut rows = 0..values.len();
@@ -184,8 +184,8 @@ impl Edge {
     }
 }
 
-/// `first_value` where every frame begins with the partition, and `last_value` where it ends with
-/// it.
+/// Returns the pass of `first_value` if every frame begins with the partition, and of `last_value`
+/// if every frame ends with it.
 fn edge(function: &WindowUDFExpr, expression: &Arc<dyn WindowExpr>) -> Option<Pass> {
     let inner: &dyn Any = function.fun().inner().as_ref();
     let edge = match function.fun().name() {
@@ -194,7 +194,7 @@ fn edge(function: &WindowUDFExpr, expression: &Arc<dyn WindowExpr>) -> Option<Pa
         "last_value" => Edge::Last,
         _ => return None,
     };
-    // DataFusion does not tell of the nulls but in what it prints.
+    // DataFusion exposes the treatment of nulls only in its debug output.
     let ignore_nulls = !format!("{function:?}").ends_with("ignore_nulls: false }");
     let frame = expression.get_window_frame();
     let has_row = match (edge, &frame.start_bound, &frame.end_bound) {
@@ -214,7 +214,7 @@ fn edge(function: &WindowUDFExpr, expression: &Arc<dyn WindowExpr>) -> Option<Pa
     })
 }
 
-/// Whether every row's frame is the whole partition.
+/// Returns true if every row's frame is the whole partition.
 fn covers_partition(expression: &dyn WindowExpr) -> bool {
     let frame = expression.get_window_frame();
     let without_order = frame.units == WindowFrameUnits::Range && expression.order_by().is_empty();
@@ -225,8 +225,8 @@ fn covers_partition(expression: &dyn WindowExpr) -> bool {
     is_open(&frame.start_bound) && is_open(&frame.end_bound)
 }
 
-/// The bucket of a row when `total` rows go to buckets whose sizes differ by one at most, the
-/// larger ones first.
+/// Returns the bucket of a row when `total` rows go to buckets whose sizes differ by one at most,
+/// the larger ones first.
 fn bucket(row: u64, total: u64, buckets: u64) -> u64 {
     let (small, larger) = (total / buckets, total % buckets);
     let in_larger = larger * (small + 1);

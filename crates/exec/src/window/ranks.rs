@@ -1,4 +1,4 @@
-//! Which rows of a partition are peers, as it is read in blocks.
+//! Peer groups of the rows of a partition, across batches and blocks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExpr;
 
-/// Rows that agree in some expressions, across batches.
+/// Groups of adjacent rows that are equal in some expressions, across batches.
 #[derive(Debug)]
 pub(crate) struct Groups {
     expressions: Vec<Arc<dyn PhysicalExpr>>,
     converter: Option<RowConverter>,
-    /// The values of the last row seen, if a row was seen and there are expressions.
+    /// The values of the last row seen, if there was one and there are expressions.
     last: Option<OwnedRow>,
     begun: bool,
 }
@@ -23,25 +23,25 @@ pub(crate) struct Groups {
 #[derive(Debug)]
 pub(crate) struct GroupsOf {
     pub(crate) ranges: Vec<Range<usize>>,
-    /// The first group began in an earlier batch.
+    /// True if the first group began in an earlier batch.
     pub(crate) continues: bool,
 }
 
 impl Groups {
-    /// Groups of rows that agree in all of `expressions`; without any, all rows do.
+    /// Creates groups of rows that are equal in all of `expressions`; without any, all rows are.
     pub(crate) fn new(expressions: Vec<Arc<dyn PhysicalExpr>>) -> Self {
         Self { expressions, converter: None, last: None, begun: false }
     }
 
-    /// Forgets what came before.
+    /// Forgets earlier batches.
     pub(crate) fn restart(&mut self) {
         self.begun = false;
     }
 
-    /// The groups of the next batch, which has rows.
+    /// Returns the groups of the next batch, which has rows.
     ///
     /// # Errors
-    /// When the expressions cannot be evaluated.
+    /// If the expressions cannot be evaluated.
     pub(crate) fn next(&mut self, batch: &RecordBatch) -> Result<GroupsOf> {
         let rows = batch.num_rows();
         let value = |it: &Arc<dyn PhysicalExpr>| it.evaluate(batch)?.into_array(rows);
@@ -72,21 +72,22 @@ impl Groups {
     }
 }
 
-/// The peers in one block of a partition, with what the blocks around it know.
+/// The peer groups in one block of a partition, with information from the blocks around it.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockRanks {
     pub(crate) ranges: Vec<Range<usize>>,
-    /// Where in the partition the block begins.
+    /// Index of the block's first row in the partition.
     pub(crate) start: u64,
-    /// Where in the partition the first row's peers begin, and the how many-th peers they are.
+    /// Index in the partition of the start of the first row's peer group, and the number of that
+    /// group.
     pub(crate) first_start: u64,
     pub(crate) first_number: u64,
-    /// Where in the partition the last row's peers end.
+    /// Index in the partition of the end of the last row's peer group.
     pub(crate) last_end: u64,
 }
 
 impl BlockRanks {
-    /// For each row, what `value` says of its peers: their number from 1, and their rows.
+    /// Returns for each row the `value` of its peer group: of its number, from 1, and its rows.
     pub(crate) fn each<T: Clone>(&self, value: impl Fn(u64, Range<u64>) -> T) -> Vec<T> {
         let mut values = Vec::new();
         let last = self.ranges.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Aggregation in pages beside DataFusion's own.
+//! Paged aggregation against DataFusion's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ use crate::common::{array, assert_freed, comes_to_be_empty, pool, types};
 
 const MIB: u64 = 1 << 20;
 
-/// The columns of the input after its keys.
+/// Returns the columns of the input after its keys.
 fn value_fields() -> Vec<(&'static str, DataType)> {
     vec![
         ("i", DataType::Int64),
@@ -49,7 +49,7 @@ fn value_fields() -> Vec<(&'static str, DataType)> {
     ]
 }
 
-/// Aggregates and the columns they can take.
+/// Returns aggregates and the columns that they can take.
 fn functions() -> Vec<(Arc<AggregateUDF>, &'static [&'static str])> {
     vec![
         (functions::count::count_udaf(), &["i", "s", "b", "1"]),
@@ -76,7 +76,7 @@ fn functions() -> Vec<(Arc<AggregateUDF>, &'static [&'static str])> {
     ]
 }
 
-/// A function that stands for one of DataFusion's, of which both nodes make their states.
+/// Returns a function that replaces one of DataFusion's; both nodes make their states with it.
 fn own(name: &str) -> Arc<AggregateUDF> {
     let own = terrace_exec::functions::aggregates();
     own.into_iter().find(|own| own.name() == name).unwrap()
@@ -139,7 +139,7 @@ impl Case {
         Arc::new(node.unwrap())
     }
 
-    /// DataFusion's node.
+    /// Returns DataFusion's node.
     fn stock(&self) -> Arc<AggregateExec> {
         let schema = self.batches[0].schema();
         let batches = self.batches.clone();
@@ -190,7 +190,7 @@ fn batches(
     }
 }
 
-/// What is least beside a NaN depends on the order of rows.
+/// Replaces NaN: a minimum of NaN and other values depends on the order of rows.
 fn without_nan(values: &ArrayRef) -> ArrayRef {
     use datafusion::arrow::array::{AsArray, Float64Array};
     use datafusion::arrow::datatypes::Float64Type;
@@ -259,8 +259,8 @@ async fn collect(plan: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Re
     Ok(concat_batches(&plan.schema(), &batches)?)
 }
 
-/// Rows as text, sorted; numbers to nine digits, for sums in another order. What a set holds has
-/// no order.
+/// Rows as text, sorted; numbers to nine digits, for sums in another order. The elements of a set
+/// have no order.
 fn rows(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default().with_null("null");
     let format = |column: &ArrayRef| {
@@ -268,7 +268,7 @@ fn rows(batch: &RecordBatch) -> Vec<String> {
         let text = |row| {
             let text = formatter.value(row).to_string();
             match text.parse::<f64>() {
-                // Which of two zeros is the least depends on DataFusion's choice of accumulator.
+                // The minimum of two zeros depends on DataFusion's choice of accumulator.
                 Ok(0.0) => "0".to_owned(),
                 Ok(number) if column.data_type().is_floating() => format!("{number:.9e}"),
                 _ => text,
@@ -301,8 +301,8 @@ async fn compare(rng: &mut Rng, pool: &Pool, rows_max: usize, spilled: &AtomicU6
     let memory = FixedMemory::new(space, limit);
     let mut config = SessionConfig::new().with_batch_size([3, 64, 8192][rng.index(3)]);
     let stock_context = context_with(&memory, config.clone());
-    // After so many rows a partial aggregation may let rows through. DataFusion's panics then if
-    // there are percentiles.
+    // Number of rows after which a partial aggregation may pass rows through. DataFusion's panics
+    // then if there are percentiles.
     let judged = [100_000, 20][rng.index(2)];
     config.options_mut().execution.skip_partial_aggregation_probe_rows_threshold = judged;
     let context = context_with(&memory, config);
@@ -320,7 +320,7 @@ async fn compare(rng: &mut Rng, pool: &Pool, rows_max: usize, spilled: &AtomicU6
     assert_freed(&memory, &text);
 }
 
-/// The plan with every aggregation replaced that can be.
+/// Replaces every aggregation of the plan that can be replaced.
 fn paged_all(plan: Arc<dyn ExecutionPlan>, options: AggregateOptions) -> Arc<dyn ExecutionPlan> {
     let children = plan.children().into_iter().map(|it| paged_all(Arc::clone(it), options));
     let plan = replace_children_if_necessary(Arc::clone(&plan), children.collect()).unwrap();
@@ -329,7 +329,7 @@ fn paged_all(plan: Arc<dyn ExecutionPlan>, options: AggregateOptions) -> Arc<dyn
     paged.flatten().map_or(plan, |paged| Arc::new(paged))
 }
 
-/// Drops the streams somewhere on the way.
+/// Drops the streams after a random number of batches.
 async fn cancel(plan: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>, rng: &mut Rng) {
     let mut stream = plan.execute(0, Arc::clone(context)).unwrap();
     for _ in 0..rng.index(3) {
@@ -402,13 +402,13 @@ fn many_groups_pass_through_little_memory() {
     assert_eq!(memory.held_bytes(), 0);
 }
 
-/// One batch of groups, which alone would need several times the memory there is.
+/// One batch of groups, which alone would need several times the available memory.
 #[test]
 fn a_large_batch_is_taken_in_by_pieces() {
     let pool = pool(32 * MIB);
     let memory = FixedMemory::new(pool.create_space("query", None).unwrap(), MIB);
     let (mut case, context) = (pairs(100_000), context(&memory, 1024));
-    // A sum has its state in the row; the heap of others is not what is looked at.
+    // A sum has its state in the row; the heap of other aggregates is not measured here.
     (case.aggregates, case.filters) = (case.aggregates[..1].to_vec(), vec![None]);
     case.batches = vec![concat_batches(&case.batches[0].schema(), &case.batches).unwrap()];
     block_on(async {
@@ -486,7 +486,7 @@ fn a_suspended_aggregation_lets_go_and_goes_on() {
     assert_eq!(memory.held_bytes(), 0);
 }
 
-/// One key, `key` of the number of the row, and a sum, in two steps.
+/// Returns a case with one key, `key(row)`, and a sum, in two steps.
 fn in_two_steps(rows: i64, key: impl Fn(i64) -> i64) -> Case {
     let schema =
         Schema::new(["k", "i"].map(|name| Field::new(name, DataType::Int64, false)).to_vec());
@@ -510,8 +510,8 @@ fn in_two_steps(rows: i64, key: impl Fn(i64) -> i64) -> Case {
     }
 }
 
-/// The most that the partial aggregation of a case pinned, and the rows that it let through, after
-/// the whole was compared.
+/// Compares the whole result, then returns the peak bytes that the partial aggregation of a case
+/// pinned, and the rows that it passed through.
 fn partial(case: &Case) -> (usize, usize) {
     let pool = pool(128 * MIB);
     let memory = FixedMemory::new(pool.create_space("query", None).unwrap(), 128 * MIB);
@@ -535,7 +535,7 @@ fn groups_whose_rows_come_together_are_handed_on_early() {
     let (peak, through) = partial(&in_two_steps(400_000, |row| row / 4));
     assert!(peak < 2 << 20, "{peak} bytes for 100,000 groups");
     assert_eq!(through, 0);
-    // Those whose rows are anywhere are not.
+    // Groups whose rows are in random order are kept.
     let (peak, through) = partial(&in_two_steps(400_000, |row| {
         Rng::new(row.cast_unsigned()).below(100_000).cast_signed()
     }));
@@ -551,7 +551,7 @@ fn rows_that_are_groups_go_through_partial_aggregation() {
     assert_eq!(through, 400_000 - 13 * 8192);
 }
 
-/// What a function is ordered by is a part of what its state is made of.
+/// The expressions that a function is ordered by are a part of its state.
 #[test]
 fn rows_go_through_with_what_their_functions_are_ordered_by() {
     let mut case = in_two_steps(200_000, |row| row);
@@ -587,7 +587,7 @@ fn what_streams_or_is_bounded_stays() {
     let limited = node.as_ref().clone().with_limit_options(Some(LimitOptions::new(3)));
     stays(Arc::new(limited));
     assert!(PagedAggregateExec::replace(&node).is_some());
-    // States that grow with their group are many however few groups there are.
+    // States that grow with their group are long however few groups there are.
     (case.aggregates, case.filters) = (growing, vec![None; 2]);
     let node = case.node(AggregateMode::Single, PhysicalGroupBy::default(), source());
     assert!(PagedAggregateExec::replace(&node).is_some());

@@ -11,12 +11,12 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
 use terrace_exec::{FixedMemory, QueryMemory};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig, Space};
+use terrace_store::{MemoryBlocks, Store};
 use terrace_testkit::Rng;
-use terrace_tier::store::{MemoryBlocks, Store};
 
-/// A pool of `dram` bytes over a store in memory.
+/// Creates a pool of `dram` bytes over a store in memory.
 pub fn pool(dram: u64) -> Pool {
     let bytes = 1 << 30;
     let store = Store::open(Arc::new(MemoryBlocks::new(bytes)), "test store", bytes).unwrap();
@@ -26,13 +26,13 @@ pub fn pool(dram: u64) -> Pool {
     Pool::new(config).unwrap()
 }
 
-/// Memory of `limit` bytes in a pool of `dram`.
+/// Creates memory of `limit` bytes in a pool of `dram`.
 pub fn memory(dram: u64, limit: u64) -> (Space, FixedMemory) {
     let space = pool(dram).create_space("query", None).unwrap();
     (space.clone(), FixedMemory::new(space, limit))
 }
 
-/// Sees that a query which has ended has nothing any more: its tasks may still be ending.
+/// Asserts that a finished query holds nothing any more; waits for tasks that are still ending.
 pub fn assert_freed(memory: &FixedMemory, what: &str) {
     let held = || (memory.held_bytes(), memory.space().resident_bytes());
     let until = Instant::now() + Duration::from_secs(10);
@@ -42,13 +42,13 @@ pub fn assert_freed(memory: &FixedMemory, what: &str) {
     }
 }
 
-/// Bytes of pages in memory and of extents on the store.
+/// Returns the bytes of pages in memory and of extents on the store.
 pub fn pool_bytes(pool: &Pool) -> (u64, u64) {
     let pages = pool.stats().tiers.iter().map(|tier| tier.page_bytes).sum();
     (pages, pool.store().map_or(0, |store| store.stats().used_bytes))
 }
 
-/// Asserts that the pool comes to hold nothing: pages being moved go when the move is done.
+/// Asserts that the pool becomes empty; pages being moved are freed when the move is done.
 pub fn comes_to_be_empty(pool: &Pool) {
     let end = Instant::now() + Duration::from_secs(5);
     while pool_bytes(pool) != (0, 0) && Instant::now() < end {
@@ -57,7 +57,7 @@ pub fn comes_to_be_empty(pool: &Pool) {
     assert_eq!(pool_bytes(pool), (0, 0), "bytes of pages, bytes of extents");
 }
 
-/// Types of every kind that rows keep.
+/// Returns types of every kind that rows can hold.
 pub fn types() -> Vec<DataType> {
     let item = Arc::new(Field::new_list_field(DataType::Int32, true));
     let dictionary = |values| DataType::Dictionary(Box::new(DataType::Int16), Box::new(values));
@@ -87,7 +87,7 @@ pub fn types() -> Vec<DataType> {
     ]
 }
 
-/// A random array: about one null in `nulls`, values out of `distinct`.
+/// Returns a random array: about one null in `nulls`, values out of `distinct`.
 pub fn array(
     rng: &mut Rng,
     data_type: &DataType,
@@ -152,7 +152,7 @@ pub fn array(
     }
 }
 
-/// Numbers with zeros of both signs and values that are not numbers among them.
+/// Returns numbers that include zeros of both signs and NaN.
 fn float(value: i64) -> f64 {
     match value % 8 {
         0 => 0.0,
@@ -174,7 +174,7 @@ pub fn assert_same(found: &ArrayRef, expected: &ArrayRef) {
     };
     let (found, expected) = (plain(found), plain(expected));
     if found.data_type().is_floating() {
-        // Values that are not numbers equal nothing.
+        // NaN equals nothing.
         assert_eq!(format!("{found:?}"), format!("{expected:?}"));
     } else {
         assert_eq!(&found, &expected);

@@ -39,7 +39,7 @@ pub(crate) const JOIN_TYPES: [JoinType; 10] = [
     JoinType::RightMark,
 ];
 
-/// A join to be tried.
+/// A random join.
 struct Case {
     rng: Rng,
     key_types: Vec<DataType>,
@@ -146,7 +146,7 @@ impl Case {
     }
 }
 
-/// The filter `lv < rv`; both come after `keys` keys.
+/// Returns the filter `lv < rv`; both come after `keys` keys.
 pub(crate) fn smaller(keys: usize) -> JoinFilter {
     let field = |name: &str| Field::new(name, DataType::Int64, true);
     let schema = Arc::new(Schema::new(vec![field("lv"), field("rv")]));
@@ -163,7 +163,7 @@ pub(crate) fn context(memory: &FixedMemory, batch: usize) -> Arc<TaskContext> {
     Arc::new(TaskContext::default().with_session_config(config))
 }
 
-/// The rows as text, sorted.
+/// Returns the rows as text, sorted.
 pub(crate) fn rows(batches: &[RecordBatch]) -> Vec<String> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -194,7 +194,7 @@ pub(crate) async fn run(
     Ok(rows(&collect(reset_plan_states(plan)?, context).await?))
 }
 
-/// Joins with little memory and compares; the bytes unpinned.
+/// Joins with little memory and compares; returns the bytes unpinned.
 async fn compare(case: Case, limit: u64, space: &terrace_pool::Space) -> u64 {
     let memory = FixedMemory::new(space.clone(), limit);
     let batch = case.batch;
@@ -323,7 +323,7 @@ fn memory_taken_back_while_probing_changes_nothing() {
     comes_to_be_empty(space.pool_handle());
 }
 
-/// Others may wait for long, such as for a turn of the thread that the join is on.
+/// Other consumers may wait for long, for example for a turn on the join's own thread.
 #[test]
 fn a_join_ends_while_others_wait_for_memory() {
     let (ended, ends) = std::sync::mpsc::channel();

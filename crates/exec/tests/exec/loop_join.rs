@@ -22,7 +22,8 @@ use crate::hash_join::{JOIN_TYPES, block_on, context, rows, run, smaller};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A table of `parts` partitions whose first column is `smaller`'s, beside some of any type.
+/// Returns a table of `parts` partitions with the first column of [`smaller`], and others of any
+/// type.
 fn source(
     rng: &mut Rng,
     prefix: &str,
@@ -45,13 +46,13 @@ fn source(
     MemorySourceConfig::try_new_exec(&split, schema, None).unwrap()
 }
 
-/// Two columns of any types beside the first one.
+/// Returns up to two types of columns in addition to the first one.
 fn types(rng: &mut Rng) -> Vec<DataType> {
     let all = crate::common::types();
     (0..rng.index(3)).map(|_| all[rng.index(all.len())].clone()).collect()
 }
 
-/// A join of small tables; sometimes a cross join, sometimes with few of the columns.
+/// Returns a join of small tables; sometimes a cross join, sometimes with few of the columns.
 fn random_join(rng: &mut Rng) -> (String, Arc<dyn ExecutionPlan>) {
     let rows = |rng: &mut Rng| if rng.one_in(8) { 0 } else { rng.index(130) };
     let (left_rows, right_rows) = (rows(rng), rows(rng));

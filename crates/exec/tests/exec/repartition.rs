@@ -25,7 +25,7 @@ use crate::hash_join::{block_on, context, rows};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A table of `inputs` partitions and `rows` rows, in batches of at most 60.
+/// Returns a table of `inputs` partitions and `rows` rows, in batches of at most 60.
 fn source(rng: &mut Rng, types: &[DataType], inputs: usize, rows: usize) -> Arc<dyn ExecutionPlan> {
     let fields = types.iter().enumerate();
     let fields = fields.map(|(n, it)| Field::new(format!("c{n}"), it.clone(), true));
@@ -57,7 +57,7 @@ async fn drain(mut stream: SendableRecordBatchStream) -> Vec<RecordBatch> {
     batches
 }
 
-/// What each output gets, read all at once or one after the other.
+/// Returns the batches of each output, read all at once or one after the other.
 async fn outputs(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -121,7 +121,7 @@ fn every_output_gets_what_it_gets_of_datafusion() {
     });
 }
 
-/// The first column of all batches in their order.
+/// Returns the first column of all batches in their order.
 fn in_a_row(batches: &[RecordBatch]) -> Vec<String> {
     let first = batches.iter().flat_map(|batch| {
         let column = Arc::clone(batch.column(0));
@@ -130,7 +130,7 @@ fn in_a_row(batches: &[RecordBatch]) -> Vec<String> {
     first.collect()
 }
 
-/// More than the memory of the tests.
+/// Returns a repartitioning of more rows than the tests have memory for.
 fn large(rng: &mut Rng, rows: usize) -> Arc<RepartitionExec> {
     let input = source(rng, &[DataType::Int64, DataType::Utf8View, DataType::Int64], 2, rows);
     let key = col("c0", &input.schema()).unwrap();
@@ -150,7 +150,7 @@ fn what_a_reader_leaves_waiting_goes_to_pages() {
             assert_eq!(rows(found), rows(expected));
         }
         assert!(memory.spilled_bytes() > 2 * MIB, "{} bytes", memory.spilled_bytes());
-        // A batch being stored or read back comes on top.
+        // A batch being stored or read back adds to the grant.
         assert!(memory.peak_bytes() < 2 * MIB, "{} bytes", memory.peak_bytes());
         assert_eq!(memory.held_bytes(), 0);
     });
@@ -212,7 +212,7 @@ fn readers_that_leave_give_everything_back() {
                 leaves.next().await.unwrap().unwrap();
             }
             drop(leaves);
-            // One that is alone is not held up by one that has left.
+            // A reader that is alone is not held up by one that has left.
             stays.next().await.unwrap().unwrap();
             drop(stays);
             let end = std::time::Instant::now() + std::time::Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Rows in pages: what goes in comes out.
+//! Rows in pages: appended values are read back unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn row_pages(layout: &RowLayout, memory: &terrace_exec::FixedMemory) -> RowPages
     RowPages::new(memory.space().clone(), memory.register("rows"), layout.clone())
 }
 
-/// Appends random batches, whole or in part; the addresses and the rows that belong to them.
+/// Appends random batches, whole or in part; returns the addresses and the expected rows.
 fn append_batches(
     rng: &mut Rng,
     pages: &mut RowPages,
@@ -112,7 +112,7 @@ fn round_trip(seed: u64, types: &[DataType], batches: usize) {
     comes_to_be_empty(space.pool_handle());
 }
 
-/// Every row equals the one it was made of, and about as many others as values are equal.
+/// Asserts that every row equals its source, and that other rows are equal if their values are.
 fn compare_with_itself(
     rows: &terrace_exec::rows::Rows<'_>,
     layout: &RowLayout,
@@ -154,8 +154,8 @@ fn text(values: &ArrayRef, row: u32) -> String {
     format!("{:?}", datafusion::common::ScalarValue::try_from_array(&value, 0).unwrap())
 }
 
-/// Holds all but `rest` bytes of a pool of 16 MiB until 1.5 s have passed, which is longer than a
-/// fetch waits for frames.
+/// Holds all but `rest` bytes of a pool of 16 MiB for 1.5 s, which is longer than a fetch waits for
+/// frames.
 fn hold_for_a_while(space: &Space, rest: u64) -> std::thread::JoinHandle<()> {
     let other = space.pool_handle().create_space("other", None).unwrap();
     let page = |_| other.allocate(MIB as usize).unwrap().1.downgrade().pin();

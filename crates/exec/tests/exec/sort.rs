@@ -27,7 +27,7 @@ use crate::common::{array, assert_freed, comes_to_be_empty, memory, pool, types}
 
 const KIB: u64 = 1 << 10;
 
-/// Partitions of random rows; column `id` tells them apart.
+/// Returns partitions of random rows; column `id` is unique.
 fn input(rng: &mut Rng, data_types: &[DataType]) -> Vec<Vec<RecordBatch>> {
     let (nulls, distinct) = ([0, 3, 50][rng.index(3)], [3, 40, 1_000_000][rng.index(3)]);
     let mut id = 0;
@@ -41,7 +41,7 @@ fn input(rng: &mut Rng, data_types: &[DataType]) -> Vec<Vec<RecordBatch>> {
             id += rows as u64;
             let mut columns: Vec<(String, ArrayRef)> = vec![("id".to_owned(), Arc::new(ids))];
             for (index, data_type) in data_types.iter().enumerate() {
-                // A slice now and then, so that offsets are not zero.
+                // Sliced, so that offsets are not always zero.
                 let column = array(rng, data_type, rows + extra, nulls, distinct);
                 columns.push((format!("c{index}"), column.slice(extra, rows)));
             }
@@ -80,7 +80,7 @@ async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Vec<Rec
     results
 }
 
-/// The rows of some columns as bytes that can be compared.
+/// Returns the rows of some columns as comparable bytes.
 fn rows(batch: &RecordBatch, options: impl Fn(usize) -> Option<SortOptions>) -> Vec<OwnedRow> {
     let wanted = (0..batch.num_columns()).filter_map(|column| Some((column, options(column)?)));
     let (columns, fields): (Vec<ArrayRef>, Vec<SortField>) = wanted
@@ -94,11 +94,11 @@ fn rows(batch: &RecordBatch, options: impl Fn(usize) -> Option<SortOptions>) -> 
     rows.iter().map(|row| row.owned()).collect()
 }
 
-/// Asserts that `found` is a right answer where `expected` is one: rows of equal keys may be
-/// swapped, and at the end of a limit others of the same key may stand.
+/// Asserts that `found` is as correct as `expected`: rows of equal keys may be swapped, and the
+/// last rows of a limit may be others with the same key.
 ///
 /// DataFusion orders nested values in one way when it sorts a batch and in another when it merges
-/// batches; of these only the order itself is asked for.
+/// batches; for these only the order itself is checked.
 fn assert_as_good(
     found: &RecordBatch,
     expected: &RecordBatch,
@@ -132,7 +132,7 @@ fn sizes(rng: &mut Rng) -> SortSizes {
     SortSizes { piece_bytes, block_bytes: [500, 4096, 256 << 10][rng.index(3)] }
 }
 
-/// Sorts something at random, and compares; the bytes unpinned.
+/// Sorts a random input, and compares; returns the bytes unpinned.
 async fn check(rng: &mut Rng, pool: &Pool, limit_bytes: u64) -> u64 {
     let all = types();
     let count = 1 + rng.index(4);
@@ -160,9 +160,9 @@ async fn check(rng: &mut Rng, pool: &Pool, limit_bytes: u64) -> u64 {
     for (found, expected) in found.iter().zip(&expected).filter(|_| fetch.is_none()) {
         assert_as_good(found, expected, &order, &input);
     }
-    // Partitions share the boundary of a limit, so one alone may lack rows that no merge wants.
-    // DataFusion's filter takes zeros of both signs for equal, which its sort does not, so the
-    // sort without a limit says what is right.
+    // Partitions share the boundary of a limit, so a single one may lack rows that no merge wants.
+    // DataFusion's filter treats zeros of both signs as equal, which its sort does not, so the sort
+    // without a limit is the reference.
     let all = |batches: &[RecordBatch]| {
         let all = concat_batches(&schema, batches).unwrap();
         let source = MemorySourceConfig::try_new_exec(&[vec![all]], schema.clone(), None).unwrap();
@@ -195,7 +195,7 @@ fn sorts_as_datafusion_does() {
     });
 }
 
-/// `rows` rows whose key is in disorder and that have a number and a text each.
+/// Returns `rows` rows with an unsorted key, a number and a text each.
 fn large(rows: usize) -> (Vec<RecordBatch>, SchemaRef) {
     let mut rng = Rng::new(3);
     let batches: Vec<_> = (0..rows / 1000)
@@ -256,7 +256,8 @@ async fn memory_that_shrinks_and_suspensions_change_nothing() {
     comes_to_be_empty(space.pool_handle());
 }
 
-/// In the middle of merging pieces, too: nothing more is written, and it goes on with the rest.
+/// Also in the middle of merging pieces: nothing more is written, and the rest is merged
+/// afterwards.
 #[tokio::test]
 async fn a_suspended_sort_stops_within_a_block() {
     let plan = large_plan(200_000);
@@ -269,7 +270,7 @@ async fn a_suspended_sort_stops_within_a_block() {
         if is_stop {
             memory.suspend();
         }
-        // Until it gives way, waits or hands a batch on. The loop does not go back to the runtime,
+        // Polls until it yields, waits or emits a batch. The loop does not return to the runtime,
         // which would give it a new budget.
         for _ in 0..2 {
             match poll!(unconstrained(stream.next())) {
@@ -297,7 +298,7 @@ async fn small_memory_stays_small() {
     let found = run(plan, context(&memory, 8192)).await;
     assert_eq!(found[0].num_rows(), 200_000);
     assert!(memory.spilled_bytes() > 4 << 20, "{} spilled", memory.spilled_bytes());
-    // A block or two beside the grant are what a merge cannot go on without.
+    // A merge cannot go on without a block or two beyond the grant.
     assert!(memory.peak_bytes() <= 6 << 20, "{} at the peak", memory.peak_bytes());
 }
 

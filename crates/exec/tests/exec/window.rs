@@ -20,10 +20,10 @@ use terrace_testkit::{Rng, soak_rounds, with_seed};
 
 use crate::common::{array, assert_freed, comes_to_be_empty, pool};
 
-/// Cases that one plan serves.
+/// Number of cases that are run with one plan.
 const CASES_A_PLAN: u64 = 25;
 
-/// Functions that are known in passes, and functions that are not.
+/// Functions, some of which can be computed in passes.
 const FUNCTIONS: &[&str] = &[
     "sum(x) over (partition by p)",
     "count(*) over (partition by p)",
@@ -77,7 +77,7 @@ fn batches(rng: &mut Rng) -> Vec<RecordBatch> {
     (0..count).map(|_| batch(rng)).collect()
 }
 
-/// The plan over other rows.
+/// Returns the plan over other rows.
 fn over(plan: &Arc<dyn ExecutionPlan>, batches: &[RecordBatch]) -> Arc<dyn ExecutionPlan> {
     if plan.children().is_empty() {
         let partitions = &[batches.to_vec()];
@@ -88,7 +88,7 @@ fn over(plan: &Arc<dyn ExecutionPlan>, batches: &[RecordBatch]) -> Arc<dyn Execu
     datafusion::physical_plan::replace_children_if_necessary(plan, children).unwrap()
 }
 
-/// The plan with the windows replaced, and how many there were.
+/// Replaces the windows of a plan and counts them.
 fn paged(plan: Arc<dyn ExecutionPlan>, count: &mut usize) -> Arc<dyn ExecutionPlan> {
     let children = plan.children().into_iter().cloned().collect::<Vec<_>>();
     let children = children.into_iter().map(|child| paged(child, count)).collect();
@@ -119,7 +119,7 @@ async fn text(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> String
     lines.join("\n")
 }
 
-/// A query at random, planned; planning takes longer than running.
+/// Plans a random query; planning takes longer than running.
 async fn plan(rng: &mut Rng) -> (String, Arc<dyn ExecutionPlan>) {
     let config = SessionConfig::new().with_target_partitions(1 + rng.index(2));
     let context = SessionContext::new_with_config(config);
@@ -135,7 +135,7 @@ async fn plan(rng: &mut Rng) -> (String, Arc<dyn ExecutionPlan>) {
     (query, plan)
 }
 
-/// How many windows were replaced, and the bytes unpinned.
+/// Returns the number of windows replaced, and the bytes unpinned.
 async fn check(
     rng: &mut Rng,
     query: &str,
@@ -143,8 +143,8 @@ async fn check(
     pool: &Pool,
     limit_bytes: u64,
 ) -> (usize, u64) {
-    // Concatenated views have the buffers of all batches, and every slice of them has too: windows
-    // on windows multiply them by the batches, which with a row each comes to tens of GiB.
+    // Concatenated views have the buffers of all batches, and so has every slice of them: windows
+    // on windows multiply them by the batches, which with one row each comes to tens of GiB.
     let config = SessionConfig::new().with_batch_size(8 + rng.index(200));
     let context = Arc::new(TaskContext::default().with_session_config(config));
     let batches = batches(rng);

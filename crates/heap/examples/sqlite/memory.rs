@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::ffi;
 use terrace_heap::{Heap, HeapConfig, HeapMemory};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_store::{EngineChoice, FileBlocks};
 use terrace_sys::file::DirectFile;
-use terrace_tier::store::{EngineChoice, FileBlocks};
 
 /// Bytes of addresses, more than SQLite will ever use.
 const BYTES: u64 = 1 << 30;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{PageRef, Pool, PoolConfig};
 
 use super::*;
@@ -42,7 +42,7 @@ fn what_is_looked_at_is_what_is_held() {
 }
 
 #[test]
-fn nobody_starves_beside_a_writer_that_never_rests() {
+fn no_reader_starves_beside_a_writer_that_never_rests() {
     let tree = tree(20);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

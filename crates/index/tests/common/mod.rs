@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use terrace_index::{BTree, HashConfig, HashIndex, SingleLatch, TreeConfig, Unhinted};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pages, Pool, PoolConfig, Space};
+use terrace_store::{MemoryBlocks, Store};
 use terrace_testkit::{FaultyBlocks, Rng};
-use terrace_tier::store::{MemoryBlocks, Store};
 
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;

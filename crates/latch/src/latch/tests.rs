@@ -43,7 +43,7 @@ fn a_deadline_ends_the_wait() {
 }
 
 #[test]
-fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
+fn no_thread_waits_for_the_next_holder_of_a_frame_whose_page_left() {
     for _ in 0..200 {
         let (latch, lot) = (Latch::new(), ParkingLot::new());
         let here = AtomicBool::new(true);

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use terrace_ledger::Class;
+
 use super::Standing;
 use crate::{
-    Class, Sla,
+    Sla,
     mechanism::{Snapshot, Trade, worth_of_less, worth_of_more},
     number::float,
 };

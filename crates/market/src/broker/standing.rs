@@ -5,7 +5,9 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::{Class, Performance, Sla};
+use terrace_ledger::Class;
+
+use crate::{Performance, Sla};
 
 /// One consumer at the beginning of a round: a cache, or an operator of a query.
 #[derive(Clone, Debug)]

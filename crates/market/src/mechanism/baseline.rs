@@ -1,10 +1,9 @@
 //! Baselines: the policies of systems without a market.
 
+use terrace_ledger::Class;
+
 use super::{Allotment, Book, Kind, Mechanism, Snapshot, Terms, book::cut};
-use crate::{
-    Class,
-    number::{len, portion},
-};
+use crate::number::{len, portion};
 
 /// Divides the budget into equal parts, without regard to their use.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,7 @@
 use super::{Allotment, Snapshot, Terms, Trade, supply};
 use crate::{
     Curve,
-    number::{float, len, portion},
+    number::{float, len},
 };
 
 /// Working state of all consumers in one round.
@@ -177,10 +177,25 @@ fn lows(budget: u64, snapshots: &[Snapshot]) -> Vec<u64> {
 
 /// Returns the amounts, scaled down in proportion if their sum exceeds `most`.
 pub(super) fn cut(amounts: Vec<u64>, most: u64) -> Vec<u64> {
-    let sum = amounts.iter().fold(0_u64, |sum, amount| sum.saturating_add(*amount));
+    let (sum, most) = (amounts.iter().map(|it| u128::from(*it)).sum::<u128>(), u128::from(most));
     if sum <= most {
         return amounts;
     }
-    // The sum saturates at `u64::MAX`; beyond that the parts may together exceed `most`.
-    amounts.into_iter().map(|amount| portion(most, amount, sum)).collect()
+    // A part is at most its amount.
+    let part = |amount: u64| u64::try_from(most * u128::from(amount) / sum).unwrap_or(amount);
+    amounts.into_iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn parts_are_within_the_sum_however_large_the_amounts() {
+        assert_eq!(cut(vec![1, 2], 3), [1, 2]);
+        assert_eq!(cut(vec![30, 10], 20), [15, 5]);
+        assert_eq!(cut(vec![u64::MAX; 4], 100), [25; 4]);
+        assert_eq!(cut(vec![u64::MAX, 0], u64::MAX), [u64::MAX, 0]);
+        assert_eq!(cut(vec![5], 0), [0]);
+    }
 }

@@ -1,8 +1,10 @@
 //! Page cache of a tenant, with its traffic and its miss-ratio curve.
 
+use terrace_ledger::Class;
+
 use super::{Trace, Work, lru::Lru};
 use crate::{
-    Class, Performance, Shards, Standing, Tail,
+    Performance, Shards, Standing, Tail,
     number::{count, float},
     sla::Request,
 };

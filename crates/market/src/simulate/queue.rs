@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use terrace_ledger::Class;
+
 use super::Trace;
 use crate::{
-    Class, Run, SortModel, Spill, Standing,
+    Run, SortModel, Spill, Standing,
     number::{float, float_len},
     sla::Request,
 };

@@ -5,7 +5,7 @@ use terrace_objects::{Batch, LOCAL_MAX, OBJECT_BYTES_MAX, ObjectError, ObjectId}
 use crate::program::{Op, SLAB_BYTES, Verb};
 use crate::world::{About, By, Fault, Object, Room, Said, Verdict, World};
 
-const NOBODY: ObjectId = ObjectId::from_bits(0);
+const NO_OBJECT: ObjectId = ObjectId::from_bits(0);
 
 impl World {
     pub fn apply(&mut self, op: Op) -> Verdict<()> {
@@ -55,7 +55,7 @@ impl World {
     }
 
     fn create(&mut self, len: usize) -> Verdict<bool> {
-        let (got, about) = (self.store.create(len), About("create", NOBODY));
+        let (got, about) = (self.store.create(len), About("create", NO_OBJECT));
         if len > OBJECT_BYTES_MAX {
             let got = got.map(drop);
             self.agree(about, got, Err(ObjectError::TooLong(len)), Room::None)?;
@@ -68,7 +68,7 @@ impl World {
     fn create_with(&mut self, len: usize) -> Verdict<bool> {
         let bytes = self.bytes(len);
         let got = self.store.create_with(&bytes);
-        let made = self.agree_on_made(About("create_with", NOBODY), got, Room::Bytes(len))?;
+        let made = self.agree_on_made(About("create_with", NO_OBJECT), got, Room::Bytes(len))?;
         self.keep(made, bytes)
     }
 
@@ -98,7 +98,7 @@ impl World {
         let got = self.store.create_consecutive(&slices);
         // A quarter of a slab in objects is never more than half of one in runs, old and new.
         let room = Room::Bytes(2 * objects.iter().map(Vec::len).sum::<usize>());
-        let first = self.agree_on_made(About("create_consecutive", NOBODY), got, room)?;
+        let first = self.agree_on_made(About("create_consecutive", NO_OBJECT), got, room)?;
         let Some(first) = first else { return Ok(()) };
         for (n, bytes) in (0..).zip(objects) {
             self.keep(Some(ObjectId::from_bits(first.to_bits() + n)), bytes)?;
@@ -116,13 +116,13 @@ impl World {
 
     fn reserve(&mut self) -> Verdict<()> {
         let got = self.store.reserve();
-        let id = self.agree_on_made(About("reserve", NOBODY), got, Room::Bytes(0))?;
+        let id = self.agree_on_made(About("reserve", NO_OBJECT), got, Room::Bytes(0))?;
         id.map_or(Ok(()), |id| self.take_id(id))
     }
 
     fn reserve_consecutive(&mut self, count: u64) -> Verdict<()> {
         let (got, about) =
-            (self.store.reserve_consecutive(count), About("reserve_consecutive", NOBODY));
+            (self.store.reserve_consecutive(count), About("reserve_consecutive", NO_OBJECT));
         let room = Room::Bytes(if count > 100 { SLAB_BYTES } else { 0 });
         if let Err(ObjectError::OutOfIds(ids)) = got
             && count > ids / 2

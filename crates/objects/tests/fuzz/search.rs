@@ -134,7 +134,7 @@ impl Watch {
         let watched = Arc::clone(&running);
         let watcher = std::thread::spawn(move || {
             while ended.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
-                let running = watched.lock().expect("nobody panics");
+                let running = watched.lock().expect("no panic");
                 if let Some((since, program)) = running.as_ref()
                     && since.elapsed() > HANG
                     && !cfg!(miri)
@@ -148,7 +148,7 @@ impl Watch {
     }
 
     fn begin(&self, program: &[u8]) {
-        *self.running.lock().expect("nobody panics") = Some((Instant::now(), program.to_vec()));
+        *self.running.lock().expect("no panic") = Some((Instant::now(), program.to_vec()));
     }
 }
 
@@ -156,7 +156,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.end = None;
         if let Some(watcher) = self.watcher.take() {
-            watcher.join().expect("nobody panics");
+            watcher.join().expect("no panic");
         }
     }
 }

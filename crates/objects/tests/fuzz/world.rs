@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_objects::{
     Durability, LOCAL_MAX, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
     ObjectStats, ObjectStore,

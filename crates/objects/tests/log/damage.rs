@@ -198,7 +198,7 @@ fn damage_that_is_accepted_in_vain_costs_nothing() {
     (0..1000).map(create).for_each(drop_id);
     drop(store);
     let accept = |dir: &Path, budget: usize| {
-        let ledger = Some(terrace_market::Ledger::new(budget as u64));
+        let ledger = Some(terrace_ledger::Ledger::new(budget as u64));
         let log = LogConfig { accepts_damage: true, ..log(dir, Durability::Written) };
         ObjectStore::open(ObjectConfig { ledger, ..config() }, log)
     };

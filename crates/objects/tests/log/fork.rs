@@ -9,7 +9,7 @@ use terrace_objects::{
     Durability, Keeper, KeeperConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
     ObjectStore,
 };
-use terrace_sys::mischief;
+use terrace_sys::fault_injection;
 
 use super::{MIB, Model, config, files, log, open};
 
@@ -23,7 +23,7 @@ fn alone() -> MutexGuard<'static, ()> {
 fn child(work: impl FnOnce() -> bool) -> ExitStatus {
     // SAFETY: the allocator that a child calls here resets its locks in it, and at the fork no
     // other thread is in a call of the stores that the child uses.
-    unsafe { mischief::in_child(|| u8::from(!work())) }.expect("a child")
+    unsafe { fault_injection::in_child(|| u8::from(!work())) }.expect("a child")
 }
 
 /// A store that its owner can drop, and a child its copy.

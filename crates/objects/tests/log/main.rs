@@ -211,7 +211,7 @@ fn files(dir: &Path, kind: &str) -> Vec<PathBuf> {
 #[test]
 fn a_checkpoint_that_failed_is_still_due() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let ledger = Some(terrace_market::Ledger::new(8 * MIB as u64));
+    let ledger = Some(terrace_ledger::Ledger::new(8 * MIB as u64));
     let log = log(scratch.path(), Durability::Written);
     let (store, _) = ObjectStore::open(ObjectConfig { ledger, ..config() }, log).expect("empty");
     store.create_with(&[1; 5000]).expect("room");
@@ -343,7 +343,7 @@ fn child(dir: &Path, durability: Durability) {
                     let bytes = next.to_le_bytes().repeat(3 + n % 2);
                     store.replace(id, &bytes).expect("room");
                     let line = format!("{} {next}\n", id.to_bits());
-                    std::io::stdout().write_all(line.as_bytes()).expect("somebody listens");
+                    std::io::stdout().write_all(line.as_bytes()).expect("the parent listens");
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! Interleavings of freeing, replayed step by step.
 
-use terrace_market::Ledger;
-use terrace_tier::store::{MemoryBlocks, Store};
+use terrace_ledger::Ledger;
+use terrace_store::{MemoryBlocks, Store};
 
 use super::*;
 use crate::pool::{Pool, PoolConfig};
@@ -48,7 +48,7 @@ fn a_mark_that_comes_late_frees_nothing() {
     let mut page = make(&space);
     pool.frames[frame_of(pool, page)].doom();
     drop(space.read(&mut page).expect("there"));
-    assert!(space.read(&mut page).is_ok(), "nobody freed it");
+    assert!(space.read(&mut page).is_ok(), "it was freed");
 }
 
 #[test]

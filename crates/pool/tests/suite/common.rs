@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig, Space};
+use terrace_store::{MemoryBlocks, Store};
 use terrace_tier::MemoryTier;
-use terrace_tier::store::{MemoryBlocks, Store};
 
 pub const KIB: usize = 1 << 10;
 pub const MIB: u64 = 1 << 20;

@@ -447,11 +447,11 @@ fn what_was_seen_is_held_or_written_only_while_it_is_so() {
     let (mut page, bytes) = pages.allocate(4 * KIB).expect("room");
     drop(bytes);
     let seen = pages.optimistic(&mut page).expect("there");
-    let held = seen.hold().expect("nobody wrote");
+    let held = seen.hold().expect("unchanged");
     let waited = seen.upgrade().expect_err("a reader stays");
     assert!(matches!(waited, PoolError::LatchTimeout { .. }), "{waited}");
     drop(held);
-    seen.upgrade().expect("free").expect("nobody wrote").fill(9);
+    seen.upgrade().expect("free").expect("unchanged").fill(9);
     assert!(!seen.is_valid() && seen.hold().is_none(), "it has been written");
     assert!(seen.upgrade().expect("free").is_none());
     let seen = pages.optimistic(&mut page).expect("there");

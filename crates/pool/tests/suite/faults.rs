@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::common::{KIB, MIB, config, space, stamp};
 use terrace_pool::{PageRef, Pool, PoolError, Space};
+use terrace_store::{MemoryBlocks, Store, StoreError};
 use terrace_testkit::{Fault, FaultyBlocks, Rng, Target, When, with_seed};
-use terrace_tier::store::{MemoryBlocks, Store, StoreError};
 
 /// A pool of 1 MiB over a store of 16 MiB that fails on demand.
 fn faulty_pool(seed: u64, store_bytes: u64) -> (Pool, Space, Arc<FaultyBlocks>) {

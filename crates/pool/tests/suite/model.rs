@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use super::common::{KIB, MIB, pool, space, stamp};
 use proptest::prelude::*;
 use terrace_pool::{PageRef, Pinned, Pool, PoolError, Space};
+use terrace_store::{MemoryBlocks, Store};
 use terrace_testkit::{Fault, FaultyBlocks, Target, When};
-use terrace_tier::store::{MemoryBlocks, Store};
 
 #[derive(Clone, Debug)]
 enum Op {

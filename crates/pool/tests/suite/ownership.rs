@@ -79,7 +79,7 @@ fn a_reference_of_a_dropped_space_leads_to_no_page_of_the_next() {
 }
 
 #[test]
-fn a_pinned_page_of_a_dropped_space_is_nobody_else_s() {
+fn a_pinned_page_of_a_dropped_space_is_not_reused() {
     let pool = pool(4 * MIB, &[]);
     let first = space(&pool);
     let mut page = make(&first, 1);

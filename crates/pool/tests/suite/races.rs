@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::common::{KIB, MIB, comes_to_hold, config, pool, space, stamp};
 use terrace_pool::{Fetch, PageRef, Pool, PoolError, Space};
+use terrace_store::{MemoryBlocks, Store};
 use terrace_testkit::{Fault, FaultyBlocks, Rng, Target, When};
-use terrace_tier::store::{MemoryBlocks, Store};
 
 /// Runs `work` on its own thread and fails if it does not end within the time: a test that hangs
 /// reports nothing.
@@ -69,7 +69,7 @@ fn make_and_free(pool: &Pool, space: &Space, mut rng: Rng, end: Instant) {
         }
         if mine.len() > rng.index(8) {
             let (mut page, byte) = mine.swap_remove(rng.index(mine.len()));
-            let bytes = space.read(&mut page).expect("nobody else freed it");
+            let bytes = space.read(&mut page).expect("this thread alone frees it");
             assert!(bytes.iter().all(|found| *found == byte), "{page:?} has other bytes");
             // Randomly releases the last hold before or after the page is doomed.
             if rng.one_in(2) {

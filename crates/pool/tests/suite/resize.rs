@@ -86,7 +86,7 @@ fn what_is_held_keeps_a_tier_from_shrinking() {
     assert!(refused.to_string().contains("dram did not shrink to 1MiB"), "{refused}");
     assert!(pool.stats().tiers[0].capacity_bytes >= MIB + 512 * KIB as u64);
     drop(pins);
-    pool.resize(0, MIB).expect("nobody holds anything");
+    pool.resize(0, MIB).expect("no page is held");
     assert_eq!(pool.stats().tiers[0].capacity_bytes, MIB);
 }
 
@@ -101,7 +101,7 @@ fn a_tier_gives_up_what_was_asked_for_and_little_more() {
     let given = pool.release_clean(MIB);
     let left = before - pool.stats().tiers[0].used_bytes;
     assert!((MIB..2 * MIB).contains(&given) && (MIB..2 * MIB).contains(&left), "{given} {left}");
-    pool.resize(0, 14 * MIB).expect("nobody holds anything");
+    pool.resize(0, 14 * MIB).expect("no page is held");
     assert!(pool.stats().tiers[0].used_bytes >= 8 * MIB, "{:?}", pool.stats());
 }
 

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use super::Pager;
-use super::asked::Progress;
+use super::request_queue::Progress;
 use crate::block::Place;
+use crate::command_queue::{Command, Want};
 use crate::config::Method;
-use crate::inbox::{Command, Want};
 
-const UNMAPPED: &str = "somebody unmapped it, or a part of it";
+const UNMAPPED: &str = "it was unmapped, or a part of it";
 
 impl Pager {
     pub(super) fn has_waiter(&self, block: usize, wanted: Want) -> bool {

@@ -3,15 +3,15 @@
 use std::io;
 use std::sync::Arc;
 
+use terrace_store::Io;
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
-use terrace_tier::store::Io;
 
 use super::{Pager, WRITES_MAX, fingerprint};
 use crate::block::{Lost, Place, Slot};
+use crate::command_queue::Want;
 use crate::config::Method;
 use crate::error::RegionError;
-use crate::inbox::Want;
 use crate::lock;
 
 /// State of a page of a block in its place.
@@ -177,7 +177,7 @@ impl Pager {
             (at..at + len).step_by(PAGE_BYTES).any(|page| self.look(page) == Page::Gone);
         if is_unmapped {
             let (region, offset) = (&self.shared.name, to_u64(at));
-            tracing::error!(region, offset, "somebody unmapped a part of the region");
+            tracing::error!(region, offset, "a part of the region was unmapped");
             self.block(block).place = Place::Unmapped;
             self.unstick(block);
             self.lose_frame();
@@ -211,7 +211,6 @@ impl Pager {
         state.fingerprint = Some(state.next_fingerprint);
         self.unstick(block);
         self.shared.counters.write_backs.add(1);
-        *lock(&self.shared.counters.latched) = None;
         // A write made before the flush was requested was in the block when it was taken out.
         let flushed = self.has_waiter(block, Want::Flush);
         self.end_waiters_for(block, Want::Flush);
@@ -252,6 +251,8 @@ impl Pager {
         let Place::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
         self.stick(block);
+        // After the block is counted as stuck: the last one of those clears it.
+        *lock(&self.shared.counters.latched) = Some(message.to_owned());
         // The source may hold part of the write, so the block is dirty, whatever its fingerprint.
         self.block(block).dirty = true;
         self.block(block).torn = true;
@@ -277,7 +278,7 @@ impl Pager {
             return Ok(());
         }
         if self.lose_unmapped(block) {
-            return Err("somebody unmapped it, or a part of it".to_owned());
+            return Err("it was unmapped, or a part of it".to_owned());
         }
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         let mut bytes = AlignedBuffer::zeroed(len);

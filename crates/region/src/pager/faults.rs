@@ -11,7 +11,7 @@ use terrace_sys::userfault::Fault;
 
 use super::Pager;
 use crate::block::Place;
-use crate::inbox::Command;
+use crate::command_queue::Command;
 
 /// A readahead window is at most one in so many of the frames of the cap.
 const WINDOW_SHARE: usize = 8;

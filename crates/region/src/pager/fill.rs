@@ -9,13 +9,12 @@ use terrace_sys::event_ring::Piece;
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
 use terrace_sys::userfault::{FaultsOf, Partial};
 
-use super::asked::Progress;
+use super::request_queue::Progress;
 use super::{Pager, RETRIES, fingerprint};
 use crate::block::{Place, Slot};
+use crate::command_queue::Want;
 use crate::config::Method;
 use crate::error::RegionError;
-use crate::inbox::Want;
-use crate::lock;
 use crate::transfers::Ended;
 
 /// Retries of a page copy while memory is exhausted, for all pages of a call, and the time between
@@ -141,7 +140,6 @@ impl Pager {
         let offset = to_u64(self.offset(block));
         tracing::error!(region, offset, message, is_write, "a block's transfer fails");
         if is_write {
-            *lock(&self.shared.counters.latched) = Some(message.clone());
             self.refused(block, &message);
         } else {
             self.poison(block, &message);

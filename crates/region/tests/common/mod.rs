@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tempfile::NamedTempFile;
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, Source};
+use terrace_store::{EngineChoice, FileBlocks, MemoryBlocks};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::to_usize;
 use terrace_testkit::{FaultyBlocks, needs};
-use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
 
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;

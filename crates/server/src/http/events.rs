@@ -127,7 +127,7 @@ mod tests {
     use std::error::Error;
 
     use terrace_sql::{Engine, EngineConfig};
-    use terrace_tier::store::MemoryBlocks;
+    use terrace_store::MemoryBlocks;
     use tokio::sync::Semaphore;
 
     use super::*;

@@ -98,7 +98,7 @@ impl Connection {
             CursorAction::Fetch(steps) => (*steps, "FETCH"),
             CursorAction::Move(steps) => (*steps, "MOVE"),
         };
-        if steps.begins_after.is_some() {
+        if steps.restarts {
             self.refuse_to_begin_again(self.portal(name)?)?;
         }
         let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name)) };
@@ -116,14 +116,12 @@ impl Connection {
         returns: bool,
         formats: Option<&[Format]>,
     ) -> Result<u64, Failure> {
-        if let Some(passed) = steps.begins_after {
-            // Before its first row it is at its beginning.
-            if !portal.is_untouched() {
-                self.start(portal).await?;
-            }
-            if passed > 0 {
-                self.pass(portal, passed).await?;
-            }
+        // Before its first row it is at its beginning.
+        if steps.restarts && !portal.is_untouched() {
+            self.start(portal).await?;
+        }
+        if steps.skipped > 0 {
+            self.pass(portal, steps.skipped).await?;
         }
         let limit = match steps.rows {
             Some(0) => return Ok(0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::stream;
 use terrace_server::{Limits, Listener, Server};
 use terrace_sql::{Engine, EngineConfig};
-use terrace_tier::store::{Blocks, MemoryBlocks};
+use terrace_store::{Blocks, MemoryBlocks};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 

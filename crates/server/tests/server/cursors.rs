@@ -46,8 +46,12 @@ async fn rows_are_taken_as_the_client_goes() {
         assert_eq!(run(&client, "FETCH 2 FROM c").await.0, numbers(1..=2));
         assert_eq!(run(&client, "FETCH ABSOLUTE 19999 FROM c").await.0, numbers(19_999..=19_999));
         assert_eq!(run(&client, "FETCH FIRST FROM c").await.0, numbers(1..=1));
-        assert_eq!(run(&client, "MOVE ALL IN c").await, (vec![], 19_999));
+        assert_eq!(run(&client, "FETCH RELATIVE 5 FROM c").await, (numbers(6..=6), 1));
+        assert_eq!(run(&client, "MOVE RELATIVE 4 IN c").await, (vec![], 1));
+        assert_eq!(run(&client, "MOVE ALL IN c").await, (vec![], 19_990));
+        assert_eq!(run(&client, "FETCH RELATIVE 2 FROM c").await, (vec![], 0));
         run(&client, "CLOSE c; COMMIT").await;
+        assert_eq!(refused(&client, "FETCH BACKWARD ALL FROM c").await, SqlState::SYNTAX_ERROR);
         assert_eq!(refused(&client, "FETCH c").await, SqlState::INVALID_CURSOR_NAME);
     })
     .await;

@@ -1,4 +1,4 @@
-//! Rights to the names of a statement.
+//! Permission checks of the names in a statement.
 
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
@@ -8,10 +8,10 @@ use super::{Privilege, Rights};
 use crate::names::CATALOG;
 use crate::system::SYSTEM_SCHEMA;
 
-/// The statement whose names are checked.
+/// The kind of statement whose names are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// One of a session. The tables that it reads are checked in its plan.
+    /// A statement of a session. The tables that it reads are checked in its plan.
     Statement,
     /// The query of a view.
     View,

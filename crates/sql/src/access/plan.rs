@@ -1,4 +1,4 @@
-//! Rights to the tables of a plan.
+//! Permission checks of the tables in a plan.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -12,9 +12,10 @@ use super::{Privilege, Privileges, Rights};
 use crate::error::SqlError;
 use crate::provider::StoredTable;
 
-/// Refuses a plan that reads or changes tables without the privilege for it, or reads and writes
-/// files, which superusers alone may do. Tables of views have been checked with the rights of the
-/// views' owners. The rows that an UPDATE or DELETE changes are read, so these take SELECT as well.
+/// Refuses a plan that reads or changes tables without the privilege, or that reads or writes
+/// files, which requires a superuser. Tables below views have already been checked with the rights
+/// of the views' owners. UPDATE and DELETE read the rows that they change, so they also require
+/// SELECT.
 ///
 /// # Errors
 /// [`SqlError::Denied`].

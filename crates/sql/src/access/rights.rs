@@ -1,10 +1,10 @@
-//! The rights that a statement has.
+//! The rights of a statement.
 
 use crate::access::{Access, Privilege};
 use crate::catalog::Snapshot;
 use crate::error::SqlError;
 
-/// The rights of a role over a snapshot of the catalog.
+/// The rights of a role under a snapshot of the catalog.
 #[derive(Clone, Copy)]
 pub(crate) struct Rights<'a> {
     snapshot: &'a Snapshot,
@@ -12,25 +12,26 @@ pub(crate) struct Rights<'a> {
 }
 
 impl<'a> Rights<'a> {
-    /// Those of a role; of a session without one.
+    /// The rights of `role`; `None` stands for a session without a role.
     pub(crate) fn new(snapshot: &'a Snapshot, role: Option<&'a str>) -> Self {
         Self { snapshot, role }
     }
 
-    /// Those of the owner of a view.
+    /// The rights of a view's owner.
     pub(crate) fn of_view(snapshot: &'a Snapshot, access: Option<&'a Access>) -> Self {
         Self::new(snapshot, access.and_then(|access| access.owner.as_deref()))
     }
 
-    /// The snapshot that they are over.
+    /// The snapshot that the rights are taken from.
     pub(super) fn snapshot(&self) -> &'a Snapshot {
         self.snapshot
     }
 
-    /// The role whose rights have limits; none of a superuser and of a session without a role.
+    /// The role, if its rights are limited; `None` for a superuser and for a session without a
+    /// role.
     ///
     /// # Errors
-    /// [`SqlError::MissingRole`] of one that has been dropped.
+    /// [`SqlError::MissingRole`] for a role that has been dropped.
     pub(super) fn limited(&self) -> Result<Option<&'a str>, SqlError> {
         let Some(name) = self.role else { return Ok(None) };
         let missing = || SqlError::MissingRole { name: name.to_owned() };
@@ -38,7 +39,7 @@ impl<'a> Rights<'a> {
         Ok((!role.is_superuser).then_some(name))
     }
 
-    /// Refuses what superusers alone may do.
+    /// Requires a superuser.
     ///
     /// # Errors
     /// [`SqlError::Denied`].
@@ -52,7 +53,7 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// Refuses what takes a privilege on a table or view, or on a schema where `object` is none.
+    /// Requires a privilege on a table or view, or on the schema if `object` is `None`.
     ///
     /// # Errors
     /// [`SqlError::Denied`].
@@ -74,7 +75,7 @@ impl<'a> Rights<'a> {
         })
     }
 
-    /// Refuses what the owner alone may do; the owner of a schema owns what is in it.
+    /// Requires the owner; the owner of a schema counts as owner of its objects.
     ///
     /// # Errors
     /// [`SqlError::Denied`].
@@ -99,7 +100,7 @@ impl<'a> Rights<'a> {
     }
 }
 
-/// An object as GRANT names it.
+/// Formats an object as in GRANT.
 fn name_of(schema: &str, object: Option<&str>) -> String {
     match object {
         Some(object) => format!("{schema}.{object}"),

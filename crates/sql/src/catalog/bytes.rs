@@ -1,10 +1,10 @@
-//! Writes and reads the fields of the catalog's records.
+//! Encoding and decoding of the fields of catalog records.
 
-/// Appends fields to a record.
+/// Encoder that appends fields to a record.
 pub(super) struct FieldWriter(Vec<u8>);
 
 impl FieldWriter {
-    /// A record of this version.
+    /// Begins a record of this version.
     pub(super) fn new(version: u8) -> Self {
         Self(vec![version])
     }
@@ -32,14 +32,14 @@ impl FieldWriter {
     }
 }
 
-/// Takes the fields of a record one after another. The error says what was missing.
+/// Decoder that takes the fields of a record one after another. Its error says what was missing.
 pub(super) struct FieldReader<'a>(&'a [u8]);
 
-/// What a record lacks.
+/// Description of what a record lacks.
 pub(super) type Missing = String;
 
 impl<'a> FieldReader<'a> {
-    /// The fields of a record, which must be of this version.
+    /// Begins to decode a record, which must be of this version.
     pub(super) fn new(record: &'a [u8], version: u8) -> Result<Self, Missing> {
         match record.split_first() {
             Some((&found, rest)) if found == version => Ok(Self(rest)),
@@ -76,7 +76,7 @@ impl<'a> FieldReader<'a> {
         String::from_utf8(self.bytes()?.to_vec()).map_err(|error| error.to_string())
     }
 
-    /// Asserts that the record ends here.
+    /// Checks that the record ends here.
     pub(super) fn end(self) -> Result<(), Missing> {
         match self.0.len() {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! The commit of a draft: all of its changes become durable and visible at one moment, or none.
+//! Commit of a draft: all of its changes become durable and visible atomically, or none.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -10,10 +10,10 @@ use crate::table::Table;
 use crate::write::RowChange;
 
 impl Catalog {
-    /// Commits a draft. The commit runs to its end, whether or not the caller still waits for it.
+    /// Commits a draft. The commit runs to completion even if the caller stops waiting for it.
     ///
     /// # Errors
-    /// [`SqlError::Conflict`] when another commit since the draft's snapshot has changed the same
+    /// [`SqlError::Conflict`] if another commit since the draft's snapshot has changed the same
     /// names or removed chunks that the draft removes; errors of the store and of the catalog's
     /// file. Then nothing has changed.
     pub(crate) async fn commit(self: &Arc<Self>, draft: Draft) -> Result<(), SqlError> {
@@ -21,7 +21,7 @@ impl Catalog {
         self.commit_with(draft, guard).await
     }
 
-    /// As [`Catalog::commit`], for a caller whose `guard` holds the writer of `held`.
+    /// Commits as [`Catalog::commit`] does, for a caller whose `guard` holds the writer of `held`.
     ///
     /// # Errors
     /// As [`Catalog::commit`].
@@ -50,7 +50,7 @@ impl Catalog {
         self.blocking((guard, changes), move |catalog| catalog.settle(draft)).await
     }
 
-    /// Locks the writers of the tables that a draft changes, in the order of their numbers.
+    /// Locks the writers of the tables that a draft changes, in the order of table ids.
     async fn lock_writers(&self, draft: &Draft, held: Option<&Table>) -> impl Send + 'static {
         let old = draft.tables.values().filter(|changed| !changed.is_new);
         let old = old.map(|changed| &changed.table).chain(draft.dropped());
@@ -65,7 +65,7 @@ impl Catalog {
 
     fn settle(&self, draft: Draft) -> Result<(), SqlError> {
         let gone: Vec<_> = draft.dropped().map(Arc::clone).collect();
-        // What the snapshot alone keeps gives its space back with the commit.
+        // Chunks that only the snapshot keeps alive free their space with the commit.
         let Draft { definitions, tables, snapshot, .. } = draft;
         drop(snapshot);
         let (mut schemas, next_table) = {
@@ -86,7 +86,7 @@ impl Catalog {
         })?;
         let trims = !gone.is_empty() || changes.iter().any(RowChange::gives_space_back);
         let changed: Vec<_> = changes.iter().map(|change| Arc::clone(change.table())).collect();
-        // One hold of the names, so that a snapshot has all of the changes or none.
+        // One hold of the names, so that a snapshot sees all of the changes or none.
         let before: Vec<_> = {
             let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
             if !definitions.is_empty() {
@@ -105,7 +105,7 @@ impl Catalog {
     }
 }
 
-/// The changes of a table over its current version.
+/// Applies the changes of a table to its current version.
 fn row_change(changed: ChangedTable) -> Result<RowChange, SqlError> {
     let ChangedTable { table, is_new, changes, .. } = changed;
     let conflict = || SqlError::Conflict { what: format!("{} was changed", table.full_name()) };

@@ -1,5 +1,5 @@
-//! Definitions that are statements by themselves: each is made to a draft and committed at once.
-//! One that another commit comes before is made again, to the catalog as it is then.
+//! Definitions as autocommit statements: each is applied to a draft and committed at once. If
+//! another commit conflicts, the definition is repeated on the catalog as it is then.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::transaction::Scope;
 use crate::write::{self, Changes};
 
 impl Catalog {
-    /// Makes a schema. Returns whether it is new.
+    /// Creates a schema. Returns true if it is new.
     ///
     /// # Errors
     /// [`SqlError::SchemaExists`] unless `keep` is set; errors of the catalog's file.
@@ -22,8 +22,8 @@ impl Catalog {
         self.define(|draft| draft.create_schema(name, keep)).await
     }
 
-    /// Drops a schema, with `cascade` its tables and views too, in one step. Returns whether there
-    /// was one.
+    /// Drops a schema, with `cascade` its tables and views too, atomically. Returns true if it
+    /// existed.
     ///
     /// # Errors
     /// [`SqlError::SchemaNotEmpty`] without `cascade`; errors of the catalog's file.
@@ -35,7 +35,7 @@ impl Catalog {
         self.define(|draft| draft.drop_schema(name, cascade)).await
     }
 
-    /// Makes an empty table. `None` says that one was there and was kept.
+    /// Creates an empty table. Returns `None` if an existing table was kept.
     ///
     /// # Errors
     /// [`SqlError::Exists`], [`SqlError::MissingSchema`], [`SqlError::Segment`] for a column type
@@ -48,7 +48,7 @@ impl Catalog {
         Box::pin(async move { self.create_table_in(&Scope::Alone, definition, if_exists).await })
     }
 
-    /// As [`Catalog::create_table`], in a transaction perhaps.
+    /// Creates a table as [`Catalog::create_table`] does, possibly in a transaction.
     pub(crate) async fn create_table_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -67,9 +67,8 @@ impl Catalog {
         Ok(scope.define(self, put).await?.then_some(table))
     }
 
-    /// Makes a table of `rows`: it appears with all of them or not at all. Returns how many there
-    /// are; `None` says that a table was there and was kept. `memory` accounts for the rows on
-    /// their way.
+    /// Creates a table from `rows`: it appears with all of them or not at all. Returns the number
+    /// of rows, or `None` if an existing table was kept. `memory` accounts for the rows in flight.
     ///
     /// # Errors
     /// As [`Catalog::create_table`]; errors of the rows, the pool and the store.
@@ -85,7 +84,7 @@ impl Catalog {
         })
     }
 
-    /// As [`Catalog::create_table_as`], in a transaction perhaps.
+    /// Creates a table as [`Catalog::create_table_as`] does, possibly in a transaction.
     pub(crate) async fn create_table_as_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -106,8 +105,7 @@ impl Catalog {
         Ok(scope.define(self, put).await?.then_some(rows.rows()))
     }
 
-    /// Drops a table and gives its space back, now or with its last reader. Returns whether there
-    /// was one.
+    /// Drops a table and frees its space, now or with its last reader. Returns true if it existed.
     ///
     /// # Errors
     /// Errors of the catalog's file.
@@ -115,10 +113,10 @@ impl Catalog {
         self.define(|draft| draft.drop_table(schema, name)).await
     }
 
-    /// Keeps the text of a view.
+    /// Stores the text of a view.
     ///
     /// # Errors
-    /// [`SqlError::Exists`] when the name is taken by a table, or by a view that is not to be
+    /// [`SqlError::Exists`] if the name is taken by a table, or by a view that is not to be
     /// replaced; [`SqlError::MissingSchema`]; errors of the catalog's file.
     pub fn put_view<'a>(
         self: &'a Arc<Self>,
@@ -132,7 +130,7 @@ impl Catalog {
         )
     }
 
-    /// Drops a view. Returns whether there was one.
+    /// Drops a view. Returns true if it existed.
     ///
     /// # Errors
     /// Errors of the catalog's file.
@@ -140,7 +138,7 @@ impl Catalog {
         self.define(|draft| draft.drop_view(schema, name)).await
     }
 
-    /// Commits a definition by itself. It waits for the transactions that rewrite tables which it
+    /// Commits a definition by itself. Waits for the transactions that rewrite the tables which it
     /// drops.
     ///
     /// # Errors

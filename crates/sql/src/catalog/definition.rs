@@ -1,4 +1,4 @@
-//! Definitions of schemas, tables and views, as a commit carries them out.
+//! Definitions of schemas, tables and views, as applied by a commit.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) enum Definition {
     CreateSchema {
         name: String,
     },
-    /// The schema is empty by then.
+    /// The schema is empty when this is applied.
     DropSchema {
         name: String,
     },
@@ -37,7 +37,7 @@ pub(super) enum Definition {
         name: String,
         sql: Arc<str>,
     },
-    /// Owner and grants of a table or view, of the schema where there is no object.
+    /// Owner and grants of a table or view, or of the schema if `object` is `None`.
     PutAccess {
         schema: String,
         object: Option<String>,
@@ -46,20 +46,20 @@ pub(super) enum Definition {
     },
 }
 
-/// A table that another one takes the place of.
+/// A table that is replaced by another.
 #[derive(Clone)]
 pub(super) struct Replaced {
     pub(super) table: Arc<Table>,
-    /// The number of the version that a transaction has seen: rows that another one has committed
-    /// since would be lost with the table.
+    /// Number of the version that the transaction has read: rows committed by another transaction
+    /// since then would be lost with the table.
     pub(super) number: Option<u64>,
 }
 
 impl Definition {
-    /// Carries the definition out over the names of a catalog.
+    /// Applies the definition to the names of a catalog.
     ///
     /// # Errors
-    /// [`SqlError::Conflict`] when the names are not those that it was made for.
+    /// [`SqlError::Conflict`] if the names are not those that the definition was made for.
     pub(super) fn apply(&self, schemas: &mut Schemas) -> Result<(), SqlError> {
         match self {
             Self::CreateSchema { name } => {
@@ -167,8 +167,8 @@ impl Definition {
         }
     }
 
-    /// Refuses to replace a table with other rows than those that were seen. Its writer's lock is
-    /// held.
+    /// Refuses to replace a table whose rows have changed since the transaction read it. The caller
+    /// holds the lock of its writer.
     ///
     /// # Errors
     /// [`SqlError::Conflict`].
@@ -183,7 +183,7 @@ impl Definition {
         }
     }
 
-    /// The table that is gone afterwards.
+    /// Returns the table that the definition removes.
     pub(super) fn dropped(&self) -> Option<&Arc<Table>> {
         match self {
             Self::PutTable { replaced, .. } => replaced.as_ref().map(|replaced| &replaced.table),
@@ -194,7 +194,7 @@ impl Definition {
 }
 
 impl SchemaNames {
-    /// Returns true if there is the table or view; of the schema itself where it is none.
+    /// Returns true if there is the table or view; always true for the schema itself (`None`).
     fn has(&self, object: Option<&str>) -> bool {
         object.is_none_or(|it| self.tables.contains_key(it) || self.views.contains_key(it))
     }

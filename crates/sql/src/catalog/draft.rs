@@ -1,9 +1,9 @@
-//! The catalog with changes that are not committed.
+//! Draft: the catalog with uncommitted changes.
 //!
-//! A draft begins as a snapshot. Definitions and changes of rows go into its maps, which share all
-//! that stays the same with the snapshot's, and into lists that a commit carries out over the
-//! catalog as it is then. So statements of a transaction read their own changes, a savepoint is a
-//! clone, and a rollback drops the draft: chunks that no commit names give their space back.
+//! A draft begins as a snapshot. Definitions and row changes go into its maps, which share all
+//! unchanged parts with the snapshot's, and into lists that a commit applies to the catalog as it
+//! is then. So the statements of a transaction read their own changes, a savepoint is a clone, and
+//! a rollback drops the draft: chunks that no commit names free their space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,51 +20,52 @@ use crate::write::Changes;
 pub(crate) struct Draft {
     pub(super) snapshot: Snapshot,
     pub(super) definitions: Vec<Definition>,
-    /// By the number of the table.
+    /// By table id.
     pub(super) tables: BTreeMap<u64, ChangedTable>,
-    /// It is of a transaction of several statements, and is committed later than it is made.
+    /// True if the draft belongs to a transaction of several statements, and is committed later
+    /// than it is made.
     is_of_transaction: bool,
 }
 
-/// A table with changes of its rows.
+/// A table with row changes.
 #[derive(Clone)]
 pub(super) struct ChangedTable {
     pub(super) table: Arc<Table>,
-    /// The draft has made the table itself.
+    /// True if the draft itself created the table.
     pub(super) is_new: bool,
-    /// The version that the changes are made to.
+    /// Version that the changes apply to.
     base: Arc<TableVersion>,
     pub(super) changes: Changes,
 }
 
 impl Draft {
-    /// One without changes, of a statement by itself.
+    /// Returns a draft without changes, for an autocommit statement.
     pub(crate) fn new(snapshot: Snapshot) -> Self {
         let is_of_transaction = false;
         Self { snapshot, definitions: vec![], tables: BTreeMap::new(), is_of_transaction }
     }
 
-    /// One without changes, of a transaction of several statements.
+    /// Returns a draft without changes, for a transaction of several statements.
     pub(crate) fn of_transaction(snapshot: Snapshot) -> Self {
         Self { is_of_transaction: true, ..Self::new(snapshot) }
     }
 
-    /// The catalog as a statement sees it.
+    /// Returns the catalog as a statement sees it.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// True of one without changes.
+    /// Returns true if the draft has no changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.definitions.is_empty() && self.tables.is_empty()
     }
 
-    /// The tables that are gone after the commit and were there before.
+    /// Returns the tables that the commit removes and that existed before the draft.
     pub(crate) fn dropped(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.definitions.iter().filter_map(Definition::dropped).filter(|table| !self.made(table))
     }
 
-    /// True if the draft has made the table.
+    /// Returns true if the draft created the table.
     pub(crate) fn made(&self, table: &Table) -> bool {
         let is_it = |made: &Arc<Table>| made.id() == table.id();
         let mut made = self.definitions.iter();
@@ -73,7 +74,7 @@ impl Draft {
         )
     }
 
-    /// Makes a schema. Returns whether it is new.
+    /// Creates a schema. Returns true if it is new.
     ///
     /// # Errors
     /// [`SqlError::SchemaExists`] unless `keep` is set.
@@ -86,7 +87,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Drops a schema, with `cascade` its tables and views too. Returns whether there was one.
+    /// Drops a schema, with `cascade` its tables and views too. Returns true if it existed.
     ///
     /// # Errors
     /// [`SqlError::SchemaNotEmpty`] without `cascade`.
@@ -110,8 +111,8 @@ impl Draft {
         Ok(true)
     }
 
-    /// Adds a new table with its rows. Returns whether it took its name: false says that one was
-    /// there and is kept.
+    /// Adds a new table with its rows. Returns true if it took its name, false if an existing table
+    /// was kept.
     ///
     /// # Errors
     /// [`SqlError::Exists`], [`SqlError::MissingSchema`].
@@ -145,8 +146,8 @@ impl Draft {
         Ok(true)
     }
 
-    /// As [`Draft::put_table`], and makes a role its owner unless it replaces one that has an
-    /// owner.
+    /// Adds a table as [`Draft::put_table`] does, and makes a role its owner unless it replaces a
+    /// table that has an owner.
     ///
     /// # Errors
     /// As [`Draft::put_table`].
@@ -164,10 +165,10 @@ impl Draft {
         Ok(is_made)
     }
 
-    /// Drops a table. Returns whether there was one.
+    /// Drops a table. Returns true if it existed.
     ///
     /// # Errors
-    /// None but of a draft that contradicts itself.
+    /// None, except for a draft that contradicts itself.
     pub(crate) fn drop_table(&mut self, schema: &str, name: &str) -> Result<bool, SqlError> {
         let Some((table, _)) = self.snapshot.table(schema, name) else { return Ok(false) };
         self.forget(&table);
@@ -175,10 +176,10 @@ impl Draft {
         Ok(true)
     }
 
-    /// Keeps the text of a view.
+    /// Stores the text of a view.
     ///
     /// # Errors
-    /// [`SqlError::Exists`] when the name is taken by a table, or by a view that is not to be
+    /// [`SqlError::Exists`] if the name is taken by a table, or by a view that is not to be
     /// replaced; [`SqlError::MissingSchema`].
     pub(crate) fn put_view(
         &mut self,
@@ -197,10 +198,10 @@ impl Draft {
         self.define(Definition::PutView { schema, name, sql, replaced })
     }
 
-    /// Drops a view. Returns whether there was one.
+    /// Drops a view. Returns true if it existed.
     ///
     /// # Errors
-    /// None but of a draft that contradicts itself.
+    /// None, except for a draft that contradicts itself.
     pub(crate) fn drop_view(&mut self, schema: &str, name: &str) -> Result<bool, SqlError> {
         let Some(sql) = self.snapshot.view(schema, name) else { return Ok(false) };
         let (schema, name) = (schema.to_owned(), name.to_owned());
@@ -212,7 +213,7 @@ impl Draft {
     /// read.
     ///
     /// # Errors
-    /// [`SqlError::Dropped`], and [`SqlError::Refused`] when another statement of the same
+    /// [`SqlError::Dropped`], and [`SqlError::Refused`] if another statement of the same
     /// transaction has changed the table since `read`.
     pub(crate) fn change_rows(
         &mut self,
@@ -244,7 +245,8 @@ impl Draft {
         Ok(())
     }
 
-    /// The version that changes of a table are made to; none of a table that is not in the draft.
+    /// Returns the version that changes of a table apply to; `None` for a table that is not in the
+    /// draft.
     pub(crate) fn base(&self, table: &Table) -> Option<Arc<TableVersion>> {
         match self.tables.get(&table.id()) {
             Some(changed) => Some(Arc::clone(&changed.base)),
@@ -252,8 +254,8 @@ impl Draft {
         }
     }
 
-    /// Makes changes of a table to `base`, which has the same rows as the version before in other
-    /// chunks.
+    /// Moves the changes of a table to `base`, which has the same rows as the previous base in
+    /// other chunks.
     pub(crate) fn rebase(&mut self, table: &Arc<Table>, base: Arc<TableVersion>) {
         match self.tables.get_mut(&table.id()) {
             Some(changed) => changed.base = base,
@@ -262,10 +264,10 @@ impl Draft {
         self.show(table);
     }
 
-    /// Makes a role the owner of something new, which has neither owner nor grants.
+    /// Makes a role the owner of a new object, which has neither owner nor grants.
     ///
     /// # Errors
-    /// None but of a draft that contradicts itself.
+    /// None, except for a draft that contradicts itself.
     pub(crate) fn own(
         &mut self,
         schema: &str,
@@ -278,7 +280,7 @@ impl Draft {
         if is_new { self.put_access(schema, object, access) } else { Ok(()) }
     }
 
-    /// Gives a table or view its owner and grants, the schema where there is no `object`.
+    /// Sets the owner and grants of a table or view, or of the schema if `object` is `None`.
     ///
     /// # Errors
     /// [`SqlError::Missing`], [`SqlError::MissingSchema`].
@@ -303,7 +305,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Shows a table as its changes leave it.
+    /// Updates the version of a table in the snapshot to include its changes.
     fn show(&mut self, table: &Arc<Table>) {
         if let Some(ChangedTable { base, changes, .. }) = self.tables.get(&table.id()) {
             let version = table.version(base.number, base.rewrites, changes.kept(base));
@@ -311,7 +313,7 @@ impl Draft {
         }
     }
 
-    /// Forgets the changes of the rows of a table that goes.
+    /// Discards the row changes of a table that is dropped or replaced.
     fn forget(&mut self, table: &Table) {
         self.tables.remove(&table.id());
     }

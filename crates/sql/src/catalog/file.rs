@@ -1,5 +1,5 @@
-//! The catalog's file: what redb holds, read whole at the start and changed by one transaction
-//! per statement.
+//! The catalog's file: a redb database, read whole at the start and changed by one transaction per
+//! statement.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::sketch::Sketch;
 use crate::write::SketchChange;
 
 /// Memory of redb's page cache, which is outside the budget. The catalog is read once, at the
-/// start, and a commit touches a few pages.
+/// start, and a commit touches few pages.
 const CACHE_BYTES: usize = 4 << 20;
 
 /// Version of the catalog's tables; records carry their own.
@@ -30,40 +30,41 @@ const VERSION: u64 = 2;
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const SCHEMAS: TableDefinition<'_, &str, u8> = TableDefinition::new("schemas");
 const TABLES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("tables");
-/// Table and chunk.
+/// Key: table and chunk.
 const CHUNKS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("chunks");
-/// Table and column.
+/// Key: table and column.
 const SKETCHES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("sketches");
-/// Schema and view.
+/// Key: schema and view.
 const VIEWS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("views");
 
-/// By name. Databases from before there were tenants have no such table.
+/// Key: name. Databases older than tenants do not have this table.
 const TENANTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("tenants");
 
-/// By name. Databases from before there were roles have no such table, nor the next one.
+/// Key: name. Databases older than roles have neither this table nor the next.
 const ROLES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("roles");
-/// By schema, and table or view: [`OBJECT`] and its name; [`SCHEMA`] and no name for the schema.
+/// Key: schema, kind and object: [`OBJECT`] and the name of a table or view, or [`SCHEMA`] and no
+/// name for the schema itself.
 const ACCESS: TableDefinition<'_, (&str, u8, &str), &[u8]> = TableDefinition::new("access");
 const SCHEMA: u8 = 0;
 const OBJECT: u8 = 1;
 
 const META_VERSION: &str = "version";
 const META_NEXT_TABLE: &str = "next table";
-/// The lower and the upper half of the database's number.
+/// Lower and upper half of the database's id.
 const META_ID: [&str; 2] = ["id, low", "id, high"];
 
 /// A table with its chunks, as found in the file.
 pub(super) struct LoadedTable {
     pub id: u64,
     pub record: TableRecord,
-    /// By number, ascending.
+    /// By chunk id, ascending.
     pub chunks: Vec<(u64, ChunkRecord)>,
 }
 
 /// SLA and limits of a tenant.
 type TenantRecord = (Option<String>, TenantLimits);
 
-/// Everything in the file.
+/// All contents of the file.
 pub(super) struct Loaded {
     pub id: DatabaseId,
     pub next_table: u64,
@@ -74,12 +75,12 @@ pub(super) struct Loaded {
     /// Name, SLA and limits.
     pub tenants: Vec<(String, TenantRecord)>,
     pub roles: Vec<(String, Role)>,
-    /// Schema, and table or view; no name for the schema itself.
+    /// Schema, and table or view; `None` for the schema itself.
     pub access: Vec<(String, Option<String>, Access)>,
 }
 
 impl Loaded {
-    /// One past the last byte of the store that the file names; zero when it names none.
+    /// Returns the end of the last byte of the store that the file names; zero if it names none.
     pub(super) fn end_bytes(&self) -> u64 {
         let chunks = self.tables.iter().flat_map(|table| &table.chunks);
         let segments = chunks.flat_map(|(_, chunk)| &chunk.columns);
@@ -87,11 +88,11 @@ impl Loaded {
     }
 }
 
-/// Why a transaction did not end well.
+/// Outcome of a transaction that failed.
 pub(super) enum CommitFailure {
-    /// Nothing was changed.
+    /// No change was made.
     RolledBack(SqlError),
-    /// The changes may or may not be found when the catalog is opened again.
+    /// The changes may or may not be present when the catalog is opened again.
     InDoubt(SqlError),
 }
 
@@ -102,7 +103,7 @@ pub(super) struct CatalogFile {
 }
 
 impl CatalogFile {
-    /// Opens the file, and makes it with these schemas where there is none.
+    /// Opens the file, and creates it with these schemas if it does not exist.
     pub(super) fn open(
         files: &dyn Files,
         path: &Path,
@@ -122,9 +123,9 @@ impl CatalogFile {
         }
     }
 
-    /// Makes the file. It gets its name once it is whole: redb does not open what a power loss
-    /// leaves of its first writes. The name is durable when this returns, so that nothing on the
-    /// device refers to a catalog that may be lost.
+    /// Creates the file. It is renamed to its name once it is complete: redb cannot open what a
+    /// power loss leaves of its first writes. The name is durable when this returns, so that
+    /// nothing on the device refers to a catalog that may be lost.
     fn make(files: &dyn Files, path: &Path, first_schemas: &[&str]) -> Result<(), SqlError> {
         let unfinished = unfinished(path);
         match files.remove(&unfinished) {
@@ -171,12 +172,12 @@ impl CatalogFile {
         })
     }
 
-    /// Reads everything.
+    /// Reads all contents.
     pub(super) fn load(&self) -> Result<Loaded, SqlError> {
         load(&self.database).map_err(|failure| self.failure(failure))
     }
 
-    /// The estimated number of distinct values of each of a table's columns.
+    /// Returns the estimated number of distinct values of each of a table's columns.
     pub(super) fn distinct(&self, table: u64, columns: usize) -> Result<Vec<u64>, SqlError> {
         let mut distinct = vec![0; columns];
         let mut read = || -> Result<(), LoadFailure> {
@@ -204,7 +205,7 @@ impl CatalogFile {
         }
     }
 
-    /// Makes the changes of one statement, all or none of them, durable when this returns.
+    /// Commits the changes of one statement atomically; they are durable when this returns.
     pub(super) fn commit(
         &self,
         change: impl FnOnce(&FileTransaction<'_>) -> Result<(), SqlError>,
@@ -236,7 +237,8 @@ fn error(path: &Path, action: &'static str, source: impl Into<redb::Error>) -> S
     SqlError::Catalog { path: path.to_owned(), action, source: Box::new(source.into()) }
 }
 
-/// The changes of one statement in the making. Dropped unless committed, they leave no trace.
+/// An open transaction with the changes of one statement. If dropped without a commit, it has no
+/// effect.
 pub(crate) struct FileTransaction<'a> {
     file: &'a CatalogFile,
     write: &'a redb::WriteTransaction,
@@ -317,7 +319,7 @@ impl FileTransaction<'_> {
         self.change(|write| Ok(write.open_table(ROLES)?.remove(name).map(drop)?))
     }
 
-    /// Keeps owner and grants of a table or view, of the schema where there is no `object`.
+    /// Stores the owner and grants of a table or view, or of the schema if `object` is `None`.
     pub(super) fn put_access(
         &self,
         schema: &str,
@@ -369,7 +371,7 @@ impl FileTransaction<'_> {
         self.change(|write| Ok(write.open_table(CHUNKS)?.remove((table, chunk)).map(drop)?))
     }
 
-    /// Brings the sketches of a table's columns up to date; what does not change is not written.
+    /// Updates the sketches of a table's columns; unchanged sketches are not written.
     pub(crate) fn change_sketches(
         &self,
         table: u64,
@@ -536,7 +538,7 @@ fn load_table(
     Ok(LoadedTable { id, record, chunks })
 }
 
-/// Every chunk belongs to a table.
+/// Returns an error if a chunk belongs to no table.
 fn no_orphans(read: &redb::ReadTransaction, tables: &[LoadedTable]) -> Result<(), LoadFailure> {
     use redb::ReadableTableMetadata as _;
     let found = read.open_table(CHUNKS)?.len()?;

@@ -1,10 +1,10 @@
-//! What makes a statement durable, in an order that a crash may interrupt anywhere: the chunks'
-//! extents are on the device before the catalog names them, and they are free again only after it
-//! names them no more.
+//! Durability of statements, in an order that survives a crash at any point: a chunk's extents are
+//! on the device before the catalog names them, and they become free only after it no longer names
+//! them.
 
 use std::sync::Arc;
 
-use terrace_tier::store::Store;
+use terrace_store::Store;
 
 use super::file::{CatalogFile, CommitFailure, FileTransaction};
 use super::locks::TableLocks;
@@ -17,7 +17,8 @@ use crate::pins::PagePins;
 use crate::tasks::Tasks;
 use crate::write::{MergeQueue, RowChange};
 
-/// The catalog's file and the store it names extents of, and what else the tables share.
+/// The catalog's file, the store that holds the extents it names, and other state shared by the
+/// tables.
 pub(crate) struct Journal {
     pub(super) file: CatalogFile,
     store: Arc<Store>,
@@ -38,12 +39,12 @@ impl Journal {
         Self { file, store, pins, tasks, failpoints, versions, merges, locks }
     }
 
-    /// The store that holds the extents.
+    /// Returns the store that holds the extents.
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// The estimated number of distinct values of each column of a table as it is now.
+    /// Returns the estimated number of distinct values of each column of a table as it is now.
     ///
     /// # Errors
     /// Errors of the catalog's file.
@@ -51,8 +52,8 @@ impl Journal {
         self.file.distinct(table, columns)
     }
 
-    /// Makes changes of rows durable together with `also`, which comes first. The new chunks belong
-    /// to the catalog when this returns well; otherwise they are still their owner's.
+    /// Makes row changes durable in one transaction with `also`, which runs first. On success the
+    /// catalog owns the new chunks; otherwise their creator still does.
     ///
     /// Blocks on the device.
     pub(crate) fn settle(
@@ -77,15 +78,15 @@ impl Journal {
             Ok(()) => added().for_each(|chunk| chunk.mark_committed()),
             Err(CommitFailure::RolledBack(error)) => return Err(error),
             Err(CommitFailure::InDoubt(error)) => {
-                // The file may name the chunks when it is opened again, so their space must not
-                // serve anything else until then.
+                // The file may name the chunks when it is opened again, so their space must not be
+                // reused until then.
                 added().for_each(|chunk| chunk.mark_committed());
                 let chunks = added().count();
                 tracing::error!(%error, chunks, "commit in doubt, space withheld");
                 return Err(SqlError::InDoubt { source: Box::new(error) });
             }
         }
-        // What the file says is what happened, so nothing may fail the statement from here on.
+        // The commit is durable, so nothing may fail the statement from here on.
         if let Err(error) = self.failpoints.hit(Point::Swap) {
             tracing::error!(%error, "after the commit");
         }

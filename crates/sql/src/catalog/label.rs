@@ -1,23 +1,23 @@
-//! The label of a database's store: the number of the database in the store's first page.
+//! Label of a database's store: the id of the database in the store's first page.
 //!
-//! What the catalog does not name is free, so a catalog that met the store of another database, or
-//! a file that is no store at all, would take all of it for free space. The catalog has the number
-//! too, and a store with anything else in that place is left as it is. [`terrace_tier::store`] has
-//! the page's layout.
+//! Space that the catalog does not name is free, so a catalog opened with the store of another
+//! database, or with a file that is no store at all, would treat all of it as free space. The
+//! catalog therefore has the same id, and a store with any other bytes in its first page is left
+//! unchanged. [`terrace_store`] defines the page's layout.
 
+use terrace_store::{Label as StoreLabel, Store};
 use terrace_sys::size::format_bytes;
-use terrace_tier::store::{Label as StoreLabel, Store};
 
 use crate::error::SqlError;
 
-pub use terrace_tier::store::{LABEL_BYTES, Lifetime};
+pub use terrace_store::{LABEL_BYTES, Lifetime};
 
-/// The number of a database, which no other has.
+/// Unique id of a database.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct DatabaseId(pub(super) u128);
 
 impl DatabaseId {
-    /// A new one.
+    /// Returns a new random id.
     pub(super) fn random() -> Result<Self, SqlError> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| {
@@ -27,14 +27,14 @@ impl DatabaseId {
     }
 }
 
-/// What a label says.
+/// Contents of a label.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub(super) id: DatabaseId,
     pub(super) lifetime: Lifetime,
 }
 
-/// What is in the place of a label.
+/// Contents of the page where the label belongs.
 enum Found {
     Nothing,
     Label(Label),
@@ -42,8 +42,8 @@ enum Found {
 }
 
 impl Label {
-    /// Makes sure that `store` is the one of this label, and claims the label's page. A store that
-    /// nobody needs gets the label, unless the catalog names extents already.
+    /// Verifies that `store` is the one of this label, and claims the label's page. A store that is
+    /// blank or was temporary gets the label, unless the catalog already names extents.
     pub(super) fn settle(self, store: &Store, names_extents: bool) -> Result<(), SqlError> {
         let free = match find(store)? {
             Found::Label(found) if found == self => return Ok(store.claim(StoreLabel::extent())?),
@@ -99,7 +99,7 @@ fn find(store: &Store) -> Result<Found, SqlError> {
 mod tests {
     use std::sync::Arc;
 
-    use terrace_tier::store::MemoryBlocks;
+    use terrace_store::MemoryBlocks;
 
     use super::*;
 

@@ -8,27 +8,27 @@ use terrace_sys::size::{format_bytes, parse_bytes};
 use super::bytes::{FieldReader, FieldWriter, Missing};
 use crate::error::SqlError;
 
-/// Longest time that a query waits for its turn where nothing else is said.
+/// Maximum time that a query waits in the admission queue by default.
 pub(crate) const QUEUE_TIME: Duration = Duration::from_secs(30);
 
 /// Limits of all sessions of a tenant together, and of each of its queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantLimits {
-    /// Most sessions at a time.
+    /// Maximum number of concurrent sessions.
     pub connections: Option<u64>,
-    /// Most queries at a time; more of them wait for their turn.
+    /// Maximum number of concurrent queries; further queries wait in the admission queue.
     pub queries: Option<u64>,
-    /// Longest time that a query waits for its turn; 30 seconds where there is none.
+    /// Maximum time that a query waits in the admission queue; 30 seconds if `None`.
     pub queue_time: Option<Duration>,
-    /// Longest time that a query takes, from its turn on.
+    /// Maximum time that a query takes after its admission.
     pub query_time: Option<Duration>,
-    /// Most bytes of working memory of its queries in DRAM, in equal parts.
+    /// Maximum bytes of DRAM for the working memory of its queries, shared equally.
     pub dram_bytes: Option<u64>,
-    /// Most bytes that its running queries have spilled.
+    /// Maximum bytes that its running queries have spilled.
     pub spill_bytes: Option<u64>,
 }
 
-/// A value of a limit.
+/// Typed value of a limit.
 enum Value<'a> {
     Count(&'a mut Option<u64>),
     Bytes(&'a mut Option<u64>),
@@ -46,11 +46,11 @@ impl TenantLimits {
         "max_spill",
     ];
 
-    /// Sets a limit by the name of its option; an empty value takes it away. False if there is no
-    /// such option.
+    /// Sets a limit by the name of its option; an empty value removes it. Returns false if there is
+    /// no such option.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] for a value that is none.
+    /// [`SqlError::Refused`] for an invalid value.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, SqlError> {
         let limit = match name {
             "max_connections" => Value::Count(&mut self.connections),
@@ -82,7 +82,7 @@ impl TenantLimits {
         Ok(true)
     }
 
-    /// The longest time that a query waits for its turn.
+    /// Returns the maximum time that a query waits in the admission queue.
     pub(crate) fn wait(&self) -> Duration {
         self.queue_time.unwrap_or(QUEUE_TIME)
     }
@@ -135,7 +135,7 @@ impl fmt::Display for TenantLimits {
     }
 }
 
-/// A number with its unit: `500ms`, `30s`, `5min`, `2h`.
+/// Parses a number with its unit: `500ms`, `30s`, `5min`, `2h`.
 fn parse_time(text: &str) -> Option<Duration> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit())?;

@@ -1,11 +1,11 @@
-//! Turns what the catalog's file holds into tables over the pool.
+//! Loading: builds tables over the pool from the contents of the catalog's file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_pool::{Pool, Space};
+use terrace_store::Store;
 use terrace_sys::size::{exact_bytes, format_bytes};
-use terrace_tier::store::Store;
 
 use super::file::{Loaded, LoadedTable};
 use super::journal::Journal;
@@ -14,10 +14,10 @@ use super::snapshot::{Roles, SchemaNames, Schemas};
 use super::{Names, Tenant, table_space};
 use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
 use crate::error::SqlError;
-use crate::home::Home;
+use crate::placement::Home;
 use crate::table::{Table, TableParts};
 
-/// Refuses a store that does not reach as far as the extents that the catalog names.
+/// Refuses a store that is smaller than the extents that the catalog names.
 pub(super) fn check_size(store: &Store, loaded: &Loaded) -> Result<(), SqlError> {
     let end = loaded.end_bytes();
     let refused = |what| Err(SqlError::WrongStore { store: store.name().to_owned(), what });
@@ -38,7 +38,7 @@ pub(super) fn check_size(store: &Store, loaded: &Loaded) -> Result<(), SqlError>
     Ok(())
 }
 
-/// Claims the extents of every chunk and gives each segment a page.
+/// Claims the extents of every chunk and creates a page for each segment.
 pub(super) fn names(
     loaded: Loaded,
     journal: &Arc<Journal>,
@@ -111,7 +111,7 @@ fn adopt_segment(
     Ok(ColumnSegment { page, stored, encoding, len_bytes, statistics, home })
 }
 
-/// A table of these parts.
+/// Builds a table from its parts.
 pub(super) fn table(
     id: u64,
     record: TableRecord,

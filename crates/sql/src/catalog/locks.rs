@@ -1,11 +1,11 @@
-//! Locks of tables whose rows are rewritten.
+//! Table locks of statements that rewrite rows.
 //!
 //! A transaction that updates or deletes rows of a table holds the table's lock until it ends, so
 //! that no other transaction rewrites chunks that it has rewritten. Appends need no lock: two
-//! transactions that add rows do not conflict. Transactions that wait for each other in a circle
-//! would wait for ever: the one that would close the circle gets [`SqlError::Deadlock`].
+//! transactions that add rows do not conflict. Deadlocks are detected when a lock is requested: the
+//! request that would close a cycle of waiting transactions fails with [`SqlError::Deadlock`].
 //!
-//! Locking order: these locks come before the writers of tables.
+//! Locking order: these locks are taken before the writers of tables.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,26 +15,26 @@ use tokio::sync::oneshot;
 use crate::error::SqlError;
 use crate::table::Table;
 
-/// The locks of all tables of a catalog. Clones are the same.
+/// The locks of all tables of a catalog. Clones share the same locks.
 #[derive(Clone, Default)]
 pub(crate) struct TableLocks(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     last_holder: u64,
-    /// By the number of the table. A lock that is not held is not here.
+    /// By table id. A lock that is not held is absent.
     locks: HashMap<u64, Lock>,
-    /// The table that a holder waits for.
+    /// Table that each waiting holder waits for.
     waiting: HashMap<Number, u64>,
 }
 
 struct Lock {
     holder: Number,
-    /// Those that wait, in order.
+    /// Waiting holders, in order.
     queue: VecDeque<(Number, oneshot::Sender<()>)>,
 }
 
-/// The number of a holder.
+/// Identifies a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Number {
     Transaction(u64),
@@ -42,7 +42,7 @@ enum Number {
 }
 
 impl State {
-    /// True if `holder` would wait for itself by waiting for `table`.
+    /// Returns true if waiting for `table` would make `holder` wait for itself.
     fn closes_circle(&self, holder: Number, table: u64) -> bool {
         let mut next = Some(table);
         while let Some(table) = next {
@@ -55,7 +55,7 @@ impl State {
         false
     }
 
-    /// Hands the lock of `table` to the first that waits for it.
+    /// Passes the lock of `table` to the first waiting holder.
     fn hand_over(&mut self, table: u64) {
         let Some(lock) = self.locks.get_mut(&table) else { return };
         while let Some((next, granted)) = lock.queue.pop_front() {
@@ -70,17 +70,17 @@ impl State {
 }
 
 impl TableLocks {
-    /// A transaction of several statements, which holds no lock yet.
+    /// Returns a holder for a transaction of several statements, without locks yet.
     pub(crate) fn transaction(&self) -> Holder {
         Holder { locks: self.clone(), number: Number::Transaction(self.next_number()) }
     }
 
-    /// A statement by itself, which holds no lock yet.
+    /// Returns a holder for an autocommit statement, without locks yet.
     pub(crate) fn statement(&self) -> Holder {
         Holder { locks: self.clone(), number: Number::Statement(self.next_number()) }
     }
 
-    /// True while a transaction of several statements holds the lock of a table.
+    /// Returns true while a transaction of several statements holds the lock of a table.
     pub(crate) fn is_in_transaction(&self, table: &Table) -> bool {
         let state = self.state();
         let lock = state.locks.get(&table.id());
@@ -98,28 +98,27 @@ impl TableLocks {
     }
 }
 
-/// A transaction, or a statement by itself, as the holder of locks. They are given back when it is
-/// dropped.
+/// Lock holder: a transaction, or an autocommit statement. Dropping it releases its locks.
 pub(crate) struct Holder {
     locks: TableLocks,
     number: Number,
 }
 
 impl Holder {
-    /// Waits for the lock of a table and keeps it. One that is held already is kept.
+    /// Waits for the lock of a table and holds it. A lock that is held already is kept.
     ///
     /// # Errors
-    /// [`SqlError::Deadlock`] when its holder waits for this one.
+    /// [`SqlError::Deadlock`] if the lock's holder waits for this one.
     pub(crate) async fn lock(&self, table: &Table) -> Result<(), SqlError> {
         let Some(granted) = self.enqueue(table)? else { return Ok(()) };
         let mut waiting = Waiting { holder: self, table: table.id(), is_granted: false };
-        // The sender is kept in the queue until it grants the lock.
+        // The sender stays in the queue until it grants the lock.
         let _granted = granted.await;
         waiting.is_granted = true;
         Ok(())
     }
 
-    /// Waits for the locks of several tables, in the order of their numbers.
+    /// Waits for the locks of several tables, in the order of table ids.
     ///
     /// # Errors
     /// As [`Holder::lock`].
@@ -135,7 +134,7 @@ impl Holder {
         Ok(())
     }
 
-    /// Takes the lock if it is free; otherwise a place in its queue.
+    /// Takes the lock if it is free; otherwise joins its queue.
     fn enqueue(&self, table: &Table) -> Result<Option<oneshot::Receiver<()>>, SqlError> {
         let mut state = self.locks.state();
         let Some(lock) = state.locks.get(&table.id()) else {
@@ -165,7 +164,7 @@ impl Drop for Holder {
 }
 
 impl Holder {
-    /// Gives all locks back.
+    /// Releases all locks.
     pub(crate) fn release(&self) {
         let mut state = self.locks.state();
         let held = state.locks.iter().filter(|(_, lock)| lock.holder == self.number);
@@ -174,7 +173,7 @@ impl Holder {
     }
 }
 
-/// A place in a queue, which is given up when the one who waits does not wait any more.
+/// A place in a lock's queue, which is left if the waiting future is dropped.
 struct Waiting<'a> {
     holder: &'a Holder,
     table: u64,
@@ -191,7 +190,7 @@ impl Drop for Waiting<'_> {
         state.waiting.remove(&number);
         let Some(lock) = state.locks.get_mut(&self.table) else { return };
         lock.queue.retain(|(waiting, _)| *waiting != number);
-        // It may have been granted at the same moment.
+        // The lock may have been granted at the same moment.
         if lock.holder == number {
             state.hand_over(self.table);
         }

@@ -1,4 +1,5 @@
-//! The catalog's records: tables, chunks and views as bytes, each with its version first.
+//! Record formats of the catalog: tables, chunks, views, tenants, roles and access rights as bytes,
+//! each with its version first.
 
 use std::io::Cursor;
 
@@ -8,7 +9,7 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::ScalarValue;
-use terrace_tier::store::{Extent, Stored};
+use terrace_store::{Extent, Stored};
 
 use super::bytes::{FieldReader, FieldWriter, Missing};
 use super::{Role, TenantLimits, Verifier};
@@ -19,18 +20,18 @@ use crate::statistics::{Bound, SegmentStatistics};
 
 const TABLE_VERSION: u8 = 1;
 const CHUNK_VERSION: u8 = 3;
-/// Chunks of this version say nothing of places: they are in the order of their numbers.
+/// Chunk records of this version have no places: the chunks are in the order of their ids.
 const UNPLACED_CHUNK_VERSION: u8 = 2;
-/// Chunks of this version say nothing of encodings either: all of their segments are plain.
+/// Chunk records of this version have no encodings either: all of their segments are plain.
 const PLAIN_CHUNK_VERSION: u8 = 1;
 const VIEW_VERSION: u8 = 1;
 const TENANT_VERSION: u8 = 2;
-/// Tenants of this version have no limits.
+/// Tenant records of this version have no limits.
 const UNLIMITED_TENANT_VERSION: u8 = 1;
 const ROLE_VERSION: u8 = 1;
 const ACCESS_VERSION: u8 = 1;
 
-/// A table as the catalog keeps it.
+/// Record of a table.
 #[derive(Debug, PartialEq)]
 pub(super) struct TableRecord {
     pub schema_name: String,
@@ -59,7 +60,7 @@ impl TableRecord {
     }
 }
 
-/// The schema as an Arrow IPC stream without batches.
+/// Encodes the schema as an Arrow IPC stream without batches.
 fn schema_to_bytes(schema: &SchemaRef) -> Result<Vec<u8>, Missing> {
     let writer = StreamWriter::try_new(Vec::new(), schema);
     let bytes = writer.and_then(StreamWriter::into_inner);
@@ -71,7 +72,7 @@ fn schema_from_bytes(bytes: &[u8]) -> Result<SchemaRef, Missing> {
     Ok(reader.map_err(|error| error.to_string())?.schema())
 }
 
-/// A column of a chunk as the catalog keeps it.
+/// Record of a chunk's column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SegmentRecord {
     pub stored: Stored,
@@ -80,11 +81,11 @@ pub(super) struct SegmentRecord {
     pub statistics: SegmentStatistics,
 }
 
-/// A chunk as the catalog keeps it.
+/// Record of a chunk.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ChunkRecord {
     pub rows: usize,
-    /// None where the record is older than places.
+    /// `None` in a record of a version without places.
     pub place: Option<u64>,
     pub is_full: bool,
     pub columns: Vec<SegmentRecord>,
@@ -107,7 +108,7 @@ impl ChunkRecord {
         self.to_bytes_of(if placed { CHUNK_VERSION } else { UNPLACED_CHUNK_VERSION })
     }
 
-    /// The record as it was before there were encodings, and before there were places.
+    /// Encodes the record in the versions from before encodings, and from before places.
     #[cfg(test)]
     pub(super) fn to_old_bytes(&self) -> Result<[Vec<u8>; 2], Missing> {
         Ok([self.to_bytes_of(PLAIN_CHUNK_VERSION)?, self.to_bytes_of(UNPLACED_CHUNK_VERSION)?])
@@ -228,7 +229,8 @@ fn read_bound(
     Ok(Some(Bound { value, exact }))
 }
 
-/// A value that is not null: text and binary as they are, anything else as Arrow stores it.
+/// Encodes a value that is not null: text and binary as they are, any other type as Arrow stores
+/// it.
 fn value_to_bytes(value: &ScalarValue) -> Result<Vec<u8>, Missing> {
     use ScalarValue::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     match value {
@@ -273,14 +275,14 @@ fn fixed_value(bytes: &[u8], data_type: &DataType) -> Result<ScalarValue, Missin
     ScalarValue::try_from_array(&array, 0).map_err(|error| error.to_string())
 }
 
-/// A view: the text of its query.
+/// Encodes a view: the text of its query.
 pub(super) fn view_to_bytes(sql: &str) -> Vec<u8> {
     let mut fields = FieldWriter::new(VIEW_VERSION);
     fields.bytes(sql.as_bytes());
     fields.finish()
 }
 
-/// The text of a view's query.
+/// Decodes the text of a view's query.
 pub(super) fn view_from_bytes(bytes: &[u8]) -> Result<String, Missing> {
     let mut fields = FieldReader::new(bytes, VIEW_VERSION)?;
     let sql = fields.text()?;
@@ -288,7 +290,7 @@ pub(super) fn view_from_bytes(bytes: &[u8]) -> Result<String, Missing> {
     Ok(sql)
 }
 
-/// A tenant: its SLA as people type it, where it has one, and its limits.
+/// Encodes a tenant: its SLA in the form that users type, if it has one, and its limits.
 pub(super) fn tenant_to_bytes(sla: Option<&str>, limits: &TenantLimits) -> Vec<u8> {
     let mut fields = FieldWriter::new(TENANT_VERSION);
     fields.byte(u8::from(sla.is_some()));
@@ -297,7 +299,7 @@ pub(super) fn tenant_to_bytes(sla: Option<&str>, limits: &TenantLimits) -> Vec<u
     fields.finish()
 }
 
-/// The SLA of a tenant, where it has one, and its limits.
+/// Decodes the SLA of a tenant, if it has one, and its limits.
 pub(super) fn tenant_from_bytes(bytes: &[u8]) -> Result<(Option<String>, TenantLimits), Missing> {
     let is_unlimited = bytes.first() == Some(&UNLIMITED_TENANT_VERSION);
     let version = if is_unlimited { UNLIMITED_TENANT_VERSION } else { TENANT_VERSION };
@@ -312,7 +314,7 @@ pub(super) fn tenant_from_bytes(bytes: &[u8]) -> Result<(Option<String>, TenantL
     Ok((has_one.then_some(sla), limits))
 }
 
-/// A role.
+/// Encodes a role.
 pub(super) fn role_to_bytes(role: &Role) -> Vec<u8> {
     let mut fields = FieldWriter::new(ROLE_VERSION);
     fields.byte(u8::from(role.can_login));
@@ -323,7 +325,7 @@ pub(super) fn role_to_bytes(role: &Role) -> Vec<u8> {
     fields.finish()
 }
 
-/// A role of its record.
+/// Decodes a role.
 pub(super) fn role_from_bytes(bytes: &[u8]) -> Result<Role, Missing> {
     let mut fields = FieldReader::new(bytes, ROLE_VERSION)?;
     let (can_login, is_superuser) = (fields.byte()? != 0, fields.byte()? != 0);
@@ -337,7 +339,7 @@ pub(super) fn role_from_bytes(bytes: &[u8]) -> Result<Role, Missing> {
     Ok(Role { can_login, is_superuser, verifier, tenant })
 }
 
-/// Owner and grants. The grant to all roles has no name.
+/// Encodes owner and grants. The grant to all roles has no name.
 pub(super) fn access_to_bytes(access: &Access) -> Vec<u8> {
     let mut fields = FieldWriter::new(ACCESS_VERSION);
     fields.byte(u8::from(access.owner.is_some()));
@@ -355,7 +357,7 @@ pub(super) fn access_to_bytes(access: &Access) -> Vec<u8> {
     fields.finish()
 }
 
-/// Owner and grants of their record.
+/// Decodes owner and grants.
 pub(super) fn access_from_bytes(bytes: &[u8]) -> Result<Access, Missing> {
     let mut fields = FieldReader::new(bytes, ACCESS_VERSION)?;
     let has_owner = fields.byte()? != 0;

@@ -8,11 +8,11 @@ use crate::error::SqlError;
 /// A role of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// Clients may log in with it.
+    /// True if clients may log in with it.
     pub can_login: bool,
-    /// It may do everything.
+    /// True if it has all privileges.
     pub is_superuser: bool,
-    /// The verifier of its password; none of one that cannot log in by a password.
+    /// Verifier of its password; `None` for a role that cannot log in with a password.
     pub verifier: Option<Verifier>,
     /// The tenant that its sessions belong to.
     pub tenant: Option<String>,
@@ -27,20 +27,20 @@ impl Role {
 }
 
 impl Catalog {
-    /// The roles, by name.
+    /// Returns the roles, by name.
     #[must_use]
     pub fn roles(&self) -> Vec<(String, Arc<Role>)> {
         let names = self.names();
         names.roles.iter().map(|(name, role)| (name.clone(), Arc::clone(role))).collect()
     }
 
-    /// A role by its name.
+    /// Returns a role by its name.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<Arc<Role>> {
         self.names().roles.get(name).cloned()
     }
 
-    /// Makes a role. Returns whether it is new.
+    /// Creates a role. Returns true if it is new.
     ///
     /// # Errors
     /// [`SqlError::RoleExists`] unless `keep` is set; [`SqlError::Refused`] for a first role that
@@ -65,8 +65,8 @@ impl Catalog {
     /// Changes a role.
     ///
     /// # Errors
-    /// [`SqlError::MissingRole`]; [`SqlError::Refused`] when no administrator would be left;
-    /// errors of `change` and of the catalog's file.
+    /// [`SqlError::MissingRole`]; [`SqlError::Refused`] if no administrator would be left; errors
+    /// of `change` and of the catalog's file.
     pub async fn alter_role(
         self: &Arc<Self>,
         name: &str,
@@ -80,7 +80,7 @@ impl Catalog {
         .await
     }
 
-    /// Drops a role. Returns whether there was one.
+    /// Drops a role. Returns true if it existed.
     ///
     /// # Errors
     /// [`SqlError::Refused`] while it owns something or holds a privilege, and for the last
@@ -117,7 +117,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Refuses a change of a role that leaves no administrator: with the first role, clients have
+    /// Refuses a change of a role that leaves no administrator: once there is a role, clients have
     /// to log in.
     fn require_administrator(&self, name: &str, role: Option<&Role>) -> Result<(), SqlError> {
         let others = self.roles();
@@ -136,19 +136,19 @@ impl Catalog {
 }
 
 impl Snapshot {
-    /// The roles by name.
+    /// Returns the roles by name.
     #[must_use]
     pub fn roles(&self) -> Vec<(String, Arc<Role>)> {
         self.roles.iter().map(|(name, role)| (name.clone(), Arc::clone(role))).collect()
     }
 
-    /// A role by its name.
+    /// Returns a role by its name.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<&Role> {
         self.roles.get(name).map(Arc::as_ref)
     }
 
-    /// Something that a role owns or has a privilege on, as GRANT names it.
+    /// Returns an object that the role owns or has a privilege on, as GRANT names it.
     fn held_by(&self, role: &str) -> Option<String> {
         self.schemas.iter().find_map(|(name, schema)| {
             if schema.own.as_ref().is_some_and(|access| access.names(role)) {

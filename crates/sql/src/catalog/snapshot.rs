@@ -1,7 +1,7 @@
-//! The catalog at one moment.
+//! Snapshots of the catalog, each as of one commit.
 //!
-//! Schemas, tables, views and the version of each table are persistent maps: a snapshot is a copy
-//! of two pointers, and a commit copies a path of each map that it changes. So a statement resolves
+//! Schemas, tables, views and the version of each table are persistent maps: a snapshot copies a
+//! few pointers, and a commit copies one path of each map that it changes. So a statement resolves
 //! all of its names, and reads all of its tables, as of one commit.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::access::{Access, Grantee, Privilege};
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
 
-/// Numbers of names that are not committed; commits count from zero.
+/// Change numbers of uncommitted names; those of commits count from zero.
 static UNCOMMITTED: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// Roles by name.
@@ -26,18 +26,18 @@ pub(super) type Roles = RedBlackTreeMapSync<String, Arc<Role>>;
 pub(super) struct SchemaNames {
     pub(super) tables: RedBlackTreeMapSync<String, Arc<Table>>,
     pub(super) views: RedBlackTreeMapSync<String, Arc<str>>,
-    /// By table or view; none of one without an owner and grants.
+    /// By table or view; an object without an owner and grants is absent.
     pub(super) access: RedBlackTreeMapSync<String, Arc<Access>>,
-    /// Of the schema itself.
+    /// Access to the schema itself.
     pub(super) own: Option<Arc<Access>>,
 }
 
 /// The schemas by name.
 pub(super) type Schemas = RedBlackTreeMapSync<String, SchemaNames>;
 
-/// The current version of each table of the catalog, by the number of the table.
+/// Current version of each table of the catalog, by table id.
 ///
-/// Locking order: the catalog's names, then this.
+/// Locking order: the catalog's names, then this lock.
 #[derive(Default)]
 pub(crate) struct Versions {
     current: RwLock<VersionMap>,
@@ -46,14 +46,14 @@ pub(crate) struct Versions {
 type VersionMap = RedBlackTreeMapSync<u64, Arc<TableVersion>>;
 
 impl Versions {
-    /// Makes `version` the current one of a table.
+    /// Makes `version` the current version of a table.
     pub(crate) fn put(&self, table: u64, version: Arc<TableVersion>) {
-        // The version before is dropped after the lock: its chunks may give their space back.
+        // The previous version is dropped outside the lock: its chunks may free their space.
         let before = self.change(|versions| versions.insert_mut(table, version));
         drop(before);
     }
 
-    /// Forgets a table that has been dropped.
+    /// Removes a table that has been dropped.
     pub(crate) fn remove(&self, table: u64) {
         let before = self.change(|versions| {
             versions.remove_mut(&table);
@@ -61,7 +61,7 @@ impl Versions {
         drop(before);
     }
 
-    /// Forgets all tables, when the catalog is closed.
+    /// Removes all tables, when the catalog is closed.
     pub(super) fn clear(&self) {
         let before = self.change(|versions| *versions = VersionMap::default());
         drop(before);
@@ -80,8 +80,8 @@ impl Versions {
     }
 }
 
-/// The schemas, tables and views of the database as one commit left them, with the rows that each
-/// table had then. Cheap to clone. What it names stays readable for as long as it is held.
+/// The schemas, tables and views of the database as of one commit, with the rows that each table
+/// had then. Cheap to clone. All that it names stays readable for as long as the snapshot is held.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) schemas: Schemas,
@@ -96,12 +96,12 @@ impl Snapshot {
         Self { schemas, roles, versions, changes: names.changes }
     }
 
-    /// Has the snapshot show another version of a table.
+    /// Sets the version of a table in the snapshot.
     pub(super) fn put_version(&mut self, table: u64, version: Arc<TableVersion>) {
         self.versions.insert_mut(table, version);
     }
 
-    /// Changes the names of the snapshot, which are those of no commit from then on.
+    /// Changes the names of the snapshot, which from then on are those of no commit.
     pub(super) fn change_names(
         &mut self,
         change: impl FnOnce(&mut Schemas) -> Result<(), SqlError>,
@@ -113,20 +113,20 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Number of changes of names before the snapshot. Two snapshots with the same number have the
-    /// same schemas, tables and views, with other rows.
+    /// Returns the number of name changes before the snapshot. Two snapshots with the same number
+    /// have the same schemas, tables and views, but may differ in rows.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The names of all schemas, in order.
+    /// Returns the names of all schemas, in order.
     #[must_use]
     pub fn schemas(&self) -> Vec<String> {
         self.schemas.keys().cloned().collect()
     }
 
-    /// Whether there is a schema of this name.
+    /// Returns true if there is a schema of this name.
     #[must_use]
     pub fn has_schema(&self, name: &str) -> bool {
         self.schemas.contains_key(name)
@@ -139,8 +139,8 @@ impl Snapshot {
         schema.is_some_and(|it| it.tables.contains_key(name) || it.views.contains_key(name))
     }
 
-    /// Owner and grants of a table or view, of the schema itself where `object` is none; none
-    /// where there is neither. Every role finds the tables of the schema `public`, until that is
+    /// Returns the owner and grants of a table or view, or of the schema if `object` is `None`;
+    /// `None` if it has neither. Every role can look up tables of the schema `public` until that is
     /// revoked.
     #[must_use]
     pub fn access(&self, schema: &str, object: Option<&str>) -> Option<&Access> {
@@ -159,16 +159,18 @@ impl Snapshot {
         }
     }
 
-    /// As [`Snapshot::access`], without what every schema begins with.
+    /// Returns the same as [`Snapshot::access`], without the default of the schema `public`.
     pub(super) fn shared_access(&self, schema: &str, object: Option<&str>) -> Option<&Arc<Access>> {
         let names = self.schemas.get(schema)?;
         object.map_or(names.own.as_ref(), |object| names.access.get(object))
     }
 
-    /// True if a definition of a table is done because something of its name exists and is kept.
+    /// Returns true if a definition of a table has no effect because an object of its name exists
+    /// and is kept.
     ///
     /// # Errors
-    /// [`SqlError::Exists`] when it is neither kept nor replaced; [`SqlError::MissingSchema`].
+    /// [`SqlError::Exists`] if the object is neither kept nor replaced;
+    /// [`SqlError::MissingSchema`].
     pub(crate) fn is_kept(
         &self,
         definition: &TableDefinition,
@@ -189,7 +191,7 @@ impl Snapshot {
         }
     }
 
-    /// A table by its name, and its version.
+    /// Returns a table by its name, and its version.
     #[must_use]
     pub fn table(&self, schema: &str, name: &str) -> Option<(Arc<Table>, Arc<TableVersion>)> {
         let table = self.schemas.get(schema)?.tables.get(name)?;
@@ -197,26 +199,26 @@ impl Snapshot {
         Some((Arc::clone(table), Arc::clone(version)))
     }
 
-    /// The version of a table; none of one that is not in the catalog.
+    /// Returns the version of a table; `None` for one that is not in the catalog.
     #[must_use]
     pub fn version(&self, table: &Table) -> Option<Arc<TableVersion>> {
         self.versions.get(&table.id()).cloned()
     }
 
-    /// The names of the tables of a schema, in order.
+    /// Returns the names of the tables of a schema, in order.
     #[must_use]
     pub fn table_names(&self, schema: &str) -> Vec<String> {
         let schema = self.schemas.get(schema);
         schema.map_or_else(Vec::new, |schema| schema.tables.keys().cloned().collect())
     }
 
-    /// The text of a view.
+    /// Returns the text of a view.
     #[must_use]
     pub fn view(&self, schema: &str, name: &str) -> Option<Arc<str>> {
         self.schemas.get(schema)?.views.get(name).cloned()
     }
 
-    /// The names of the views of a schema, in order.
+    /// Returns the names of the views of a schema, in order.
     #[must_use]
     pub fn view_names(&self, schema: &str) -> Vec<String> {
         let schema = self.schemas.get(schema);

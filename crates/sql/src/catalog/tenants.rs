@@ -1,4 +1,4 @@
-//! Tenants: names with an SLA, for sessions that belong together.
+//! Tenants: named groups of sessions with an SLA and limits.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use terrace_market::{Sla, SlaError};
 use super::{Catalog, TenantLimits};
 use crate::error::SqlError;
 
-/// What a tenant is.
+/// A tenant's SLA and limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tenant {
-    /// What slowness costs for those of its sessions that name no SLA of their own.
+    /// SLA of those of its sessions that set none of their own: the penalties for slow queries.
     pub sla: Option<Arc<Sla>>,
     /// Limits of its sessions and queries.
     pub limits: TenantLimits,
 }
 
 impl Tenant {
-    /// A tenant with the SLA of this text and these limits.
+    /// Builds a tenant with the SLA of this text and these limits.
     ///
     /// # Errors
-    /// [`SlaError`] for a text that is none.
+    /// [`SlaError`] for a text that is no valid SLA.
     pub fn of(sla: Option<&str>, limits: TenantLimits) -> Result<Self, SlaError> {
         Ok(Self { sla: sla.map(|text| text.parse().map(Arc::new)).transpose()?, limits })
     }
@@ -31,20 +31,20 @@ impl Tenant {
 }
 
 impl Catalog {
-    /// The tenants, by name.
+    /// Returns the tenants, by name.
     #[must_use]
     pub fn tenants(&self) -> Vec<(String, Tenant)> {
         let names = self.names();
         names.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.clone())).collect()
     }
 
-    /// A tenant by its name.
+    /// Returns a tenant by its name.
     #[must_use]
     pub fn tenant(&self, name: &str) -> Option<Tenant> {
         self.names().tenants.get(name).cloned()
     }
 
-    /// Makes a tenant. Returns whether it is new.
+    /// Creates a tenant. Returns true if it is new.
     ///
     /// # Errors
     /// [`SqlError::TenantExists`] unless `keep` is set; errors of the catalog's file.
@@ -65,7 +65,7 @@ impl Catalog {
         .await
     }
 
-    /// Makes a tenant another one.
+    /// Replaces the SLA and limits of a tenant.
     ///
     /// # Errors
     /// [`SqlError::MissingTenant`]; errors of the catalog's file.
@@ -82,7 +82,7 @@ impl Catalog {
         .await
     }
 
-    /// Drops a tenant. Returns whether there was one. Its sessions go on without its SLA.
+    /// Drops a tenant. Returns true if it existed. Its sessions continue without its SLA.
     ///
     /// # Errors
     /// [`SqlError::Refused`] while roles belong to it; errors of the catalog's file.

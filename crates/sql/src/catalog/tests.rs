@@ -1,4 +1,4 @@
-//! The catalog over restarts, and its refusals.
+//! Tests of the catalog across restarts, and of its refusals.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use proptest::prelude::*;
 use redb::ReadableTable as _;
 use tempfile::TempDir;
+use terrace_store::{Extent, MemoryBlocks, Stored};
 use terrace_testkit::Rng;
-use terrace_tier::store::{Extent, MemoryBlocks, Stored};
 
 use super::record::{ChunkRecord, SegmentRecord, TableRecord, view_from_bytes};
 use super::*;
@@ -79,7 +79,7 @@ async fn everything_is_there_after_a_restart() {
     assert_eq!(*table.snapshot().statistics(), *before);
     assert_eq!(table.schema(), &int_schema());
     database.assert_no_leak();
-    // Numbers of tables are not used twice, and new chunks do not take the place of old ones.
+    // Table ids are not reused, and new chunks do not replace old ones.
     let last = database.table("new", &int_schema()).await.id();
     assert!(last > table.id());
 }
@@ -99,7 +99,7 @@ async fn names_are_taken_kept_and_replaced() {
     assert_eq!(make(IfExists::Replace, 5..9).await.expect("replaced"), Some(4));
     assert!(old.is_dropped());
     assert_eq!(rows_of(&database.find("t").expect("t")).await, [5, 6, 7, 8]);
-    // The reader of the old one keeps its chunks.
+    // The reader of the replaced table keeps its chunks.
     assert!(database.used_bytes() > database.directory_bytes());
     drop(version);
     database.assert_no_leak();
@@ -161,7 +161,7 @@ async fn a_schema_goes_with_everything_in_it_or_not_at_all() {
     assert_eq!((catalog.tables("public").len(), catalog.views("public").len()), (3, 1));
     assert_eq!(rows_of(&b).await.len(), 100);
     assert_eq!(database.used_bytes(), full);
-    // Against writers and makers of tables, in any order.
+    // Concurrently with writers and creators of tables, in any order.
     let dropping = catalog.clone();
     let drop_schema = tokio::spawn(async move { dropping.drop_schema("public", true).await });
     let (memory, schema) = (memory(), int_schema());
@@ -190,7 +190,7 @@ async fn types_that_cannot_be_stored_are_refused_with_their_column() {
     assert!(made.expect_err("must be refused").to_string().contains("without columns"));
 }
 
-/// Changes the catalog's file behind its back.
+/// Changes the catalog's file directly, bypassing the catalog.
 fn tamper(home: &Home, change: impl FnOnce(&redb::WriteTransaction)) {
     let database = redb::Database::open(home.path()).expect("open");
     let write = database.begin_write().expect("begin");
@@ -252,7 +252,7 @@ fn a_file_that_is_no_catalog_is_refused() {
     assert!(home.error().contains("cannot open it"), "{}", home.error());
 }
 
-/// A record of random statistics for the columns of every type.
+/// Builds a record of random statistics for columns of every type.
 fn chunk_record(rng: &mut Rng, rows: usize) -> (SchemaRef, ChunkRecord) {
     let types = types();
     let fields = types.iter().zip(0..).map(|(t, i)| Field::new(format!("c{i}"), t.clone(), true));
@@ -305,7 +305,7 @@ proptest! {
         let mut bytes = chunk.to_bytes().expect("bytes");
         let at = rng.index(bytes.len());
         bytes[at] ^= 1 << rng.below(8);
-        // The file has checksums of its own: here it is enough that nothing panics.
+        // The file has checksums of its own, so here it suffices that nothing panics.
         let _ = ChunkRecord::from_bytes(&bytes, &columns);
         bytes.truncate(at);
         prop_assert!(ChunkRecord::from_bytes(&bytes, &columns).is_err());

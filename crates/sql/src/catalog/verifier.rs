@@ -1,4 +1,4 @@
-//! Verifiers of passwords, by which the server proves that a client knows one without having it.
+//! Password verifiers, by which the server checks a client's password without storing it.
 //!
 //! SCRAM-SHA-256 (RFC 5802, RFC 7677) in the form that PostgreSQL keeps:
 //! `SCRAM-SHA-256$iterations:salt$stored key:server key`, the last three in Base64.
@@ -16,7 +16,7 @@ use crate::error::SqlError;
 const PREFIX: &str = "SCRAM-SHA-256";
 /// Iterations of a new verifier, as many as PostgreSQL takes.
 const ITERATIONS: NonZeroU32 = NonZeroU32::MIN.saturating_add(4095);
-/// Most iterations of a verifier that a client sends.
+/// Maximum number of iterations of a verifier that a client sends.
 const ITERATIONS_MAX: u32 = 10_000_000;
 const SALT_BYTES: usize = 16;
 /// Bytes of a key.
@@ -31,15 +31,16 @@ pub struct Verifier {
     pub salt: Vec<u8>,
     /// SHA-256 of the client's key.
     pub stored_key: Vec<u8>,
-    /// Key that the server proves itself with.
+    /// Key that the server proves its identity with.
     pub server_key: Vec<u8>,
 }
 
 impl Verifier {
-    /// The verifier of a password, with a new salt; of a text that is a verifier, itself.
+    /// Returns the verifier of a password, with a new salt. A text that is already a verifier is
+    /// parsed.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] for an empty password, and when the system gives no random bytes.
+    /// [`SqlError::Refused`] for an empty password, and if the system provides no random bytes.
     pub fn of(password: &str) -> Result<Self, SqlError> {
         if password.is_empty() {
             return Err(SqlError::Refused {
@@ -59,18 +60,19 @@ impl Verifier {
         Ok(Self::derived(password, &salt, ITERATIONS))
     }
 
-    /// Returns true if it is the verifier of the password.
+    /// Returns true if this is the verifier of the password.
     #[must_use]
     pub fn is_of(&self, password: &str) -> bool {
         let Some(iterations) = NonZeroU32::new(self.iterations) else { return false };
         let given = Self::derived(password, &self.salt, iterations);
-        // In a time that does not tell how much of it was right.
+        // Constant-time comparison: the duration must not tell how many bytes were right.
         let differences = given.stored_key.iter().zip(&self.stored_key);
         differences.fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 
     fn derived(password: &str, salt: &[u8], iterations: NonZeroU32) -> Self {
-        // As clients do; PostgreSQL takes what has no such form as it is.
+        // Prepared with SASLprep as clients do; PostgreSQL takes text that cannot be prepared as it
+        // is.
         let prepared = stringprep::saslprep(password).unwrap_or(Cow::Borrowed(password));
         let mut salted = [0; KEY_BYTES];
         let (algorithm, bytes) = (pbkdf2::PBKDF2_HMAC_SHA256, prepared.as_bytes());
@@ -85,8 +87,8 @@ impl Verifier {
         }
     }
 
-    /// A verifier that no password has, always the same for a name: what clients see of it does
-    /// not tell that there is no such role.
+    /// Returns a verifier that no password matches, always the same for a name, so that clients
+    /// cannot tell from it that there is no such role.
     #[must_use]
     pub fn of_none(secret: &[u8], name: &str) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
@@ -100,7 +102,7 @@ impl Verifier {
         Self { iterations: ITERATIONS.get(), salt, stored_key, server_key }
     }
 
-    /// The verifier that a text is; none of any other text.
+    /// Parses a verifier; returns `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let parts = text.strip_prefix(PREFIX)?.strip_prefix('$')?;
@@ -130,7 +132,7 @@ impl fmt::Display for Verifier {
     }
 }
 
-/// Without the keys, which a log is not to have.
+/// Omits the keys, which must not appear in logs.
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Verifier").field("iterations", &self.iterations).finish_non_exhaustive()

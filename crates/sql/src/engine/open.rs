@@ -1,13 +1,13 @@
-//! Puts an engine together from its parts.
+//! Assembly of an engine from its parts.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use terrace_market::{Class, Ledger};
+use terrace_ledger::{Class, Ledger};
 use terrace_pool::{Placement, Pool, PoolConfig};
+use terrace_store::Store;
 use terrace_sys::probe::Probe;
 use terrace_sys::size::{MIB, format_bytes};
-use terrace_tier::store::Store;
 use terrace_tier::{MemoryTier, TierError, TierSpec};
 
 use super::{EngineConfig, EngineState, PoolReserve};
@@ -23,14 +23,15 @@ use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
 use crate::sessions::Sessions;
 use crate::write::Merger;
 
-/// The smallest budget: a chunk that is gathered, one that is written, the longest segment of each
-/// in a page, and something to work in.
+/// The minimum budget: one chunk being gathered, one being written, the longest segment of each in
+/// a page, and some working memory.
 pub(crate) const DRAM_BYTES_MIN: u64 = 32 * MIB;
 
-/// What a data directory calls the store in its own file, so that the directory can be moved.
+/// Name of the store in the data directory's own file; not a path, so that the directory can be
+/// moved.
 const OWN_STORE: &str = "own";
 
-/// The least that the pool keeps of a budget that is not tiny.
+/// Minimum floor of the pool, unless the budget is tiny.
 const FLOOR_BYTES_MIN: u64 = 8 * MIB;
 
 /// The parts of an engine.
@@ -47,7 +48,7 @@ pub(super) struct Parts {
     pub(super) process_limit_bytes: Option<u64>,
 }
 
-/// Finds the tiers and the directory that a configuration names.
+/// Opens the tiers and the data directory of a configuration.
 pub(super) fn prepare(files: Arc<dyn Files>, config: &EngineConfig) -> Result<Parts, SqlError> {
     let probe = Probe::detect();
     let dram = TierSpec::Dram { capacity_bytes: config.dram_bytes };
@@ -87,7 +88,7 @@ pub(super) fn prepare(files: Arc<dyn Files>, config: &EngineConfig) -> Result<Pa
     })
 }
 
-/// The data directory of a configuration.
+/// Opens the data directory of a configuration.
 pub(super) fn open_dir(files: Arc<dyn Files>, config: &EngineConfig) -> Result<DataDir, SqlError> {
     match &config.data_dir {
         Some(path) => DataDir::open_in(files, path),
@@ -95,16 +96,16 @@ pub(super) fn open_dir(files: Arc<dyn Files>, config: &EngineConfig) -> Result<D
     }
 }
 
-/// Opens the store in the file or device of `tier`, or where there is none in a file of the data
-/// directory. A store that the directory was made with must be there; whether it is that one the
-/// catalog says, by its label.
+/// Opens the store in the file or device of `tier`, or without one in a file of the data directory.
+/// A store that the directory was created with must exist; the catalog verifies by its label that
+/// it is the same one.
 fn open_store(data_dir: &DataDir, tier: Option<&TierSpec>) -> Result<(Store, Keep), SqlError> {
     if data_dir.is_temporary() && tier.is_none() {
         return Ok((Store::temporary(data_dir.path(), None)?, Keep::Nothing));
     }
     let own = TierSpec::file(data_dir.store(), None);
     let tier = tier.map(absolute).transpose()?.unwrap_or_else(|| own.clone());
-    // The catalog compares the label before a byte is written.
+    // The catalog compares the label before any byte is written.
     if data_dir.is_temporary() {
         return Ok((opened(&tier, tier.overwrite_store()?)?, Keep::Nothing));
     }
@@ -126,7 +127,7 @@ fn open_store(data_dir: &DataDir, tier: Option<&TierSpec>) -> Result<(Store, Kee
         });
         return Ok((opened(&tier, store?)?, Keep::Nothing));
     }
-    // It may have been moved: the label tells.
+    // The store may have been moved; its label tells.
     let moved = tier.reopen_store().ok().flatten();
     let store = moved.filter(|_| tier != own).ok_or_else(|| elsewhere(data_dir, &kept, &name))?;
     Ok((store, Keep::Name { name, tier }))
@@ -136,7 +137,7 @@ fn opened(tier: &TierSpec, store: Option<Store>) -> Result<Store, SqlError> {
     store.ok_or_else(|| SqlError::Task(format!("{tier} is no store")))
 }
 
-/// The error for a store that is not where the directory says.
+/// The error for a store that is not where the data directory says.
 fn elsewhere(data_dir: &DataDir, kept: &str, name: &str) -> SqlError {
     let what = match (kept, name) {
         (OWN_STORE, _) => {
@@ -148,7 +149,7 @@ fn elsewhere(data_dir: &DataDir, kept: &str, name: &str) -> SqlError {
     SqlError::DataDir { path: data_dir.path().to_owned(), what }
 }
 
-/// The same tier wherever the program is started.
+/// The same tier with an absolute path.
 fn absolute(tier: &TierSpec) -> Result<TierSpec, SqlError> {
     let absolute = |path: &Path| {
         std::path::absolute(path).map_err(|source| SqlError::DataDirIo {
@@ -164,17 +165,17 @@ fn absolute(tier: &TierSpec) -> Result<TierSpec, SqlError> {
     Ok(tier)
 }
 
-/// What the data directory is to remember once the database is open.
+/// The store to record in the data directory once the database is open.
 pub(super) enum Keep {
     Nothing,
     Name { name: String, tier: TierSpec },
 }
 
 impl Keep {
-    /// Ends the first start: from here on the store must be there.
+    /// Records the store: from here on it must exist.
     fn settle(self, data_dir: &DataDir) -> Result<(), SqlError> {
         let Self::Name { name, tier } = self else { return Ok(()) };
-        // The entry of a store in the directory becomes durable with the name that is kept.
+        // Makes the directory entry of the store durable before its name is recorded.
         if let TierSpec::File { path, .. } = &tier
             && name != OWN_STORE
             && let Some(parent) = path.parent()
@@ -274,7 +275,7 @@ fn open_catalog(
     Catalog::open(data_dir.files(), &data_dir.catalog(), pool, pins, lifetime)
 }
 
-/// Watches what the process holds beside the pool and the queries.
+/// Starts watching the process's memory outside of the pool and the queries.
 fn watch(
     memory: ProcessMemory,
     budget: &Arc<MemoryBudget>,
@@ -286,14 +287,14 @@ fn watch(
     Watch::start(budget, memory.reading(budget, slower), limit)
 }
 
-/// Bytes beyond the budget that operators get who wait for each other with all of it pinned, at
-/// least and at most.
+/// Minimum and maximum of the bytes beyond the budget that break a deadlock of operators that have
+/// pinned all of it and wait for each other.
 const OVERDRAFT_BYTES: (u64, u64) = (4 * MIB, 64 * MIB);
 
 /// DRAM that the pool keeps from queries: enough to read and write pages while the operators hold
-/// all the rest. That is the longest segment and a page to spill to, for two threads, and the
-/// other half for what batches keep pinned; not more, because operators that cannot spill need
-/// what they can get.
+/// all the rest. Half of it is for the longest segment and a page to spill to, for two threads, the
+/// other half for pages that batches keep pinned; not more, because operators that cannot spill
+/// need the rest.
 fn floor_bytes(dram_bytes: u64) -> u64 {
     (dram_bytes / 8).max(FLOOR_BYTES_MIN).min(dram_bytes / 4)
 }

@@ -1,4 +1,4 @@
-//! The texts of DataFusion's and Arrow's errors, without the names of what passed them on.
+//! Texts of DataFusion's and Arrow's errors, without the wrappers that were added on the way.
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
@@ -6,8 +6,8 @@ use datafusion::sql::sqlparser::parser::ParserError;
 
 use super::SqlError;
 
-/// The text of an error of DataFusion: its cause in one sentence. What stood between the cause and
-/// the statement (`External error`, `Arrow error`, the name of an optimizer rule) is left out.
+/// The text of a DataFusion error: its cause in one sentence. Wrappers between the cause and the
+/// statement (`External error`, `Arrow error`, the name of an optimizer rule) are left out.
 pub(super) fn of_datafusion(error: &DataFusionError) -> String {
     match error {
         DataFusionError::ArrowError(error, _) => of_arrow(error),
@@ -34,13 +34,13 @@ pub(super) fn of_datafusion(error: &DataFusionError) -> String {
 }
 
 /// The text of an error about the arguments of a call, without the internal errors before it, one
-/// for each signature of the function.
+/// per signature of the function.
 fn from_signatures(text: &str) -> &str {
     let place = text.find("No function matches the given name and argument types");
     place.map_or(text, |place| &text[place..])
 }
 
-/// The text of an error of Arrow: its cause in one sentence.
+/// The text of an Arrow error: its cause in one sentence.
 pub(super) fn of_arrow(error: &ArrowError) -> String {
     match error {
         ArrowError::ExternalError(cause) => of_any(cause.as_ref()),
@@ -67,7 +67,7 @@ fn of_any(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     error.to_string()
 }
 
-/// The cause, with what was being done in parentheses unless that is a name of planning.
+/// The cause, followed by the context in parentheses unless that is the name of a planning step.
 fn with_context(what: &str, cause: String) -> String {
     let is_name = !what.contains(' ') || what.starts_with("Optimizer rule");
     if is_name { cause } else { format!("{cause} ({what})") }

@@ -1,28 +1,29 @@
-//! The cached tables as consumers: for each SLA what its queries read, sampled.
+//! Cached tables as consumers: for each SLA, a sample of the pages that its queries read.
 //!
-//! Pages belong to nobody in particular. What a class of queries would pay for is known by what it
-//! touches; so each class has a miss-ratio curve of its own touches, as if its pages were apart
-//! from those of the others. That is about what the pool does: pages that a scan brings in are cold
-//! until somebody wants them again, and go before those that are read again and again.
+//! Pages have no owner. What the cache is worth to a class of queries follows from the pages that
+//! it touches; so each class has a miss-ratio curve of its own touches, as if its pages were
+//! separate from those of the others. That approximates the pool: pages that a scan brings in are
+//! cold until they are needed again, and are evicted before those that are read repeatedly.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terrace_market::{Class, Performance, Sampler, Standing, Tail, Touched};
+use terrace_ledger::Class;
+use terrace_market::{Performance, Sampler, Standing, Tail, Touched};
 
 use super::Claim;
 use super::device::Device;
 use super::number::{count, float};
 
-/// Pages watched for each class; the error of the curve is some hundredths.
+/// Number of pages sampled for each class; the error of the curve is some hundredths.
 const SAMPLES_MAX: usize = 1024;
 
-/// Half of what was seen is forgotten in this time.
+/// Half-life of the observations.
 const HALF_LIFE_SECONDS: f64 = 1.0;
 
-/// How much a new latency counts beside the earlier ones.
+/// Weight of a new latency in the moving average.
 const WEIGHT: f64 = 0.3;
 
-/// Numbers of classes begin here; those of queries stay below.
+/// First id of classes; those of queries are below.
 const FIRST_ID: u64 = 1 << 63;
 
 /// The queries with one SLA, as readers of tables.
@@ -35,12 +36,12 @@ pub(crate) struct CacheClass {
     seen: Mutex<Seen>,
 }
 
-/// What is known of the queries of a class.
+/// Observations of the queries of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Queries, aged as the touches are.
+    /// Number of queries, with the same decay as the touches.
     requests: f64,
-    /// Mean latency, and what of it went to I/O; zero while none has ended.
+    /// Mean latency, and its I/O part; zero while no query has ended.
     seconds: f64,
     io_seconds: f64,
 }
@@ -73,22 +74,22 @@ impl CacheClass {
         &self.claim
     }
 
-    /// A query of the class has pinned a page of a table.
+    /// Records that a query of the class has pinned a page of a table.
     pub(crate) fn touch(&self, page: u64, bytes: u64) {
         self.sampler.touch(page, bytes);
     }
 
-    /// What was touched.
+    /// Returns the sampled touches.
     pub(super) fn touched(&self) -> Touched {
         self.sampler.touched()
     }
 
-    /// A query that runs has been so much of a request.
+    /// Counts a part of a request, for a running query.
     pub(super) fn note(&self, requests: f64) {
         self.seen().requests += requests;
     }
 
-    /// A query has ended: it took so long, and read so many bytes from the store.
+    /// Records a query that has ended, with its duration and the bytes it read from the store.
     pub(super) fn ended(&self, requests: f64, seconds: f64, store_bytes: u64, device: &Device) {
         let mean_bytes = self.sampler.touched().mean_bytes.max(1.0);
         let ios = float(store_bytes) / mean_bytes;
@@ -100,24 +101,24 @@ impl CacheClass {
         seen.io_seconds += weight * (io - seen.io_seconds);
     }
 
-    /// The latency to expect of a query that has run for so long.
+    /// Returns the expected latency of a query that has run for `elapsed` seconds.
     pub(super) fn expected_seconds(&self, elapsed: f64) -> f64 {
         self.seen().seconds.max(elapsed)
     }
 
-    /// Forgets as time passes.
+    /// Decays the observations as time passes.
     pub(super) fn age(&self, seconds: f64) {
         let factor = 0.5_f64.powf(seconds / HALF_LIFE_SECONDS);
         self.sampler.age(factor);
         self.seen().requests *= factor;
     }
 
-    /// Whether it has read nothing for some seconds.
+    /// Returns true if the class has read nothing for some seconds.
     pub(super) fn is_idle(&self) -> bool {
         self.sampler.touched().touches < 0.5
     }
 
-    /// What it would pay for the cache, for an interval of so many seconds.
+    /// Describes the class to the broker for an interval in seconds.
     pub(super) fn standing(
         &self,
         touched: &Touched,
@@ -126,7 +127,7 @@ impl CacheClass {
         device: &Device,
     ) -> Standing {
         let seen = *self.seen();
-        // With a half-life of a second, a steady rate sums up to the rate over the logarithm of 2.
+        // With a half-life of a second, a steady rate sums up to the rate divided by ln 2.
         let rate = std::f64::consts::LN_2 / HALF_LIFE_SECONDS;
         let requests = seen.requests.max(1e-3);
         let each = touched.touches / requests;
@@ -138,7 +139,7 @@ impl CacheClass {
         };
         Standing {
             held_bytes: held,
-            // Distances are counted in steps, so that all of it fits a little above its size.
+            // Distances are counted in steps, so that all pages fit only slightly above their size.
             demand_bytes: count(touched.footprint_bytes).max(touched.miss_ratio.useful_bytes()),
             performance: Some(performance),
             sla: self.claim.sla.clone(),

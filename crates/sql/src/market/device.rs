@@ -1,16 +1,16 @@
-//! The time that an I/O takes, as the store is seen to work.
+//! Duration of I/Os, from the measured throughput of the store.
 
 use std::fmt;
 use std::sync::Arc;
 
-use terrace_tier::store::Store;
+use terrace_store::Store;
 
-/// Seconds of an I/O without its bytes, and bytes a second before any were seen: those of the
-/// devices that Terrace was measured on.
+/// Assumed seconds of an I/O without its bytes, and bytes per second before any were measured:
+/// those of the devices that Terrace was measured on.
 const IO_SECONDS: f64 = 150e-6;
 const BYTES_PER_SECOND: f64 = (1_u64 << 30) as f64;
 
-/// The slowest and the fastest device that is believed in, in bytes a second.
+/// Minimum and maximum plausible throughput, in bytes per second.
 const RATES: (f64, f64) = (1e6, 1e11);
 
 /// The store below the budget.
@@ -21,13 +21,13 @@ impl Device {
         Self(store)
     }
 
-    /// Bytes that it moves in a second in which it has something to do.
+    /// Returns the bytes that it transfers in a second in which it is busy.
     pub(super) fn bytes_per_second(&self) -> f64 {
         let seen = self.0.as_ref().and_then(|store| store.bytes_per_second());
         seen.unwrap_or(BYTES_PER_SECOND).clamp(RATES.0, RATES.1)
     }
 
-    /// Seconds of an I/O of so many bytes.
+    /// Returns the seconds of an I/O of `bytes`.
     pub(super) fn io_seconds(&self, bytes: f64) -> f64 {
         IO_SECONDS + bytes / self.bytes_per_second()
     }
@@ -42,9 +42,9 @@ impl fmt::Debug for Device {
 
 #[cfg(test)]
 mod tests {
+    use terrace_store::{MemoryBlocks, Write};
     use terrace_sys::buffer::AlignedBuffer;
     use terrace_sys::size::MIB;
-    use terrace_tier::store::{MemoryBlocks, Write};
 
     use super::*;
 

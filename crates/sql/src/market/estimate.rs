@@ -1,8 +1,9 @@
-//! The work that is expected of a query, from earlier ones of the same text.
+//! Estimation of a query's work, from earlier queries of the same text.
 //!
-//! Statements that differ in constants alone count as one. Of each the time for a row that passes
-//! through its plan is known; with the optimizer's estimate of such rows that is the work of the
-//! next one. Queries of an unknown text are taken for short until they have run for a while.
+//! Statements that differ only in constants count as one. For each, the time per row that passes
+//! through its plan is known; multiplied by the optimizer's estimate of such rows it gives the work
+//! of the next query. Queries of an unknown text are assumed to be short until they have run for a
+//! while.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,54 +18,55 @@ use terrace_exec::panics::catch;
 use super::number::float;
 use crate::write::CountExec;
 
-/// Bytes of a text that are looked at: a statement may have hundreds of megabytes of values.
+/// Maximum number of bytes of a text that are read: a statement may have hundreds of megabytes of
+/// values.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// Texts that are remembered; of more, all are forgotten.
+/// Maximum number of texts that are remembered; beyond it all are dropped.
 const TEXTS_MAX: usize = 4096;
 
-/// Weight of a new query beside the earlier ones of its text.
+/// Weight of a new query in the moving average of its text.
 const WEIGHT: f64 = 0.3;
 
-/// Weight of its distance from what was expected: one query in ten that finds nothing in memory
-/// is to be remembered until the next one.
+/// Weight of its deviation from the expected work: one query in ten that finds nothing in memory
+/// must be remembered until the next one.
 const DEVIATION_WEIGHT: f64 = 0.05;
 
-/// Expected seconds of a query whose text is new.
+/// Expected seconds of a query of an unknown text.
 const UNKNOWN_SECONDS: f64 = 0.02;
 
-/// The work of a query that is left is at least this part of the work that it has had.
+/// Minimum of a query's remaining work, as a part of the work that it has had.
 const LEFT_PART: f64 = 0.25;
 const LEFT_MIN: f64 = 0.001;
 
-/// Few queries miss what is expected of them by so many times the mean deviation.
+/// Multiple of the mean deviation that few queries exceed.
 const DEVIATIONS: f64 = 4.0;
 
-/// The spread is at least so many times the expected work: memory and the device may be busy.
+/// Minimum spread as a multiple of the expected work: memory and the device may be busy.
 const SPREAD_MIN: f64 = 3.0;
 
-/// Scans with a filter pass over most of the rows that it drops without reading them.
+/// Part of the rows that count for a filtered scan, which skips most of the rows that it drops.
 const PRUNED_PART: f64 = 1.0 / 16.0;
 
-/// The size of a plan.
+/// Estimated size of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PlanSize {
-    /// Rows that its operators are expected to hand on, all together; none if that is not known.
+    /// Rows that its operators are expected to return, all together; `None` if that is unknown.
     pub(crate) rows: Option<f64>,
-    /// True of a plan that changes tables.
+    /// True for a plan that changes tables.
     pub(crate) writes: bool,
 }
 
 impl PlanSize {
-    /// The size of `plan`, by the optimizer's estimates. Where they panic nothing is known, and the
-    /// plan is taken for one that writes, which does not wait.
+    /// Estimates the size of `plan` with the optimizer. If the optimizer panics nothing is known,
+    /// and the plan is treated as one that writes, which does not wait.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
         let size = catch("the estimate of its rows", || Self::estimated(plan));
         size.unwrap_or(Self { rows: None, writes: true })
     }
 
     fn estimated(plan: &Arc<dyn ExecutionPlan>) -> Self {
-        // What is known is kept by node, so the plan has to stay while this is used.
+        // Statistics are cached by node, so the plan must stay alive while this is used.
         let estimates = StatisticsContext::new();
         let mut size = Self { rows: Some(0.0), writes: false };
         size.add(plan.as_ref(), false, &estimates);
@@ -90,7 +92,7 @@ impl PlanSize {
 struct Known {
     seconds: f64,
     seconds_per_row: Option<f64>,
-    /// The mean of how far they were from what was expected.
+    /// Mean deviation of the work from what was expected.
     deviation: f64,
 }
 
@@ -100,14 +102,14 @@ impl Known {
     }
 }
 
-/// The work of a query.
+/// Expected work of a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Expected {
     /// Seconds of work from its beginning to its end.
     pub(super) whole: f64,
     /// Seconds of work that are left.
     pub(super) left: f64,
-    /// Seconds by which it may take longer, such as when it finds nothing in memory.
+    /// Seconds by which it may take longer, for example if it finds nothing in memory.
     pub(super) spread: f64,
 }
 
@@ -116,7 +118,7 @@ pub(super) struct Expected {
 pub(super) struct Estimates(HashMap<u64, Known>);
 
 impl Estimates {
-    /// Learns from a query that has ended after so many seconds of work.
+    /// Learns from a query that has ended after `seconds` of work.
     pub(super) fn learn(&mut self, text: &str, rows: Option<f64>, seconds: f64) {
         if self.0.len() >= TEXTS_MAX {
             self.0.clear();
@@ -134,7 +136,8 @@ impl Estimates {
         };
     }
 
-    /// The work of a query that has had so many seconds of it, and whose scans are so far.
+    /// Predicts the work of a query that has had `used` seconds of it, and whose scans have done
+    /// `fraction`.
     pub(super) fn predict(
         &self,
         text: &str,
@@ -154,8 +157,7 @@ impl Estimates {
     }
 }
 
-/// A number of the beginning of a text without its constants: digits, and what is between
-/// apostrophes.
+/// Hashes the beginning of a text without its constants: digits, and quoted strings.
 fn fingerprint(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut quoted = false;
@@ -168,13 +170,13 @@ fn fingerprint(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Seconds of work of queries that run at a time.
+/// Seconds of work of running queries.
 #[derive(Debug, Default)]
 pub(super) struct Used(HashMap<u64, f64>);
 
 impl Used {
-    /// Counts the time that has passed for queries that have run in it, of which so many run at a
-    /// time; the time of others is none.
+    /// Adds the elapsed time to running queries, of which `slots` run at a time; queries that are
+    /// not running get none.
     pub(super) fn count(&mut self, running: &[u64], slots: usize, seconds: f64) {
         let at_a_time = float(running.len().min(slots) as u64);
         let share = at_a_time / float(running.len().max(1) as u64);
@@ -183,12 +185,12 @@ impl Used {
         }
     }
 
-    /// Seconds that a query has had.
+    /// Returns the seconds of work that a query has had.
     pub(super) fn of(&self, id: u64) -> f64 {
         self.0.get(&id).copied().unwrap_or(0.0)
     }
 
-    /// The same, of a query that has ended.
+    /// Removes a query that has ended and returns its seconds of work.
     pub(super) fn take(&mut self, id: u64) -> Option<f64> {
         self.0.remove(&id)
     }

@@ -1,4 +1,4 @@
-//! How memory is shared.
+//! Names of the mechanisms that share memory.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use terrace_market::Kind;
 
 use crate::error::SqlError;
 
-/// Who says how much memory a query may have while others want some too: `SET terrace.market`.
+/// Mechanism that decides how much memory a query may have under contention: `SET terrace.market`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MarketKind {
-    /// Nobody: dynamic thresholds keep the shares fair.
+    /// No market: dynamic thresholds keep the shares fair.
     Fair,
-    /// Equal parts for all, whatever they do with them. To compare with.
+    /// Equal parts for all, whatever their use. A baseline for comparison.
     Static,
-    /// Queries get what they ask for, in the order they came. To compare with.
+    /// Queries get what they ask for, in the order they came. A baseline for comparison.
     Demand,
     /// Consumers trade whenever the sum of penalties falls.
     Exchange,
@@ -26,11 +26,11 @@ pub enum MarketKind {
 }
 
 impl MarketKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Fair, Self::Static, Self::Demand, Self::Exchange, Self::Price, Self::Auction];
 
-    /// Its name as people type it.
+    /// Returns its name as users type it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl MarketKind {
         }
     }
 
-    /// The mechanism; none where nobody trades.
+    /// Returns the mechanism; `None` if there is no market.
     pub(super) const fn mechanism(self) -> Option<Kind> {
         match self {
             Self::Fair => None,

@@ -1,9 +1,9 @@
-//! What a query costs with how much memory, from what its operators are and what they have done.
+//! Cost model of a query as a function of its memory, from its operators and what they have done.
 //!
-//! The shape of a curve is the operator's: passes of a sort, partitions of a hash join or aggregate
-//! ([`terrace_market::curve`]). Its size is what was seen of the operator's state - pinned and
-//! spilled - and, while that still grows, what the query's scans have before them. Its height is
-//! corrected by what operators of that kind spilled before.
+//! The shape of a curve depends on the operator: passes of a sort, partitions of a hash join or
+//! aggregate ([`terrace_market::curve`]). Its size is the observed state of the operator (pinned
+//! and spilled), extrapolated by the progress of the query's scans while the state still grows. Its
+//! height is corrected by what operators of that kind spilled before.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::memory::OperatorState;
 
 /// Bytes of a page of an operator.
 pub(super) const PAGE_BYTES: u64 = 256 * KIB;
-/// Partitions into which hash operators split.
+/// Number of partitions into which hash operators split.
 const FAN_OUT: u64 = 16;
 
-/// By how much the state of an operator that still grows is expected to grow, at least and at most:
-/// scans are read at their own pace, so more would be a guess.
+/// Minimum and maximum factor by which the state of a growing operator is expected to grow: scans
+/// proceed at different speeds, so a larger factor would be a guess.
 const GROWTH: (f64, f64) = (1.25, 4.0);
 
-/// A kind of operator with a curve.
+/// A kind of operator with a cost curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Sort,
@@ -31,7 +31,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of an operator of this name; none where it holds little or cannot spill.
+    /// Returns the kind of an operator of this name; `None` if it holds little or cannot spill.
     fn of(name: &str) -> Option<Self> {
         let kinds = [
             ("PagedSort[", Self::Sort),
@@ -44,8 +44,8 @@ impl Kind {
         kinds.into_iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, kind)| kind)
     }
 
-    /// What it takes to go on at all: the first blocks of the fewest runs that a sort merges, a
-    /// page of each partition and one to read.
+    /// Returns the minimum bytes to make progress: the first blocks of the fewest runs that a sort
+    /// merges, or a page of each partition and one to read.
     fn floor_bytes(self) -> u64 {
         match self {
             Self::Sort => 9 * MIB,
@@ -53,21 +53,21 @@ impl Kind {
         }
     }
 
-    /// I/Os as a function of bytes, for a state of so many bytes.
+    /// Returns the I/Os as a function of memory, for a state of this many bytes.
     fn ios(self, bytes: u64) -> Curve {
         match self {
             Self::Sort => {
                 let (input_bytes, spill) = (bytes, Spill::Excess);
                 SortModel { input_bytes, page_bytes: PAGE_BYTES, spill }.ios()
             }
-            // Of the probe side nothing is known but that it goes where the build side goes.
+            // The probe side is unknown, except that it is partitioned like the build side.
             Self::Join => HashModel::join(bytes, bytes, PAGE_BYTES, FAN_OUT).ios(),
             Self::Aggregate => HashModel::aggregate(bytes, bytes, PAGE_BYTES, FAN_OUT).ios(),
         }
     }
 }
 
-/// What a query would do with memory.
+/// Work of a query as a function of its memory.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     /// I/Os of the whole query as a function of bytes.
@@ -78,7 +78,7 @@ pub(super) struct Work {
     pub(super) spilled_bytes: u64,
 }
 
-/// What was learned of models.
+/// Learned corrections of the models.
 #[derive(Debug, Default)]
 pub(super) struct Corrections(BTreeMap<Kind, Correction>);
 
@@ -88,7 +88,7 @@ impl Corrections {
         let Some(kind) = Kind::of(&ended.name) else { return };
         let seen = ended.peak_bytes.max(ended.held_bytes.saturating_add(ended.spilled_bytes));
         let predicted = kind.ios(seen).at(ended.peak_bytes);
-        // What is spilled is read again.
+        // Spilled bytes are written once and read once.
         let measured = 2.0 * float(ended.spilled_bytes) / float(PAGE_BYTES);
         self.0.entry(kind).or_default().observe_cost(predicted, measured);
     }
@@ -100,8 +100,7 @@ impl Corrections {
 }
 
 impl Work {
-    /// The work of operators, `rigid_bytes` of which cannot be given back, in a query whose scans
-    /// are so far.
+    /// Sums up the work of operators, in a query whose scans have done this fraction of their work.
     pub(super) fn of(
         operators: &[OperatorState],
         fraction: Option<f64>,
@@ -175,7 +174,8 @@ mod tests {
     fn what_was_spilled_corrects_the_model() {
         let mut corrections = Corrections::default();
         let before = corrections.curve(Kind::Sort, 128 * MIB).at(64 * MIB);
-        // It held half of its state at most, and spilled as much as the model says; then half.
+        // It held at most half of its state, and spilled as much as the model predicts; then twice
+        // that.
         let ended = |spilled_bytes| OperatorState {
             peak_bytes: 64 * MIB,
             spilled_bytes,

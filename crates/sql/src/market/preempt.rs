@@ -1,53 +1,54 @@
-//! Who waits for a query of a higher priority, and until when.
+//! Preemption: queries of a lower priority are stopped for one of a higher priority.
 //!
-//! A query that cannot have the least it can work with, or that will be late by its SLA, has others
-//! of a *strictly lower* priority stopped: suspended for memory, so that they unpin, and paused
-//! with what they hold for time, unless the schedule gives out their time. They go on when it no
-//! longer needs that, at the latest after [`HELD_MAX`], and then cannot be stopped again for a
-//! quarter of the time they were: so as far as priorities go, a query runs for a fifth of its time.
+//! A query that lacks the minimum of memory it can work with, or that will be late by its SLA,
+//! stops queries of a *strictly lower* priority: they are suspended for memory, so that they unpin,
+//! and paused with what they hold for time, unless the schedule controls their time. They are
+//! resumed when the query no longer needs that, at the latest after [`HELD_MAX`], and then cannot
+//! be stopped again for a quarter of the time they were: so, as far as priorities are concerned, a
+//! query runs for a fifth of its time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The longest that a query waits for others at a time.
+/// Maximum time that a query is stopped for others at a time.
 const HELD_MAX: Duration = Duration::from_secs(2);
 
-/// A query that waited cannot be suspended again for its wait over this.
+/// A query that was stopped cannot be stopped again for the duration of that stop / `RESPITE`.
 const RESPITE: u32 = 4;
 
-/// Who was suspended for memory has this long to give it before the next one is.
+/// Time that a query suspended for memory has to release it before the next one is suspended.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Why a query has others suspended.
+/// Reason for which a query has others stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It was refused what it cannot go on without.
+    /// It was refused memory that it cannot work without.
     Memory,
-    /// Much of the time that its SLA allows is over: it needs the processor.
+    /// Much of the time that its SLA allows has passed: it needs the processor.
     Time,
 }
 
-/// A query that runs or is suspended by the market.
+/// A query that runs or was stopped by the market.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Runner {
     pub(super) id: u64,
     pub(super) priority: u8,
     pub(super) need: Option<Need>,
-    /// What it would give back if it were suspended.
+    /// Bytes that it would release if it were suspended.
     pub(super) held_bytes: u64,
-    /// When it will need time, unless it does already.
+    /// Time after which it will need the processor, unless it does already.
     pub(super) late_in: Option<Duration>,
-    /// True of a query whose time is the schedule's to give: it is stopped for memory alone.
+    /// True if the schedule controls its time: then it is stopped for memory only.
     pub(super) is_scheduled: bool,
 }
 
-/// What is to be done.
+/// Decisions of one call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Orders {
     pub(super) stop: Vec<(u64, Need)>,
     pub(super) resume: Vec<u64>,
-    /// When to look again.
+    /// Time after which to decide again.
     pub(super) again_in: Option<Duration>,
 }
 
@@ -55,12 +56,12 @@ pub(super) struct Orders {
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     since: Instant,
-    /// What was last wanted of it, and when.
+    /// The last need that it was stopped for, and the time of that.
     need: Need,
     asked: Instant,
 }
 
-/// Who is stopped since when, and who cannot be until when.
+/// Preempted queries with their start times, and the cool-down of those recently preempted.
 #[derive(Debug, Default)]
 pub(super) struct Preemption {
     held: BTreeMap<u64, Hold>,
@@ -68,7 +69,7 @@ pub(super) struct Preemption {
 }
 
 impl Preemption {
-    /// Decides for this moment.
+    /// Returns the queries to stop and to resume now.
     pub(super) fn decide(&mut self, runners: &[Runner], now: Instant) -> Orders {
         let is_there = |id: &u64| runners.iter().any(|runner| runner.id == *id);
         self.held.retain(|id, _| is_there(id));
@@ -96,7 +97,8 @@ impl Preemption {
         orders
     }
 
-    /// Those who have waited long enough, or for whom nobody needs to be waited any more.
+    /// Releases queries that were stopped long enough, or that no other query needs stopped any
+    /// more.
     fn release(&mut self, runners: &[Runner], now: Instant) -> Vec<u64> {
         let wanted = |id: u64| {
             let own = runners.iter().find(|runner| runner.id == id).map(|it| it.priority);
@@ -117,11 +119,12 @@ impl Preemption {
         over.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// Whom `runner` may have suspended, the least important and the largest first.
+    /// Returns the queries that `runner` may have stopped: the lowest priority first, then the
+    /// largest.
     fn victims(&self, runner: &Runner, runners: &[Runner]) -> Vec<u64> {
         let for_memory = runner.need == Some(Need::Memory);
         let is_open = |id: &u64| match self.held.get(id) {
-            // Who is paused keeps what it holds.
+            // A paused query keeps what it holds, so it may still be suspended for memory.
             Some(hold) => for_memory && hold.need == Need::Time,
             None => !self.respites.contains_key(id),
         };
@@ -132,7 +135,7 @@ impl Preemption {
         victims.into_iter().map(|it| it.id).collect()
     }
 
-    /// When the next query may be suspended for memory, if that is not now.
+    /// Returns the time at which the next query may be suspended for memory, if it is not now.
     fn paced_until(&self, now: Instant) -> Option<Instant> {
         let asked = self.held.values().filter(|hold| hold.need == Need::Memory);
         let last = asked.map(|hold| hold.asked).max()?;
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_taken_from_all_and_nobody_is_suspended_by_its_equal() {
+    fn time_is_taken_from_all_and_no_query_is_suspended_by_its_equal() {
         let (mut preemption, now) = (Preemption::default(), Instant::now());
         let runners = [runner(1, 0, None), runner(2, 1, None), runner(3, 1, Some(Need::Time))];
         assert_eq!(preemption.decide(&runners, now).stop, [(1, Need::Time)]);
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever() {
+    fn no_query_waits_for_ever() {
         let (mut preemption, begin) = (Preemption::default(), Instant::now());
         let runners = [runner(1, 0, None), runner(2, 9, Some(Need::Time))];
         let (mut suspended, mut waited) = (None, Duration::ZERO);

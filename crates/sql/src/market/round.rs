@@ -1,13 +1,14 @@
-//! What the market remembers, and one round of it.
+//! State of the market, and one round of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use terrace_market::{Broker, BrokerConfig, Class, MarketRow, Run, Sla, Standing};
+use terrace_ledger::Class;
+use terrace_market::{Broker, BrokerConfig, MarketRow, Run, Sla, Standing};
 
+use super::admission::Crowd;
 use super::cache::CacheClass;
-use super::crowd::Crowd;
 use super::device::Device;
 use super::estimate::{Estimates, Expected, Used};
 use super::model::{Corrections, PAGE_BYTES, Work};
@@ -19,32 +20,32 @@ use super::{Claim, LastTrade, MarketKind, MarketReport, Row};
 use crate::memory::MemoryBudget;
 use crate::query::{Queries, Query, QueryState};
 
-/// A query whose state is below this part of the budget is not traded with: the pool has room for
-/// it at once, and others need not spill for what comes and goes in a moment.
+/// A query whose state is below 1 / `SMALL_PART` of the budget does not trade: the pool has room
+/// for it at once, and other queries need not spill for short-lived state.
 const SMALL_PART: u64 = 32;
 
-/// Memory is short when less than a part of the budget in so many can be had.
+/// Memory is short if less than 1 / `SHORT_PART` of the budget is obtainable.
 const SHORT_PART: u64 = 8;
 
-/// A query that is paused for longer unpins what it holds where memory is short. Most pauses are
-/// some milliseconds long, for which to unpin and to read again would cost more than they save.
+/// Duration of a pause after which a query unpins what it holds if memory is short. Most pauses
+/// last some milliseconds, for which unpinning and reading again would cost more than they save.
 const PAUSE_LONG: Duration = Duration::from_secs(1);
 
-/// A query that is paused for longer is not traded with: memory is of use to queries that run.
-/// Pauses for a look-up are shorter, and the query goes on with what it has.
+/// Duration of a pause after which a query does not trade: memory is of use to running queries.
+/// Pauses for a look-up are shorter, and the query continues with what it has.
 const PAUSE_TRADED: Duration = Duration::from_millis(300);
 
-/// The least time between two rounds when somebody is in a hurry.
+/// Minimum time between two rounds when the signal is urgent.
 const HURRY: Duration = Duration::from_millis(30);
 
-/// A query is in need of time when one part in so many of what its SLA allows is over: others are
-/// paused at their next batch, and it has to have time left by then.
+/// A query needs time when 1 / `PATIENCE_PART` of what its SLA allows has passed: other queries are
+/// paused at their next batch, and it must have time left by then.
 const PATIENCE_PART: f64 = 4.0;
 
-/// The part of its work that a query has left at least: what remains when its scans are done.
+/// Minimum part of a query's work that is considered left: what remains when its scans are done.
 const LEFT_MIN: f64 = 0.1;
 
-/// The market's memory.
+/// State of the market.
 pub(super) struct State {
     kind: MarketKind,
     broker: Broker,
@@ -57,25 +58,25 @@ pub(super) struct State {
     schedule: Schedule,
     estimates: Estimates,
     used: Used,
-    /// Queries that run since `last_tick`, as far as the schedule lets them.
+    /// Queries running since `last_tick`, as far as the schedule lets them.
     at_work: Vec<u64>,
     last_tick: Instant,
     last_round: Instant,
-    /// When the consumers last traded.
+    /// Round and time of each consumer's last trade.
     traded: BTreeMap<u64, (u64, SystemTime)>,
-    /// Names of consumers that others traded with.
+    /// Names of consumers, for those that others traded with.
     names: BTreeMap<u64, String>,
     trades: Trades,
     /// Queries that have a limit now.
     limited: BTreeSet<u64>,
-    /// A query that runs would use more memory than it was given in the last round.
+    /// True if a running query would use more memory than it was given in the last round.
     is_wanted: bool,
     has_work: bool,
-    /// The SLA of those who named none.
+    /// SLA of queries whose session set none.
     default_sla: Arc<Sla>,
 }
 
-/// A query that is traded with.
+/// A query that takes part in trading.
 struct Trader {
     query: Arc<Query>,
     work: Work,
@@ -142,21 +143,22 @@ impl State {
         self.at_work.retain(|id| *id != query.id());
     }
 
-    /// Counts the time that has passed for those at work.
+    /// Counts the elapsed time for the queries at work.
     fn pass(&mut self, now: Instant) {
         let seconds = now.saturating_duration_since(self.last_tick).as_secs_f64();
         self.last_tick = now;
         self.used.count(&self.at_work, self.schedule.slots(), seconds);
     }
 
-    /// Whether it is time for a round.
+    /// Returns true if it is time for a round.
     pub(super) fn is_due(&self, now: Instant, hurry: bool) -> bool {
         let interval = if hurry { HURRY } else { self.broker.config().interval };
         now.saturating_duration_since(self.last_round) >= interval
     }
 
-    /// Looks who must wait for whom, and does a round if `full`. Returns when to look again; none
-    /// while nobody is there.
+    /// Makes all decisions about queries that must wait, and runs a round if `full`. Returns the
+    /// time after which to look again; `None` while there are no queries and no cached tables in
+    /// use.
     pub(super) fn tick(
         &mut self,
         queries: &Queries,
@@ -172,7 +174,7 @@ impl State {
         let runs = running.iter().filter(runs);
         let runners: Vec<Runner> = runs.map(|query| runner(query, gives_out_time, now)).collect();
         self.thin_out(&running, &runners, budget, now);
-        // Who waits for room is helped by nobody's time.
+        // Freeing CPU does not help a query that is blocked on memory.
         let at_work = runners.into_iter().map(|runner| match self.crowd.holds(runner.id) {
             true => Runner { need: None, late_in: None, ..runner },
             false => runner,
@@ -180,7 +182,7 @@ impl State {
         let at_work: Vec<Runner> = at_work.collect();
         let again = self.preempt(&running, &at_work, now);
         self.schedule(&running, now);
-        // Queries that run need what those hold that stand still.
+        // Running queries need the memory that paused ones hold.
         let is_short = budget.obtainable_bytes() < budget.ledger().budget() / SHORT_PART;
         if is_short || self.is_wanted {
             running.iter().for_each(|query| query.unpin_paused(PAUSE_LONG));
@@ -196,7 +198,7 @@ impl State {
         Some(again.map_or(round, |again| again.min(round)).max(Duration::from_millis(1)))
     }
 
-    /// Suspends queries when memory has no room for the least that all of them need.
+    /// Admission control: suspends queries when memory cannot hold the minimum of all of them.
     fn thin_out(
         &mut self,
         running: &[Arc<Query>],
@@ -225,7 +227,7 @@ impl State {
         now: Instant,
     ) -> Option<Duration> {
         if self.kind.mechanism().is_none() {
-            // Fair to all.
+            // The fair kind has no preemption.
             let stopped = running.iter().filter(|query| query.state() == QueryState::Preempted);
             stopped.for_each(|query| query.release());
             return None;
@@ -242,12 +244,12 @@ impl State {
         orders.again_in
     }
 
-    /// True if the market decides which queries run.
+    /// Returns true if the market decides which queries run.
     fn gives_out_time(&self) -> bool {
         self.kind.mechanism().is_some_and(|mechanism| mechanism.is_market())
     }
 
-    /// Has queries wait while processor time is worth more to others.
+    /// Pauses queries while processor time is worth more to others.
     fn schedule(&mut self, running: &[Arc<Query>], now: Instant) {
         self.pass(now);
         let wants = |query: &&Arc<Query>| {
@@ -332,7 +334,7 @@ impl State {
         self.limited = ids;
     }
 
-    /// The queries to be traded with, and what the others hold.
+    /// Returns the queries that trade, and the bytes that the others hold.
     fn traders(&self, running: &[Arc<Query>], budget: &MemoryBudget) -> (Vec<Trader>, u64) {
         let small = budget.ledger().budget() / SMALL_PART;
         let (mut traders, mut small_bytes) = (Vec::new(), 0);
@@ -340,7 +342,7 @@ impl State {
             let operators = query.memory().operator_states();
             let work = Work::of(&operators, query.progress().fraction(), &self.corrections);
             let state_bytes = work.held_bytes.saturating_add(work.spilled_bytes);
-            // A query that stands still has no use for memory meanwhile.
+            // A stopped query has no use for memory meanwhile.
             let is_stopped = !matches!(query.state(), QueryState::Running | QueryState::Preempted)
                 || self.crowd.holds(query.id())
                 || query.is_paused_for(PAUSE_TRADED);
@@ -354,15 +356,15 @@ impl State {
         (traders, small_bytes)
     }
 
-    /// Whether anybody has said what memory is worth, and somebody acts on it.
+    /// Returns true if a query or cache has an SLA, and the mechanism acts on it.
     fn has_claims(&self, running: &[Arc<Query>]) -> bool {
         let claims = running.iter().map(|query| query.claim());
         let mut claims = claims.chain(self.classes.iter().map(|class| class.claim()));
         self.kind.mechanism().is_some() && claims.any(|claim| claim.sla.is_some())
     }
 
-    /// Whether there is anything to share out: several who want memory, one of whom has said what
-    /// it is worth.
+    /// Returns true if there is contention to resolve: several consumers of memory, at least one of
+    /// which has an SLA.
     fn is_needed(&self, traders: &[Trader], readers: &[Arc<CacheClass>]) -> bool {
         let Some(first) = traders.first() else { return false };
         let own = first.query.class().id();
@@ -372,7 +374,7 @@ impl State {
         self.kind.mechanism().is_some() && others && claims.any(|claim| claim.sla.is_some())
     }
 
-    /// Nobody has a limit.
+    /// Removes the limits of all queries.
     fn lift(&mut self, running: &[Arc<Query>]) {
         self.is_wanted = false;
         running.iter().for_each(|query| query.limit(None));
@@ -408,14 +410,14 @@ impl State {
             }
         }
         self.traded.retain(|id, _| standings.iter().any(|it| it.id == *id));
-        // Whom one last traded with may be gone; names of a while ago are forgotten at last.
+        // Partners of past trades may be gone, so old names are dropped only occasionally.
         if self.names.len() > 1024 {
             self.names.clear();
         }
         self.names.extend(standings.iter().map(|it| (it.id, it.name.to_string())));
     }
 
-    /// The consumers as they are now.
+    /// Returns the current consumers.
     pub(super) fn rows(&self, queries: &Queries, budget: &MemoryBudget) -> Vec<Row> {
         let known: BTreeMap<u64, &MarketRow> =
             self.broker.rows().map(|row| (row.id, row)).collect();
@@ -444,7 +446,7 @@ impl State {
         caches.chain(queries).collect()
     }
 
-    /// The consumers as they are now, and the last trades.
+    /// Returns the current consumers, and the last trades.
     pub(super) fn report(&self, queries: &Queries, budget: &MemoryBudget) -> MarketReport {
         MarketReport {
             kind: self.kind,
@@ -484,7 +486,8 @@ impl State {
 }
 
 impl Trader {
-    /// The query for an interval of so many seconds: what is left of it, as a part of a request.
+    /// Describes the query to the broker for an interval in seconds: its remaining work, as a part
+    /// of a request.
     fn standing(&self, interval: f64, now: Instant, device: &Device) -> Standing {
         let Self { query, work } = self;
         let elapsed = now.saturating_duration_since(query.began()).as_secs_f64();
@@ -512,7 +515,7 @@ impl Trader {
     }
 }
 
-/// What each class has touched, and its part of the cached bytes by that.
+/// Returns the touches of each class, and its part of the cached bytes in proportion to them.
 fn cached_bytes(
     readers: &[Arc<CacheClass>],
     budget: &MemoryBudget,
@@ -524,8 +527,8 @@ fn cached_bytes(
     touched.into_iter().map(|it| (it.clone(), part(it.footprint_bytes))).collect()
 }
 
-/// True of a query that may be paused until its turn comes: one that is being planned has nothing
-/// to wait with, and others may wait for one that writes.
+/// Returns true if the query may be paused until its turn comes: one that is being planned has no
+/// operators to pause, and other queries may wait for one that writes.
 fn can_wait(query: &Query) -> bool {
     query.plan_size().is_some_and(|size| !size.writes)
 }

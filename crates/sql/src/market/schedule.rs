@@ -1,17 +1,18 @@
-//! The order in which queries run while several want processors and the device.
+//! Scheduling of queries that compete for processors and the device.
 //!
-//! A query that ends later costs its tenant more, by its SLA. When all queries run at a time, all
-//! of them end late. So a market prices time as it prices memory: a few queries run, those whose
+//! A query that ends later costs its tenant more, by its SLA. If all queries run at once, all of
+//! them end late. So the market prices time as it prices memory: a few queries run, those whose
 //! delay would cost most for the time they need, and the others wait with what they hold; a query
-//! that has not begun holds nothing, so that waiting is its admission. Of two queries, the one goes
-//! first with which the sum of both penalties is smaller, and of equal sums the shorter one. With
-//! penalties in proportion to latency that is Smith's rule: penalty over work, the largest first.
+//! that has not begun holds nothing, so that waiting is its admission control. Of two queries, that
+//! one goes first which makes the sum of both penalties smaller, and of equal sums the shorter one.
+//! With penalties in proportion to latency that is Smith's rule: penalty over work, the largest
+//! first.
 //!
-//! A query that would be late if it shared runs alone: pages of others would be in the way of its
-//! own at the device, which serves them in the order in which they came.
+//! A query that would be late if it shared runs alone: requests of other queries would delay its
+//! own at the device, which serves them in the order of arrival.
 //!
-//! The order is decided anew at each arrival and end. A query waits for so many times the work that
-//! is expected of it, and then runs whatever the others cost.
+//! The order is recomputed at each arrival and end. A query waits for at most a multiple of its
+//! expected work, and then runs whatever the cost to others.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -21,17 +22,17 @@ use std::time::Instant;
 use terrace_market::Sla;
 use terrace_market::sla::Request;
 
-/// A query that has waited for so many times its expected work, and these seconds, waits no more.
+/// Maximum wait: this multiple of the query's expected work, plus these seconds.
 const WAIT_FACTOR: f64 = 8.0;
 const WAIT_SECONDS: f64 = 2.0;
 
-/// The work of a query that runs counts as this part of it, so that a query which is only a little
-/// shorter does not take its place.
+/// Factor on the remaining work of a running query, so that a query which is only slightly shorter
+/// does not preempt it.
 const RUNNING_PART: f64 = 0.8;
 
-/// A second of any query costs at least this much, whatever its SLA: a tenth of what it costs where
-/// none is named. One that is late already, and whose penalty grows no more, is not put off for
-/// that.
+/// Minimum cost of a second of any query, whatever its SLA: a tenth of the cost without an SLA. So
+/// a query that is late already, and whose penalty does not grow any more, is not postponed for
+/// that reason.
 const SECOND_MIN: f64 = 0.1;
 
 /// A query that wants to run.
@@ -44,43 +45,43 @@ pub(super) struct Job {
     pub(super) elapsed: f64,
     /// Expected seconds of work until it ends.
     pub(super) left: f64,
-    /// Seconds by which that may be more.
+    /// Seconds by which `left` may be exceeded.
     pub(super) spread: f64,
     /// Expected seconds of work from its beginning to its end.
     pub(super) whole: f64,
-    /// False of a query that others may wait for, such as one that writes.
+    /// False for a query that other queries may wait for, such as one that writes.
     pub(super) can_wait: bool,
 }
 
 impl Job {
-    /// The cost of the query if it ends after so many more seconds.
+    /// Returns the cost of the query if it ends after `seconds` more.
     fn cost(&self, seconds: f64) -> f64 {
         let seconds = self.elapsed + seconds;
         self.sla.charge(&[Request { seconds, ios: 0.0 }]) + SECOND_MIN * seconds
     }
 
-    /// True if it is in time where it ends after so many more seconds.
+    /// Returns true if the query is in time if it ends after `seconds` more.
     fn is_in_time(&self, seconds: f64) -> bool {
         self.sla.charge(&[Request { seconds: self.elapsed + seconds, ios: 0.0 }]) <= 0.0
     }
 
-    /// The cost of a delay: it ends so many seconds after the work that it has left.
+    /// Returns the cost of a delay, by which it ends `seconds` after its remaining work.
     fn delay(&self, seconds: f64) -> f64 {
         self.cost(self.left + seconds) - self.cost(self.left)
     }
 }
 
-/// The queries that are to wait and those that are to go on.
+/// The queries to be paused and those to be resumed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Orders {
     pub(super) hold: Vec<u64>,
     pub(super) release: Vec<u64>,
 }
 
-/// The wait of one query.
+/// Waiting time of one query.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
-    /// The beginning of the wait that it is in.
+    /// Beginning of the current wait.
     since: Option<Instant>,
     /// Seconds of earlier waits.
     before: f64,
@@ -101,22 +102,23 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule in which so many queries run at a time, at least one.
+    /// Creates a schedule in which up to `slots` queries run at a time, at least one.
     pub(super) fn new(slots: usize) -> Self {
         Self { slots: slots.max(1), waits: BTreeMap::new() }
     }
 
-    /// The number of queries that run at a time.
+    /// Returns the number of queries that run at a time.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// True of a query that waits.
+    /// Returns true if the query waits.
     pub(super) fn holds(&self, id: u64) -> bool {
         self.waits.get(&id).is_some_and(|wait| wait.since.is_some())
     }
 
-    /// Decides for this moment. Queries that are not among `jobs` wait no longer.
+    /// Returns the queries to pause and to resume now. Queries that are not among `jobs` wait no
+    /// longer.
     pub(super) fn decide(&mut self, jobs: &[Job], now: Instant) -> Orders {
         let runs = self.choose(jobs, now);
         let mut orders = Orders::default();
@@ -139,12 +141,12 @@ impl Schedule {
         orders
     }
 
-    /// The queries that run.
+    /// Returns the queries that run.
     fn choose(&self, jobs: &[Job], now: Instant) -> Vec<u64> {
         let (others, mut chosen): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|it| it.can_wait);
         let (overdue, mut others): (Vec<&Job>, Vec<&Job>) =
             others.into_iter().partition(|job| self.is_overdue(job, now));
-        // Those that have to run take slots, but never the last one.
+        // Queries that must run take slots, but never the last one.
         let slots = self.slots.saturating_sub(overdue.len()).max(1);
         chosen.extend(overdue);
         let mut first: Option<&Job> = None;
@@ -165,13 +167,13 @@ impl Schedule {
         waited > WAIT_FACTOR * job.whole + WAIT_SECONDS
     }
 
-    /// The one of `jobs` that goes first.
+    /// Returns the one of `jobs` that goes first.
     fn first<'a>(&self, jobs: &[&'a Job]) -> Option<(usize, &'a Job)> {
         let order = |a: &(usize, &'a Job), b: &(usize, &'a Job)| self.order(a.1, b.1);
         jobs.iter().copied().enumerate().min_by(order)
     }
 
-    /// The order of two queries.
+    /// Compares two queries by their order.
     fn order(&self, a: &Job, b: &Job) -> Ordering {
         let (left_a, left_b) = (self.left(a), self.left(b));
         let a_first = a.cost(left_a) + b.cost(left_a + left_b);
@@ -188,10 +190,10 @@ impl Schedule {
     }
 }
 
-/// True if `next` may run beside `first`, which then ends later, by the work of `next` or by as
-/// much as its own: not if that costs more than `next` would lose by waiting for it, and not if
-/// `first` has a higher priority and would be late, or is. The work of `first` may turn out to be
-/// more than what is expected.
+/// Returns true if `next` may run beside `first`. `first` then ends later, by the work of `next` or
+/// by as much as its own. They do not share if that costs more than `next` would lose by waiting
+/// for `first`, nor if `first` has a higher priority and would be late, or is. The work of `first`
+/// may turn out to be more than expected.
 fn shares(first: &Job, next: &Job) -> bool {
     [0.0, first.spread].into_iter().all(|more| {
         let left = first.left + more;
@@ -303,7 +305,8 @@ mod tests {
         assert!((9.9..10.1).contains(&waited), "{waited}: eight times its work and two seconds");
     }
 
-    /// Penalties of random queries of three tenants on one processor, which all that run share.
+    /// Simulates random queries of three tenants on one processor, shared by all that run, and
+    /// returns their penalties.
     fn simulate(seed: u64, load: f64, schedule: Option<&mut Schedule>) -> f64 {
         let mut rng = Rng::new(seed);
         let mut part = || rng.below(1 << 20) as f64 / (1 << 20) as f64;
@@ -356,7 +359,7 @@ mod tests {
                 all += simulate(seed, load, None);
                 ordered += simulate(seed, load, Some(&mut Schedule::new(2)));
             }
-            // 0.64, 0.53 and 0.63 when this was written.
+            // Measured 0.64, 0.53 and 0.63 when this was written.
             let part = ordered / all;
             assert!(part < 0.75, "load {load}: {ordered:.1} of {all:.1}, {part:.2}");
         }

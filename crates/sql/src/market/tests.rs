@@ -1,13 +1,13 @@
-//! Rounds over queries whose operators do as they are told.
+//! Tests of rounds over queries whose operators follow their limits.
 
 use std::time::Duration;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use terrace_exec::Grant;
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
+use terrace_store::{MemoryBlocks, Store};
 use terrace_sys::size::MIB;
-use terrace_tier::store::{MemoryBlocks, Store};
 
 use super::*;
 use crate::memory::{Reserve, Watch};
@@ -43,7 +43,7 @@ struct Setting {
     resources: QueryResources,
 }
 
-/// A query with one sort that has seen `seen` bytes and pins what it can of them.
+/// A query with one sort that has seen `seen` bytes and pins as many of them as it can.
 struct Sorting {
     running: RunningQuery,
     grant: Arc<dyn Grant>,
@@ -85,7 +85,7 @@ impl Setting {
         self.resources.market.look(true, Instant::now());
     }
 
-    /// Enough rounds for patience to end.
+    /// Runs enough rounds for the limits to settle.
     fn settle(&self, sorts: &[&Sorting]) {
         for _ in 0..8 {
             self.look();
@@ -95,12 +95,12 @@ impl Setting {
 }
 
 impl Sorting {
-    /// Takes what it is given, a MiB at a time.
+    /// Takes what it is granted, a MiB at a time.
     fn grow(&self) {
         while self.grant.try_grow(MIB) {}
     }
 
-    /// What an operator does at its next batch.
+    /// Acts as an operator at its next batch: releases the excess and grows.
     fn obey(&self) {
         self.grant.shrink(self.grant.excess_bytes());
         self.grow();

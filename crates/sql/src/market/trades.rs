@@ -1,4 +1,4 @@
-//! The trades that rounds have led to.
+//! Record of the trades of past rounds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::SystemTime;
@@ -8,12 +8,12 @@ use terrace_sys::size::KIB;
 
 use super::TradeReport;
 
-/// Trades that are kept.
+/// Maximum number of trades that are kept.
 const KEPT_MAX: usize = 32;
-/// Bytes of the smallest trade that is kept: rounds move some bytes wherever shares are rounded.
+/// Minimum bytes of a trade that is kept: rounds move some bytes merely by rounding shares.
 const KEPT_BYTES_MIN: u64 = 64 * KIB;
 
-/// The last trades, and totals of all.
+/// The last trades, and totals of all trades.
 #[derive(Debug, Default)]
 pub(super) struct Trades {
     count: u64,
@@ -22,7 +22,7 @@ pub(super) struct Trades {
 }
 
 impl Trades {
-    /// Adds the trades of a round, of an interval of so many seconds.
+    /// Adds the trades of a round, whose interval is given in seconds.
     pub(super) fn add(&mut self, trades: &[Trade], names: &BTreeMap<u64, String>, interval: f64) {
         let at = SystemTime::now();
         for trade in trades {
@@ -39,17 +39,17 @@ impl Trades {
         }
     }
 
-    /// Trades so far.
+    /// Returns the number of trades so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Bytes of all trades.
+    /// Returns the bytes of all trades.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The last trades, oldest first.
+    /// Returns the last trades, oldest first.
     pub(super) fn last(&self) -> Vec<TradeReport> {
         self.last.iter().cloned().collect()
     }

@@ -1,77 +1,79 @@
-//! What the queries of an engine share: the ledger, the pool behind it, and who waits for bytes.
+//! Memory budget shared by the queries of an engine: the ledger, the pool behind it, and the bytes
+//! that operators wait for.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use terrace_market::{Class, Consumer, Ledger};
+use terrace_ledger::{Class, Consumer, Ledger};
 use terrace_sys::size::{KIB, MIB, round_up};
 
-use super::bell::Bell;
-use super::fair::Fairness;
+use super::fairness::Fairness;
+use super::wakeup::Bell;
 use crate::engine::DRAM_BYTES_MIN;
 
-/// Queries that wait for each other end by this.
+/// Time after which queries that wait for each other's memory give up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Heap of paged operators that the ledger does not know, at most and as one part of the budget in
-/// so many: the process has more than this beside the budget in any case, and the pool of a small
-/// budget needs every frame.
+/// Heap of paged operators that is not charged to the ledger, as a maximum and as 1 /
+/// `HEAP_BESIDE_SHARE` of the budget: the process has more than this outside the budget in any
+/// case, and the pool of a small budget needs every frame.
 const HEAP_BESIDE: u64 = 32 * MIB;
 const HEAP_BESIDE_SHARE: u64 = 8;
-/// Charges for sessions and for unaccounted bytes leave at least one part of the budget in so many.
+/// Charges for sessions and for unaccounted bytes leave at least 1 / `LEFT_SHARE` of the budget.
 const LEFT_SHARE: u64 = 2;
-/// Times that the pool is asked to make room.
+/// Number of times that the pool is asked to make room.
 const ROOM_TRIES: usize = 4;
 
-/// Bytes that the ledger can get back: the frames of a buffer pool above its floor.
+/// Memory that the ledger can reclaim: the frames of a buffer pool above its floor.
 pub trait Reserve: Send + Sync + fmt::Debug {
-    /// Gives up to `bytes` (and what else comes with the last frame) back to the ledger, without
-    /// I/O, and returns how many it gave.
+    /// Gives up to `bytes`, rounded up to whole frames, back to the ledger without I/O. Returns the
+    /// number of bytes given.
     fn release(&self, bytes: u64) -> u64;
 
-    /// As [`Reserve::release`], and writes pages to the store for it if need be.
+    /// Releases as [`Reserve::release`] does, and writes pages to the store if needed.
     fn release_by_writing(&self, bytes: u64) -> u64;
 
-    /// An estimate of the bytes that could be given back, at once or by writing.
+    /// Estimates the bytes that could be released, at once or by writing.
     fn releasable(&self) -> u64;
 
-    /// Bytes of the ledger that it holds in all.
+    /// Returns the bytes of the ledger that it holds in total.
     fn held(&self) -> u64;
 
-    /// Frames that it has lent beyond the budget so far, to operators that hold all others.
+    /// Returns the number of frames lent beyond the budget so far, because operators hold all
+    /// others.
     fn lent_frames(&self) -> u64 {
         0
     }
 }
 
-/// The budget as queries see it.
+/// The budget as seen by queries.
 #[derive(Debug)]
 pub struct MemoryBudget {
     pub(super) ledger: Ledger,
     pub(super) reserve: Arc<dyn Reserve>,
-    /// How long an operator waits while other queries hold what it lacks.
+    /// Time that an operator waits while other queries hold the memory it lacks.
     pub(super) patience: Duration,
     waiting_bytes: AtomicU64,
     /// Bytes of the pool's pages that paged operators keep pinned.
     pinned_bytes: AtomicU64,
-    /// Bytes of heap that paged operators hold, how many of them the ledger does not know, and what
-    /// it knows. They change together.
+    /// Bytes of heap that paged operators hold, and the part of them that is charged to the ledger.
+    /// They change together.
     heap_bytes: Mutex<u64>,
     heap_known: AtomicU64,
     heap: Consumer,
-    /// What the process holds beside what consumers account for.
+    /// Consumer for memory of the process that no other consumer accounts for.
     unaccounted: Consumer,
-    /// Bytes that sessions hold beside their queries, and the charge for them.
+    /// Bytes that sessions hold apart from their queries, and the charge for them.
     sessions_held: Mutex<u64>,
     sessions: Consumer,
-    /// Rung when the market should look.
+    /// Signal that wakes the market.
     bell: Bell,
 }
 
 impl MemoryBudget {
-    /// The budget of `ledger`, of which `reserve` holds what queries do not.
+    /// Creates the budget of `ledger`, of which `reserve` holds what queries do not.
     #[must_use]
     pub fn new(ledger: Ledger, reserve: Arc<dyn Reserve>) -> Self {
         Self {
@@ -90,24 +92,25 @@ impl MemoryBudget {
         }
     }
 
-    /// The same, with operators that wait no longer than this for what other queries hold.
+    /// Returns the same budget, with this maximum time of waiting for memory that other queries
+    /// hold.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// The ledger.
+    /// Returns the ledger.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The thresholds of the budget as it is now.
+    /// Returns the thresholds for the current budget.
     pub(super) fn fairness(&self) -> Fairness {
         Fairness::of_budget(self.ledger.budget())
     }
 
-    /// Bytes that a query takes of the ledger at a time.
+    /// Returns the bytes that a query leases from the ledger at a time.
     pub(super) fn lease_bytes(&self) -> u64 {
         (self.ledger.budget() / 256).clamp(64 * KIB, MIB)
     }
@@ -116,8 +119,8 @@ impl MemoryBudget {
         HEAP_BESIDE.min(self.ledger.budget() / HEAP_BESIDE_SHARE)
     }
 
-    /// Bytes that consumers hold whose class is one of those that `counts`, what is charged as
-    /// unaccounted aside.
+    /// Returns the bytes held by consumers of the classes that `counts` accepts, without the charge
+    /// for unaccounted bytes.
     pub(super) fn held_by(&self, counts: impl Fn(Class) -> bool) -> u64 {
         let consumers = self.ledger.consumers().into_iter().filter(|c| counts(c.class));
         let held: u64 = consumers.map(|consumer| consumer.held_bytes).sum();
@@ -125,8 +128,8 @@ impl MemoryBudget {
         held.saturating_sub(own)
     }
 
-    /// Accounts for bytes that a session holds already, as far as the smallest budget and half of
-    /// this one are left. The pool gives up clean frames for what the ledger has not got.
+    /// Charges bytes that a session holds already, but leaves half of this budget and at least the
+    /// smallest budget of an engine. The pool gives up clean frames for what the ledger lacks.
     pub(crate) fn hold_for_sessions(&self, bytes: u64) {
         self.charge_sessions(|held| held.saturating_add(bytes));
         let debt = self.ledger.debt();
@@ -135,7 +138,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Accounts no more for bytes that a session held.
+    /// Ends the charge for bytes that a session held.
     pub(crate) fn release_of_sessions(&self, bytes: u64) {
         self.charge_sessions(|held| held.saturating_sub(bytes));
     }
@@ -146,20 +149,20 @@ impl MemoryBudget {
         charge(&self.sessions, (*all).min(self.chargeable_bytes()));
     }
 
-    /// The most that may be charged for what is held already: queries need the rest.
+    /// Returns the maximum charge for bytes that are held already; queries need the rest.
     fn chargeable_bytes(&self) -> u64 {
         let budget = self.ledger.budget();
         budget.saturating_sub((budget / LEFT_SHARE).max(DRAM_BYTES_MIN))
     }
 
-    /// Bytes that are charged for what sessions hold beside their queries.
+    /// Returns the bytes charged for what sessions hold apart from their queries.
     pub(super) fn sessions_bytes(&self) -> u64 {
         self.sessions.held()
     }
 
-    /// Charges `bytes` that the process holds and no consumer accounts for, as far as the smallest
-    /// budget and half of this one are left. What the ledger has not got it owes, and the pool
-    /// gives up frames for that at once.
+    /// Charges `bytes` that the process holds and no consumer accounts for, but leaves half of this
+    /// budget and at least the smallest budget of an engine. What the ledger lacks becomes debt,
+    /// and the pool gives up frames for that at once.
     pub(super) fn charge_unaccounted(&self, bytes: u64) {
         let bytes = bytes.min(self.chargeable_bytes().saturating_sub(self.sessions.held()));
         charge(&self.unaccounted, bytes);
@@ -169,73 +172,77 @@ impl MemoryBudget {
         }
     }
 
-    /// Bytes that are charged as unaccounted.
+    /// Returns the bytes that are charged as unaccounted.
     pub(super) fn unaccounted_bytes(&self) -> u64 {
         self.unaccounted.held()
     }
 
-    /// Bytes that are charged for what is held already, and no query gives back.
+    /// Returns the bytes charged for what is held already, which no query can release.
     fn charged_bytes(&self) -> u64 {
         self.unaccounted.held().saturating_add(self.sessions.held())
     }
 
-    /// Bytes that could be granted now if nothing were charged for what is held already.
+    /// Returns the bytes that could be granted now if nothing were charged for what is held
+    /// already.
     pub(super) fn free_without_charges(&self) -> u64 {
         let free = self.ledger.available().saturating_add(self.charged_bytes());
         free.saturating_sub(self.ledger.debt())
     }
 
-    /// What tells the market to look.
+    /// Returns the signal that wakes the market.
     pub(crate) fn bell(&self) -> &Bell {
         &self.bell
     }
 
-    /// Bytes that queries and cached tables share: what is free, what the pool would give up and
-    /// what paged operators pin of it, and what queries hold.
+    /// Returns the bytes that queries and cached tables share: free bytes, those that the pool
+    /// would give up or paged operators pin of it, and those that queries hold.
     pub(crate) fn market_bytes(&self) -> u64 {
         self.unpinnable_bytes().saturating_add(self.held_beside(0))
     }
 
-    /// Bytes of the pool that nobody pins.
+    /// Returns the bytes of the pool that paged operators do not pin.
     pub(crate) fn cached_bytes(&self) -> u64 {
         self.reserve.held().saturating_sub(self.pinned_in_pool())
     }
 
-    /// Whether idle bytes are wanted: somebody waits for some, or owes some.
+    /// Returns true if idle bytes are needed: an operator waits for some, or the ledger has debt.
     pub(super) fn is_short(&self) -> bool {
         self.waiting_bytes.load(Ordering::Relaxed) > 0 || self.ledger.debt() > 0
     }
 
-    /// Bytes that nobody holds, or the pool would give up, less those that somebody waits for.
+    /// Returns the bytes that are free or that the pool would give up, less those that operators
+    /// wait for.
     pub(super) fn free_bytes(&self) -> u64 {
         let waiting = self.waiting_bytes.load(Ordering::Relaxed);
         self.obtainable_bytes().saturating_sub(waiting)
     }
 
-    /// Bytes that nobody holds, or that the pool would give up.
+    /// Returns the bytes that are free or that the pool would give up.
     pub(crate) fn obtainable_bytes(&self) -> u64 {
         self.unpinnable_bytes().saturating_sub(self.pinned_in_pool())
     }
 
-    /// Bytes that nobody holds, or that the pool would give up were none of its pages pinned.
+    /// Returns the bytes that are free or that the pool would give up if none of its pages were
+    /// pinned.
     fn unpinnable_bytes(&self) -> u64 {
         let there = self.ledger.available().saturating_add(self.reserve.releasable());
         there.saturating_sub(self.ledger.debt())
     }
 
-    /// Bytes of pages that paged operators keep pinned.
+    /// Returns the bytes of pages that paged operators keep pinned.
     pub fn pinned_bytes(&self) -> u64 {
         self.pinned_bytes.load(Ordering::Relaxed)
     }
 
-    /// Lets a paged operator pin `bytes` if there is room for them beside all that is pinned.
+    /// Lets a paged operator pin `bytes` if there is room for them in addition to all that is
+    /// pinned.
     pub(super) fn try_pin(&self, bytes: u64) -> bool {
         let room = self.unpinnable_bytes().saturating_add(self.heap_in_ledger());
         let fits = |pinned: u64| pinned.checked_add(bytes).filter(|pinned| *pinned <= room);
         self.pinned_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    /// Counts `bytes` that a paged operator cannot go on without.
+    /// Counts `bytes` that a paged operator cannot work without.
     pub(super) fn pin(&self, bytes: u64) {
         self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -244,18 +251,18 @@ impl MemoryBudget {
         self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of the pool, or of heap beside the ledger, that paged operators hold.
+    /// Returns the bytes of the pool, or of heap outside the ledger, that paged operators hold.
     fn pinned_in_pool(&self) -> u64 {
         self.pinned_bytes().saturating_sub(self.heap_in_ledger())
     }
 
-    /// Bytes of heap that the ledger knows.
+    /// Returns the bytes of heap that are charged to the ledger.
     fn heap_in_ledger(&self) -> u64 {
         self.heap_known.load(Ordering::Relaxed)
     }
 
-    /// Paged operators hold `bytes` of heap more. The ledger owes what it has not got, and the pool
-    /// gives up clean frames for that.
+    /// Records that paged operators hold `bytes` more of heap. What the ledger lacks becomes debt,
+    /// and the pool gives up clean frames for that.
     pub(super) fn hold_heap(&self, bytes: u64) {
         self.change_heap(|heap| heap + bytes);
         let debt = self.ledger.debt();
@@ -279,8 +286,9 @@ impl MemoryBudget {
         }
     }
 
-    /// What a paged operator that pins `held` bytes should give back: its part, by what it holds,
-    /// of what is pinned beyond the room there is and of what others wait for.
+    /// Returns the bytes that a paged operator which pins `held` bytes should release: its part, in
+    /// proportion to what it holds, of the bytes pinned beyond the available room and of those that
+    /// other operators wait for.
     pub(super) fn excess_of(&self, held: u64) -> u64 {
         let pinned = self.pinned_in_pool();
         let room = self.unpinnable_bytes();
@@ -295,13 +303,13 @@ impl MemoryBudget {
         part.min(held - floor)
     }
 
-    /// Whether `bytes` can go to somebody who can do without: nobody waits for them, and those who
-    /// cannot spill still find some.
+    /// Returns true if `bytes` can go to an optional use: no operator waits for them, and the
+    /// headroom of operators that cannot spill remains.
     pub(crate) fn can_spare(&self, bytes: u64) -> bool {
         self.free_bytes() >= bytes.saturating_add(self.fairness().headroom_bytes)
     }
 
-    /// Asks the pool for what the ledger lacks of `bytes`; false if it gave nothing.
+    /// Asks the pool for the part of `bytes` that the ledger lacks; false if it gave nothing.
     pub(crate) fn reclaim(&self, bytes: u64, by_writing: bool) -> bool {
         let missing = bytes.saturating_sub(self.ledger.available()).max(1);
         let missing = round_up(missing, self.lease_bytes());
@@ -312,7 +320,7 @@ impl MemoryBudget {
         given > 0
     }
 
-    /// Whether the ledger has `bytes`, once the pool has given what it can spare.
+    /// Returns true if the ledger has `bytes` free, after the pool has given what it can spare.
     pub(crate) fn make_room(&self, bytes: u64) -> bool {
         for _ in 0..ROOM_TRIES {
             if self.ledger.available() >= bytes || !self.reclaim(bytes, true) {
@@ -322,20 +330,21 @@ impl MemoryBudget {
         self.ledger.available() >= bytes
     }
 
-    /// Bytes that consumers beside the pool and the one that holds `own` hold. They may come back.
+    /// Returns the bytes held by consumers other than the pool and the one that holds `own`. They
+    /// may become free.
     pub(super) fn held_beside(&self, own: u64) -> u64 {
         let held = self.ledger.granted().saturating_sub(self.reserve.held());
         held.saturating_sub(self.charged_bytes()).saturating_sub(own)
     }
 
-    /// Somebody waits for `bytes` until the value is dropped.
+    /// Registers an operator that waits for `bytes` until the value is dropped.
     pub(super) fn wait_for(&self, bytes: u64) -> Waiter<'_> {
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         Waiter { budget: self, bytes }
     }
 }
 
-/// Has a consumer hold so many bytes, which the ledger owes where it has not got them.
+/// Sets the bytes held by a consumer; what the ledger lacks becomes debt.
 fn charge(consumer: &Consumer, bytes: u64) {
     let before = consumer.held();
     match bytes.checked_sub(before) {
@@ -344,7 +353,7 @@ fn charge(consumer: &Consumer, bytes: u64) {
     }
 }
 
-/// Keeps bytes that somebody waits for out of what operators that can spill may take.
+/// Guard that keeps bytes which an operator waits for away from operators that can spill.
 pub(super) struct Waiter<'a> {
     budget: &'a MemoryBudget,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! What the market lets a query have.
+//! The market's memory limit of a query.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -6,26 +6,27 @@ use std::time::Instant;
 use terrace_sys::size::MIB;
 
 use super::QueryMemory;
-use super::books::OperatorState;
+use super::reservations::OperatorState;
 
-/// What every operator may hold whatever the market says: enough to go on with, a page of each of
-/// some partitions.
+/// Bytes that every operator may hold whatever the limit: enough to make progress, a page of each
+/// of some partitions.
 pub(crate) const OPERATOR_FLOOR_BYTES: u64 = MIB;
 
-/// How long a query counts as starved after it was refused: who still lacks asks again.
+/// Time for which a query counts as starved after a refusal; an operator that still lacks memory
+/// asks again within it.
 const STARVED_MS: u64 = 200;
 
-/// Bytes that a query may hold, and whether it has less than it can work with.
+/// Memory limit of a query, and its starvation state.
 #[derive(Debug)]
 pub(super) struct Limit {
     bytes: AtomicU64,
     began: Instant,
-    /// When it last lacked something, in milliseconds from one on; 0 since it got it.
+    /// Time of the last refusal, in milliseconds, at least 1; 0 after the request was granted.
     starved_at: AtomicU64,
-    /// Operators that wait for what they cannot go on without.
+    /// Number of operators that wait for memory that they cannot work without.
     waiters: AtomicU32,
     was_preempted: AtomicBool,
-    /// Whether an operator was refused by the limit since it was set.
+    /// True if an operator was refused by the limit since it was set.
     was_refused: AtomicBool,
 }
 
@@ -43,12 +44,12 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// It lacks what it cannot go on without; whether that is new.
+    /// Records that the query lacks memory it cannot work without. Returns true if that is new.
     fn starve(&self) -> bool {
         self.starved_at.swap(self.now(), Ordering::Relaxed) == 0
     }
 
-    /// It has got what it asked for.
+    /// Records that the query has got the memory that it asked for.
     pub(super) fn feed(&self) {
         if self.starved_at.load(Ordering::Relaxed) != 0 {
             self.starved_at.store(0, Ordering::Relaxed);
@@ -72,7 +73,7 @@ impl Limit {
     }
 }
 
-/// An operator that waits for what it cannot go on without, until the value is dropped.
+/// Guard of an operator that waits for memory it cannot work without, until it is dropped.
 pub(super) struct Starving<'a>(&'a Limit);
 
 impl Drop for Starving<'_> {
@@ -82,39 +83,40 @@ impl Drop for Starving<'_> {
 }
 
 impl QueryMemory {
-    /// Bytes that the query may hold; none while the market has set no limit.
+    /// Returns the bytes that the query may hold; `None` if the market has set no limit.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         Some(self.limit.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes < u64::MAX)
     }
 
-    /// Sets what the query may hold. What is above it is given back within a batch.
+    /// Sets the limit. Bytes above it are released within a batch.
     pub(crate) fn set_limit(&self, bytes: Option<u64>) {
         self.limit.bytes.store(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
         self.limit.was_refused.store(false, Ordering::Relaxed);
     }
 
-    /// Whether it was refused what it cannot go on without, and has not got it yet.
+    /// Returns true if the query was refused memory it cannot work without, and has not got it yet.
     pub(crate) fn is_starved(&self) -> bool {
         self.limit.is_starved()
     }
 
-    /// The query was suspended for others, so the clock says little of it.
+    /// Records that the query was suspended for others, so that wall-clock time overstates its
+    /// waiting.
     pub(crate) fn note_preempted(&self) {
         self.limit.was_preempted.store(true, Ordering::Relaxed);
     }
 
-    /// Every operator as the market sees it.
+    /// Returns the state of every operator, for the market.
     pub(crate) fn operator_states(&self) -> Vec<OperatorState> {
         self.books().states()
     }
 
-    /// Operators that have ended since this was asked last.
+    /// Returns the operators that have ended since the last call.
     pub(crate) fn ended_operators(&self) -> Vec<OperatorState> {
         self.books().take_ended()
     }
 
-    /// Has the market know that an operator waits, as long as the value lives.
+    /// Tells the market that an operator waits, for as long as the returned guard lives.
     pub(super) fn starving(&self) -> Starving<'_> {
         if self.limit.waiters.fetch_add(1, Ordering::Relaxed) == 0 {
             self.budget.bell().hurry();
@@ -122,20 +124,21 @@ impl QueryMemory {
         Starving(&self.limit)
     }
 
-    /// Bytes that its paged operators hold: what suspending it sets free.
+    /// Returns the bytes that its paged operators hold, which suspending it frees.
     pub(crate) fn paged_bytes(&self) -> u64 {
         self.paged_bytes.load(Ordering::Relaxed)
     }
 
-    /// Has the market look, because the query lacks what it cannot go on without.
+    /// Wakes the market, because the query lacks memory that it cannot work without.
     pub(super) fn starve(&self) {
         if self.limit.starve() {
             self.budget.bell().hurry();
         }
     }
 
-    /// Whether an operator that can do with less and holds `held` bytes may take `bytes` of `free`
-    /// ones: by the market's limit, and without one by the rules of [`super::fair`].
+    /// Returns true if an operator that can work with less and holds `held` bytes may take `bytes`
+    /// of the `free` ones: by the market's limit if there is one, otherwise by the rules of
+    /// [`super::fair`].
     pub(super) fn may_grow(&self, held: u64, bytes: u64, free: u64) -> bool {
         let Some(limit) = self.limit() else {
             return self.budget.fairness().permits(held, bytes, free);
@@ -148,8 +151,8 @@ impl QueryMemory {
         may
     }
 
-    /// What a paged operator that pins `held` bytes should give back: its part, by what it holds,
-    /// of what the query holds beyond its limit.
+    /// Returns the bytes that a paged operator which pins `held` bytes should release: its part, in
+    /// proportion to what it holds, of the bytes that the query holds above its limit.
     pub(super) fn excess_of(&self, held: u64) -> u64 {
         let Some(limit) = self.limit() else { return 0 };
         let over = self.held_bytes().saturating_sub(limit);

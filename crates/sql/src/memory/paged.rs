@@ -1,14 +1,14 @@
-//! The pages that paged operators keep pinned, as a part of the budget.
+//! Pages that paged operators keep pinned, as a part of the budget.
 //!
-//! A pinned page is the pool's in the ledger, like every page, but the pool cannot give it up. So
-//! what operators pin is counted beside the ledger and taken off what the pool would give up; the
-//! sum of grants stays within the budget without a byte of it counted twice. Heap that they
-//! hold, as directories of hash tables, is counted in their grants alike, and what there is of it
-//! beyond a little is a consumer of the ledger too, for which the pool makes room. The rules of
-//! `fair` apply to these operators as to DataFusion's that can spill, except that they also give
-//! back: when others wait for bytes, or when more is pinned than the budget has room for by now,
-//! each is told its part of it and unpins that much within a batch. The same goes for a query that
-//! holds more than the market lets it.
+//! A pinned page belongs to the pool in the ledger, like every page, but the pool cannot give it
+//! up. So pinned bytes are counted outside the ledger and subtracted from what the pool would give
+//! up; the sum of grants stays within the budget and no byte is counted twice. Heap that the
+//! operators hold, such as directories of hash tables, counts towards their grants too, and beyond
+//! a small allowance it is also a consumer of the ledger, for which the pool makes room. The rules
+//! of `fair` apply to these operators as to DataFusion's operators that can spill, except that they
+//! also release memory: if other operators wait for bytes, or more is pinned than the budget has
+//! room for by now, each is told its part of it and unpins that much within a batch. The same
+//! applies to a query that exceeds the market's limit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use terrace_exec::{Grant, QueryMemory as PagedQueryMemory};
 use terrace_pool::Space;
 
 use super::QueryMemory;
-use super::books::OperatorState;
+use super::reservations::OperatorState;
 use crate::query::Suspension;
 use crate::spill::SpillCounters;
 
-/// The memory of one query's paged operators.
+/// Memory of the paged operators of one query.
 #[derive(Debug)]
 pub(crate) struct PagedMemory {
     pub(crate) memory: Arc<QueryMemory>,
@@ -47,14 +47,14 @@ impl PagedQueryMemory for PagedMemory {
     }
 }
 
-/// What one paged operator keeps pinned.
+/// Bytes that one paged operator keeps pinned.
 #[derive(Debug, Default)]
 pub(super) struct PinnedBytes {
     name: String,
     now: AtomicU64,
     peak: AtomicU64,
     spilled: AtomicU64,
-    /// What was seen of its state when the market looked last.
+    /// State that the market saw when it last looked.
     noted: AtomicU64,
 }
 
@@ -75,7 +75,7 @@ impl PinnedBytes {
         self.spilled.load(Ordering::Relaxed)
     }
 
-    /// What the market is told.
+    /// Returns the state for the market.
     pub(super) fn state(&self) -> OperatorState {
         let (held, peak, spilled) = (self.now(), self.peak(), self.spilled());
         let seen = peak.max(held.saturating_add(spilled));
@@ -99,7 +99,7 @@ pub(super) struct PagedGrant {
     spilled: Arc<SpillCounters>,
     suspension: Arc<Suspension>,
     held: Arc<PinnedBytes>,
-    /// Of what it holds, bytes that are no pages.
+    /// The part of the held bytes that is heap, not pages.
     heap_bytes: AtomicU64,
 }
 

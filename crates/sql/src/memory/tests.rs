@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_sys::size::{KIB, MIB};
 
 use super::*;
@@ -204,7 +204,7 @@ fn everything_comes_back_whatever_the_interleaving() {
     assert!(pools.iter().all(|pool| pool.reserved() == 0));
     assert_eq!(ledger.granted(), frames.consumer.held());
     drop(pools);
-    // The frames, the heap of paged operators, what sessions hold, and unaccounted bytes.
+    // The frames, the heap of paged operators, the sessions, and unaccounted bytes.
     assert_eq!(ledger.consumers().len(), 4);
 }
 
@@ -238,7 +238,7 @@ fn what_no_consumer_accounts_for_pushes_frames_out_and_fails_no_query() -> Resul
     budget.charge_unaccounted(100 * MIB);
     assert_eq!((charged(), ledger.debt()), (100 * MIB, 0));
     assert_eq!(frames.held(), 156 * MIB, "frames are given up for it");
-    // It is never more than leaves half of the budget, so that nothing is owed for long.
+    // It always leaves half of the budget, so that debt does not last.
     budget.charge_unaccounted(10_000 * MIB);
     assert_eq!((charged(), ledger.debt(), frames.held()), (128 * MIB, 0, 128 * MIB));
     let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(&budget, "query 1"));
@@ -250,7 +250,7 @@ fn what_no_consumer_accounts_for_pushes_frames_out_and_fails_no_query() -> Resul
     assert!(ledger.debt() > 0, "one that cannot goes on, as debt");
     assert!(join.try_grow(bytes(150 * MIB)).is_err(), "beyond the budget it would fail anyway");
     join.free();
-    // It falls when the memory is freed.
+    // The charge falls when the memory is freed.
     budget.charge_unaccounted(0);
     assert_eq!((charged(), ledger.debt()), (0, 0));
     sorter.try_grow(bytes(100 * MIB))
@@ -274,7 +274,7 @@ fn what_sessions_hold_leaves_half_of_the_budget() {
     budget.hold_for_sessions(1_000 * MIB);
     assert_eq!((budget.sessions_bytes(), ledger.debt(), frames.held()), (128 * MIB, 0, 128 * MIB));
     assert_eq!(budget.held_beside(0), 0, "no operator waits for it to come back");
-    // Unaccounted bytes get no more beside it.
+    // Unaccounted bytes get no additional part of the budget.
     budget.charge_unaccounted(100 * MIB);
     assert_eq!(ledger.granted(), 256 * MIB);
     budget.release_of_sessions(1_050 * MIB);
@@ -309,7 +309,7 @@ fn the_memory_of_the_process_is_read_while_queries_run() {
             thread::sleep(Duration::from_millis(1));
         }
     };
-    // What is there at the start is not charged, nor some beside it.
+    // The baseline at the start is not charged, nor is a small excess.
     held.store(530 * MIB, Ordering::Relaxed);
     let query = watch.query();
     eventually("it is read", &|| readings.load(Ordering::Relaxed) > 2);
@@ -330,7 +330,7 @@ fn the_memory_of_the_process_is_read_while_queries_run() {
     });
 }
 
-/// A pool whose frames operators hold: it lends some when the test says so.
+/// A pool whose frames are held by operators: it lends some when the test asks for it.
 #[derive(Debug)]
 struct Lending(AtomicU64);
 

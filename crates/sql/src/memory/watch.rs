@@ -1,75 +1,78 @@
-//! The consumer `unaccounted`: what the process holds beside what its consumers account for.
+//! Monitoring of process memory: charges what no consumer accounts for to the consumer
+//! `unaccounted`.
 //!
-//! Plans and literals, decoded batches on their way, readers of files, and operators of DataFusion
-//! that ask nobody take memory of which the ledger does not know. While queries run, a thread asks
-//! every [`INTERVAL`] how much the process holds, and charges what is more than at the start, more
-//! than consumers hold and more than [`BESIDE_BYTES`] to a consumer of its own. The charge is taken
-//! whether there is room or not: the pool gives up frames for it at once, and operators that can
-//! spill find less and spill. It falls as the memory is freed.
+//! Plans and literals, batches being decoded, readers of files, and operators of DataFusion that
+//! make no reservation take memory that the ledger does not see. While queries run, a thread
+//! measures every [`INTERVAL`] how much the process holds, and charges what exceeds the baseline at
+//! the start, the bytes that consumers hold, and [`BESIDE_BYTES`] to a consumer of its own. The
+//! charge is taken even if the ledger has no room: the pool gives up frames for it at once, and
+//! operators that can spill find less and spill. It falls as the memory is freed.
 //!
-//! Three rules keep queries from failing by it. The charge leaves half of the budget, and at least
-//! the smallest budget of an engine. An operator that cannot spill gets what it would have got
-//! without the charge, as debt ([`super::QueryMemory`]). And when the pool has to lend a frame
-//! beyond the budget, since operators hold all others, the charge yields for a while.
+//! Three rules keep the charge from failing queries. It leaves half of the budget, and at least the
+//! smallest budget of an engine. An operator that cannot spill gets what it would have got without
+//! the charge, as debt ([`super::QueryMemory`]). And when the pool has to lend a frame beyond the
+//! budget, since operators hold all others, the charge is reduced for a while.
 //!
-//! What the charge does not hold back may end the process: the kernel kills one that takes more
-//! than its control group or the machine has. So where a limit for the process is known, and it is
-//! passed by memory that no consumer accounts for, the query that began last ends with an error.
+//! The charge may not suffice to keep the process alive: the kernel kills a process that takes more
+//! than its control group or the machine has. So if a limit for the process is known and is
+//! exceeded because of unaccounted memory, the youngest query ends with an error.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use terrace_market::Class;
+use terrace_ledger::Class;
 use terrace_sys::size::{MIB, format_bytes};
 
 use super::MemoryBudget;
 
-/// How often the process's memory is read while queries run. That takes some microseconds; 25 ms
-/// are about 50 MiB of allocations by one thread that touches them.
+/// Interval of reading the process's memory while queries run. A reading takes some microseconds;
+/// 25 ms are about 50 MiB of allocations by one thread that touches them.
 const INTERVAL: Duration = Duration::from_millis(25);
-/// How long the charge yields to operators that need frames.
+/// Time for which the charge is reduced for operators that need frames.
 const YIELD: Duration = Duration::from_secs(10);
-/// Readings after the last query ended: what it held leaves the process within this time.
+/// Number of readings after the last query ended: its memory leaves the process within this time.
 const READINGS_AFTER: u32 = 12;
-/// Bytes beside what consumers hold that are not charged: batches on their way, plans and operators
-/// of ordinary queries hold about as much, whatever the budget.
+/// Bytes in excess of what consumers hold that are not charged: batches in flight, plans and
+/// operators of ordinary queries hold about as much, whatever the budget.
 pub(crate) const BESIDE_BYTES: u64 = 64 * MIB;
 
-/// How an engine learns what its process holds beside what consumers of the ledger account for.
+/// Method by which an engine measures the memory of its process that consumers of the ledger do not
+/// account for.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProcessMemory {
-    /// It does not: other parts of the program hold memory too, and the budget is not for that.
+    /// Not measured: other parts of the program hold memory too, which the budget does not cover.
     #[default]
     Unwatched,
-    /// By the statistics of jemalloc, which is the program's allocator (`#[global_allocator]`).
+    /// By the statistics of jemalloc, which must be the program's allocator
+    /// (`#[global_allocator]`).
     Allocator,
-    /// By the resident memory of the process, less what is mapped from files.
+    /// By the resident memory of the process, without mapped files.
     Resident,
 }
 
-/// What may be done about a process that takes more than it may.
+/// Limit of the process's memory, and the action when it is exceeded.
 pub(crate) struct Limit {
     pub(crate) bytes: u64,
-    /// Ends a query, by an error with this text; nothing while one is ending.
+    /// Ends a query with an error of this text, unless one is ending already.
     pub(crate) end_query: Box<dyn Fn(String) + Send + Sync>,
 }
 
-/// Reads bytes that the process holds; none where they cannot be read.
+/// Measures the bytes that the process holds; `None` if they cannot be read.
 pub(crate) type Reading = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 #[derive(Default)]
 struct State {
     queries: usize,
-    /// Readings left since the last query ended.
+    /// Number of readings left since the last query ended.
     left: u32,
     is_stopped: bool,
 }
 
 struct Shared {
     budget: Arc<MemoryBudget>,
-    /// Bytes that the process holds and no consumer accounts for.
+    /// Measures the bytes that the process holds and no consumer accounts for.
     reading: Reading,
     baseline_bytes: u64,
     state: Mutex<State>,
@@ -79,17 +82,17 @@ struct Shared {
     looking: Mutex<Yield>,
 }
 
-/// How far the charge makes way for operators.
+/// Reduction of the charge in favour of operators.
 #[derive(Default)]
 struct Yield {
-    /// Frames that the pool had lent at the last reading.
+    /// Number of frames that the pool had lent at the last reading.
     lent_frames: u64,
-    /// The most that is charged, and until when.
+    /// Maximum of the charge, and the time at which that expires.
     to: Option<(u64, Instant)>,
 }
 
 impl Yield {
-    /// The most that may be charged now, where the pool has lent `lent_frames` so far and
+    /// Returns the maximum charge now, if the pool has lent `lent_frames` so far and
     /// `charged_bytes` are charged.
     fn most(&mut self, lent_frames: u64, charged_bytes: u64, now: Instant) -> u64 {
         if lent_frames > self.lent_frames {
@@ -101,20 +104,21 @@ impl Yield {
     }
 }
 
-/// Watches the memory of the process. The thread ends with this.
+/// Monitor of the process's memory. Dropping it stops its thread.
 pub(crate) struct Watch {
     shared: Option<Arc<Shared>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A query that runs, as the watch counts it.
+/// Guard of a running query, as counted by the monitor.
 pub(crate) struct Watched(Option<Arc<Shared>>);
 
 impl Watch {
-    /// Begins to watch: what the process holds now is not charged. Without a reading nothing is.
+    /// Starts to monitor: memory that the process holds now is not charged. Without a reading
+    /// nothing is charged.
     ///
     /// # Errors
-    /// When the system has no thread.
+    /// If the system cannot create a thread.
     pub(crate) fn start(
         budget: &Arc<MemoryBudget>,
         reading: Option<Reading>,
@@ -137,7 +141,7 @@ impl Watch {
         Ok(Self { shared: Some(shared), thread: Some(thread) })
     }
 
-    /// A query begins; it runs until the value is dropped.
+    /// Registers a query, which runs until the value is dropped.
     pub(crate) fn query(&self) -> Watched {
         if let Some(shared) = &self.shared {
             let mut state = shared.state();
@@ -149,7 +153,7 @@ impl Watch {
         Watched(self.shared.clone())
     }
 
-    /// Charges what the process holds now.
+    /// Takes a reading and charges it.
     pub(crate) fn look(&self) {
         if let Some(shared) = &self.shared {
             shared.look();
@@ -178,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Waits until it is time for a reading; false at the end.
+    /// Waits for the time of the next reading. Returns false if the thread is to stop.
     fn waits(&self) -> bool {
         let quiet = |state: &mut State| state.queries == 0 && state.left == 0 && !state.is_stopped;
         let state = self.state();
@@ -194,7 +198,7 @@ impl Shared {
 
     fn look(&self) {
         let mut yielding = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that cannot be read now is read the next time.
+        // A failed reading is repeated in the next interval.
         let Some(bytes) = (self.reading)() else { return };
         let beside = self.baseline_bytes.saturating_add(BESIDE_BYTES);
         let bytes = bytes.saturating_sub(beside);
@@ -206,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// Ends a query if the process takes more than it may; `unaccounted` are bytes of it that no
+    /// Ends a query if the process exceeds its limit; `unaccounted` are bytes of it that no
     /// consumer accounts for.
     fn keep_limit(&self, unaccounted: u64) {
         let Some(limit) = &self.limit else { return };
@@ -230,7 +234,7 @@ impl Drop for Watch {
         shared.state().is_stopped = true;
         shared.rung.notify_all();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
+            // A panic of the thread was reported already.
             let _ = thread.join();
         }
     }
@@ -249,8 +253,9 @@ impl fmt::Debug for Watched {
 }
 
 impl ProcessMemory {
-    /// Reads what the process holds beside what consumers of the ledger of `budget` account for;
-    /// `slower_bytes` are what it holds of slower memory, which no ledger knows.
+    /// Returns a function that measures the memory of the process which consumers of the ledger of
+    /// `budget` do not account for; `slower_bytes` are those that it holds of slower memory, which
+    /// no ledger covers.
     pub(crate) fn reading(
         self,
         budget: &Arc<MemoryBudget>,

@@ -1,5 +1,5 @@
-//! Schemas that an embedder adds to the catalog of its sessions, such as PostgreSQL's `pg_catalog`,
-//! and the names of the database that their tables show.
+//! Schemas that an embedding program adds to the catalog of its sessions, such as PostgreSQL's
+//! `pg_catalog`, and the names of the database for their tables.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -19,27 +19,28 @@ use crate::error::SqlError;
 use crate::system::SYSTEM_SCHEMA;
 use crate::view;
 
-/// A schema of read-only tables that an embedder adds to the catalog of a session. The session has
-/// it; it must not have the [`Names`] of the session, or neither is ever dropped.
+/// A schema of read-only tables that an embedding program adds to the catalog of a session. The
+/// session owns it; it must not own the [`Names`] of the session, since such a cycle would leak
+/// both.
 pub trait AddedSchema: fmt::Debug + Send + Sync {
     /// The name of the schema.
     fn name(&self) -> &str;
 
-    /// Its tables. They are kept in plans of prepared statements, and ask for the names of the
-    /// database at each scan.
+    /// The tables of the schema. Plans of prepared statements keep them; they query the names of
+    /// the database at each scan.
     fn tables(&self, names: Names) -> Arc<dyn SchemaProvider>;
 
-    /// Rewrites a statement of the session, or of a view, before it is planned: syntax and names
-    /// that have a meaning in this schema alone.
+    /// Rewrites a statement of the session or of a view before it is planned: syntax and names that
+    /// have a meaning only in this schema.
     fn rewrite(&self, statement: &mut Statement);
 }
 
-/// The added schema, as the state of a session knows it.
+/// The added schema, as an extension of a session's state.
 #[derive(Debug)]
 pub(crate) struct Added(pub(crate) Arc<dyn AddedSchema>);
 
 impl Added {
-    /// Has the added schema rewrite a statement, if a session has one.
+    /// Lets the added schema of the session, if any, rewrite a statement.
     pub(crate) fn rewrite(state: &SessionState, statement: &mut Statement) {
         if let Some(added) = state.config().get_extension::<Self>() {
             added.0.rewrite(statement);
@@ -54,7 +55,7 @@ impl Shared {
         Some(added.tables(Names { shared: Arc::clone(self) }))
     }
 
-    /// The table of the added schema that has this name.
+    /// The table of this name in the added schema.
     pub(super) async fn added_table(
         self: &Arc<Self>,
         name: &str,
@@ -66,16 +67,16 @@ impl Shared {
     /// The catalog as a statement that begins now sees it.
     fn now(&self) -> Snapshot {
         let open = self.transaction.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // A transaction that has failed refuses its statements.
+        // A failed transaction refuses its statements.
         let within = open.and_then(|transaction| transaction.snapshot().ok());
         within.unwrap_or_else(|| self.engine.catalog().snapshot())
     }
 }
 
 impl MainCatalog {
-    /// Adds a schema, once.
+    /// Adds a schema; later calls have no effect.
     pub(crate) fn add(&self, schema: Arc<dyn AddedSchema>) {
-        // A session has one embedder, which adds its schema when it makes the session.
+        // The only embedding program adds its schema when it opens the session.
         let _ = self.shared.added.set(schema);
     }
 
@@ -95,11 +96,11 @@ pub struct Names {
 /// A table or view of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// Its schema.
+    /// Name of the schema.
     pub schema: String,
-    /// Its name.
+    /// Name of the relation.
     pub name: String,
-    /// Its kind.
+    /// Kind of the relation.
     pub kind: RelationKind,
 }
 
@@ -108,11 +109,11 @@ pub struct Relation {
 pub enum RelationKind {
     /// A table.
     Table {
-        /// Its number, which no other table of the database ever has.
+        /// Number of the table, never reused in the database.
         number: u64,
-        /// Rows of it.
+        /// Number of rows.
         rows: u64,
-        /// Bytes of it in the store.
+        /// Bytes in the store.
         bytes: u64,
     },
     /// A view, with the text of its query.
@@ -171,18 +172,18 @@ impl Names {
         self.shared.now().roles()
     }
 
-    /// Owner and grants of a table or view, of the schema where `object` is none; none where there
-    /// is neither.
+    /// Owner and grants of a table or view, or of the schema if `object` is `None`; `None` if the
+    /// object does not exist.
     #[must_use]
     pub fn access(&self, schema: &str, object: Option<&str>) -> Option<Access> {
         self.shared.now().access(schema, object).cloned()
     }
 
-    /// The columns of a table or view; none of one that there is not. A view that cannot be
-    /// planned any more has no columns.
+    /// The columns of a table or view; `None` if it does not exist. A view that can no longer be
+    /// planned has no columns.
     ///
     /// # Errors
-    /// [`SqlError::DataFusion`] of a session that has ended.
+    /// [`SqlError::DataFusion`] if the session has ended.
     pub fn columns<'a>(
         &'a self,
         schema: &'a str,

@@ -1,4 +1,4 @@
-//! How far a query is, read off its plan.
+//! Progress of a query, read from its plan.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use terrace_sys::size::to_u64;
 
 use crate::scan::{ScanProgress, SegmentSource};
 
-/// The sum over the scans of a plan.
+/// Progress summed over the scans of a plan.
 ///
-/// Scans are not all of the work: a sort or an aggregate goes on after its input was read. They
-/// are what can be foreseen.
+/// Scans are not all of the work: a sort or an aggregate continues after its input was read. They
+/// are the part that can be foreseen.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Rows read or skipped so far.
     pub rows: u64,
-    /// Rows that all scans together will read or skip; none if one of them does not know.
+    /// Rows that all scans together will read or skip; `None` if one of them does not know.
     pub rows_total: Option<u64>,
-    /// Bytes of tables that were in DRAM when they were asked for.
+    /// Bytes of tables that were in DRAM when they were requested.
     pub dram_bytes: u64,
     /// Bytes of tables that were in slower memory.
     pub remote_bytes: u64,
@@ -34,11 +34,11 @@ impl Progress {
         progress
     }
 
-    /// The part that is done, from 0 to 1, if it is known.
+    /// Returns the part that is done, from 0 to 1, if it is known.
     #[must_use]
     pub fn fraction(&self) -> Option<f64> {
         let total = self.rows_total.filter(|total| *total > 0)?;
-        // Counts of rows stay far below 2^52, where they would be rounded.
+        // Row counts stay far below 2^53, above which the conversion would round.
         Some((self.rows as f64 / total as f64).min(1.0))
     }
 
@@ -60,7 +60,7 @@ impl Progress {
         self.store_bytes += scan.store_bytes();
     }
 
-    /// Scans of files count rows too; how many there are is known for formats with statistics.
+    /// Scans of files count rows too; their total is known for formats with statistics.
     fn add_other(&mut self, scan: &DataSourceExec) {
         let rows = scan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0);
         self.rows += to_u64(rows);

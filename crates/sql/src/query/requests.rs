@@ -1,4 +1,4 @@
-//! Queries that have ended, counted and timed for each tenant.
+//! Statistics of ended queries: counts and latencies for each tenant.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,36 +10,37 @@ use terrace_sys::size::KIB;
 
 use super::Query;
 
-/// Upper limits of the buckets that latencies are counted in, in seconds.
+/// Upper limits of the latency buckets, in seconds.
 pub const LATENCY_SECONDS: [f64; 15] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 300.0];
 
-/// The time for which a query that has finished counts as recent.
+/// Time for which a finished query counts as recent.
 pub const RECENT: Duration = Duration::from_secs(600);
 
-/// Recent queries that are kept for a tenant: 32 KiB. Of more, the last ones.
+/// Maximum number of recent queries kept for a tenant (32 KiB); the oldest are dropped.
 const RECENT_MAX: usize = 1024;
 
-/// Tenants that are counted by themselves. Queries of more are counted as those without a tenant.
+/// Maximum number of tenants counted separately. Queries of further tenants are counted with those
+/// without a tenant.
 const TENANTS_MAX: usize = 1000;
 
-/// Bytes that count as one I/O of the store: those of a page.
+/// Bytes that count as one I/O of the store: the size of a page.
 const IO_BYTES: f64 = (256 * KIB) as f64;
 
-/// The end of a query.
+/// Outcome of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Its last row was read.
     Finished,
-    /// By an error.
+    /// An error ended it.
     Failed,
-    /// By its user, or because its rows were not read to the end.
+    /// Its user cancelled it, or its rows were not read to the end.
     #[default]
     Cancelled,
 }
 
 impl Query {
-    /// Its time and its I/Os so far.
+    /// Returns its time and its I/Os so far.
     pub(super) fn request(&self) -> Request {
         Request {
             seconds: self.began().elapsed().as_secs_f64(),
@@ -47,7 +48,7 @@ impl Query {
         }
     }
 
-    /// Notes the end that a reader of its rows has come to. The first end is the one.
+    /// Records the end that a reader of its rows has observed. Only the first is kept.
     pub(super) fn note_end<T, E>(&self, polled: &Poll<Option<Result<T, E>>>) {
         let _ = match polled {
             Poll::Ready(None) => self.outcome.set(Outcome::Finished),
@@ -61,41 +62,41 @@ impl Query {
         };
     }
 
-    /// Its end; of one that is not noted, it was cancelled.
+    /// Returns its outcome; a query without a recorded one was cancelled.
     fn outcome(&self) -> Outcome {
         self.outcome.get().copied().unwrap_or_default()
     }
 }
 
-/// Queries of a tenant that have ended.
+/// Counts and latencies of a tenant's ended queries.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    /// The tenant; none of queries without one.
+    /// The tenant; `None` for queries without one.
     pub tenant: Option<Arc<str>>,
-    /// Queries whose last row was read.
+    /// Number of queries whose last row was read.
     pub finished: u64,
-    /// Queries that an error has ended.
+    /// Number of queries that an error ended.
     pub failed: u64,
-    /// Queries that were cancelled, or whose rows were not read to the end.
+    /// Number of queries that were cancelled, or whose rows were not read to the end.
     pub cancelled: u64,
     /// Sum of the latencies of finished queries, in seconds.
     pub seconds: f64,
-    /// Finished queries by latency: those up to each of [`LATENCY_SECONDS`] that are in no bucket
-    /// before.
+    /// Number of finished queries in each latency bucket: those within that element of
+    /// [`LATENCY_SECONDS`] and in no earlier bucket.
     pub buckets: [u64; LATENCY_SECONDS.len()],
     recent: VecDeque<(Instant, Request)>,
 }
 
 impl Requests {
-    /// Finished queries of the last ten minutes ([`RECENT`]), 1024 at most.
+    /// Returns the finished queries of the last ten minutes ([`RECENT`]), at most 1024.
     pub fn recent(&self) -> impl Iterator<Item = Request> {
         let now = Instant::now();
         let is_recent = move |at: &Instant| now.saturating_duration_since(*at) <= RECENT;
         self.recent.iter().filter(move |(at, _)| is_recent(at)).map(|(_, request)| *request)
     }
 
-    /// The latency in seconds that a part of the recent queries was within, such as 0.95 of them;
-    /// none where there are no recent queries.
+    /// Returns the given quantile of the recent queries' latency in seconds, such as 0.95; `None`
+    /// if there are no recent queries.
     #[must_use]
     pub fn quantile_seconds(&self, part: f64) -> Option<f64> {
         let mut seconds: Vec<f64> = self.recent().map(|request| request.seconds).collect();
@@ -126,10 +127,10 @@ impl Requests {
     }
 }
 
-/// Totals of an engine's queries: of those that run, and of those that have ended.
+/// Totals of an engine's running and ended queries.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// For each tenant that had queries.
+    /// Counts for each tenant that had queries.
     pub requests: Vec<Requests>,
     /// Bytes that queries have spilled.
     pub spilled_bytes: u64,
@@ -139,7 +140,7 @@ pub struct Totals {
     pub rows: u64,
 }
 
-/// Queries of an engine that have ended.
+/// Totals of an engine's ended queries.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     tenants: BTreeMap<Option<Arc<str>>, Requests>,
@@ -160,14 +161,14 @@ impl Ended {
         requests.count(query.outcome(), request);
     }
 
-    /// Adds what is counted by bytes and rows.
+    /// Adds the query's bytes, files and rows.
     fn add(&mut self, query: &Query) {
         self.spilled_bytes += query.spilled().bytes();
         self.spill_files += query.spilled().files();
         self.rows += query.rows_returned();
     }
 
-    /// The totals with those of queries that run.
+    /// Returns the totals, including those of the running queries.
     pub(super) fn with<'a>(&self, running: impl Iterator<Item = &'a Arc<Query>>) -> Totals {
         let mut sum = Self {
             tenants: BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! The rows of a query, as its reader takes them.
+//! The result stream of a query.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,30 +20,31 @@ use super::RunningQuery;
 use crate::sessions::{HeldBytes, HeldFor};
 use crate::transaction::Scope;
 
-/// Batches that a suspended query keeps for its reader.
+/// Maximum number of batches that a suspended query keeps for its reader.
 const KEPT_MAX: usize = 16;
 
-/// The rows of a query; the query runs until it is dropped.
+/// Result stream of a query; the query runs until it is dropped.
 pub(super) struct QueryStream {
-    /// Gone when the query was cancelled or an operator panicked, and the plan's memory with it.
+    /// Replaced by an empty stream, which frees the plan's memory, when the query was cancelled or
+    /// an operator panicked.
     stream: SendableRecordBatchStream,
-    /// The name of the plan's outermost operator.
+    /// Name of the plan's outermost operator.
     operator: String,
     running: RunningQuery,
-    /// The transaction that fails with the query.
+    /// Transaction that fails with the query.
     scope: Scope,
     _supervised: Supervised,
     cancelled: BoxFuture<'static, ()>,
-    /// The items that the plan gave while the query was suspended, in order.
+    /// Items that the plan returned while the query was suspended, in order.
     kept: VecDeque<Option<Result<RecordBatch>>>,
-    /// Bytes of those, which its session accounts for.
+    /// Bytes of those items, which its session accounts for.
     kept_bytes: Option<HeldBytes>,
-    /// While the query is suspended, what ends when it goes on.
+    /// While the query is suspended, ends when it is resumed.
     resumed: Option<BoxFuture<'static, ()>>,
 }
 
 impl QueryStream {
-    /// The rows of a plan that runs; `operator` is the name of its outermost operator.
+    /// Wraps the rows of a running plan; `operator` is the name of its outermost operator.
     pub(super) fn new(
         running: RunningQuery,
         stream: SendableRecordBatchStream,
@@ -67,9 +68,9 @@ impl QueryStream {
         }
     }
 
-    /// The next batch of the plan, handed on when the query is not suspended. The plan is asked for
-    /// more meanwhile: operators unpin their pages when they are asked, and give nothing from then
-    /// on. Those above may have had some batches.
+    /// Polls for the next batch of the plan and returns it when the query is not suspended. While
+    /// it is suspended, the plan is polled further: operators unpin their pages when they are
+    /// polled, and return nothing from then on. Operators above them may still hold some batches.
     fn poll_plan(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         if self.kept.is_empty() {
             let next = ready!(self.poll_operators(cx));
@@ -105,7 +106,8 @@ impl QueryStream {
         }
     }
 
-    /// The next batch of the plan. A panic of an operator, also in a task of one, is the last item.
+    /// Polls for the next batch of the plan. A panic of an operator, also in one of its tasks,
+    /// becomes the last item.
     fn poll_operators(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         let Self { stream, operator, .. } = self;
         catch(operator, || stream.poll_next_unpin(cx)).unwrap_or_else(|panic| {
@@ -114,7 +116,7 @@ impl QueryStream {
         })
     }
 
-    /// Lets the plan go, and what it holds with it.
+    /// Drops the plan, and all that it holds.
     fn let_go(&mut self) {
         let nothing = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
         let plan = std::mem::replace(&mut self.stream, nothing);
@@ -123,7 +125,7 @@ impl QueryStream {
         }
     }
 
-    /// Lets the plan go; the error is the last item.
+    /// Drops the plan; the error is the last item.
     fn end_cancelled(&mut self) -> Poll<Option<Result<RecordBatch>>> {
         let query = Arc::clone(&self.running.query);
         self.let_go();

@@ -1,4 +1,4 @@
-//! Stopping a query without ending it.
+//! Suspension of a query: stops it without ending it.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,19 @@ use tokio::sync::watch;
 use super::WaitReason;
 use crate::market::Need;
 
-/// Whether a query is suspended, and who waits for it to go on.
+/// Suspension state of a query, and the tasks that wait for it to be resumed.
 ///
-/// What suspends is not interrupted: a paged operator drops its pins at its next batch and waits.
-/// The stream of the result is read on, so that the operators in it come to that, and keeps the few
-/// batches that they still give. Nothing is written for it; the pool evicts the unpinned pages when
-/// others need their frames.
+/// Suspending does not interrupt: a paged operator drops its pins at its next batch and waits. The
+/// result stream is polled further, so that the operators reach that point, and keeps the few
+/// batches that they still return. Nothing is written to suspend a query; the pool evicts the
+/// unpinned pages when other queries need their frames.
 ///
-/// Its reader suspends it while it takes no rows, people may, and the market does, for queries of a
-/// higher priority or for older ones while memory has no room for all; it goes on when none of them
-/// wants it suspended. Where others need the processor and no memory - those of a higher priority,
-/// or those for whom time is worth more - the market *pauses* it: its operators stand still with
-/// what they hold, since to unpin and to pin again would cost more than the moment is long.
+/// A query is suspended by its reader while it takes no rows, by a user, and by the market for
+/// queries of a higher priority or, while memory has no room for all, for older ones; it is resumed
+/// when none of them wants it suspended. If other queries need the processor and no memory (those
+/// of a higher priority, or those whose time is worth more), the market *pauses* it: its operators
+/// stop and keep what they hold, since unpinning and pinning again would cost more than so short a
+/// pause.
 #[derive(Debug)]
 pub(crate) struct Suspension {
     by: watch::Sender<By>,
@@ -30,24 +31,24 @@ pub(crate) struct Suspension {
 struct By {
     people: bool,
     market: bool,
-    /// The market has paused it for one of a higher priority.
+    /// True if the market has paused it for a query of a higher priority.
     paused: bool,
-    /// The market has paused it for others whose penalties are higher.
+    /// True if the market has paused it for queries with higher penalties.
     outbid: bool,
-    /// The beginning of the pause that it is in.
+    /// Beginning of the current pause.
     paused_since: Option<Instant>,
-    /// While it is paused, memory is too short for what it holds.
+    /// True if memory is too short for what it holds while it is paused.
     unpins: bool,
-    /// There are more queries than memory has room for, and it is the youngest.
+    /// True if memory has no room for all queries, and it is among the youngest.
     crowded: bool,
-    /// Its reader takes no rows.
+    /// True if its reader takes no rows.
     resting: bool,
-    /// The query is to end.
+    /// True if the query is to end.
     cancelled: bool,
 }
 
 impl By {
-    /// Whether it is to unpin and wait.
+    /// Returns true if it is to unpin and wait.
     fn any(self) -> bool {
         let unpins = self.unpins && self.is_paused();
         self.people || self.market || self.crowded || self.resting || unpins
@@ -57,18 +58,19 @@ impl By {
         self.paused || self.outbid
     }
 
-    /// The same, with the time of the pause it is in.
+    /// Returns the same state with the pause timer started or cleared.
     fn timed(self) -> Self {
         let since = self.is_paused().then(|| self.paused_since.unwrap_or_else(Instant::now));
         Self { paused_since: since, unpins: self.unpins && self.is_paused(), ..self }
     }
 
-    /// True if it has been paused for at least so long.
+    /// Returns true if it has been paused for at least `least`.
     fn is_paused_for(self, least: Duration) -> bool {
         self.paused_since.is_some_and(|since| since.elapsed() >= least)
     }
 
-    /// Whether it is to stand still. Who is to unpin must go on as far as that.
+    /// Returns true if it is to stop and keep its pins. A query that is to unpin must run until it
+    /// has.
     fn stands_still(self) -> bool {
         self.is_paused() && !self.any()
     }
@@ -81,10 +83,10 @@ impl Default for Suspension {
 }
 
 impl Suspension {
-    /// Stops the query, or lets it go on, also if the market has stopped it.
+    /// Suspends the query, or resumes it, also from suspension by the market.
     pub(crate) fn set(&self, suspended: bool) {
         self.by.send_modify(|by| {
-            // Who resumes it means all but its end.
+            // Resuming clears every reason except cancellation.
             *by = if suspended {
                 By { people: true, ..*by }
             } else {
@@ -93,22 +95,22 @@ impl Suspension {
         });
     }
 
-    /// Wakes whoever reads or waits: the query is to end.
+    /// Cancels the query, and wakes its reader and its waiting tasks.
     pub(crate) fn cancel(&self) {
         self.by.send_modify(|by| *by = By { cancelled: true, ..By::default() });
     }
 
-    /// What ends when the query is cancelled.
+    /// Returns a future that ends when the query is cancelled.
     pub(crate) fn cancelled(&self) -> BoxFuture<'static, ()> {
         let mut by = self.by.subscribe();
         let cancelled = async move {
-            // Without its sender the query is gone, and with it whoever waits here.
+            // If the sender is gone, the query is gone too, and with it the task that waits here.
             drop(by.wait_for(|by| by.cancelled).await);
         };
         cancelled.boxed()
     }
 
-    /// Stops the query for one of a higher priority.
+    /// Preempts the query for one of a higher priority.
     pub(crate) fn preempt(&self, need: Need) {
         self.by.send_modify(|by| {
             match need {
@@ -119,12 +121,12 @@ impl Suspension {
         });
     }
 
-    /// No query of a higher priority needs anything of it any more.
+    /// Ends the preemption for queries of a higher priority.
     pub(crate) fn release(&self) {
         self.by.send_modify(|by| *by = By { market: false, paused: false, ..*by }.timed());
     }
 
-    /// Pauses it while the time of others is worth more, or no longer.
+    /// Pauses it while the time of other queries is worth more, or resumes it.
     pub(crate) fn outbid(&self, outbid: bool) {
         self.by.send_if_modified(|by| {
             let before = std::mem::replace(&mut by.outbid, outbid && !by.cancelled);
@@ -133,13 +135,13 @@ impl Suspension {
         });
     }
 
-    /// True of a query that has been paused for at least so long.
+    /// Returns true if the query has been paused for at least `least`.
     pub(crate) fn is_paused_for(&self, least: Duration) -> bool {
         self.by.borrow().is_paused_for(least)
     }
 
-    /// Has it unpin what it holds if it has been paused for so long; true if it had not been told
-    /// before.
+    /// Tells it to unpin what it holds if it has been paused for at least `after`. Returns true if
+    /// it had not been told before.
     pub(crate) fn unpin_paused(&self, after: Duration) -> bool {
         self.by.send_if_modified(|by| {
             let tells = by.is_paused_for(after) && !by.unpins;
@@ -148,7 +150,7 @@ impl Suspension {
         })
     }
 
-    /// The party that has stopped it, if one has.
+    /// Returns the reason that it is stopped for, if it is.
     pub(super) fn reason(&self) -> Option<WaitReason> {
         match *self.by.borrow() {
             By { people: true, .. } => Some(WaitReason::User),
@@ -165,7 +167,7 @@ impl Suspension {
         self.by.borrow().any()
     }
 
-    /// Whether the market alone has stopped it.
+    /// Returns true if only the market has stopped it.
     pub(crate) fn is_preempted(&self) -> bool {
         let by = *self.by.borrow();
         (by.market || by.paused || by.outbid || by.crowded) && !by.people
@@ -175,34 +177,34 @@ impl Suspension {
         self.by.borrow().crowded
     }
 
-    /// Stops the query while its reader takes no rows, or no longer.
+    /// Suspends the query while its reader takes no rows, or resumes it.
     pub(crate) fn rest(&self, resting: bool) {
         self.by.send_modify(|by| by.resting = resting && !by.cancelled);
     }
 
-    /// Has it wait until others have given memory back, or no longer.
+    /// Suspends it until other queries release memory, or resumes it.
     pub(crate) fn crowd(&self, crowded: bool) {
         self.by.send_modify(|by| by.crowded = crowded && !by.cancelled);
     }
 
-    /// While the query is paused, what ends when it may go on.
+    /// Returns a future that ends with the pause, if the query is paused.
     pub(crate) fn pause(&self) -> Option<BoxFuture<'static, ()>> {
         self.until(By::stands_still)
     }
 
-    /// While the query is suspended, what ends when it goes on.
+    /// Returns a future that ends with the suspension, if the query is suspended.
     pub(crate) fn wait(&self) -> Option<BoxFuture<'static, ()>> {
         self.until(By::any)
     }
 
-    /// While `is` so, what ends when it no longer is.
+    /// Returns a future that ends when `is` no longer holds, if it holds now.
     fn until(&self, is: fn(By) -> bool) -> Option<BoxFuture<'static, ()>> {
         if !is(*self.by.borrow()) {
             return None;
         }
         let mut by = self.by.subscribe();
         let ended = async move {
-            // Without its sender the query is gone, and with it whoever waits here.
+            // If the sender is gone, the query is gone too, and with it the task that waits here.
             drop(by.wait_for(|by| !is(*by)).await);
         };
         Some(ended.boxed())

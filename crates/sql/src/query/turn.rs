@@ -1,4 +1,4 @@
-//! The limits of a tenant as its queries meet them: their turn, and their end.
+//! Tenant limits applied to queries: admission, and termination when a limit is exceeded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,29 +12,30 @@ use super::{Queries, Query, QueryState, RunningQuery};
 use crate::error::SqlError;
 use crate::tenancy::Turn;
 
-/// The reason for the end of a query, where its user did not ask for it.
+/// Reason of a query's end, if its user did not cancel it.
 #[derive(Debug)]
 pub(super) enum Ending {
     /// The process has no more memory for it.
     Memory(String),
-    /// A limit of its tenant.
+    /// It exceeded a limit of its tenant.
     Limit(String),
 }
 
 impl Query {
-    /// Ends the query by an error that says why.
+    /// Ends the query with an error that states the reason.
     pub(super) fn end(&self, why: Ending) {
-        // The first reason is the one.
+        // The first reason is kept.
         let _ = self.ended_by.set(why);
         self.cancel();
     }
 
-    /// Its turn among the queries of its tenant; none of one without a tenant, or that has ended.
+    /// Returns its slot of its tenant's concurrency limit; `None` for a query without a tenant, or
+    /// one that has ended.
     pub(crate) fn turn(&self) -> Option<Arc<Turn>> {
         self.turn.get()?.upgrade()
     }
 
-    /// The error that it ends with.
+    /// Returns the error that it ends with.
     pub(super) fn ended(&self) -> DataFusionError {
         let id = self.id;
         match self.ended_by.get() {
@@ -50,7 +51,8 @@ impl Query {
 }
 
 impl Queries {
-    /// Ends the query that began last by an error that says why, unless one is ending.
+    /// Ends the youngest query with an error that states the reason, unless a query is ending
+    /// already.
     pub(crate) fn end_youngest(&self, why: String) {
         let running = self.running();
         if running.iter().any(|query| query.state() == QueryState::Cancelled) {
@@ -62,7 +64,7 @@ impl Queries {
         }
     }
 
-    /// Ends queries of tenants whose running queries have spilled more than they may, the youngest
+    /// Ends queries of tenants whose running queries exceed their spill limit, the youngest query
     /// of a tenant first.
     pub(crate) fn end_spilling(&self) {
         let running = self.running();
@@ -91,10 +93,11 @@ impl Queries {
 }
 
 impl RunningQuery {
-    /// Waits for the turn of the query among those of its tenant, whose limits it has from then on.
+    /// Waits for a slot of the tenant's concurrency limit, and applies the tenant's limits from
+    /// then on.
     ///
     /// # Errors
-    /// A wait that is too long, and a cancellation meanwhile.
+    /// Waiting too long, and cancellation meanwhile.
     pub(crate) async fn wait_for(
         &mut self,
         turn: impl Future<Output = Result<Turn, SqlError>>,
@@ -107,7 +110,7 @@ impl RunningQuery {
         };
         query.is_queued.store(false, Ordering::Relaxed);
         let turn = Arc::new(turn?);
-        // A query waits once.
+        // A query waits once, so the slot is unset.
         let _ = query.turn.set(Arc::downgrade(&turn));
         query.limit(None);
         self.deadline = turn.limits().query_time.map(|time| {

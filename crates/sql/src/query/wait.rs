@@ -5,26 +5,25 @@ use std::sync::atomic::Ordering;
 
 use super::Query;
 
-/// The event that a query waits for.
+/// Event that a query waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
-    /// Its turn among the queries of its tenant.
+    /// A slot of its tenant's concurrency limit.
     Turn,
-    /// [`Query::resume`]: a user has suspended it.
+    /// [`Query::resume`], after a user has suspended it.
     User,
     /// Admission control: memory has no room for the minimum of all queries, and it is among the
     /// youngest.
     Admission,
     /// Memory that a query of a higher priority needs.
     PriorityMemory,
-    /// The processor, which a query of a higher priority needs.
+    /// Processor time that a query of a higher priority needs.
     PriorityTime,
-    /// Processors and device: the delay of the queries that have them would cost more, by their
-    /// SLAs.
+    /// Processors and the device, used by queries whose delay would cost more, by their SLAs.
     Time,
-    /// Memory that one of its operators has asked for.
+    /// Memory requested by one of its operators.
     Memory,
-    /// Its client, which has yet to ask for more rows.
+    /// Its client, which has not requested more rows yet.
     Client,
 }
 
@@ -41,7 +40,7 @@ impl WaitReason {
         Self::Client,
     ];
 
-    /// The name in `terrace.queries`.
+    /// Returns the name used in `terrace.queries`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -64,7 +63,7 @@ impl fmt::Display for WaitReason {
 }
 
 impl Query {
-    /// The event that it waits for; none while it works, and none of one that ends.
+    /// Returns the event that it waits for; `None` while it works, and for a query that is ending.
     #[must_use]
     pub fn wait_reason(&self) -> Option<WaitReason> {
         if self.memory.is_cancelled() {

@@ -1,4 +1,4 @@
-//! A function that returns its argument, and keeps rules from looking into it.
+//! The identity function, which hides its argument from optimizer rules.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
@@ -8,25 +8,25 @@ use datafusion::logical_expr::{
 
 use super::{name_of_one, type_of_one};
 
-/// Its argument. Its name in a plan is its argument's.
+/// The identity function. In a plan it has the name of its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Apart {
     signature: Signature,
 }
 
 impl Apart {
-    /// An expression that rules do not join with those beside it.
+    /// Wraps an expression, so that rules do not merge it with its neighbors.
     pub(crate) fn of(expr: Expr) -> Expr {
         let signature = Signature::any(1, Volatility::Immutable);
         ScalarUDF::new_from_impl(Self { signature }).call(vec![expr])
     }
 
-    /// True for an expression of [`Apart::of`].
+    /// True for an expression wrapped by [`Apart::of`].
     pub(crate) fn is(expr: &Expr) -> bool {
         matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Self>())
     }
 
-    /// The expression that [`Apart::of`] was given; any other one as it is.
+    /// Unwraps an expression of [`Apart::of`]; leaves any other unchanged.
     pub(crate) fn argument(expr: Expr) -> Expr {
         match expr {
             Expr::ScalarFunction(mut call)

@@ -1,4 +1,4 @@
-//! Texts that are cast to bytes.
+//! Casts of texts to bytes.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use datafusion::logical_expr::{
 use super::{apply_to_one, name_of_one};
 use crate::bytea;
 
-/// Reads the bytes that a text stands for, before a cast to a type of bytes, as PostgreSQL does.
+/// Parses the bytes that a text denotes, before a cast to a type of bytes, as PostgreSQL does.
 /// Arrow's cast takes the bytes of the text itself.
 ///
-/// Its name in a plan is its argument's, so that the cast has the name it would have without it.
+/// In a plan it has the name of its argument, so that the cast has the same name as without it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BytesOfText {
-    /// A text that stands for none is null rather than an error.
+    /// True if a text that does not denote bytes becomes null instead of an error.
     is_lenient: bool,
     signature: Signature,
 }
@@ -31,7 +31,7 @@ impl BytesOfText {
         ScalarUDF::new_from_impl(Self { is_lenient, signature })
     }
 
-    /// True if a cast between these types has to read texts.
+    /// True if a cast between these types has to parse texts.
     pub(crate) fn is_needed(from: &DataType, to: &DataType) -> bool {
         from.is_string()
             && matches!(to, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)

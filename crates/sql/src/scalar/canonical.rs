@@ -1,4 +1,4 @@
-//! Functions that make floating-point numbers that are equal in SQL the same number.
+//! Functions that give floating-point numbers that are equal in SQL the same bits.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
@@ -12,18 +12,18 @@ use terrace_exec::floats::{canonical, canonical_nans};
 
 use super::{apply_to_one, name_of_one, type_of_one};
 
-/// The use that equal numbers are made the same for.
+/// Purpose of making numbers canonical.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Purpose {
-    /// To be seen: a NaN has no sign, a zero keeps its own.
+    /// For output: a NaN has no sign, a zero keeps its sign.
     Value,
-    /// To be compared, sorted or looked up: a zero has no sign either.
+    /// For comparisons, sorts and look-ups: a zero has no sign either.
     Key,
 }
 
-/// Gives equal numbers equal bits; other values are returned as they are.
+/// Gives equal numbers equal bits; leaves other values unchanged.
 ///
-/// Its name in a plan is its argument's, so that columns have the names they would have without it.
+/// In a plan it has the name of its argument, so that columns have the same names as without it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Canonical {
     purpose: Purpose,
@@ -36,13 +36,14 @@ impl Canonical {
         ScalarUDF::new_from_impl(Self { purpose, signature }).call(vec![expr])
     }
 
-    /// A number that was computed, with the NaN that stands for all. An operation of the processor
-    /// may return one with a sign, which is below all numbers in the order that Arrow compares by.
+    /// Makes the NaN of a computed number canonical. The processor may return a NaN with a sign,
+    /// which sorts below all numbers in Arrow's order.
     pub(crate) fn value(expr: Expr) -> Expr {
         Self::of(Purpose::Value, expr)
     }
 
-    /// A number as a key of a sort, of a window or of a look-up, where zeros are equal too.
+    /// Makes a number canonical as a key of a sort, a window or a look-up, where zeros are equal
+    /// too.
     pub(crate) fn key(expr: Expr) -> Expr {
         match expr {
             Expr::Literal(value, metadata) if !is_odd(&value) => Expr::Literal(value, metadata),
@@ -50,7 +51,7 @@ impl Canonical {
         }
     }
 
-    /// The argument of [`Canonical::value`]; any other expression as it is.
+    /// Unwraps an expression of [`Canonical::value`]; leaves any other unchanged.
     pub(crate) fn argument_of_value(expr: Expr) -> Expr {
         match expr {
             Expr::ScalarFunction(mut call)
@@ -75,7 +76,7 @@ impl Canonical {
     }
 }
 
-/// True if a literal may have other bits than its key.
+/// True if the key of a literal may have other bits.
 fn is_odd(value: &ScalarValue) -> bool {
     match value {
         ScalarValue::Float64(Some(value)) => value.is_nan() || *value == 0.0,
@@ -109,8 +110,8 @@ impl ScalarUDFImpl for Canonical {
         true
     }
 
-    /// NaNs with a sign come from nowhere but computations, which this function is around, so that
-    /// the order of its argument is its own.
+    /// NaNs with a sign only come from computations, which are wrapped by this function, so it
+    /// preserves the order of its argument.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         Ok(inputs.first().map_or(SortProperties::Unordered, |input| input.sort_properties))
     }

@@ -1,4 +1,4 @@
-//! A function of DataFusion by another name.
+//! A function of DataFusion under another name.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-/// A function of DataFusion by the name that it has elsewhere, where its own name means another
-/// one here.
+/// A function of DataFusion under a name from other systems, since its own name denotes another
+/// function here.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Renamed {
     function: Arc<ScalarUDF>,

@@ -13,10 +13,10 @@ use datafusion::logical_expr::{
 
 use super::{apply_to_one, name_of_one, type_of_one};
 
-/// Rounds a value that is about to be cast to an integer, as PostgreSQL does: floating point to the
-/// nearest even integer where two are as near, decimals away from zero. Arrow's cast truncates.
+/// Rounds the operand of a cast to an integer, as PostgreSQL does: floating-point numbers half to
+/// even, decimals half away from zero. Arrow's cast truncates.
 ///
-/// Its name in a plan is its argument's, so that the cast has the name it would have without it.
+/// In a plan it has the name of its argument, so that the cast has the same name as without it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RoundToInteger {
     signature: Signature,
@@ -27,7 +27,7 @@ impl RoundToInteger {
         ScalarUDF::new_from_impl(Self { signature: Signature::any(1, Volatility::Immutable) })
     }
 
-    /// Whether a cast between these types has to round first.
+    /// True if a cast between these types has to round first.
     pub(crate) fn is_needed(from: &DataType, to: &DataType) -> bool {
         let has_fraction = match from {
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale > 0,
@@ -75,7 +75,7 @@ fn rounded(array: &ArrayRef) -> Result<ArrayRef> {
             decimal::<Decimal128Type>(array, |value| {
                 let rest = value % unit;
                 let whole = value - rest;
-                // A rest of at least half, without doubling it, which could overflow.
+                // At least half a unit, without doubling, which could overflow.
                 let away =
                     if rest.unsigned_abs() >= unit.unsigned_abs().div_ceil(2) { unit } else { 0 };
                 whole.checked_add(away * value.signum())
@@ -111,8 +111,8 @@ fn unary<T: ArrowPrimitiveType>(
     std::sync::Arc::new(rounded.with_data_type(array.data_type().clone()))
 }
 
-/// Decimals rounded; the largest of a type may need a digit more than it has, but not than its
-/// native integer has.
+/// Rounds decimals. The result may have one more digit than the decimal type, but fits its native
+/// integer.
 fn decimal<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     round: impl Fn(T::Native) -> Option<T::Native>,

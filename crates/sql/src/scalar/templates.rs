@@ -1,4 +1,4 @@
-//! `to_char`, which writes values by a template.
+//! `to_char`, which formats values by a template.
 
 mod numbers;
 #[cfg(test)]
@@ -28,11 +28,11 @@ use times::{Fields, TimeTemplate};
 const NAME: &str = "to_char";
 const DAY_NANOSECONDS: i64 = 86_400_000_000_000;
 
-/// `to_char(value, template)`: a date, a time, a timestamp, an interval or a number as text, with
-/// the templates of PostgreSQL, such as `YYYY-MM-DD HH24:MI:SS` and `FM999,990.00`.
+/// `to_char(value, template)`: formats a date, a time, a timestamp, an interval or a number, with
+/// PostgreSQL's templates, such as `YYYY-MM-DD HH24:MI:SS` and `FM999,990.00`.
 ///
-/// DataFusion's function of this name takes the formats of `strftime` and writes a template of
-/// PostgreSQL as it stands; here that one is called `strftime`.
+/// DataFusion's function of this name takes the formats of `strftime` and would output a PostgreSQL
+/// template verbatim; here it is called `strftime`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ToChar {
     signature: Signature,
@@ -113,7 +113,7 @@ impl ScalarUDFImpl for ToChar {
     }
 }
 
-/// Each value by the template of its row; without a template, or a value, null.
+/// Formats each value by the template of its row; null without a template or a value.
 fn written<'a>(values: &ArrayRef, template: impl Fn(usize) -> Option<&'a str>) -> Result<ArrayRef> {
     match values.data_type() {
         DataType::Null => {
@@ -159,8 +159,8 @@ fn written_times<'a>(
     written_with(values, template, TimeTemplate::parsed, write)
 }
 
-/// Each value as `write` writes it by the template of its row, which is read once for rows that
-/// follow each other.
+/// Formats each value by the template of its row, using `write`. A template is parsed once for
+/// consecutive rows.
 fn written_with<'a, T>(
     values: &ArrayRef,
     template: impl Fn(usize) -> Option<&'a str>,
@@ -186,7 +186,7 @@ fn written_with<'a, T>(
     Ok(Arc::new(texts.finish()))
 }
 
-/// The fields of a row's date, time or interval.
+/// The fields of the date, time or interval in a row.
 fn fields(values: &ArrayRef, row: usize, zone: Option<Zone>) -> Result<Fields> {
     let out_of_range = || exec_datafusion_err!("a timestamp is out of the range of {NAME}");
     match values.data_type() {
@@ -195,7 +195,7 @@ fn fields(values: &ArrayRef, row: usize, zone: Option<Zone>) -> Result<Fields> {
             let moment = times.value_as_datetime(row).ok_or_else(out_of_range)?;
             let Some(zone) = zone else { return Ok(Fields::of_time(moment, None)) };
             let offset = zone.zone.offset_from_utc_datetime(&moment).fix();
-            // At an end of the range the local time may be beyond it.
+            // At an end of the range, the local time may be out of range.
             let local = moment.checked_add_offset(offset).ok_or_else(out_of_range)?;
             let seconds = offset.local_minus_utc();
             Ok(Fields::of_time(local, Some((seconds, zone.name(moment, seconds)))))
@@ -220,7 +220,7 @@ fn fields(values: &ArrayRef, row: usize, zone: Option<Zone>) -> Result<Fields> {
 #[derive(Clone, Copy)]
 struct Zone {
     zone: Tz,
-    /// The same, where it has a name and not only an offset.
+    /// The same zone, if it has a name and not only an offset.
     named: Option<chrono_tz::Tz>,
 }
 
@@ -229,7 +229,7 @@ impl Zone {
         Ok(Self { zone: zone.parse()?, named: zone.parse().ok() })
     }
 
-    /// Its abbreviation at a moment, such as `CEST`; of an offset, its hours and minutes.
+    /// The zone's abbreviation at an instant, such as `CEST`; for an offset, its hours and minutes.
     fn name(self, moment: NaiveDateTime, offset: i32) -> String {
         let of_zone = self.named.map(|zone| zone.offset_from_utc_datetime(&moment));
         if let Some(abbreviation) = of_zone.as_ref().and_then(|offset| offset.abbreviation()) {

@@ -14,11 +14,11 @@ use datafusion::logical_expr::{
 
 const NAME: &str = "timezone";
 
-/// `timezone(zone, timestamp)`, which `timestamp AT TIME ZONE zone` is written as.
+/// `timezone(zone, timestamp)`, the function that `timestamp AT TIME ZONE zone` is rewritten to.
 ///
-/// A timestamp with a time zone becomes the local time of `zone`, without a time zone; one without
-/// becomes the moment at which it is that time in `zone`, as in PostgreSQL. The zone is a constant:
-/// the name of a zone or an offset.
+/// A timestamp with time zone becomes the local time in `zone`, without time zone; a timestamp
+/// without becomes the instant at which that is the local time in `zone`, as in PostgreSQL. The
+/// zone is a constant: the name of a zone or an offset.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimeZoneConversion {
     signature: Signature,
@@ -132,9 +132,9 @@ fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
     Ok(Arc::new(moments.with_timezone(zone)))
 }
 
-/// The moment of a local time, in nanoseconds since 1970 in UTC. A time that a change of clocks
-/// leaves out is taken by the offset before the change, and one that comes twice is the second, as
-/// in PostgreSQL.
+/// The instant of a local time, in nanoseconds since 1970 in UTC. A time skipped by a clock change
+/// uses the offset before the change, and of an ambiguous time the second instant is taken, as in
+/// PostgreSQL.
 fn moment(local: NaiveDateTime, zone: Tz) -> Option<i64> {
     let offset = match zone.offset_from_local_datetime(&local) {
         LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => offset,

@@ -1,13 +1,13 @@
-//! Copies of arrays that share nothing with the original.
+//! Deep copies of arrays, which share no buffer with the original.
 
 use datafusion::arrow::array::{ArrayData, ArrayRef, make_array};
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 
-/// Copies every buffer of an array, those of children and dictionaries too.
+/// Copies every buffer of an array, including those of children and dictionaries.
 ///
-/// Kernels that "copy" an array keep what they can by reference (dictionaries, the data of string
-/// views), which would keep the page pinned that the copy is to let go. Blocks of segments hold
-/// what their rows use and nothing else, so a plain copy of the buffers is also the smallest.
+/// Kernels that "copy" an array keep some parts by reference (dictionaries, the data of string
+/// views), which would keep the page pinned that the copy is meant to release. Blocks of segments
+/// hold only what their rows use, so a plain copy of the buffers is also the smallest.
 pub(super) fn copy(array: &ArrayRef) -> ArrayRef {
     make_array(copy_data(&array.to_data()))
 }
@@ -22,7 +22,7 @@ fn copy_data(data: &ArrayData) -> ArrayData {
         .buffers(buffers)
         .child_data(children);
     // SAFETY: the type, length, offset and children are those of a valid array, and every buffer
-    // has the bytes of the buffer it stands for.
+    // has the bytes of the buffer that it replaces.
     unsafe { copied.build_unchecked() }
 }
 

@@ -1,4 +1,4 @@
-//! What a scan counts, for EXPLAIN ANALYZE and for progress.
+//! Counters of a scan, for EXPLAIN ANALYZE and for progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use terrace_sys::size::to_u64;
 
-use crate::home::Copied;
+use crate::placement::Copied;
 
-/// Where the bytes of segments came from.
+/// Location from which the bytes of segments were read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Dram,
@@ -17,7 +17,7 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// The origin of a page that was in this memory tier, or in none.
+    /// Returns the origin of a page that was in this memory tier, or in none.
     pub(super) fn of_tier(tier: Option<usize>) -> Self {
         match tier {
             Some(0) => Self::Dram,
@@ -26,14 +26,14 @@ impl Origin {
         }
     }
 
-    /// The origin of a segment's copy in a heap; where it is a file's, nobody knows which part of
-    /// it is in memory.
+    /// Returns the origin of a segment's copy in a heap. For a heap over a file it is unknown which
+    /// part of the copy is in memory; that counts as remote.
     pub(super) fn of_copy(copy: &Copied) -> Self {
         if copy.is_dram() { Self::Dram } else { Self::Remote }
     }
 }
 
-/// How far a scan is, over all of its partitions.
+/// Progress of a scan, over all of its partitions.
 #[derive(Debug, Default)]
 pub struct ScanProgress {
     rows_total: u64,
@@ -48,38 +48,38 @@ impl ScanProgress {
         Self { rows_total: to_u64(rows), ..Self::default() }
     }
 
-    /// Rows of the table version that is scanned.
+    /// Returns the number of rows of the scanned table version.
     #[must_use]
     pub fn rows_total(&self) -> u64 {
         self.rows_total
     }
 
-    /// Rows of chunks that were handed on or pruned.
+    /// Returns the number of rows that were returned or pruned.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// Bytes of segments that were in DRAM when they were asked for.
+    /// Returns the bytes of segments that were in DRAM when they were requested.
     #[must_use]
     pub fn dram_bytes(&self) -> u64 {
         self.dram_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of segments that were in slower memory.
+    /// Returns the bytes of segments that were in slower memory.
     #[must_use]
     pub fn remote_bytes(&self) -> u64 {
         self.remote_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of segments that came from the store.
+    /// Returns the bytes of segments that came from the store.
     #[must_use]
     pub fn store_bytes(&self) -> u64 {
         self.store_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// The counters of one partition.
+/// Counters of one partition.
 #[derive(Clone, Debug)]
 pub(super) struct ScanCounters {
     pub(super) chunks_scanned: Count,

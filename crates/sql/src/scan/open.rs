@@ -1,4 +1,4 @@
-//! Opens chunks: prunes, fetches, and turns blocks into batches.
+//! Opener of chunks: prunes, fetches, and turns blocks into batches.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 
 use super::ChunkNumber;
-use super::ahead::ReadAhead;
 use super::counters::ScanCounters;
 use super::prune::ChunkFilter;
 use super::read::{Block, ChunkReader};
+use super::readahead::ReadAhead;
 use super::select::RowFilter;
 use crate::chunk::Chunk;
 use crate::error::SqlError;
@@ -24,28 +24,29 @@ use crate::pins::PagePins;
 use crate::spill::pool_error;
 use crate::table::TableVersion;
 
-/// Opens the chunks of one partition of a scan.
+/// Opener of the chunks of one partition of a scan.
 pub(super) struct ChunkOpener {
     reader: Arc<Reader>,
     filter: ChunkFilter,
     ahead: ReadAhead,
 }
 
-/// What it takes to turn a chunk into batches.
+/// State that turns chunks into batches.
 struct Reader {
     version: Arc<TableVersion>,
-    /// The columns that are read, in the order of the table.
+    /// Columns that are read, in the order of the table.
     columns: Vec<usize>,
     chunks: Arc<ChunkReader>,
-    /// What rows have to satisfy to be decoded.
+    /// Filter that selects the rows to decode.
     rows: Option<RowFilter>,
-    /// None where the columns are handed on as they are.
+    /// `None` if the columns are returned unchanged.
     projector: Option<Projector>,
     counters: ScanCounters,
 }
 
 impl ChunkOpener {
-    /// `filters` are for chunks, by what is known of them, and for rows.
+    /// Builds the opener. `filters` are the filter of chunks, by their statistics, and that of
+    /// rows.
     pub(super) fn new(
         table: Arc<str>,
         version: Arc<TableVersion>,
@@ -68,7 +69,7 @@ impl ChunkOpener {
     }
 }
 
-/// The projection over the columns that are read, unless it is just those.
+/// Returns the projection over the columns that are read, unless it is the identity.
 fn projector(
     projection: &ProjectionExprs,
     columns: &[usize],
@@ -126,7 +127,7 @@ impl Reader {
         Ok(batches.boxed())
     }
 
-    /// The projection of one block.
+    /// Projects one block.
     fn batch(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(self.chunks.schema());

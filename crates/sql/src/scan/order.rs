@@ -1,4 +1,4 @@
-//! In which order a scan takes its chunks.
+//! Order in which a scan takes its chunks.
 
 use std::cmp::Ordering;
 
@@ -10,9 +10,8 @@ use crate::chunk::Chunk;
 use crate::statistics::SegmentStatistics;
 use crate::table::TableVersion;
 
-/// A column of the table by whose bounds chunks are taken: the smallest minimum first, or the
-/// largest maximum first. A top-k operator above then finds its rows early, and its filter rules
-/// out the chunks that follow.
+/// Chunk order by the bounds of a column: the smallest minimum first, or the largest maximum first.
+/// A top-k operator above then finds its rows early, and its filter prunes the chunks that follow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChunkOrder {
     column: usize,
@@ -20,8 +19,8 @@ pub(super) struct ChunkOrder {
 }
 
 impl ChunkOrder {
-    /// The order that serves a sort by `sort` of what `projection` makes of the table's columns.
-    /// None unless it sorts by a column of the table first.
+    /// Returns the chunk order for a sort by `sort` of the output of `projection`. `None` unless
+    /// the first sort key is a column of the table.
     pub(super) fn serving(sort: &[PhysicalSortExpr], projection: &ProjectionExprs) -> Option<Self> {
         let first = sort.first()?;
         let output = first.expr.downcast_ref::<Column>()?;
@@ -38,7 +37,7 @@ impl ChunkOrder {
         let value = |chunk: &Chunk| side(&chunk.columns[self.column].statistics);
         let ordering = match (value(a), value(b)) {
             (Some(a), Some(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
-            // Chunks without bounds come last either way.
+            // Chunks without bounds come last in both directions.
             (None, None) => Ordering::Equal,
             (None, Some(_)) => return Ordering::Greater,
             (Some(_), None) => return Ordering::Less,
@@ -47,8 +46,8 @@ impl ChunkOrder {
     }
 }
 
-/// The numbers of all chunks of a version in the order they are taken: that of the table, unless
-/// another one is wanted.
+/// Returns the indices of all chunks of a version in the order in which they are taken: that of the
+/// table, unless `order` is given.
 pub(super) fn sequence(version: &TableVersion, order: Option<ChunkOrder>) -> Vec<usize> {
     let mut sequence: Vec<usize> = (0..version.chunks.len()).collect();
     if let Some(order) = order {

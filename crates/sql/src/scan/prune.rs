@@ -1,4 +1,4 @@
-//! Which chunks of a scan are worth opening.
+//! Chunk pruning in a scan, including by filters that change while the query runs.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,11 +9,11 @@ use datafusion::physical_optimizer::pruning::PruningPredicate;
 use crate::statistics::{ChunkPruning, predicate, prune};
 use crate::table::TableVersion;
 
-/// The filters of a scan against the statistics of its chunks. Clones share what was found once.
+/// The filters of a scan, applied to the statistics of its chunks. Clones share results.
 ///
-/// Filters of joins and top-k operators become narrower while the query runs. Making a predicate
-/// over statistics of such a filter can take longer than reading a chunk (a join's filter may list
-/// thousands of values), so it is done once per change, for all partitions.
+/// Filters of joins and top-k operators become narrower while the query runs. Compiling such a
+/// filter to a predicate over statistics can take longer than reading a chunk (a join's filter may
+/// list thousands of values), so it is done once per change, for all partitions.
 #[derive(Clone)]
 pub(super) struct ChunkFilter {
     version: Arc<TableVersion>,
@@ -23,7 +23,7 @@ pub(super) struct ChunkFilter {
 
 #[derive(Default)]
 struct Shared {
-    /// What the filters said when the scan began, per chunk.
+    /// Result per chunk of the filters as of the beginning of the scan.
     first_look: OnceLock<Vec<bool>>,
     latest: Mutex<Latest>,
 }
@@ -40,19 +40,19 @@ impl ChunkFilter {
         Self { version, filter, shared: Arc::default() }
     }
 
-    /// Whether a chunk may hold a row that the filters let through, by what they said when the
-    /// scan began. All chunks are judged at once, the first time somebody asks.
+    /// Returns true if a chunk may hold a matching row according to the filters as of the beginning
+    /// of the scan. All chunks are checked at once, on the first call.
     pub(super) fn kept_at_first(&self, chunk: usize) -> bool {
         let Some(filter) = &self.filter else { return true };
         let kept = self.shared.first_look.get_or_init(|| {
-            // Watched from before the look, so that no change is missed.
+            // Change tracking starts before the check, so that no change is missed.
             self.latest().tracking = Some(DynamicFilterTracking::classify(filter));
             prune(filter, self.version.schema(), &self.version.chunks)
         });
         kept.get(chunk).copied().unwrap_or(true)
     }
 
-    /// Whether a chunk may hold such a row by what the filters say now.
+    /// Returns true if a chunk may hold a matching row according to the current filters.
     pub(super) fn keeps(&self, chunk: usize) -> bool {
         let Some(filter) = &self.filter else { return true };
         if !self.kept_at_first(chunk) {
@@ -64,8 +64,8 @@ impl ChunkFilter {
         kept.and_then(|kept| kept.first().copied()).unwrap_or(true)
     }
 
-    /// The predicate over statistics of filters that have changed since the scan began. None if
-    /// they have not, or if statistics cannot judge them.
+    /// Returns the predicate over statistics of filters that have changed since the scan began.
+    /// `None` if they have not, or if statistics cannot decide them.
     fn predicate_since(&self, filter: &Arc<dyn PhysicalExpr>) -> Option<Arc<PruningPredicate>> {
         let mut latest = self.latest();
         let watcher = latest.tracking.as_mut().and_then(DynamicFilterTracking::watcher);

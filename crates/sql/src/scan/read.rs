@@ -1,4 +1,4 @@
-//! Reads chunks block by block, without a copy where the limit of pins allows it.
+//! Reading of chunks block by block, without a copy if the limit of pins allows it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use super::counters::{Origin, ScanCounters};
 use super::select::{self, ChunkFacts, Left, RowFilter};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
-use crate::home::Copied;
 use crate::pins::{CopyRoom, PagePins, PinRoom};
+use crate::placement::Copied;
 use crate::segment::{Encoding, Segment, SegmentError};
 
-/// Reads some columns of the chunks of a table.
+/// Reader of some columns of the chunks of a table.
 pub(crate) struct ChunkReader {
     table: Arc<str>,
-    /// At least one.
+    /// Not empty.
     columns: Vec<usize>,
-    /// The schema of those columns.
+    /// Schema of those columns.
     schema: SchemaRef,
     pins: Arc<PagePins>,
     counters: Option<ScanCounters>,
 }
 
-/// The blocks of a chunk, one after the other.
+/// The blocks of a chunk, in order.
 pub(crate) struct Blocks {
     reader: Arc<ChunkReader>,
     chunk: Arc<Chunk>,
     source: Source,
 }
 
-/// Rows of a block.
+/// The rows of a block that passed the filter.
 pub(super) struct Block {
     pub(super) arrays: Vec<ArrayRef>,
-    /// Rows of this block, and of blocks before it, that were left out.
+    /// Number of rows of this block, and of blocks before it, that were filtered out.
     pub(super) skipped: usize,
 }
 
-/// Where the arrays of a block come from.
+/// Source of the arrays of a block.
 enum Source {
-    /// All segments are at hand, and the arrays point into them or are decoded from them.
+    /// All segments are available, and the arrays point into them or are decoded from them.
     Segments(SegmentBlocks),
-    /// All blocks are copies, which are accounted for until they are handed on.
+    /// All blocks are copies, which are accounted for until they are returned.
     Copied(CopiedBlocks),
-    /// The block with this number is copied from its segments, of which one at a time is pinned.
+    /// The block with this index is copied from its segments, of which one at a time is pinned.
     Each(usize),
 }
 
@@ -60,24 +60,24 @@ struct SegmentBlocks {
     segments: Vec<Segment>,
     next: usize,
     facts: ChunkFacts,
-    /// What the copies are accounted by.
+    /// Account of the copies.
     _copies: Option<CopyRoom>,
 }
 
-/// Copies of all blocks of a chunk, accounted for until they are handed on.
+/// Copies of all blocks of a chunk, accounted for until they are returned.
 struct CopiedBlocks {
     columns: Vec<CopiedColumn>,
     next: usize,
     blocks: usize,
     room: CopyRoom,
-    /// Of encoded columns, which are kept to the last block.
+    /// Account of encoded columns, which are kept to the last block.
     encoded_room: CopyRoom,
 }
 
 enum CopiedColumn {
-    /// The blocks that have not been handed on.
+    /// Blocks that have not been returned yet.
     Arrays(VecDeque<ArrayRef>),
-    /// The segment, from which each block is decoded when it is its turn.
+    /// Segment from which each block is decoded when it is due.
     Encoded(Segment),
 }
 
@@ -92,12 +92,12 @@ impl ChunkReader {
         Ok(Self { table, columns, schema, pins, counters: None })
     }
 
-    /// The same, counting what it reads.
+    /// Returns the same reader, counting what it reads.
     pub(super) fn counting(self, counters: ScanCounters) -> Self {
         Self { counters: Some(counters), ..self }
     }
 
-    /// The schema of the columns that are read.
+    /// Returns the schema of the columns that are read.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -113,8 +113,8 @@ impl ChunkReader {
         Ok(Blocks { reader: Arc::clone(self), chunk: Arc::clone(chunk), source })
     }
 
-    /// Pins the segments of all columns; none where that is more than may be pinned, or than the
-    /// pool has frames for.
+    /// Pins the segments of all columns; `None` if that exceeds the limit of pins or the pool has
+    /// too few frames.
     async fn pin_all(&self, chunk: &Chunk) -> Result<Option<Vec<Segment>>, SqlError> {
         let segments = || self.columns.iter().map(|column| &chunk.columns[*column]);
         let copies: Vec<_> = segments().map(|segment| segment.home.copied()).collect();
@@ -148,8 +148,8 @@ impl ChunkReader {
         segments.collect::<Result<_, _>>().map(Some)
     }
 
-    /// Copies the blocks of a chunk column by column, so that one page at a time is pinned. Where
-    /// there is no room for copies of all, each block is read when it is its turn.
+    /// Copies the blocks of a chunk column by column, so that one page at a time is pinned. If
+    /// there is no room for copies of all, each block is read when it is due.
     async fn copy_all(&self, chunk: &Chunk) -> Result<Source, SqlError> {
         if let Some(counters) = &self.counters {
             counters.chunks_copied.add(1);
@@ -177,7 +177,7 @@ impl ChunkReader {
         Ok(copied.into_source())
     }
 
-    /// A copy of a column: its blocks, or its encoded bytes, which are fewer.
+    /// Copies a column: its blocks, or its encoded bytes, which are fewer.
     fn copied(&self, segment: &Segment, index: usize) -> Result<CopiedColumn, SqlError> {
         if segment.compact().is_some() {
             let copied = segment.copied().map_err(|source| self.malformed(index, source))?;
@@ -188,7 +188,7 @@ impl ChunkReader {
         Ok(CopiedColumn::Arrays(copies.collect::<Result<_, _>>()?))
     }
 
-    /// Copies one block of a chunk; none behind the last.
+    /// Copies one block of a chunk; `None` after the last.
     async fn copy_one(
         &self,
         chunk: &Chunk,
@@ -242,7 +242,7 @@ impl ChunkReader {
         }
     }
 
-    /// The next block of segments, of which rows may be left out where that saves decoding.
+    /// Returns the next block of segments, without rows whose decoding the filter can save.
     async fn next_of_segments(
         &self,
         blocks: &mut SegmentBlocks,
@@ -261,7 +261,8 @@ impl ChunkReader {
             let left = match left.unwrap_or(Left::All) {
                 Left::Nothing => {
                     skipped += rows;
-                    // Blocks of which nothing is left are as much work as others.
+                    // Skipping blocks takes as much work as returning them, so yield to other
+                    // tasks.
                     give_way().await;
                     continue;
                 }
@@ -297,7 +298,8 @@ fn no_page() -> SqlError {
     SqlError::Task("a fetch returned less than it was asked for".to_owned())
 }
 
-/// Where the bytes of a column of `chunk` come from, which has a copy in a heap or not.
+/// Returns a function that maps a column of `chunk`, with or without a copy in a heap, to the
+/// origin of its bytes.
 fn origin_in(chunk: &Chunk) -> impl Fn((&usize, &Option<Arc<Copied>>)) -> Origin {
     move |(column, copy)| match copy {
         Some(copy) => Origin::of_copy(copy),
@@ -312,7 +314,8 @@ impl SegmentBlocks {
 }
 
 impl CopiedBlocks {
-    /// Where all columns are encoded, rows can be left out before they are decoded.
+    /// Returns segments if all columns are encoded: then rows can be filtered before they are
+    /// decoded.
     fn into_source(self) -> Source {
         if self.columns.iter().any(|column| matches!(column, CopiedColumn::Arrays(_))) {
             return Source::Copied(self);
@@ -344,13 +347,13 @@ impl CopiedBlocks {
 }
 
 impl Blocks {
-    /// The columns of the next block; none at the end.
+    /// Returns the columns of the next block; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<ArrayRef>>, SqlError> {
         Ok(self.next_of(None).await?.map(|block| block.arrays))
     }
 
-    /// The columns of the next block that has rows which `filter` leaves, with at least those rows;
-    /// none at the end.
+    /// Returns the columns of the next block with rows that pass `filter`, with at least those
+    /// rows; `None` at the end.
     pub(super) async fn next_of(
         &mut self,
         filter: Option<&RowFilter>,

@@ -1,17 +1,17 @@
-//! Which rows of a block are worth decoding.
+//! Row selection: the rows of a block that are worth decoding.
 //!
-//! Rows of compact segments cost time to decode. So the filters of a scan are applied here first,
-//! by the columns they read: on the values of a dictionary, once per segment, where a column is
-//! one, and on decoded columns elsewhere. The other columns are decoded for the rows that are left,
-//! and not at all where none are.
+//! Rows of compact segments take time to decode. So the filters of a scan are applied here first:
+//! to the values of a dictionary column, once per segment, and to the decoded values of other
+//! columns. The remaining columns are decoded only for the rows that are left, and not at all if
+//! none are.
 //!
-//! This removes rows that an operator above would remove, and need not remove all of them: that
-//! operator applies its filter to what it gets. A filter of decoded columns that lets most rows
-//! through is soon left to it, since applying it twice would cost more than it saves; and so is one
-//! beside which there is nothing to decode. The filters of joins and top-k operators are not known
-//! before the scan begins, or become narrower while it runs. They are looked at anew for each
-//! chunk, and applied to plain segments too: what they leave out need not be sent to the operator
-//! that made them, by way of exchanges and other joins.
+//! Selection removes rows that an operator above would remove, and need not remove all of them:
+//! that operator applies its filter to its input anyway. A filter over decoded columns that passes
+//! most rows is soon left to the operator, since applying it twice would cost more than it saves;
+//! so is a filter beside which no other column has to be decoded. The filters of joins and top-k
+//! operators are unknown before the scan begins, or become narrower while it runs. They are read
+//! again for each chunk, and applied to plain segments too: filtered rows need not travel to the
+//! operator that made the filter, through exchanges and other joins.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -32,71 +32,72 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
 use crate::segment::{Segment, SegmentError};
 
-/// Rows that a filter is tried on before it is judged.
+/// Number of rows that a filter is tried on before its selectivity is judged.
 const TRIAL_ROWS: usize = 4 * 8192;
-/// A filter that reads decoded columns stays in use while it takes out one row in this many.
+/// A filter over decoded columns stays in use while it removes at least one row in this many.
 const WORTHWHILE: usize = 4;
-/// A condition is computed for the rows that others have left, where that is one in this many.
+/// A condition is evaluated only on the remaining rows, if at most one row in this many remains.
 const FEW: usize = 4;
-/// Dictionaries of more values than this are not looked at as a whole.
+/// Maximum number of values of a dictionary that is evaluated as a whole.
 const DICTIONARY_VALUES: usize = 16_384;
 
 /// The filters of a scan that can be applied to the columns it reads.
 pub(super) struct RowFilter {
-    /// Of the table, and the numbers of the columns that are read.
+    /// Schema of the table, and the indices of the columns that are read.
     schema: SchemaRef,
     columns: Vec<usize>,
     fixed: Vec<Arc<Conjunct>>,
     changing: Vec<Changing>,
 }
 
-/// A filter that an operator makes while the query runs.
+/// A dynamic filter, which an operator builds while the query runs.
 struct Changing {
     filter: Arc<dyn PhysicalExpr>,
     latest: Mutex<Latest>,
 }
 
-/// What it was when somebody looked last.
+/// The filter as of the last time it was read.
 #[derive(Default)]
 struct Latest {
     generation: Option<u64>,
     conjuncts: Vec<Arc<Conjunct>>,
 }
 
-/// One of the conditions that all have to hold.
+/// One conjunct of the filters.
 struct Conjunct {
     condition: Arc<dyn PhysicalExpr>,
-    /// Of the columns that the condition reads.
+    /// Schema of the columns that the condition reads.
     schema: SchemaRef,
-    /// Those columns, by their place among the columns that the scan reads.
+    /// Those columns, by index among the columns that the scan reads.
     columns: Vec<usize>,
-    /// The operator that has the filter is not the next above the scan.
+    /// True if the operator of the filter is not directly above the scan.
     is_remote: bool,
     rows: AtomicUsize,
     kept: AtomicUsize,
 }
 
-/// The conditions for the rows of one chunk, and what was found out about its segments.
+/// The conditions for the rows of one chunk, and results that hold for its segments.
 #[derive(Default)]
 pub(super) struct ChunkFacts {
     conjuncts: Option<Vec<Arc<Conjunct>>>,
-    /// Per condition, for each value of a dictionary whether it holds; none of other columns.
+    /// By condition: for each value of its dictionary, true if it matches; `None` for other
+    /// columns.
     by_value: BTreeMap<usize, Option<Vec<bool>>>,
 }
 
-/// The rows that are left of a block.
+/// The remaining rows of a block.
 pub(super) enum Left {
     /// So many that all are decoded.
     All,
-    /// These.
+    /// The rows of this mask.
     Some(BooleanBuffer),
-    /// None.
+    /// No rows.
     Nothing,
 }
 
 impl RowFilter {
-    /// The conditions of `filter` over the columns with these numbers of a table with this schema.
-    /// None where there is no such condition.
+    /// Collects the conditions of `filter` over the columns with these indices of a table with this
+    /// schema. `None` if there is no such condition.
     pub(super) fn new(
         filter: Option<&Arc<dyn PhysicalExpr>>,
         table: &SchemaRef,
@@ -123,12 +124,12 @@ impl RowFilter {
         Conjunct::new(condition, &self.schema, &self.columns, is_remote).map(Arc::new)
     }
 
-    /// Whether it can leave rows out of these segments.
+    /// Returns true if the filter can remove rows of these segments before they are decoded.
     pub(super) fn fits(&self, segments: &[Segment]) -> bool {
         !self.changing.is_empty() || segments.iter().any(|segment| segment.compact().is_some())
     }
 
-    /// The conditions as they are now.
+    /// Returns the current conditions.
     fn conjuncts(&self) -> Vec<Arc<Conjunct>> {
         let mut conjuncts = self.fixed.clone();
         for Changing { filter, latest } in &self.changing {
@@ -146,7 +147,7 @@ impl RowFilter {
         conjuncts
     }
 
-    /// The rows of a block that may be wanted. Columns decoded for that are left in `decoded`.
+    /// Returns the rows of a block that may match. Columns decoded for that are left in `decoded`.
     pub(super) fn rows(
         &self,
         segments: &[Segment],
@@ -162,13 +163,13 @@ impl RowFilter {
             return Ok(Left::Nothing);
         }
         Ok(match left {
-            // Where nearly all are left, decoding them all is the faster way.
+            // If nearly all rows are left, decoding all of them is faster.
             Some(bits) if bits.count_set_bits() * 4 <= bits.len() * 3 => Left::Some(bits),
             _ => Left::All,
         })
     }
 
-    /// Applies the conditions one after the other; false when no row is left.
+    /// Applies the conditions one after the other. Returns false when no row is left.
     fn left_by(
         &self,
         conjuncts: &[Arc<Conjunct>],
@@ -206,8 +207,8 @@ impl RowFilter {
 }
 
 impl ChunkFacts {
-    /// For each value of the dictionary that the condition reads, whether it holds. None where it
-    /// does not read just one dictionary.
+    /// Returns for each value of the dictionary that the condition reads true if it matches. `None`
+    /// unless the condition reads exactly one dictionary column.
     fn of(
         &mut self,
         number: usize,
@@ -222,7 +223,7 @@ impl ChunkFacts {
 }
 
 impl Conjunct {
-    /// A condition that says the same whenever it is asked, of columns that are read.
+    /// Builds a condition over columns that are read; `None` for volatile and dynamic conditions.
     fn new(
         condition: &Arc<dyn PhysicalExpr>,
         table: &SchemaRef,
@@ -248,7 +249,7 @@ impl Conjunct {
         Some(Self { condition, schema, columns: places, is_remote, rows, kept })
     }
 
-    /// Counts what it leaves of the rows that are `left` by others.
+    /// Counts the rows that the condition keeps, of those `left` by other conditions.
     fn saw(&self, bits: &BooleanBuffer, left: Option<&BooleanBuffer>) {
         let rows = left.map_or(bits.len(), BooleanBuffer::count_set_bits);
         let kept =
@@ -262,8 +263,8 @@ impl Conjunct {
         rows < TRIAL_ROWS || (rows - kept.min(rows)) * WORTHWHILE >= rows
     }
 
-    /// Whether there is a column to decode of which the condition may leave rows out, or more than
-    /// that to save.
+    /// Returns true if evaluating the condition here can save work: the decoding of another column,
+    /// or the transfer of rows to a remote operator.
     fn saves(&self, segments: &[Segment], decoded: &[Option<ArrayRef>]) -> bool {
         if self.is_remote {
             return true;
@@ -280,12 +281,13 @@ impl Conjunct {
         let Some(values) = values.filter(|values| values.len() <= DICTIONARY_VALUES) else {
             return Ok(None);
         };
-        // What cannot be computed of a value may be computed of no row, which is not ours to say.
+        // An error for a value of the dictionary may concern no row; the operator above decides
+        // that.
         Ok(self.holds(vec![values]).ok().map(|bits| bits.iter().collect()))
     }
 
-    /// The rows of a block for which the condition holds, none where it cannot be computed. Where
-    /// few are `left` it is computed for those alone.
+    /// Returns the rows of a block for which the condition holds, `None` if it cannot be evaluated.
+    /// If few rows are `left`, it is evaluated only for those.
     fn of_block(
         &self,
         segments: &[Segment],
@@ -332,7 +334,7 @@ impl Conjunct {
     }
 }
 
-/// The columns of a block, of which those in `decoded` need not be read again.
+/// Returns the remaining rows of the columns of a block; columns in `decoded` are not read again.
 pub(super) fn read(
     segments: &[Segment],
     block: usize,
@@ -355,7 +357,7 @@ pub(super) fn read(
     Ok(arrays)
 }
 
-/// The bits of `holds`, one for each that is set in `of`, in the places of those.
+/// Places the bits of `holds` at the positions of the bits set in `of`, one for each.
 fn spread(holds: &BooleanBuffer, of: &BooleanBuffer) -> BooleanBuffer {
     let mut bits = BooleanBufferBuilder::new(of.len());
     bits.append_n(of.len(), false);

@@ -1,4 +1,4 @@
-//! The `FileSource` behind a scan: what is read, and how it opens its chunks.
+//! The `FileSource` of a scan: its table, projection and filters, and the opener of its chunks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 use object_store::ObjectStore;
 
-use super::ahead::ReadAhead;
 use super::counters::{ScanCounters, ScanProgress};
 use super::open::ChunkOpener;
 use super::order::{ChunkOrder, sequence};
 use super::prune::ChunkFilter;
+use super::readahead::ReadAhead;
 use super::{ChunkNumber, ScanOptions};
 use crate::table::TableVersion;
 
-/// What a scan reads: a version of a table, some of its columns or expressions over them, less the
-/// chunks that its filters rule out.
+/// Source of a scan: a version of a table, some of its columns or expressions over them, and the
+/// filters that prune its chunks.
 ///
-/// Filters prune chunks, and rows that would have to be decoded: the operator that handed them
-/// down still applies them to the rows it gets.
+/// Filters prune chunks, and rows before they are decoded; the operator that pushed them down still
+/// applies them to the rows that it gets.
 #[derive(Clone)]
 pub struct SegmentSource {
     table: Arc<str>,
@@ -44,7 +44,7 @@ pub struct SegmentSource {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What the partitions of one scan share.
+/// State shared by the partitions of one scan.
 #[derive(Debug)]
 struct Shared {
     filter: ChunkFilter,
@@ -71,7 +71,7 @@ impl SegmentSource {
         }
     }
 
-    /// How far the scan is.
+    /// Returns the progress of the scan.
     #[must_use]
     pub fn progress(&self) -> &Arc<ScanProgress> {
         &self.shared.progress
@@ -117,7 +117,7 @@ impl FileSource for SegmentSource {
         &self.schema
     }
 
-    /// A block is what it is: the plan node splits batches where a smaller size is set.
+    /// Ignores the batch size: the plan node splits batches if a smaller size is set.
     fn with_batch_size(&self, _batch_size: usize) -> Arc<dyn FileSource> {
         Arc::new(self.clone())
     }
@@ -169,7 +169,7 @@ impl FileSource for SegmentSource {
             .with_updated_node(Arc::new(source)))
     }
 
-    /// A sort is served, not replaced: chunks whose bounds are first come first.
+    /// Supports a sort without replacing it: chunks with the best bounds come first.
     fn try_pushdown_sort(
         &self,
         order: &[PhysicalSortExpr],

@@ -11,7 +11,7 @@ use terrace_compact::{BODY_ALIGNMENT, Column, Encoded, Rows};
 use super::format::{BLOCK_ENTRY_BYTES, HEADER_BYTES, Header, Words, narrow, put, seal, wide};
 use super::{Encoding, SegmentError, kind};
 
-/// Bytes of the lengths of the description and of the body.
+/// Bytes of the two length fields, of the description and of the body.
 const LENGTHS_BYTES: usize = 8;
 
 /// A compact segment, ready to be written.
@@ -22,11 +22,11 @@ pub(crate) struct CompactPlan {
 }
 
 impl CompactPlan {
-    /// Encodes `blocks`, which are of one type. None where that type is stored as it is, or the
+    /// Encodes `blocks`, which are of one type. `None` if that type is always stored plain, or the
     /// values do not shrink.
     ///
     /// # Errors
-    /// [`SegmentError::Compact`] when the encodings refuse the values.
+    /// [`SegmentError::Compact`] if the encodings reject the values.
     pub(crate) fn of(blocks: &[&dyn Array]) -> Result<Option<Self>, SegmentError> {
         let Some(first) = blocks.first() else { return Ok(None) };
         let rows = blocks.iter().map(|block| block.len()).collect();
@@ -35,7 +35,7 @@ impl CompactPlan {
         Ok(encoded.map(|encoded| Self { type_code, rows, encoded }))
     }
 
-    /// Bytes of the segment, exact.
+    /// Returns the exact bytes of the segment.
     pub(crate) fn bytes(&self) -> usize {
         self.directory_bytes().next_multiple_of(BODY_ALIGNMENT) + self.encoded.body_bytes()
     }
@@ -45,7 +45,7 @@ impl CompactPlan {
         HEADER_BYTES + entries + LENGTHS_BYTES + self.encoded.description().len()
     }
 
-    /// Writes the segment to the beginning of `out`, gaps as zeros.
+    /// Writes the segment to the beginning of `out`, with zeros in the gaps.
     ///
     /// # Errors
     /// As [`SegmentPlan::write`](super::SegmentPlan::write).
@@ -82,7 +82,7 @@ impl CompactPlan {
 #[derive(Debug)]
 pub struct CompactBlocks {
     column: Column,
-    /// The row that each block begins with, and the row behind the last.
+    /// First row of each block, and the end of the last.
     starts: Vec<usize>,
 }
 
@@ -119,10 +119,10 @@ impl CompactBlocks {
         Ok(Self { column, starts })
     }
 
-    /// Decodes the rows of block `index`, or those of them that `selected` has.
+    /// Decodes the rows of block `index`, or those of them that are set in `selected`.
     ///
     /// # Errors
-    /// [`SegmentError`] when there is no such block or it cannot be decoded.
+    /// [`SegmentError`] if there is no such block or it cannot be decoded.
     pub fn read(
         &self,
         index: usize,
@@ -136,7 +136,7 @@ impl CompactBlocks {
         Ok(self.column.read(&rows)?)
     }
 
-    /// The values of a dictionary without nulls; none of any other column.
+    /// Returns the values of a dictionary without nulls; `None` for any other column.
     ///
     /// # Errors
     /// As [`CompactBlocks::read`].
@@ -144,7 +144,7 @@ impl CompactBlocks {
         Ok(self.column.distinct_values()?)
     }
 
-    /// For each row of block `index`, whether `wanted` is set for its value among
+    /// Returns a bit for each row of block `index`: the one that `wanted` has for its value among
     /// [`CompactBlocks::distinct_values`].
     ///
     /// # Errors

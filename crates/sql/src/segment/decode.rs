@@ -1,4 +1,4 @@
-//! Reads segments without copying them.
+//! Zero-copy reader of segments.
 
 use bytes::Bytes;
 use datafusion::arrow::array::{
@@ -15,7 +15,7 @@ use super::format::{
 };
 use super::{Encoding, SegmentError, kind};
 
-/// What keeps a page in memory for as long as an array points into it.
+/// Owner that keeps a page in memory for as long as an array points into it.
 #[cfg(test)]
 struct PageOwner(Pinned);
 
@@ -26,7 +26,7 @@ impl AsRef<[u8]> for PageOwner {
     }
 }
 
-/// A segment in a page, its directory checked.
+/// A segment in a page, with its directory checked.
 #[derive(Debug)]
 pub struct Segment {
     bytes: Bytes,
@@ -42,13 +42,13 @@ impl Segment {
         Self::open_bytes(Bytes::from_owner(PageOwner(page)), data_type)
     }
 
-    /// Opens the segment at the beginning of `bytes`, which must be aligned to 64 bytes. They are
-    /// those that [`SegmentPlan::write`](super::SegmentPlan::write) wrote, or a store has compared
-    /// them with the checksum they had then: what is in the buffers is not looked at again. That
-    /// is why the module is not for other crates.
+    /// Opens the segment at the beginning of `bytes`, which must be aligned to 64 bytes. They must
+    /// be those that [`SegmentPlan::write`](super::SegmentPlan::write) wrote, or a store has
+    /// compared them with the checksum they had then: the contents of the buffers are not checked
+    /// again. That is why the module is private to this crate.
     ///
     /// # Errors
-    /// [`SegmentError`] when the bytes are no segment of `data_type`.
+    /// [`SegmentError`] if the bytes are not a segment of `data_type`.
     pub fn open_bytes(bytes: Bytes, data_type: &DataType) -> Result<Self, SegmentError> {
         let (header, encoding) = Header::read(&bytes)?;
         if bytes.as_ptr().align_offset(ALIGNMENT) != 0 {
@@ -75,13 +75,13 @@ impl Segment {
         Ok(Self { bytes, data_type: data_type.clone(), header, compact })
     }
 
-    /// The blocks of a compact segment; none of a plain one.
+    /// Returns the blocks of a compact segment; `None` for a plain one.
     #[must_use]
     pub fn compact(&self) -> Option<&CompactBlocks> {
         self.compact.as_ref()
     }
 
-    /// The same segment in bytes of its own.
+    /// Copies the segment into bytes of its own.
     ///
     /// # Errors
     /// As [`Segment::open_bytes`].
@@ -90,22 +90,22 @@ impl Segment {
         Self::open_bytes(HeapBytes::copy_of(bytes), &self.data_type)
     }
 
-    /// Blocks in the segment.
+    /// Returns the number of blocks in the segment.
     #[must_use]
     pub fn blocks(&self) -> usize {
         wide(self.header.blocks)
     }
 
-    /// Rows in the segment.
+    /// Returns the number of rows in the segment.
     #[must_use]
     pub fn rows(&self) -> usize {
         wide(self.header.rows)
     }
 
-    /// The rows of block `index` as an array over the page, or decoded from it.
+    /// Returns the rows of block `index` as an array over the page, or decoded from it.
     ///
     /// # Errors
-    /// [`SegmentError`] when there is no such block or its directory is malformed.
+    /// [`SegmentError`] if there is no such block or its directory is malformed.
     pub fn block(&self, index: usize) -> Result<ArrayRef, SegmentError> {
         if let Some(compact) = &self.compact {
             return compact.read(index, None);
@@ -125,10 +125,10 @@ impl Segment {
         Ok(make_array(data))
     }
 
-    /// Rows in block `index`.
+    /// Returns the number of rows in block `index`.
     ///
     /// # Errors
-    /// [`SegmentError`] when there is no such block.
+    /// [`SegmentError`] if there is no such block.
     pub fn block_rows(&self, index: usize) -> Result<usize, SegmentError> {
         self.block_entry(index).map(|(rows, _)| rows)
     }
@@ -156,7 +156,7 @@ impl Segment {
         Words::new(&self.bytes, at, wide(self.header.directory_bytes))
     }
 
-    /// The buffer at `offset`, of exactly `len` bytes.
+    /// Returns the buffer at `offset`, of exactly `len` bytes.
     fn buffer(&self, offset: usize, len: usize) -> Result<Buffer, SegmentError> {
         let end = offset.saturating_add(len);
         let body = wide(self.header.directory_bytes)..=wide(self.header.segment_bytes);
@@ -166,7 +166,7 @@ impl Segment {
             )));
         }
         if len == 0 {
-            // A slice of no bytes has no address in the page and need not be aligned.
+            // An empty slice has no address in the page and need not be aligned.
             return Ok(MutableBuffer::new(0).into());
         }
         Ok(Buffer::from(self.bytes.slice(offset..end)))
@@ -180,7 +180,7 @@ struct Node {
     buffers: Vec<Buffer>,
 }
 
-/// Reads the nodes of one block in preorder.
+/// Reader of the nodes of one block in preorder.
 struct Reader<'a> {
     segment: &'a Segment,
     words: Words<'a>,
@@ -241,10 +241,10 @@ impl Reader<'_> {
     }
 }
 
-/// Compares the length of every buffer with what the type asks for.
+/// Compares the length of every buffer with the length that the type requires.
 fn check_lengths(data_type: &DataType, node: &Node) -> Result<(), SegmentError> {
     let specs = layout(data_type).buffers;
-    // The offsets of texts and lists are one more than their values.
+    // Texts and lists have one more offset than values.
     let offsets = matches!(specs.last(), Some(BufferSpec::VariableWidth))
         || matches!(data_type, DataType::List(_) | DataType::LargeList(_) | DataType::Map(..));
     for (index, (buffer, spec)) in node.buffers.iter().zip(&specs).enumerate() {
@@ -286,12 +286,12 @@ fn build(
         .nulls(node.nulls)
         .buffers(node.buffers)
         .child_data(children);
-    // SAFETY: every buffer is aligned and as long as the type wants it, see above; `validate`
-    // below compares the first and last offset with the values and the lengths of the children
-    // with the type before anything else looks at the contents. The contents are what the encoder
-    // copied from an array of the same type, which the type's code in the header and the checksum
-    // of the extent vouch for. The buffers own the pin of the page, so nobody writes to it or
-    // frees it while the array lives.
+    // SAFETY: every buffer is aligned and as long as the type requires, see above; `validate` below
+    // compares the first and last offset with the values and the lengths of the children with the
+    // type before any other code reads the contents. The contents are what the encoder copied from
+    // an array of the same type, which the type's code in the header and the checksum of the extent
+    // ensure. The buffers own the pin of the page, so no thread writes to it or frees it while the
+    // array lives.
     let data = unsafe { builder.skip_validation(true).build() }?;
     data.validate()?;
     Ok(data)

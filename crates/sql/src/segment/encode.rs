@@ -1,4 +1,4 @@
-//! Encodes blocks: first a plan whose size is exact, then the bytes, straight into a page.
+//! Encoder of blocks: first a plan with an exact size, then the bytes, directly into a page.
 
 use datafusion::arrow::array::types::{ArrowDictionaryKeyType, BinaryViewType, StringViewType};
 use datafusion::arrow::array::{
@@ -19,13 +19,13 @@ use super::format::{
 use super::view::{Run, compact, write_runs};
 use super::{Encoding, SegmentError, check_type, kind};
 
-/// What one buffer of a block will consist of.
+/// Contents of one buffer of a block.
 enum Source {
-    /// These bytes as they are.
+    /// These bytes unchanged.
     Bytes(Buffer),
-    /// This many bits, the rest of the last byte zero.
+    /// This number of bits; the rest of the last byte is zero.
     Bits(Buffer, usize),
-    /// Pieces of the data buffers of a view array.
+    /// Ranges of the data buffers of a view array.
     Runs { buffers: Vec<Buffer>, runs: Vec<Run>, len: usize },
 }
 
@@ -59,7 +59,7 @@ struct Node {
     sources: Vec<Source>,
 }
 
-/// One column of one block, ready to be written. It holds the buffers of the array it was made of.
+/// One column of one block, ready to be written. It holds the buffers of its source array.
 pub struct BlockPlan {
     type_code: u32,
     rows: usize,
@@ -69,11 +69,11 @@ pub struct BlockPlan {
 }
 
 impl BlockPlan {
-    /// Plans how `array` is written.
+    /// Plans the encoding of `array`.
     ///
     /// # Errors
-    /// [`SegmentError::Type`] for a type that cannot be stored, [`SegmentError::TooLong`] when a
-    /// buffer would pass 4 GiB.
+    /// [`SegmentError::Type`] for a type that cannot be stored, [`SegmentError::TooLong`] if a
+    /// buffer would exceed 4 GiB.
     pub fn of(array: &dyn Array) -> Result<Self, SegmentError> {
         check_type(array.data_type())?;
         let mut planner = Planner { nodes: Vec::new() };
@@ -90,13 +90,13 @@ impl BlockPlan {
         })
     }
 
-    /// Rows in the block.
+    /// Returns the number of rows in the block.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes that the block adds to a segment, give or take the alignment of its directory.
+    /// Returns the bytes that the block adds to a segment, up to the alignment of its directory.
     #[must_use]
     pub fn bytes(&self) -> usize {
         BLOCK_ENTRY_BYTES + self.directory_bytes + self.body_bytes
@@ -110,11 +110,11 @@ pub struct SegmentPlan {
 }
 
 impl SegmentPlan {
-    /// A segment of `blocks`, all of which are of `data_type`.
+    /// Plans a segment of `blocks`, all of which must be of `data_type`.
     ///
     /// # Errors
-    /// [`SegmentError::Malformed`] when one of them is of another type: whoever reads the segment
-    /// takes its type for that of every block.
+    /// [`SegmentError::Malformed`] if one of them is of another type: readers of the segment assume
+    /// its type for every block.
     pub fn new(data_type: &DataType, blocks: Vec<BlockPlan>) -> Result<Self, SegmentError> {
         let type_code = kind::code_of(data_type);
         match blocks.iter().position(|block| block.type_code != type_code) {
@@ -123,13 +123,13 @@ impl SegmentPlan {
         }
     }
 
-    /// Bytes of a segment that holds `blocks` bytes of blocks, rounded as segments are.
+    /// Returns the bytes of a segment with `blocks` bytes of blocks, including its alignment.
     #[must_use]
     pub fn bytes_around(blocks: usize) -> usize {
         HEADER_BYTES + blocks + ALIGNMENT
     }
 
-    /// Bytes of the segment, exact.
+    /// Returns the exact bytes of the segment.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let bodies: usize = self.blocks.iter().map(|block| block.body_bytes).sum();
@@ -141,11 +141,11 @@ impl SegmentPlan {
         HEADER_BYTES + blocks.map(|b| BLOCK_ENTRY_BYTES + b.directory_bytes).sum::<usize>()
     }
 
-    /// Writes the segment to the beginning of `out`, gaps as zeros.
+    /// Writes the segment to the beginning of `out`, with zeros in the gaps.
     ///
     /// # Errors
-    /// [`SegmentError::Room`] when `out` is shorter than [`SegmentPlan::bytes`],
-    /// [`SegmentError::TooLong`] when the segment passes 4 GiB.
+    /// [`SegmentError::Room`] if `out` is shorter than [`SegmentPlan::bytes`],
+    /// [`SegmentError::TooLong`] if the segment exceeds 4 GiB.
     pub fn write(&self, out: &mut [u8]) -> Result<(), SegmentError> {
         let (needed, given) = (self.bytes(), out.len());
         let out = out.get_mut(..needed).ok_or(SegmentError::Room { needed, given })?;
@@ -174,7 +174,7 @@ impl SegmentPlan {
     }
 }
 
-/// Where the next entry of the directory and the next buffer go.
+/// Positions of the next directory entry and of the next buffer.
 struct Cursor {
     entry: usize,
     body: usize,
@@ -202,7 +202,7 @@ impl Cursor {
     }
 }
 
-/// Walks an array and its children in preorder.
+/// Visitor of an array and its children in preorder.
 struct Planner {
     nodes: Vec<Node>,
 }
@@ -256,7 +256,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Adds the node of `array`, whose buffers beside the validity are `sources`.
+    /// Adds the node of `array`, whose buffers besides the validity are `sources`.
     fn node(&mut self, array: &dyn Array, mut sources: Vec<Source>) {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         if let Some(nulls) = nulls {
@@ -303,7 +303,7 @@ impl Planner {
         self.array(&values.slice(start, end - start))
     }
 
-    /// Writes the values that the keys use and nothing else.
+    /// Adds the keys and only those values that the keys use.
     fn dictionary<K: ArrowDictionaryKeyType>(
         &mut self,
         array: &DictionaryArray<K>,
@@ -323,7 +323,7 @@ fn compact_dictionary<K: ArrowDictionaryKeyType>(
     if !used.contains(&false) {
         return Ok((keys.clone(), values.clone()));
     }
-    // The new key of every value in use: how many values in use come before it.
+    // The new key of a value is the number of used values before it.
     let new_keys: Vec<usize> = used
         .iter()
         .scan(0, |next, &used| {
@@ -340,7 +340,7 @@ fn compact_dictionary<K: ArrowDictionaryKeyType>(
     Ok((keys, filter(values, &BooleanArray::from(used))?))
 }
 
-/// The offsets counted from zero, and the range of values they cover.
+/// Returns the offsets relative to the first, and the range of values that they cover.
 fn rebase<O: OffsetSizeTrait>(offsets: &[O]) -> (Buffer, usize, usize) {
     let start = offsets.first().copied().unwrap_or_default();
     let end = offsets.last().copied().unwrap_or_default();

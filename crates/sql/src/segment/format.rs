@@ -1,4 +1,4 @@
-//! The header and the directory as bytes.
+//! Binary format of the header and the directory.
 
 use super::{Encoding, SegmentError};
 
@@ -11,12 +11,12 @@ pub(super) const BLOCK_ENTRY_BYTES: usize = 8;
 pub(super) const NODE_BYTES: usize = 8;
 /// Bytes of one buffer's offset and length.
 pub(super) const BUFFER_ENTRY_BYTES: usize = 8;
-/// Alignment of every buffer, a cache line and what Arrow recommends.
+/// Alignment of every buffer: a cache line, as Arrow recommends.
 pub(super) const ALIGNMENT: usize = 64;
-/// Set in a node's number of buffers when the first of them is the validity bitmap.
+/// Flag in a node's number of buffers: the first of them is the validity bitmap.
 pub(super) const HAS_VALIDITY: u32 = 1 << 31;
 
-/// What the first 32 bytes of a segment say.
+/// Contents of the first 32 bytes of a segment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub type_code: u32,
@@ -26,7 +26,7 @@ pub(super) struct Header {
     pub segment_bytes: u32,
 }
 
-/// Where the checksum of the directory is.
+/// Offset of the directory's checksum.
 const CHECKSUM_OFFSET: usize = 28;
 
 impl Header {
@@ -68,25 +68,25 @@ pub(super) fn seal(directory: &mut [u8]) {
     put(directory, CHECKSUM_OFFSET, checksum);
 }
 
-/// Whether the header and the directory are as they were sealed.
+/// Returns true if the header and the directory match their checksum.
 pub(super) fn is_sealed(directory: &[u8]) -> bool {
     let expected = checksum_of(directory).to_le_bytes();
     directory.get(CHECKSUM_OFFSET..HEADER_BYTES) == Some(expected.as_slice())
 }
 
-/// CRC-32C of the bytes but for those of the checksum itself.
+/// Computes the CRC-32C of the bytes except those of the checksum itself.
 fn checksum_of(directory: &[u8]) -> u32 {
     let (header, entries) = directory.split_at(HEADER_BYTES.min(directory.len()));
     let header = &header[..CHECKSUM_OFFSET.min(header.len())];
     crc32c::crc32c_append(crc32c::crc32c(header), entries)
 }
 
-/// Writes `word` at `offset`, which the caller has made room for.
+/// Writes `word` at `offset`, which must be in bounds.
 pub(super) fn put(out: &mut [u8], offset: usize, word: u32) {
     out[offset..offset + 4].copy_from_slice(&word.to_le_bytes());
 }
 
-/// Reads the words of a directory one after another, within bounds.
+/// Reader of the words of a directory, within bounds.
 pub(super) struct Words<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -109,19 +109,19 @@ impl<'a> Words<'a> {
         Ok(u32::from_le_bytes(word))
     }
 
-    /// The next word as a length or an offset in memory.
+    /// Reads the next word as a length or an offset in memory.
     pub(super) fn next_len(&mut self) -> Result<usize, SegmentError> {
         self.next().map(wide)
     }
 }
 
-/// A 32-bit length as one in memory.
+/// Converts a 32-bit length to one in memory.
 pub(super) fn wide(word: u32) -> usize {
-    // Every supported target has pointers of 64 bits.
+    // Every supported target has 64-bit pointers.
     word as usize
 }
 
-/// A length in memory as a 32-bit field of the format.
+/// Converts a length in memory to a 32-bit field of the format.
 pub(super) fn narrow(len: usize) -> Result<u32, SegmentError> {
     u32::try_from(len).map_err(|_| SegmentError::TooLong(len))
 }

@@ -1,14 +1,14 @@
-//! Which column types a segment stores, and the code that ties a segment to its type.
+//! Column types that segments can store, and the code that binds a segment to its type.
 
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 
 use super::SegmentError;
 
-/// Whether columns of `data_type` can be stored.
+/// Checks that columns of `data_type` can be stored.
 ///
 /// # Errors
 /// [`SegmentError::Type`] for unions, run-end encoded columns and list views, with the type to use
-/// in their place.
+/// instead.
 pub fn check_type(data_type: &DataType) -> Result<(), SegmentError> {
     let instead = match data_type {
         DataType::Union(..) => "a struct with one nullable field per variant",
@@ -24,7 +24,7 @@ pub fn check_type(data_type: &DataType) -> Result<(), SegmentError> {
     Err(SegmentError::Type { found: data_type.to_string(), instead })
 }
 
-/// The field of a list's elements or of a map's entries.
+/// Returns the field of a list's elements or of a map's entries.
 pub(super) fn element(data_type: &DataType) -> Option<&Field> {
     match data_type {
         DataType::List(field)
@@ -35,7 +35,7 @@ pub(super) fn element(data_type: &DataType) -> Option<&Field> {
     }
 }
 
-/// A code of the type's layout: a segment whose code differs is not read as that type.
+/// Returns the code of a type's layout: a segment with another code is not read as that type.
 pub(super) fn code_of(data_type: &DataType) -> u32 {
     let mut bytes = Vec::new();
     describe(data_type, &mut bytes);
@@ -65,7 +65,7 @@ fn describe(data_type: &DataType, out: &mut Vec<u8>) {
     }
 }
 
-/// The number of a type in the format. Numbers are never used again for another type.
+/// Returns the number of a type in the format. Numbers are never reused for another type.
 fn kind_of(data_type: &DataType) -> u8 {
     match data_type {
         DataType::Null => 1,

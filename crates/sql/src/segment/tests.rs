@@ -1,4 +1,4 @@
-//! Segments against the arrays they were made of, and against damage.
+//! Tests of segments against their source arrays, and against damage.
 
 mod compact;
 
@@ -15,7 +15,7 @@ use super::format::{ALIGNMENT, HEADER_BYTES, seal};
 use super::*;
 use crate::test_support::{array, types};
 
-/// A page as the pool would hand it out: aligned, longer than the segment, and not zero.
+/// Builds a page as the pool would provide it: aligned, longer than the segment, and not zeroed.
 fn page(plan: &SegmentPlan) -> MutableBuffer {
     let len = plan.bytes().next_multiple_of(4096);
     let mut page = MutableBuffer::from_len_zeroed(len);
@@ -41,14 +41,14 @@ fn open(page: MutableBuffer, data_type: &DataType) -> Result<Segment, SegmentErr
     Segment::open_bytes(Bytes::from_owner(Page(page)), data_type)
 }
 
-/// All buffers of an array and its children.
+/// Returns all buffers of an array and its children.
 fn buffers(data: &ArrayData) -> Vec<Buffer> {
     let nulls = data.nulls().map(|nulls| nulls.buffer().clone());
     let own = data.buffers().iter().cloned().chain(nulls);
     own.chain(data.child_data().iter().flat_map(buffers)).collect()
 }
 
-/// Pieces of a random array that begin and end anywhere.
+/// Returns slices of a random array at arbitrary offsets.
 fn random_blocks(rng: &mut Rng, data_type: &DataType) -> Vec<ArrayRef> {
     let nulls = rng.below(4);
     (0..1 + rng.index(4))
@@ -116,7 +116,7 @@ proptest! {
             seal(&mut page[..directory]);
             if let Ok(segment) = open(page, &data_type) {
                 for index in 0..segment.blocks().min(100) {
-                    // An array or an error; what matters is that it is within the page.
+                    // An array or an error; either way the access must stay within the page.
                     let _ = segment.block(index);
                 }
             }
@@ -142,7 +142,7 @@ fn views_hold_what_their_rows_use_and_nothing_else() {
     let all = StringViewArray::from_iter_values((0..8_000).map(long));
     let plan = BlockPlan::of(&all.slice(100, 10)).expect("plan");
     assert!(plan.bytes() < 10 * (16 + 45) + 300, "{}", plan.bytes());
-    // Nulls hold nothing, repeated values are stored once.
+    // Nulls take no bytes, repeated values are stored once.
     let repeated =
         StringViewArray::from_iter((0..8_000).map(|i| (i % 2 == 0).then(|| long(i % 8))));
     let plan = BlockPlan::of(&repeated).expect("plan");

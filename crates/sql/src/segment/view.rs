@@ -1,5 +1,5 @@
-//! Compacts string and binary views: the bytes that the rows of a block use, each value once where
-//! it is repeated nearby, and views that point to them.
+//! Compaction of string and binary views: keeps the bytes that the rows of a block use, each value
+//! once if it is repeated nearby, and rewrites the views to point to them.
 
 use datafusion::arrow::array::{Array, GenericByteViewArray};
 use datafusion::arrow::buffer::Buffer;
@@ -9,14 +9,14 @@ use super::SegmentError;
 use super::format::{narrow, wide};
 use crate::sketch::hash_bytes;
 
-/// Longest value that is stored inside its view.
+/// Maximum length of a value that is stored inside its view.
 const INLINE_BYTES: u32 = 12;
-/// Entries of the table of values seen lately. Columns with few distinct long values (a ship
-/// instruction, a clerk) shrink to those values; it stays within the first-level cache.
+/// Entries of the table of recent values. Columns with few distinct long values (a ship
+/// instruction, a clerk) shrink to those values; the table fits the L1 cache.
 const RECENT: usize = 1024;
-/// Values looked up before the table is given up for a column that does not repeat.
+/// Number of look-ups after which the table is dropped for a column without repeated values.
 const TRIAL: u32 = 1024;
-/// The table stays in use when one in this many values was found in it.
+/// The table stays in use if at least one look-up in this many was a hit.
 const WORTHWHILE: u32 = 8;
 
 /// Bytes to copy from one of the array's data buffers.
@@ -29,18 +29,18 @@ pub(super) struct Run {
 
 /// The compacted form of a view array.
 pub(super) struct Compacted {
-    /// The views, which point into one data buffer.
+    /// Views, which point into one data buffer.
     pub views: Buffer,
-    /// What that buffer consists of.
+    /// Runs that this buffer consists of.
     pub runs: Vec<Run>,
-    /// Its length.
+    /// Length of the buffer.
     pub len: usize,
 }
 
 /// Rewrites the views of `array` to point into one buffer without dead bytes.
 ///
 /// # Errors
-/// [`SegmentError::TooLong`] when that buffer would pass 4 GiB.
+/// [`SegmentError::TooLong`] if that buffer would exceed 4 GiB.
 pub(super) fn compact<T: ByteViewType>(
     array: &GenericByteViewArray<T>,
 ) -> Result<Compacted, SegmentError> {
@@ -55,7 +55,7 @@ pub(super) fn compact<T: ByteViewType>(
     Ok(Compacted { views: Buffer::from_vec(views), runs, len })
 }
 
-/// Copies the runs into `out`, which is exactly as long as they are.
+/// Copies the runs into `out`, which has exactly their length.
 pub(super) fn write_runs(buffers: &[Buffer], runs: &[Run], out: &mut [u8]) {
     let mut at = 0;
     for run in runs {
@@ -75,7 +75,7 @@ struct Compactor<'a> {
     hits: u32,
 }
 
-/// A value in the table of values seen lately: where it came from and where it went.
+/// An entry of the table of recent values: source and destination of the value.
 #[derive(Copy, Clone)]
 struct Seen {
     source: Run,
@@ -88,7 +88,7 @@ impl<'a> Compactor<'a> {
         Self { buffers, runs: Vec::new(), len: 0, recent, lookups: 0, hits: 0 }
     }
 
-    /// The view that stands for `view` in the compacted array.
+    /// Returns the view that replaces `view` in the compacted array.
     fn place(&mut self, view: u128) -> Result<u128, SegmentError> {
         // A view is, from the lowest bits: length, four bytes of prefix, buffer, offset; or the
         // length and up to twelve bytes of the value.
@@ -102,7 +102,7 @@ impl<'a> Compactor<'a> {
         Ok(u128::from(len) | u128::from(prefix) << 32 | u128::from(offset) << 96)
     }
 
-    /// Where the bytes of `source` are in the compacted buffer.
+    /// Returns the offset of the bytes of `source` in the compacted buffer.
     fn offset_of(&mut self, source: Run) -> Result<u32, SegmentError> {
         let slot = self.recent.is_some().then(|| self.slot_of(source));
         if let Some(offset) = slot.and_then(|slot| self.find(slot, source)) {
@@ -145,7 +145,7 @@ impl<'a> Compactor<'a> {
         &self.buffers[wide(run.buffer)].as_slice()[offset..offset + wide(run.len)]
     }
 
-    /// Adds a run, joined to the one before where they touch.
+    /// Adds a run, joined to the previous one if they are adjacent.
     fn append(&mut self, run: Run) {
         match self.runs.last_mut() {
             Some(last)

@@ -1,14 +1,17 @@
-//! Which side of a join is put into its table, where both are too large to be copied to every
-//! partition.
+//! Choice of a join's build side, if both sides are too large to be copied to every partition.
 //!
-//! DataFusion takes the side of fewer bytes of columns, and reckons of several keys with the one
-//! that has the most values alone. But a row in the table costs more than its columns: its hash,
-//! its place in the directory, and the time to put it there. So many narrow rows are taken for less
-//! than few wide ones. And two keys, each of which has few values, may name one row together, as
-//! the two of a part at a supplier do. Nor does it know what a join above leaves of the rows below:
-//! its table tells the scans of its other side which keys there are. This rule, which runs after
-//! the sides are chosen, reckons with all of that, and puts the other side into the table where
-//! that is clearly better. It changes no order of joins.
+//! DataFusion builds from the side with fewer bytes of columns, and estimates a join by several
+//! keys from the one key with the most distinct values. This rule, which runs after the sides are
+//! chosen, also considers:
+//!
+//! - A row in the hash table costs more than its columns: its hash, its slot in the directory, and
+//!   the time of the insertion. DataFusion takes many narrow rows for cheaper than few wide ones.
+//! - Two keys with few values each may identify a row together, as the part and supplier keys of a
+//!   part at a supplier do.
+//! - The hash table of a join above filters the rows below: it tells the scans of its probe side
+//!   which keys exist.
+//!
+//! The rule swaps the sides if the other one is clearly better. It does not change the join order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,23 +32,22 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 /// The rule after which this one has to run.
 pub(super) const AFTER: &str = "join_selection";
 
-/// What a row in the table of a join costs beside its columns, in bytes: about 50 for its hash, its
-/// slot and the room that pages and the directory have to spare, and as much again for the time to
-/// put it there.
+/// Cost of a row in a hash table in addition to its columns, in bytes: about 50 for its hash, its
+/// slot and the slack of pages and directory, and as much again for the time of the insertion.
 const ROW_BYTES: f64 = 96.0;
-/// Bytes of a text, about.
+/// Estimated bytes of a text.
 const TEXT_BYTES: usize = 24;
-/// The other side is taken where it costs so many times less.
+/// The sides are swapped if the other one is cheaper by more than this factor.
 const CLEARLY: f64 = 1.2;
 
-/// Puts the cheaper side of partitioned inner joins into the table.
+/// Makes the cheaper side of partitioned inner joins the build side.
 #[derive(Debug)]
 pub(super) struct BuildSide;
 
 type Node = Arc<dyn ExecutionPlan>;
 
-/// The shares of a node's rows that joins above it leave, the least by each column that they look
-/// at.
+/// The selectivity of the joins above a node: per column that they filter by, the smallest share of
+/// the node's rows that one of them leaves.
 type Shares = BTreeMap<usize, f64>;
 
 impl PhysicalOptimizerRule for BuildSide {
@@ -53,7 +55,7 @@ impl PhysicalOptimizerRule for BuildSide {
         if !config.optimizer.join_reordering {
             return Ok(plan);
         }
-        // What is known is kept by node, so the plan has to stay while this is used.
+        // Statistics are cached by node, so the plan must outlive this.
         let estimates = Estimates(StatisticsContext::new());
         estimates.rewrite(&plan, &Shares::new())
     }
@@ -67,7 +69,7 @@ impl PhysicalOptimizerRule for BuildSide {
     }
 }
 
-/// What is known of the nodes of a plan.
+/// Cached statistics of the nodes of a plan.
 struct Estimates(StatisticsContext);
 
 impl Estimates {
@@ -100,7 +102,7 @@ impl Estimates {
         Ok(costs.is_some_and(|(left, right)| left > right * CLEARLY))
     }
 
-    /// Adds what the table of `join` leaves of its other side.
+    /// Adds the share of its probe side that the hash table of `join` leaves.
     fn narrow(&self, join: &HashJoinExec, swaps: bool, shares: &mut [Shares]) -> Result<()> {
         use JoinType::{Inner, LeftSemi, RightSemi};
         let [of_left, of_right] = shares else { return Ok(()) };
@@ -124,7 +126,7 @@ impl Estimates {
         Ok(())
     }
 
-    /// What it costs to put the rows of `node` into a table, in bytes.
+    /// Cost of building a hash table from the rows of `node`, in bytes.
     fn build_bytes(&self, node: &Node, shares: &Shares) -> Result<Option<f64>> {
         let schema = node.schema();
         let widths = schema.fields().iter().map(|field| width(field.data_type()));
@@ -132,7 +134,7 @@ impl Estimates {
         Ok(self.rows(node, shares)?.map(|rows| rows * (width + ROW_BYTES)))
     }
 
-    /// The rows that come out of `node`, as far as that is known, where joins above leave `shares`.
+    /// Estimated rows of `node`, if known, after the joins above have left `shares`.
     fn rows(&self, node: &Node, shares: &Shares) -> Result<Option<f64>> {
         let of_children = shares_of_children(node, shares);
         let join = node.downcast_ref::<HashJoinExec>();
@@ -147,7 +149,7 @@ impl Estimates {
         if !passes(node) {
             return Ok(Some(own * shares.values().product::<f64>()));
         }
-        // What is known of the input better is known of these better, too.
+        // A better estimate of the input improves this one as well.
         let mut better = 1.0;
         for (child, shares) in node.children().into_iter().zip(&of_children) {
             let known = self.known(child)?.num_rows.get_value().map(|rows| *rows as f64);
@@ -158,10 +160,10 @@ impl Estimates {
         Ok(Some(own * better))
     }
 
-    /// The rows of an inner join by several keys: each row of the side whose keys have fewer values
-    /// finds its part of the other (Selinger et al., "Access path selection in a relational
-    /// database management system", SIGMOD 1979, section 4), and all keys together have no more
-    /// values than there are rows.
+    /// Estimated rows of an inner join by several keys: each row of the side whose keys have fewer
+    /// values matches its share of the other side (Selinger et al., "Access path selection in a
+    /// relational database management system", SIGMOD 1979, section 4), and all keys together have
+    /// no more values than there are rows.
     fn of_join(&self, join: &HashJoinExec, shares: &[Shares]) -> Result<Option<f64>> {
         let [left, right] = shares else { return Ok(None) };
         let rows = self.rows(join.left(), left)?.zip(self.rows(join.right(), right)?);
@@ -179,18 +181,18 @@ impl Estimates {
     }
 }
 
-/// Whether the rows of `node` are those of its inputs, some of them or together.
+/// True if the rows of `node` are rows of its inputs, filtered or joined.
 fn passes(node: &Node) -> bool {
     node.is::<ProjectionExec>() || node.is::<FilterExec>() || node.is::<HashJoinExec>()
 }
 
-/// Notes that `share` of a column's rows is left.
+/// Records that `share` of a column's rows is left.
 fn note(shares: &mut Shares, column: usize, share: f64) {
     let least = shares.entry(column).or_insert(share);
     *least = least.min(share);
 }
 
-/// What is left of the rows of each input, by its own columns.
+/// Maps shares of a node's rows to its inputs, by their own columns.
 fn shares_of_children(node: &Node, shares: &Shares) -> Vec<Shares> {
     let mut of_children = vec![Shares::new(); node.children().len()];
     for (column, share) in shares {
@@ -201,7 +203,7 @@ fn shares_of_children(node: &Node, shares: &Shares) -> Vec<Shares> {
     of_children
 }
 
-/// The input that a column of `node` is from, and its number there.
+/// The input that a column of `node` comes from, and its index there.
 fn origin(node: &Node, column: usize) -> Option<(usize, usize)> {
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
         let column = projection.expr().get(column)?.expr.downcast_ref::<Column>()?;
@@ -232,7 +234,7 @@ fn width(data_type: &DataType) -> usize {
     })
 }
 
-/// How many values a key has in so many rows.
+/// Estimated distinct values of a key among `rows` rows.
 fn values(key: &PhysicalExprRef, known: &Statistics, rows: f64) -> f64 {
     let column = key.downcast_ref::<Column>().map(Column::index);
     let known = column.and_then(|column| known.column_statistics.get(column));

@@ -1,22 +1,22 @@
-//! An analyzer rule that makes floating-point numbers equal where SQL has them equal.
+//! An analyzer rule that makes floating-point numbers compare equal if SQL has them equal.
 //!
-//! Arrow compares floating-point numbers by the total order of IEEE 754. Two values that SQL takes
-//! for one differ there: the two zeros, and NaNs of either sign, of which the one with its sign set
-//! is below all numbers. A processor returns that one for `0.0 / 0.0` and for infinity less
+//! Arrow compares floating-point numbers by the total order of IEEE 754, which distinguishes values
+//! that are equal in SQL: the two zeros, and NaNs of either sign, of which the negative ones sort
+//! below all numbers. Processors return a negative NaN for `0.0 / 0.0` and for infinity minus
 //! infinity.
 //!
-//! - The sources of floating-point numbers return the NaN that stands for all: arithmetic, the
-//!   functions of mathematics, casts of texts, aggregate and window functions. Tables hold no other
-//!   one either.
+//! - Expressions that produce floating-point numbers return the canonical NaN: arithmetic,
+//!   mathematical functions, casts of texts, aggregate and window functions. Tables hold no other
+//!   NaN either.
 //! - Keys of sorts, of windows, of ordered aggregates and DISTINCT ON, and the values of IN lists
-//!   and of CASE with an operand, have no negative zero. DataFusion's comparisons see to that
-//!   themselves; groups and joins do it in their operators.
+//!   and of CASE with an operand, have no negative zero. DataFusion's comparisons handle zeros
+//!   themselves; groups and joins handle them in their operators.
 //!
-//! - Floating-point numbers of a file are read with the NaN that stands for all. That keeps filters
-//!   over them from the statistics of Parquet as well, which leave NaN out: a row group whose
-//!   greatest number is 50 may have a NaN, which is above 100.
+//! - Floating-point numbers of a file are read with the canonical NaN. This also keeps filters over
+//!   them away from Parquet statistics, which leave NaN out: a row group whose greatest number is
+//!   50 may contain a NaN, which is above 100.
 //!
-//! It runs after types have been coerced, and before the optimizer folds constants.
+//! The rule runs after types have been coerced, and before the optimizer folds constants.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -40,7 +40,7 @@ use terrace_exec::floats::has_floats;
 
 use crate::scalar::Canonical;
 
-/// Aggregate and window functions that return one of their arguments, which is as it has to be.
+/// Aggregate and window functions that return one of their arguments, which is already canonical.
 const SELECTING: &[&str] = &[
     "min",
     "max",
@@ -53,7 +53,7 @@ const SELECTING: &[&str] = &[
     "array_agg",
 ];
 
-/// The functions that compute numbers.
+/// Functions that compute numbers.
 static MATHEMATICS: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let functions = datafusion::functions::math::functions();
     functions.iter().map(|function| function.name().to_owned()).collect()
@@ -107,7 +107,8 @@ fn of_expressions(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<Lo
     })
 }
 
-/// An expression over rows of `schema`, with coerced types, whose equal floats are equal.
+/// Rewrites an expression over rows of `schema`, with coerced types, so that equal floats compare
+/// equal.
 pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| of_expression(expr, schema))
 }
@@ -129,7 +130,7 @@ fn of_expression(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr
             computed(Expr::ScalarFunction(ScalarFunction { func, args }), schema)
         }
         Expr::ScalarFunction(call) if call.func.name() == "nullif" => of_nullif(call, schema),
-        // A text may name a NaN with a sign.
+        // A text may denote a negative NaN.
         Expr::Cast(_) | Expr::TryCast(_) if is_of_text(&expr, schema)? => computed(expr, schema),
         Expr::InList(InList { expr, list, negated }) if is_float(&expr, schema)? => {
             let expr = Box::new(Canonical::key(*expr));
@@ -156,7 +157,7 @@ fn of_expression(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr
     }
 }
 
-/// `nullif(a, b)` as a CASE, whose comparison takes zeros for equal.
+/// Rewrites `nullif(a, b)` as a CASE, whose comparison treats the zeros as equal.
 fn of_nullif(call: ScalarFunction, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     match call.args.as_slice() {
         [value, other] if is_float(value, schema)? && !value.is_volatile() => {
@@ -168,7 +169,7 @@ fn of_nullif(call: ScalarFunction, schema: &dyn ExprSchema) -> Result<Transforme
     }
 }
 
-/// True if a cast is one of a text.
+/// True for a cast of a text.
 fn is_of_text(cast: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
     match cast {
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
@@ -187,13 +188,14 @@ fn is_float(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
     Ok(has_floats(&expr.get_type(schema)?))
 }
 
-/// A computed number, with the NaN that stands for all.
+/// Makes a computed number canonical.
 fn computed(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     let is_float = is_float(&expr, schema)?;
     Ok(if is_float { Transformed::yes(Canonical::value(expr)) } else { Transformed::no(expr) })
 }
 
-/// The order of an aggregate's arguments. One of different values sorts them itself.
+/// Rewrites the order of an aggregate's arguments. A DISTINCT or WITHIN GROUP aggregate sorts them
+/// itself.
 fn of_aggregate(mut call: AggregateFunction, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     let sorts_itself = call.params.distinct || call.func.supports_within_group_clause();
     let is_changed = !sorts_itself && of_order(&mut call.params.order_by, schema)?;
@@ -218,7 +220,7 @@ fn of_order(order: &mut [SortExpr], schema: &dyn ExprSchema) -> Result<bool> {
     Ok(is_changed)
 }
 
-/// Makes a key of a sort of an expression, and tells whether it was none.
+/// Rewrites an expression as a sort key; true if it is a float.
 fn to_key(expr: &mut Expr, schema: &dyn ExprSchema) -> Result<bool> {
     if !is_float(expr, schema)? {
         return Ok(false);
@@ -228,7 +230,7 @@ fn to_key(expr: &mut Expr, schema: &dyn ExprSchema) -> Result<bool> {
     Ok(true)
 }
 
-/// The keys of a node that sorts.
+/// Rewrites the sort keys of a node.
 fn of_sort_keys(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
     let (plan, is_changed) = match plan {
         LogicalPlan::Sort(mut sort) => {
@@ -252,7 +254,7 @@ fn of_sort_keys(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<Logi
     Ok(if is_changed { Transformed::yes(plan) } else { Transformed::no(plan) })
 }
 
-/// The results of aggregate and window functions, in a projection above their node.
+/// Makes the results of aggregate and window functions canonical, in a projection above their node.
 fn of_results(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let first = match &plan {
         LogicalPlan::Aggregate(aggregate) => {
@@ -274,7 +276,7 @@ fn of_results(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     with_values(plan, |index| computed[index])
 }
 
-/// The node below a projection that gives NaNs in some of its columns the bits that stand for all.
+/// Adds a projection over the node that makes NaNs in some of its columns canonical.
 fn with_values(
     plan: LogicalPlan,
     is_odd: impl Fn(usize) -> bool,

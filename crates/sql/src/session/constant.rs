@@ -1,4 +1,4 @@
-//! Statements whose only row follows from their text, such as `SELECT 1`.
+//! Statements whose single row depends only on their text, such as `SELECT 1`.
 
 use std::sync::Arc;
 
@@ -10,18 +10,19 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::physical_plan::collect;
 
-/// The only row of a statement that reads nothing.
+/// The single row of a statement that reads no table.
 #[derive(Debug)]
 pub(super) struct Constant {
     /// The row.
     pub(super) rows: RecordBatch,
-    /// The settings that the row was computed under. A change of one makes another copy of all.
+    /// The settings that the row was computed under. Any change of a setting makes a new copy of
+    /// them.
     pub(super) options: Arc<ConfigOptions>,
 }
 
 impl Constant {
-    /// The row of a plan that reads nothing and calls no function; none of any other, and of one
-    /// that fails, which it will do when it runs.
+    /// Computes the row of a plan that reads no table and calls no function. `None` for any other
+    /// plan, and for one that fails: its error appears when it runs.
     pub(super) async fn of(plan: &LogicalPlan, state: &SessionState) -> Option<Self> {
         if !is_constant(plan) {
             return None;
@@ -34,7 +35,7 @@ impl Constant {
     }
 }
 
-/// True of a projection of literals and operators. It is about as long as its text.
+/// True for a projection of literals and operators, whose row is about as long as its text.
 fn is_constant(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Projection(projection) = plan else { return false };
     let reads_nothing = match projection.input.as_ref() {

@@ -1,5 +1,5 @@
-//! COPY between a table and a client: rows that a program hands in or takes, in a format of its
-//! own. `COPY ... TO 'file'` is another statement, which DataFusion plans.
+//! COPY between a table and a client: rows that the client sends or receives, in a format of its
+//! choice. `COPY ... TO 'file'` is another statement, which DataFusion plans.
 //!
 //! ```text
 //! COPY table [(columns)] FROM STDIN [WITH] (FORMAT text | csv | binary, ...)
@@ -36,14 +36,14 @@ use crate::provider::StoredTable;
 use crate::query::QueryHandle;
 use crate::sessions::{HeldBytes, HeldFor, SessionInfo};
 
-/// Batches that wait for the statement that inserts them.
+/// Maximum number of batches that wait for the inserting statement.
 const WAITING_MAX: usize = 2;
 
 /// A COPY between a table and a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyStatement {
     source: CopySource,
-    /// Rows come from the client; otherwise they go to it.
+    /// True for COPY FROM: the client sends the rows.
     pub is_in: bool,
     /// The format of the rows.
     pub format: CopyFormat,
@@ -55,37 +55,37 @@ enum CopySource {
     Query(Box<Query>),
 }
 
-/// A format of rows, by PostgreSQL's rules.
+/// A format of rows, as in PostgreSQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyFormat {
-    /// A line for each row, with special characters behind a backslash.
+    /// One line per row, with special characters escaped by a backslash.
     Text {
-        /// Between two values.
+        /// Separator of values.
         delimiter: u8,
-        /// Stands for a null.
+        /// Text that stands for a null.
         null: String,
-        /// The first line names the columns.
+        /// True if the first line names the columns.
         has_header: bool,
     },
     /// Comma-separated values.
     Csv {
-        /// Between two values.
+        /// Separator of values.
         delimiter: u8,
-        /// Stands for a null, unless it is quoted.
+        /// Text that stands for a null, unless it is quoted.
         null: String,
-        /// The first line names the columns.
+        /// True if the first line names the columns.
         has_header: bool,
-        /// Around values with special characters.
+        /// Encloses values with special characters.
         quote: u8,
-        /// Before a quote in a quoted value.
+        /// Escapes a quote in a quoted value.
         escape: u8,
     },
-    /// Each value in its binary format.
+    /// All values in binary format.
     Binary,
 }
 
 impl CopyFormat {
-    /// True if the first line names the columns.
+    /// Returns true if the first line names the columns.
     #[must_use]
     pub fn has_header(&self) -> bool {
         match self {
@@ -95,7 +95,7 @@ impl CopyFormat {
     }
 }
 
-/// Options as they are read.
+/// Parsed options.
 #[derive(Default)]
 struct Options {
     format: Option<String>,
@@ -106,7 +106,7 @@ struct Options {
     escape: Option<u8>,
 }
 
-/// True if a COPY from or to the client is next.
+/// Returns true if a COPY from or to the client follows.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     if !is_word(&parser.peek_nth_token(0).token, "copy") {
         return false;
@@ -128,7 +128,7 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     false
 }
 
-/// Reads a COPY from or to the client.
+/// Parses a COPY from or to the client.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserError> {
     parser.expect_keyword(Keyword::COPY)?;
     let source = if parser.consume_token(&Token::LParen) {
@@ -168,7 +168,7 @@ fn options(parser: &mut Parser<'_>) -> Result<Options, ParserError> {
             }
         }
     }
-    // The options of before PostgreSQL 9.
+    // The syntax before PostgreSQL 9.
     while let Token::Word(word) = parser.peek_token().token {
         parser.advance_token();
         match word.value.to_ascii_lowercase().as_str() {
@@ -289,29 +289,28 @@ fn list(columns: &[Ident]) -> String {
     columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The rows of a COPY FROM on their way into a table.
+/// A running COPY FROM.
 pub struct CopyIn {
-    /// The columns that the rows have.
+    /// Schema of the rows.
     pub schema: SchemaRef,
-    /// Takes the rows.
+    /// Accepts the rows.
     pub rows: CopyRows,
     /// The statement that inserts them, which runs while its stream is read.
     pub handle: QueryHandle,
 }
 
-/// The way of rows into a COPY FROM. Dropped before it is told that there are no more, it has the
-/// statement fail.
+/// Sends rows to a COPY FROM. If it is dropped before the end is signalled, the statement fails.
 pub struct CopyRows {
     sender: mpsc::Sender<Option<Row>>,
     session: Arc<SessionInfo>,
 }
 
-/// Rows on their way, and their bytes.
+/// Rows in transit, and their accounted bytes.
 type Row = (RecordBatch, HeldBytes);
 
 impl CopyRows {
-    /// Hands rows on, or that there are no more. Returns false if the statement has ended, whose
-    /// handle tells why.
+    /// Sends rows, or with `None` the end of the rows. Returns false if the statement has ended;
+    /// its handle has the reason.
     pub async fn send(&self, rows: Option<RecordBatch>) -> bool {
         let held = |rows: RecordBatch| {
             let bytes = to_u64(rows.get_array_memory_size());
@@ -328,7 +327,7 @@ impl fmt::Debug for CopyIn {
 }
 
 impl Session {
-    /// Starts the statement whose rows a COPY TO hands out.
+    /// Starts the statement that produces the rows of a COPY TO.
     ///
     /// # Errors
     /// As [`Session::execute`].
@@ -360,7 +359,7 @@ impl Session {
     /// Starts the statement that inserts the rows of a COPY FROM.
     ///
     /// # Errors
-    /// As [`Session::execute`]; for a table or column that there is not.
+    /// As [`Session::execute`]; errors for a table or column that does not exist.
     pub fn copy_in<'a>(
         &'a self,
         copy: &'a CopyStatement,
@@ -395,7 +394,7 @@ impl Session {
     }
 }
 
-/// The columns of a table that a COPY names, all without a name.
+/// The columns that a COPY names, or all if it names none.
 fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRef, SqlError> {
     let table = target.table();
     if columns.is_empty() {
@@ -441,7 +440,7 @@ fn insertion(
     Ok(LogicalPlanBuilder::insert_into(input, name.clone(), target, InsertOp::Append)?.build()?)
 }
 
-/// The rows that a client sends, as the only partition of a table that is read once.
+/// The rows that a client sends, as the single partition of a table that can be read once.
 #[derive(Debug)]
 struct Incoming {
     schema: SchemaRef,
@@ -458,7 +457,7 @@ impl PartitionStream for Incoming {
         let rows = stream::unfold(taken, |receiver| async {
             let mut receiver = receiver?;
             match receiver.recv().await {
-                // The insertion accounts for them from here on.
+                // From here on, the insertion accounts for them.
                 Some(Some((batch, _))) => Some((Ok(batch), Some(receiver))),
                 Some(None) => None,
                 None => Some((exec_err!("the rows of a COPY have ended early"), None)),

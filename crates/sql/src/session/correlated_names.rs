@@ -1,12 +1,11 @@
-//! An analyzer rule that gives the columns by which a subquery names its outer query names of their
-//! own.
+//! An analyzer rule that renames the columns of a subquery's conditions on its outer query, if
+//! their names are ambiguous.
 //!
-//! DataFusion makes a join of a correlated subquery: it adds the subquery's columns in such
-//! conditions to what the subquery returns, and reaches all of them under one alias, by their names
-//! alone. Of `SELECT a.id FROM a JOIN b ON a.j = b.j WHERE b.id = o.id` both columns are `id` then,
-//! and the condition is taken to be of the wrong one. Here `b.id` gets a second name where its
-//! table stands in the subquery, and the condition is of that:
-//!
+//! DataFusion turns a correlated subquery into a join: it adds the subquery's columns in such
+//! conditions to the subquery's result, and refers to all of them under one alias, by their bare
+//! names. In `SELECT a.id FROM a JOIN b ON a.j = b.j WHERE b.id = o.id` both columns are then `id`,
+//! and the condition is resolved to the wrong one. This rule gives `b.id` a second name at its
+//! table in the subquery, and uses that in the condition:
 //! ```text
 //! SELECT a.id FROM a JOIN (SELECT *, id AS __id_1 FROM b) b ON a.j = b.j WHERE b.__id_1 = o.id
 //! ```
@@ -23,8 +22,8 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conj
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
-/// The analyzer rule. It runs after comparisons with subqueries are written out, which makes more
-/// subqueries of them.
+/// The analyzer rule. It runs after comparisons with subqueries are rewritten, which creates more
+/// subqueries.
 #[derive(Debug)]
 pub(super) struct CorrelatedNames;
 
@@ -85,7 +84,7 @@ fn name_in_subquery(subquery: Subquery, given: &mut usize) -> Result<Transformed
     let named = named.transform_up(|node| node.recompute_schema().map(Transformed::yes))?.data;
     let named = match named.schema().fields().len() == schema.fields().len() {
         true => named,
-        // Nothing stands between the table and what the subquery returns.
+        // No projection stands between the table and the subquery's result.
         false => {
             let columns = schema.iter().map(Expr::from).collect();
             LogicalPlan::Projection(Projection::try_new(columns, Arc::new(named))?)
@@ -94,7 +93,7 @@ fn name_in_subquery(subquery: Subquery, given: &mut usize) -> Result<Transformed
     Ok(Transformed::yes(Subquery { subquery: Arc::new(named), ..subquery }))
 }
 
-/// The columns of conditions on the outer row whose names others have too, with new names.
+/// Ambiguous columns of conditions on the outer row, with their new names.
 fn names(plan: &LogicalPlan, given: &mut usize) -> Result<BTreeMap<Column, String>> {
     let mut correlated = BTreeSet::new();
     plan.apply(|node| {
@@ -122,7 +121,7 @@ fn names(plan: &LogicalPlan, given: &mut usize) -> Result<BTreeMap<Column, Strin
     Ok(named.collect())
 }
 
-/// Gives a table the second names of its columns, or has a condition on the outer row use them.
+/// Adds the second names to a table, or uses them in a condition on the outer row.
 fn rename(node: LogicalPlan, names: &BTreeMap<Column, String>) -> Result<Transformed<LogicalPlan>> {
     match &node {
         LogicalPlan::SubqueryAlias(_) | LogicalPlan::TableScan(_) => {

@@ -1,4 +1,4 @@
-//! Cursors: queries by a name, whose rows a client of a server takes as it goes.
+//! Cursors: named queries whose rows a client of a server fetches step by step.
 //!
 //! ```text
 //! DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [NO SCROLL] CURSOR
@@ -8,9 +8,9 @@
 //! CLOSE name
 //! ```
 //!
-//! Steps are `NEXT`, a number, `ALL`, `FORWARD`, `FORWARD` with a number or `ALL`, and those that
-//! begin again: `FIRST`, `ABSOLUTE` with a number, and `BACKWARD ALL`. Others go back, and are not
-//! possible.
+//! Steps are `NEXT`, a number, `ALL`, `FORWARD`, `FORWARD` with a number or `ALL`, `RELATIVE` with
+//! a number, and those that restart the query: `FIRST`, `ABSOLUTE` with a number, and `MOVE
+//! BACKWARD ALL`. Other steps go backward, and are not supported.
 
 use std::fmt;
 
@@ -28,62 +28,68 @@ use crate::error::SqlError;
 /// A statement about a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CursorStatement {
-    /// The name of the cursor.
+    /// Name of the cursor.
     pub name: String,
-    /// The action.
+    /// Action of the statement.
     pub action: CursorAction,
 }
 
 /// An action of a statement about a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CursorAction {
-    /// Begins its query.
+    /// Declares the cursor and starts its query.
     Declare {
-        /// Its rows are sent in binary formats.
+        /// True if its rows are sent in binary format.
         is_binary: bool,
-        /// It outlives the transaction that it is declared in.
+        /// True for WITH HOLD: it outlives its transaction.
         is_held: bool,
         /// The query.
         query: Box<Statement>,
     },
     /// Returns rows.
     Fetch(Steps),
-    /// Passes rows over.
+    /// Skips rows.
     Move(Steps),
-    /// Ends it.
+    /// Closes the cursor.
     Close,
 }
 
-/// Rows that a statement returns or passes over.
+/// Rows that a statement returns or skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// The cursor begins again before, and passes so many rows over.
-    pub begins_after: Option<u64>,
-    /// Number of rows; none stands for all that are left.
+    /// True if the query is restarted first.
+    pub restarts: bool,
+    /// Number of rows to skip first.
+    pub skipped: u64,
+    /// Number of rows; `None` for all remaining rows.
     pub rows: Option<u64>,
 }
 
 impl Steps {
-    /// So many rows from where the cursor is.
+    /// The next `rows` rows.
     fn forward(rows: u64) -> Self {
-        Self { begins_after: None, rows: Some(rows) }
+        Self { restarts: false, skipped: 0, rows: Some(rows) }
     }
 
-    /// The row of a number, the first of which is 1.
+    /// The row `rows` rows further on.
+    fn relative(rows: u64) -> Self {
+        Self { restarts: false, skipped: rows.saturating_sub(1), rows: Some(1) }
+    }
+
+    /// The row with this number, counted from 1.
     fn absolute(number: u64) -> Self {
-        let rows = Some(number.min(1));
-        Self { begins_after: Some(number.saturating_sub(1)), rows }
+        Self { restarts: true, skipped: number.saturating_sub(1), rows: Some(number.min(1)) }
     }
 
-    /// True of more rows than a limit, where there is one: 0 and less stand for none.
+    /// Returns true for more rows than `limit`; a limit of 0 or less is no limit.
     #[must_use]
     pub fn is_beyond(&self, limit: i32) -> bool {
         let limit = u64::try_from(limit).unwrap_or(0);
         limit > 0 && self.rows.is_none_or(|rows| rows > limit)
     }
 
-    /// All rows that are left.
-    const ALL: Self = Self { begins_after: None, rows: None };
+    /// All remaining rows.
+    const ALL: Self = Self { restarts: false, skipped: 0, rows: None };
 }
 
 impl CursorStatement {
@@ -96,7 +102,7 @@ impl CursorStatement {
 }
 
 impl CursorStatement {
-    /// The error of a statement outside of a server's connection.
+    /// The error for a cursor statement outside of a server's connection.
     pub(super) fn refused(&self) -> SqlError {
         SqlError::Refused {
             what: format!("{self} without a connection that keeps the cursor"),
@@ -115,11 +121,11 @@ impl CursorStatement {
 
 impl fmt::Display for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.begins_after, self.rows) {
-            (None, None) => f.write_str("ALL"),
-            (None, Some(rows)) => write!(f, "FORWARD {rows}"),
-            (Some(passed), Some(rows)) => write!(f, "ABSOLUTE {}", passed.saturating_add(rows)),
-            (Some(_), None) => f.write_str("BACKWARD ALL"),
+        match (self.restarts, self.skipped, self.rows) {
+            (_, _, None) => f.write_str("ALL"),
+            (false, 0, Some(rows)) => write!(f, "FORWARD {rows}"),
+            (false, skipped, Some(rows)) => write!(f, "RELATIVE {}", skipped.saturating_add(rows)),
+            (true, skipped, Some(rows)) => write!(f, "ABSOLUTE {}", skipped.saturating_add(rows)),
         }
     }
 }
@@ -147,7 +153,7 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
         || (is_word(&first, "close") && !is_word(&second, "all"))
 }
 
-/// Reads a statement about a cursor.
+/// Parses a statement about a cursor.
 pub(super) fn parse(parser: &mut DFParser<'_>) -> Result<CursorStatement> {
     if take_all(&mut parser.parser, &["declare"]) {
         let (name, is_binary, is_held) = declared(&mut parser.parser).map_err(refused)?;
@@ -167,7 +173,7 @@ fn is_query(statement: &Statement) -> bool {
     matches!(statement.as_ref(), SqlStatement::Query(_))
 }
 
-/// Reads a DECLARE up to its query.
+/// Parses a DECLARE up to its query.
 fn declared(parser: &mut Parser<'_>) -> Result<(String, bool, bool), ParserError> {
     let name = name(parser)?;
     let is_binary = take_all(parser, &["binary"]);
@@ -184,7 +190,7 @@ fn declared(parser: &mut Parser<'_>) -> Result<(String, bool, bool), ParserError
     Ok((name, is_binary, is_held))
 }
 
-/// FETCH, MOVE and CLOSE.
+/// Parses FETCH, MOVE and CLOSE.
 fn used(parser: &mut Parser<'_>) -> Result<CursorStatement, ParserError> {
     if take_all(parser, &["close"]) {
         return Ok(CursorStatement { name: name(parser)?, action: CursorAction::Close });
@@ -193,19 +199,19 @@ fn used(parser: &mut Parser<'_>) -> Result<CursorStatement, ParserError> {
     if !moves {
         expect(parser, "fetch")?;
     }
-    let steps = steps(parser)?;
+    let steps = steps(parser, moves)?;
     let _optional = take_all(parser, &["from"]) || take_all(parser, &["in"]);
     let name = name(parser)?;
     let action = if moves { CursorAction::Move(steps) } else { CursorAction::Fetch(steps) };
     Ok(CursorStatement { name, action })
 }
 
-fn steps(parser: &mut Parser<'_>) -> Result<Steps, ParserError> {
+fn steps(parser: &mut Parser<'_>, moves: bool) -> Result<Steps, ParserError> {
     let next = parser.peek_token();
     if matches!(next.token, Token::Number(..)) {
         return some(parser).map(Steps::forward);
     }
-    // A cursor may have the name of a step.
+    // A cursor may be named like a step.
     if is_end(&parser.peek_nth_token(1).token) && !is_end(&next.token) {
         return Ok(Steps::forward(1));
     }
@@ -221,10 +227,13 @@ fn steps(parser: &mut Parser<'_>) -> Result<Steps, ParserError> {
     if take_all(parser, &["all"]) || take_all(parser, &["forward", "all"]) {
         return Ok(Steps::ALL);
     }
-    if take_all(parser, &["backward", "all"]) {
+    if moves && take_all(parser, &["backward", "all"]) {
         return Ok(Steps::absolute(0));
     }
-    if take_all(parser, &["forward"]) || take_all(parser, &["relative"]) {
+    if take_all(parser, &["relative"]) {
+        return some(parser).map(Steps::relative);
+    }
+    if take_all(parser, &["forward"]) {
         return match parser.peek_token_ref().token {
             Token::Number(..) => some(parser).map(Steps::forward),
             _ => Ok(Steps::forward(1)),
@@ -234,22 +243,23 @@ fn steps(parser: &mut Parser<'_>) -> Result<Steps, ParserError> {
         return Ok(Steps::forward(1));
     }
     parser.expected(
-        "NEXT, a number of rows, ALL, FIRST, ABSOLUTE with a number or BACKWARD ALL: cursors go \
-         forward",
+        "NEXT, a number of rows, ALL, FIRST, ABSOLUTE or RELATIVE with a number, or MOVE BACKWARD \
+         ALL: cursors go forward",
         next,
     )
 }
 
-/// A number of rows; 0 would be the row where the cursor is.
+/// Parses a number of rows; 0 would be the row at the cursor's position.
 fn some(parser: &mut Parser<'_>) -> Result<u64, ParserError> {
     let next = parser.peek_token();
-    match parser.parse_literal_uint()? {
-        0 => parser.expected("a number of rows from 1", next),
+    let rows = if next.token == Token::Minus { 0 } else { parser.parse_literal_uint()? };
+    match rows {
+        0 => parser.expected("a number of rows from 1: cursors go forward", next),
         rows => Ok(rows),
     }
 }
 
-/// True of what follows a statement.
+/// True for a token that ends a statement.
 fn is_end(token: &Token) -> bool {
     matches!(token, Token::EOF | Token::SemiColon)
 }
@@ -262,7 +272,7 @@ fn expect(parser: &mut Parser<'_>, word: &str) -> Result<(), ParserError> {
     }
 }
 
-/// A name, in the case that it would have in a query.
+/// Parses a name, normalized as in a query.
 fn name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     Ok(IdentNormalizer::default().normalize(parser.parse_identifier()?))
 }
@@ -300,6 +310,8 @@ mod tests {
             ("MOVE FORWARD ALL IN c", "MOVE ALL FROM \"c\""),
             ("MOVE BACKWARD ALL IN c", "MOVE ABSOLUTE 0 FROM \"c\""),
             ("MOVE ABSOLUTE 9 c", "MOVE ABSOLUTE 9 FROM \"c\""),
+            ("FETCH RELATIVE 1 FROM c", "FETCH FORWARD 1 FROM \"c\""),
+            ("FETCH RELATIVE 5 FROM c", "FETCH RELATIVE 5 FROM \"c\""),
             ("CLOSE c", "CLOSE \"c\""),
         ];
         for (text, expected) in cases {
@@ -315,6 +327,9 @@ mod tests {
             ("FETCH BACKWARD 2 FROM c", "cursors go forward"),
             ("FETCH -1 FROM c", "cursors go forward"),
             ("FETCH LAST FROM c", "cursors go forward"),
+            ("FETCH BACKWARD ALL FROM c", "cursors go forward"),
+            ("FETCH RELATIVE 0 FROM c", "from 1"),
+            ("FETCH RELATIVE -1 FROM c", "cursors go forward"),
             ("FETCH 0 FROM c", "from 1"),
             ("DECLARE c SCROLL CURSOR FOR SELECT 1", "SCROLL is not possible"),
             ("DECLARE c CURSOR FOR DELETE FROM t", "a query"),

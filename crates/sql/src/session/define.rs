@@ -1,4 +1,4 @@
-//! Statements that define tables, views and schemas of the database.
+//! Statements that define tables, views and schemas.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::transaction::Scope;
 use crate::view;
 use crate::write::{CountExec, write_rows};
 
-/// Schema and name of something in the database.
+/// Schema and name of an object in the database.
 pub(super) struct Name {
     pub(super) schema: String,
     pub(super) name: String,
 }
 
-/// The surroundings of a definition: names are resolved in the state's snapshot.
+/// Context of a definition: names are resolved in the state's snapshot.
 #[derive(Clone, Copy)]
 struct At<'a> {
     state: &'a SessionState,
@@ -42,7 +42,7 @@ struct At<'a> {
 }
 
 impl Session {
-    /// Carries a definition out, or plans it where it takes rows. A table it makes has `encoding`.
+    /// Runs a definition, or plans it if it inserts rows. A new table gets `encoding`.
     pub(super) async fn define(
         &self,
         state: &SessionState,
@@ -105,8 +105,8 @@ impl Session {
         Ok(self.create_table_as(definition, if_exists, input))
     }
 
-    /// A plan that puts a table of the rows of `input` in the place of `replaced`, which they are
-    /// read from, and returns how many there were.
+    /// A plan that replaces `replaced` by a table with the rows of `input`, which reads `replaced`,
+    /// and returns their number.
     async fn replace_table(
         &self,
         state: &SessionState,
@@ -136,7 +136,7 @@ impl Session {
         Ok(Planned { plan, watched })
     }
 
-    /// A plan that makes a table of the rows of `input` and returns how many there were.
+    /// A plan that creates a table with the rows of `input` and returns their number.
     fn create_table_as(
         &self,
         definition: TableDefinition,
@@ -256,7 +256,7 @@ impl Session {
         Err(SqlError::MissingSchema { name: name.to_string() })
     }
 
-    /// The schema and name that `reference` means, which must be the database's to define.
+    /// Resolves a reference to a schema and name, which must be in the database.
     pub(super) fn own_name(
         &self,
         state: &SessionState,
@@ -271,8 +271,8 @@ impl Session {
         Ok(Name { schema: full.schema.to_string(), name: full.table.to_string() })
     }
 
-    /// Refuses to make a table or view that the role may not make, or not put in the place of the
-    /// one of its name, and one that hides an external table.
+    /// Refuses a table or view that the role may not create, a replacement that it may not make,
+    /// and a name that would hide an external table.
     fn refuse_making(
         &self,
         snapshot: &Snapshot,
@@ -297,7 +297,7 @@ impl Session {
     }
 }
 
-/// Refuses what a table would promise and not keep.
+/// Refuses properties that a table would not enforce.
 fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
     if create.temporary {
         return Err(refused("a temporary table", "leave TEMPORARY out and drop it when done"));
@@ -313,7 +313,7 @@ fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Refuses columns of the same name. A query may have them, a table may not.
+/// Refuses columns of the same name, which a query may have and a table may not.
 fn refuse_duplicates(schema: &DFSchema) -> Result<(), SqlError> {
     let mut names = HashSet::new();
     match schema.fields().iter().find(|field| !names.insert(field.name())) {

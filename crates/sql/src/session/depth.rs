@@ -1,8 +1,9 @@
-//! The depth of statements, and the stack that it takes.
+//! Nesting depth of statements, and the stack that parsing and planning need.
 //!
 //! The parser, the planner and the executor recurse over a statement's expressions and set
-//! operations, and not all of their recursions grow the stack. So long statements are parsed and
-//! planned on a stack of their own, and those that are nested too deep for the rest are refused.
+//! operations, and not all of these recursions grow the stack. So long statements are parsed and
+//! planned on a separate stack, and statements that are nested too deep for the executor are
+//! refused.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,46 +18,46 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use super::dialect::TerraceDialect;
 use crate::error::SqlError;
 
-/// Expressions and queries that may be nested in each other, in the statement as it is planned. An
-/// executor thread evaluates them recursively on a stack of 2 MiB.
+/// Maximum nesting of expressions and queries in the statement as planned. An executor thread
+/// evaluates them recursively on a stack of 2 MiB.
 pub(super) const DEPTH_MAX: usize = 1000;
 
-/// Subqueries in expressions that may be nested in each other: DataFusion checks each once for each
-/// way to it, in time that doubles with each.
+/// Maximum nesting of subqueries in expressions: DataFusion checks each once per path to it, so the
+/// time doubles with each level.
 const SUBQUERIES_MAX: usize = 16;
 
-/// Calls of functions that may be nested in each other: DataFusion writes their names out anew for
-/// each, in time that grows with the third power.
+/// Maximum nesting of function calls: DataFusion builds their names anew for each call, so the time
+/// grows with the third power of the depth.
 const CALLS_MAX: usize = 200;
 
-/// Calls of the parser that may be nested. It grows the stack, and [`DEPTH_MAX`] bounds the result.
+/// Maximum nesting of the parser's calls. It grows the stack, and [`DEPTH_MAX`] bounds the result.
 pub(super) const PARSER_DEPTH_MAX: usize = 100_000;
 
-/// Tokens between two commas of one pair of parentheses: a bound on the depth of what they become.
+/// Maximum number of tokens between two commas in one pair of parentheses, which bounds the depth
+/// of the resulting expression.
 const RUN_TOKENS_MAX: usize = 100_000;
 
-/// Bytes of a text beside its string literals: the parser takes up to a hundred times as many, of
-/// which no consumer knows.
+/// Maximum bytes of a text outside of its string literals: the parser takes up to a hundred times
+/// as many, which no memory consumer accounts for.
 const WORDS_BYTES_MAX: usize = 4 << 20;
 
-/// Texts up to this length cannot reach [`RUN_TOKENS_MAX`].
+/// Shorter texts cannot reach [`RUN_TOKENS_MAX`].
 const SHORT_TEXT_BYTES: usize = 64 << 10;
 
-/// Texts up to this length fit any stack.
+/// Shorter texts fit any stack.
 const SHALLOW_TEXT_BYTES: usize = 1 << 10;
 
 /// The stack that a statement is parsed and planned on: 2.6 KiB for each level that a text can
-/// have. Memory is taken as it is touched.
+/// have. Its memory is committed when touched.
 const STACK_BYTES: usize = 256 << 20;
 
-/// What has to be left of the thread's stack where a statement of [`DEPTH_MAX`] is walked over.
+/// Minimum stack that must be left to traverse a statement of [`DEPTH_MAX`].
 const WALK_BYTES: usize = 1 << 20;
 
-/// Runs `parse` for a text on a stack that is large enough for it.
+/// Runs `parse` on a stack that is large enough for the text.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for a text that may be nested deeper than any statement may be; those of
-/// `parse`.
+/// [`SqlError::Refused`] for a text that is too long or may be nested too deep; errors of `parse`.
 pub(super) fn parse_on_stack<T>(
     text: &str,
     parse: impl FnOnce() -> Result<T, SqlError>,
@@ -80,7 +81,7 @@ pub(super) fn parse_on_stack<T>(
     stacker::grow(STACK_BYTES, parse)
 }
 
-/// Refuses a statement that is nested deeper than it can be run.
+/// Refuses a statement that is nested too deep to run.
 pub(super) fn check(depth: usize) -> Result<(), SqlError> {
     if depth <= DEPTH_MAX {
         return Ok(());
@@ -91,7 +92,8 @@ pub(super) fn check(depth: usize) -> Result<(), SqlError> {
     })
 }
 
-/// Refuses a plan whose subqueries or calls are nested deeper than DataFusion can plan soon.
+/// Refuses a plan whose subqueries or calls are nested too deep for DataFusion to plan in
+/// reasonable time.
 pub(super) fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
     let mut nesting = Nesting::default();
     nesting.measure(plan)?;
@@ -110,7 +112,7 @@ pub(super) fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Depth to which subqueries, and calls of functions, are nested in each other.
+/// Nesting depth of subqueries and of function calls.
 #[derive(Default)]
 struct Nesting {
     subqueries: usize,
@@ -159,13 +161,13 @@ impl<'a> TreeNodeVisitor<'a> for Nesting {
     }
 }
 
-/// The text of a statement of any allowed depth.
+/// Returns the text of a statement of any allowed depth.
 pub(super) fn text_of(statement: &impl ToString) -> String {
     stacker::maybe_grow(WALK_BYTES, STACK_BYTES, || statement.to_string())
 }
 
-/// Bytes of a text outside of string literals and quoted names; all of them where it has comments,
-/// escapes or dollar quotes, in which a quote is none.
+/// Bytes of a text outside of string literals and quoted names; all bytes if the text has comments,
+/// escapes or dollar quotes, in which a quote character does not delimit.
 fn words_bytes(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut words, mut place) = (0, 0);
@@ -186,10 +188,11 @@ fn words_bytes(text: &str) -> usize {
     words
 }
 
-/// The most tokens between two commas within one pair of parentheses, with those nested inside.
+/// The maximum number of tokens between two commas of one pair of parentheses, including nested
+/// ones.
 fn longest_run(text: &str) -> usize {
     let Ok(tokens) = Tokenizer::new(&TerraceDialect, text).tokenize() else {
-        // The parser says what is wrong before it recurses.
+        // The parser reports the error before it recurses.
         return 0;
     };
     let mut longest = 0;
@@ -213,8 +216,8 @@ fn longest_run(text: &str) -> usize {
     longest
 }
 
-/// Runs what recurses over the plan of a statement with this text, on a stack of its own where the
-/// statement is not known to be shallow.
+/// Runs `work`, which recurses over the plan of a statement with this text, on a separate stack
+/// unless the statement is known to be shallow.
 pub(crate) fn on_stack<T>(text: &str, work: impl FnOnce() -> T) -> T {
     match text.len() <= SHALLOW_TEXT_BYTES {
         true => work(),
@@ -222,14 +225,14 @@ pub(crate) fn on_stack<T>(text: &str, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// A future that is polled on a stack of its own where the statement is not known to be shallow.
+/// A future that is polled on a separate stack unless the statement is known to be shallow.
 pub(super) struct OnStack<F> {
     future: Pin<Box<F>>,
     is_shallow: bool,
 }
 
 impl<F: Future> OnStack<F> {
-    /// `future` plans a statement with this text.
+    /// Wraps `future`, which plans a statement with this text.
     pub(super) fn new(text: &str, future: F) -> Self {
         Self { future: Box::pin(future), is_shallow: text.len() <= SHALLOW_TEXT_BYTES }
     }

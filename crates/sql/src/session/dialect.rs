@@ -1,9 +1,9 @@
-//! The dialect of SQL: that of DataFusion's generic parser, with PostgreSQL's operators.
+//! The SQL dialect: that of DataFusion's generic parser, with PostgreSQL's operators.
 //!
 //! Two operators differ from the generic dialect. `IS [NOT] DISTINCT FROM` takes one operand on its
 //! right, not the rest of the expression: `a IS DISTINCT FROM b AND c` is a conjunction. `^` is
-//! exponentiation: it binds more tightly than multiplication, less than a sign, and associates to
-//! the left.
+//! exponentiation: it binds tighter than multiplication, looser than a sign, and is
+//! left-associative.
 
 use std::any::TypeId;
 
@@ -16,25 +16,25 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-/// The precedence of `^`: between `*` (40) and `AT TIME ZONE` (41) are no numbers left, so it
-/// shares that of `AT TIME ZONE`, which PostgreSQL has one level above.
+/// The precedence of `^`. No number is left between `*` (40) and `AT TIME ZONE` (41), so it shares
+/// that of `AT TIME ZONE`, which PostgreSQL has one level above.
 const POWER: u8 = 41;
-/// Binds `||` between comparisons (20) and sums (30).
+/// The precedence of `||`, between comparisons (20) and sums (30).
 const CONCATENATION: u8 = 25;
 
-/// The dialect that statements are parsed in.
+/// The dialect of all statements.
 #[derive(Debug)]
 pub(crate) struct TerraceDialect;
 
 const GENERIC: GenericDialect = GenericDialect {};
 
-/// Takes answers from the generic dialect.
+/// Delegates to the generic dialect.
 macro_rules! as_generic {
     ($($name:ident),* $(,)?) => { $(fn $name(&self) -> bool { GENERIC.$name() })* };
 }
 
 impl Dialect for TerraceDialect {
-    /// What the parser does for the generic dialect it does for this one.
+    /// The parser treats this dialect as the generic one.
     fn dialect(&self) -> TypeId {
         TypeId::of::<GenericDialect>()
     }
@@ -58,17 +58,17 @@ impl Dialect for TerraceDialect {
         }
     }
 
-    /// `||` binds as PostgreSQL's other operators do: between comparisons and sums.
+    /// `||` binds like PostgreSQL's other operators: between comparisons and sums.
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
         (parser.peek_token_ref().token == Token::StringConcat).then_some(Ok(CONCATENATION))
     }
 
-    /// Clients send `UNLISTEN` when they give a connection back.
+    /// Clients send `UNLISTEN` when they return a connection to a pool.
     fn supports_listen_notify(&self) -> bool {
         true
     }
 
-    /// A sign binds more tightly than `^`.
+    /// A sign binds tighter than `^`.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
@@ -180,7 +180,7 @@ fn power(left: Expr, right: Expr) -> Expr {
     call("power", [double(left), double(right)])
 }
 
-/// The expression in double precision.
+/// Casts an expression to double precision.
 pub(super) fn double(expr: Expr) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,
@@ -191,7 +191,7 @@ pub(super) fn double(expr: Expr) -> Expr {
     }
 }
 
-/// A call of the function `name`, for those who write statements out.
+/// Builds a call of the function `name`, for statement rewrites.
 pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
     let arguments = arguments.into_iter().map(FunctionArgExpr::Expr).map(FunctionArg::Unnamed);
     Expr::Function(Function {
@@ -214,7 +214,7 @@ pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
 mod tests {
     use super::*;
 
-    /// The text of an expression with parentheses around every operation.
+    /// Parses an expression and prints it with parentheses around every operation.
     fn parsed(text: &str) -> String {
         let expr = Parser::new(&TerraceDialect).try_with_sql(text).expect("tokens").parse_expr();
         grouped(&expr.expect("an expression"))

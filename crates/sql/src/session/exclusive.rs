@@ -1,10 +1,11 @@
-//! Statements that put rows of a query in the place of rows of a table.
+//! Statements that replace rows of a table by rows of a query.
 //!
 //! Rows that another session commits between such a statement's snapshot and its own commit would
-//! be lost with the rows that the statement replaces. So it locks the table first, and runs against
-//! the version that is current then: as planned if that is still the version of its snapshot,
-//! planned again otherwise. Other writers of the table wait for its end; readers do not. In a
-//! transaction the version is the transaction's, and statements that only add rows do not wait.
+//! be lost along with the rows that the statement replaces. So it locks the table first, and runs
+//! against the version that is then current: as planned if that is still the version of its
+//! snapshot, planned again otherwise. Other writers of the table wait until it ends; readers do
+//! not. In a transaction, the version is the transaction's, and statements that only append rows do
+//! not wait.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::provider::StoredTable;
 use crate::table::{Table, TableVersion};
 use crate::transaction::{Rewrite, Scope};
 
-/// The plan of the rows of a statement that reads the table it changes.
+/// The planned rows of a statement that reads the table it changes.
 pub(super) struct Exclusive {
     catalog: Arc<Catalog>,
     state: SessionState,
@@ -31,9 +32,9 @@ pub(super) struct Exclusive {
     version: Arc<TableVersion>,
 }
 
-/// The rows of a statement, and the table that no other statement rewrites meanwhile.
+/// The rows of a statement, and the table locked against other rewrites.
 pub(super) struct Begun {
-    /// The table, and the version that the rows are read from.
+    /// The locked table, and the version that the rows are read from.
     pub(super) rewrite: Rewrite,
     pub(super) rows: SendableRecordBatchStream,
 }
@@ -42,7 +43,7 @@ impl Exclusive {
     /// Plans `logical`, whose rows change `target`.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Errors of planning.
     pub(super) async fn new(
         catalog: Arc<Catalog>,
         state: SessionState,
@@ -59,10 +60,10 @@ impl Exclusive {
         &self.physical
     }
 
-    /// Locks the table and starts the plan against the version that is current then.
+    /// Locks the table and starts the plan against the version that is then current.
     ///
     /// # Errors
-    /// [`SqlError::Dropped`] when the table is gone or has other columns; those of planning, and of
+    /// [`SqlError::Dropped`] if the table is gone or has other columns; errors of planning, and of
     /// a transaction that conflicts with another.
     pub(super) async fn begin(&self, context: Arc<TaskContext>) -> Result<Begun, SqlError> {
         let scope = Scope::of(&context);
@@ -77,7 +78,7 @@ impl Exclusive {
         Ok(Begun { rewrite, rows })
     }
 
-    /// Locks the table that has the name by then.
+    /// Locks the table that currently has the name.
     async fn lock(&self, scope: &Scope) -> Result<Rewrite, SqlError> {
         let (schema, name) = (self.table.schema_name(), self.table.name());
         loop {
@@ -92,7 +93,7 @@ impl Exclusive {
     }
 }
 
-/// The table of the database that a table source stands for.
+/// The stored table behind a table source.
 pub(super) fn stored_table(source: &Arc<dyn TableSource>) -> Result<StoredTable> {
     let provider = source_as_provider(source)?;
     if let Some(stored) = provider.downcast_ref::<StoredTable>() {

@@ -1,10 +1,10 @@
-//! Filter pushdown by the index of columns.
+//! Filter pushdown by column index.
 //!
-//! DataFusion's rule of this name hands a filter to the child of a node with each column renumbered
-//! to the first column of the child that has the same *name*. Where a join's sides share column
-//! names this is another column: the filter that a hash join derives from its build side then drops
-//! rows by the wrong values. The rule here asks the nodes whether a filter may pass, and renumbers
-//! its columns itself, by their lineage through the node. The test
+//! DataFusion's rule of this name passes a filter to the child of a node with each column
+//! renumbered to the first column of the child that has the same *name*. If a join's sides share
+//! column names, this may be another column: the filter that a hash join derives from its build
+//! side then drops rows by the wrong values. The rule here asks the nodes which filters may pass,
+//! and renumbers the columns itself, by their lineage through the node. The test
 //! `datafusion_still_renumbers_by_name` fails once the work-around is no longer needed.
 
 use std::sync::Arc;
@@ -38,14 +38,14 @@ use datafusion::physical_plan::union::UnionExec;
 type Plan = Arc<dyn ExecutionPlan>;
 type Predicate = Arc<dyn PhysicalExpr>;
 
-/// Takes the place of DataFusion's rule of the same name.
+/// Replaces DataFusion's rule of the same name.
 #[derive(Debug)]
 pub(super) struct FilterPushdown {
     phase: FilterPushdownPhase,
 }
 
 impl FilterPushdown {
-    /// The replacement of DataFusion's rule `name`; none of a rule that does something else.
+    /// The replacement of DataFusion's rule `name`; `None` for any other rule.
     pub(super) fn replacing(name: &str) -> Option<Self> {
         let phase = match name {
             "FilterPushdown" => FilterPushdownPhase::Pre,
@@ -74,7 +74,7 @@ impl PhysicalOptimizerRule for FilterPushdown {
     }
 }
 
-/// The origin of a filter that a child is offered, by its place among the filters of that origin.
+/// The source of a filter offered to a child, with its index among the filters of that source.
 #[derive(Clone, Copy)]
 enum Origin {
     /// The node itself.
@@ -84,8 +84,8 @@ enum Origin {
 }
 
 /// Offers `parents`, filters over the rows of `node`, to the subtree below `node`, together with
-/// the filters that its nodes have themselves. Returns for each filter whether the subtree applies
-/// it to every row.
+/// the filters of its own nodes. Returns for each filter whether the subtree applies it to every
+/// row.
 fn push_down(
     node: &Plan,
     parents: &[Predicate],
@@ -120,7 +120,7 @@ fn push_down(
     if handled.updated_node.is_none() && !Arc::ptr_eq(&updated, node) {
         handled.updated_node = Some(updated);
     }
-    // The node was not asked about the filters that may not pass.
+    // The node was not asked about filters that may not pass.
     let mut filters = vec![PushedDown::No; parents.len()];
     for (place, answer) in offered.iter().zip(&handled.filters) {
         filters[*place] = *answer;
@@ -129,8 +129,8 @@ fn push_down(
     Ok(handled)
 }
 
-/// The filters that a child is offered: those of the node, and those from above that the node lets
-/// pass, over the columns of the child.
+/// The filters offered to a child: the node's own, and those from above that the node lets pass,
+/// over the columns of the child.
 fn filters_for_child(
     lineage: &Lineage,
     parents: &[Predicate],
@@ -157,11 +157,11 @@ fn filters_for_child(
     Ok(sent)
 }
 
-/// The answers of the children of one node.
+/// The answers of a node's children.
 struct Answers {
-    /// For each filter from above, that of each child.
+    /// For each filter from above, the answer of each child.
     parents: Vec<Vec<PushedDown>>,
-    /// For each child, that to each filter of the node.
+    /// For each child, the answer to each of the node's own filters.
     own: Vec<Vec<PushedDownPredicate>>,
 }
 
@@ -194,9 +194,9 @@ impl Answers {
     }
 }
 
-/// Whether a node may be asked about a filter over its rows.
+/// True if a node may be asked about a filter over its rows.
 ///
-/// A `FilterExec` with a projection takes over filters that its child does not apply, and finds
+/// A `FilterExec` with a projection takes over filters that its child does not apply, and resolves
 /// their columns in its input by name.
 fn may_pass(node: &Plan, predicate: &Predicate) -> bool {
     let found_by_name = match node.downcast_ref::<FilterExec>() {
@@ -208,7 +208,7 @@ fn may_pass(node: &Plan, predicate: &Predicate) -> bool {
     found_by_name && is_deterministic(predicate)
 }
 
-/// Whether each evaluation gives the same, so that it makes no difference where it happens.
+/// True if every evaluation gives the same result, so that it may happen anywhere.
 fn is_deterministic(predicate: &Predicate) -> bool {
     let mut deterministic = true;
     let applied = predicate.apply(|part| {
@@ -218,7 +218,7 @@ fn is_deterministic(predicate: &Predicate) -> bool {
     applied.is_ok() && deterministic
 }
 
-/// Whether no two columns of `schema` have the name of a column of the predicate.
+/// True if each column name of the predicate occurs at most once in `schema`.
 fn are_unambiguous(predicate: &Predicate, schema: &Schema) -> bool {
     let count = |name: &str| schema.fields().iter().filter(|field| field.name() == name).count();
     collect_columns(predicate).iter().all(|column| count(column.name()) <= 1)
@@ -226,10 +226,10 @@ fn are_unambiguous(predicate: &Predicate, schema: &Schema) -> bool {
 
 /// The columns of a node in terms of one of its children.
 enum Lineage<'a> {
-    /// For each column, the expression over the child's rows that it is; none for a column that
-    /// has another source.
+    /// For each column, its expression over the child's rows; `None` for a column from another
+    /// source.
     Known(Vec<Option<Predicate>>),
-    /// The node is of a kind that is not known here: only names tell.
+    /// The node is of an unknown kind: columns can only be matched by name.
     Unknown { node: &'a Plan, child: usize },
 }
 
@@ -258,8 +258,8 @@ impl<'a> Lineage<'a> {
         Ok(Self::Known(known))
     }
 
-    /// A filter over the rows of the node as one over the rows of the child. `passed` is the same
-    /// as the node renumbers it, by names.
+    /// Converts a filter over the rows of the node to one over the rows of the child. `passed` is
+    /// the same filter as renumbered by the node, by name.
     fn renumbered(
         &self,
         filter: &Predicate,
@@ -279,7 +279,7 @@ impl<'a> Lineage<'a> {
                 return Ok(Transformed::no(part));
             };
             match known.get(column.index()).and_then(Option::as_ref) {
-                // What is put in has the child's columns already.
+                // The replacement already has the child's columns.
                 Some(source) => {
                     Ok(Transformed::new(Arc::clone(source), true, TreeNodeRecursion::Jump))
                 }
@@ -293,7 +293,7 @@ impl<'a> Lineage<'a> {
     }
 }
 
-/// Whether the rows of a node are rows of its children, column by column.
+/// True if the rows of a node are rows of its children, column by column.
 fn is_row_preserving(node: &Plan) -> bool {
     node.is::<RepartitionExec>()
         || node.is::<CoalescePartitionsExec>()
@@ -320,7 +320,7 @@ fn of_join(join: &HashJoinExec, child: usize) -> Vec<Option<Predicate>> {
         if origin.side == side {
             return Some(column(&schema, origin.index));
         }
-        // Each row that a semi join lets through has an equal key on the other side.
+        // Each row that passes a semi join has an equal key on the other side.
         match (join.join_type(), side) {
             (JoinType::LeftSemi, JoinSide::Right) | (JoinType::RightSemi, JoinSide::Left) => {
                 other_key(join, origin.side, origin.index)
@@ -352,7 +352,7 @@ mod tests {
 
     use super::*;
 
-    /// An exchange of rows with two columns `d`, and a filter by the second one.
+    /// A repartitioning of rows with two columns `d`, and a filter by the second one.
     fn exchange() -> (Plan, Predicate) {
         let field = |name: &str| Field::new(name, DataType::Int64, true);
         let schema = Arc::new(Schema::new(vec![field("d"), field("k"), field("d")]));

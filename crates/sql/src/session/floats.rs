@@ -1,10 +1,10 @@
-//! An analyzer rule that computes in double precision where floats meet decimals or integers.
+//! An analyzer rule that uses double precision where floats meet decimals or integers.
 //!
 //! DataFusion coerces a float and a decimal that are compared, or are alternatives of one value, to
 //! a decimal of 30 digits: NaN, infinities and large numbers are then errors, and small ones zero.
-//! It coerces an integer that meets a REAL to REAL, which has 24 bits. PostgreSQL takes double
-//! precision for both operands; as alternatives of one value, an integer and a REAL are a REAL.
-//! Here the decimals or the REALs of such a group are cast before DataFusion coerces types.
+//! It coerces an integer and a REAL to REAL, which has 24 bits. PostgreSQL converts both operands
+//! to double precision; as alternatives of one value, an integer and a REAL become a REAL. This
+//! rule casts the decimals or the REALs of such a group before DataFusion coerces types.
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::config::ConfigOptions;
@@ -43,7 +43,7 @@ impl AnalyzerRule for DoublePrecision {
     }
 }
 
-/// The node with floats where its inputs or its rows are alternatives.
+/// Rewrites the inputs of a union, the rows of VALUES, and the keys of a join.
 fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Union(union) => of_union(union),
@@ -86,7 +86,7 @@ fn of_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(union)))
 }
 
-/// The rows of VALUES, which have been cast to one type for each column.
+/// Rewrites VALUES, whose columns have already been cast to one type each.
 fn of_values(values: Values) -> Result<Transformed<LogicalPlan>> {
     let Values { schema, values: mut rows } = values;
     let none = DFSchema::empty();
@@ -120,7 +120,7 @@ fn of_values(values: Values) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values: rows })))
 }
 
-/// The keys of a join with USING.
+/// Rewrites the keys of a join with USING.
 fn of_keys(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     let mut is_changed = false;
     for (left, right) in &mut join.on {
@@ -150,7 +150,7 @@ fn of_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// An expression over rows of `schema` that computes in double precision where floats meet decimals
+/// Makes an expression over rows of `schema` compute in double precision where floats meet decimals
 /// or integers.
 pub(crate) fn in_double_precision(
     expr: Expr,
@@ -229,7 +229,7 @@ fn of_subquery(comparison: &mut InSubquery, schema: &dyn ExprSchema) -> Result<b
     Ok(true)
 }
 
-/// Casts those of a group that are mixed with others to floats, and tells whether there are any.
+/// Casts the members of a group whose types have to be cast; true if there are any.
 fn unify<'a>(
     group: impl IntoIterator<Item = &'a mut Expr>,
     schema: &dyn ExprSchema,
@@ -247,17 +247,17 @@ fn unify<'a>(
     Ok(mixed.any())
 }
 
-/// Types of a group that have to be cast to double precision.
+/// The types of a group that have to be cast to double precision.
 #[derive(Clone, Copy, Default)]
 struct Mixed {
-    /// Decimals, as there are floats.
+    /// True if decimals meet floats.
     decimals: bool,
-    /// REALs, as there are integers.
+    /// True if REALs meet integers.
     reals: bool,
 }
 
 impl Mixed {
-    /// Of values that an operator takes together.
+    /// For operands of one operator.
     fn operands(types: &[DataType]) -> Self {
         let (mut floats, mut decimals, mut reals, mut integers) = (false, false, false, false);
         for data_type in types {
@@ -269,7 +269,7 @@ impl Mixed {
         Self { decimals: floats && decimals, reals: reals && integers }
     }
 
-    /// Of values one of which is the result.
+    /// For values of which one is the result.
     fn alternatives(types: &[DataType]) -> Self {
         Self { reals: false, ..Self::operands(types) }
     }
@@ -287,7 +287,7 @@ fn as_float(expr: Expr) -> Expr {
     cast(expr, DataType::Float64)
 }
 
-/// True if an expression may mix types, by its leaves. A function may return any.
+/// True if an expression may mix types, judged by its leaves. A function may return any type.
 fn may_mix(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
     let mut types = Vec::new();
     let is_unknown = expr.exists(|part| {

@@ -1,4 +1,4 @@
-//! Statements about privileges and owners.
+//! Statements that change privileges and owners.
 //!
 //! ```text
 //! GRANT SELECT, INSERT ON orders, lines TO ada;
@@ -38,15 +38,15 @@ pub struct GrantStatement {
 /// A change of privileges or of an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessChange {
-    /// Gives the holders the privileges; none stands for all that the object has.
+    /// Gives the grantees the privileges; `None` means all that the object has.
     Grant(Option<Privileges>, Vec<Grantee>),
-    /// Takes them from the holders.
+    /// Takes the privileges from the grantees; `None` means all.
     Revoke(Option<Privileges>, Vec<Grantee>),
-    /// Makes a role the owner.
+    /// Changes the owner.
     Owner(String),
 }
 
-/// Objects of a change.
+/// The objects of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Objects {
     /// Tables and views.
@@ -63,10 +63,10 @@ impl fmt::Display for GrantStatement {
     }
 }
 
-/// The change of privileges or owners that a statement is; none of any other.
+/// Converts a statement that changes privileges or an owner; `None` for any other.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for a change that is not possible.
+/// [`SqlError::Refused`] for a change that is not supported.
 pub(super) fn of(statement: &Statement) -> Result<Option<GrantStatement>, SqlError> {
     let Statement::Statement(statement) = statement else { return Ok(None) };
     let text = statement.to_string();
@@ -108,7 +108,7 @@ fn owner(text: &str, owner: &Owner) -> Result<String, SqlError> {
     }
 }
 
-/// The objects of a GRANT or REVOKE and the privileges; none stands for all.
+/// The objects and the privileges of a GRANT or REVOKE; `None` means all privileges.
 fn parts(
     text: &str,
     objects: Option<&GrantObjects>,
@@ -181,8 +181,8 @@ struct Object {
 }
 
 impl Session {
-    /// Carries a change of privileges out, which takes the owner or a superuser, or a change of the
-    /// owner, which takes a superuser.
+    /// Runs a change of privileges, which requires the owner or a superuser, or of an owner, which
+    /// requires a superuser.
     pub(super) async fn change_access(
         &self,
         statement: GrantStatement,
@@ -190,7 +190,7 @@ impl Session {
     ) -> Result<Planned, SqlError> {
         self.refuse_change(scope, "a change of privileges")?;
         let snapshot = scope.snapshot(self.engine.catalog())?;
-        // A view that is given away would read on with the rights of its new owner.
+        // A new owner's rights would apply to everything that a view reads.
         if let AccessChange::Owner(_) = statement.change {
             self.rights(&snapshot).require_superuser(&statement.text)?;
         }

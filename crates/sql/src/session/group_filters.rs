@@ -1,10 +1,10 @@
-//! The rule that pushes filters down, but for those that must stay above an aggregation.
+//! Filter pushdown, except for filters that must stay above an aggregation.
 //!
-//! DataFusion pushes a filter below an aggregation if it reads nothing but its groups. A filter
-//! that reads no column at all does so, but an aggregation without groups, and one of grouping
-//! sets, returns a row of no rows: `SELECT n FROM (SELECT count(*) AS n, 1 AS k FROM t) WHERE
-//! k = 2` would be 0. And a filter that is computed anew for each row, such as `random() < 0.5`,
-//! would leave rows of groups out instead of groups.
+//! DataFusion pushes a filter below an aggregation if it reads only grouping columns. That includes
+//! a filter that reads no column at all, but an aggregation without groups, and one of grouping
+//! sets, returns a row even for no input: `SELECT n FROM (SELECT count(*) AS n, 1 AS k FROM t)
+//! WHERE k = 2` would return 0. And a volatile filter, such as `random() < 0.5`, would drop rows of
+//! groups instead of groups.
 
 use std::sync::Arc;
 

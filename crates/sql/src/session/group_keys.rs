@@ -1,10 +1,10 @@
-//! Keys of groups, known where they are keys.
+//! Functional dependencies of groups, restricted to those that hold.
 //!
-//! A column that is a key of one side of a join determines the columns of that side and no more.
-//! DataFusion takes it for a key of the groups over the join too, leaves out keys of GROUP BY and
-//! ORDER BY that it takes it to determine, and groups by columns that no statement names.
-//! [`Relations`] keeps what is known of a relation from the planner, [`GroupKeys`] keeps what is
-//! wrong from the rules that use it.
+//! A column that is a key of one side of a join determines the columns of that side and no others.
+//! DataFusion treats it as a key of the groups over the join too, drops keys of GROUP BY and ORDER
+//! BY that it seems to determine, and groups by columns that the statement does not name.
+//! [`Relations`] hides the dependencies of a relation from the planner, [`GroupKeys`] hides wrong
+//! ones from the rules that use them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use datafusion::logical_expr::sqlparser::ast::TableFactor;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, SubqueryAlias};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// The rules of DataFusion that use what determines what; [`GroupKeys`] comes before each.
+/// The rules of DataFusion that use functional dependencies; [`GroupKeys`] runs before each.
 pub(super) const BEFORE: [&str; 4] = [
     "replace_distinct_aggregate",
     "eliminate_join",
@@ -29,11 +29,11 @@ pub(super) const BEFORE: [&str; 4] = [
 ];
 
 thread_local! {
-    /// The relation that is planned next on this thread comes from [`Relations`] itself.
+    /// True if the next relation planned on this thread is one that [`Relations`] plans itself.
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Plans a relation of FROM without saying what its keys determine, so that grouping by a key of a
+/// Plans a relation of FROM without functional dependencies, so that grouping by a key of a
 /// relation groups by that key only: other columns are refused, as in PostgreSQL, which knows only
 /// primary keys of tables.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ fn with_keys(schema: &DFSchema, keys: FunctionalDependencies) -> Result<Arc<DFSc
     schema.clone().with_functional_dependencies(keys).map(Arc::new)
 }
 
-/// The rule that leaves to the groups over a join only the keys that they have.
+/// The rule that restricts the keys of groups over a join to those that hold.
 #[derive(Debug)]
 pub(super) struct GroupKeys;
 
@@ -109,7 +109,7 @@ impl OptimizerRule for GroupKeys {
     }
 }
 
-/// True if there are groups over keys of which several rows may have one value.
+/// True if a grouping has a key that several of its rows may share.
 fn has_wrong_keys(plan: &LogicalPlan) -> Result<bool> {
     let mut is_wrong = false;
     plan.apply_with_subqueries(|node| {
@@ -132,7 +132,7 @@ fn has_lasting_keys(aggregate: &Aggregate) -> bool {
 fn keys_of(aggregate: &Aggregate) -> FunctionalDependencies {
     let (input, schema) = (aggregate.input.schema(), &aggregate.schema);
     let names = input.field_names();
-    // A key that comes again is one column.
+    // A repeated key is one column.
     let mut groups: Vec<String> = Vec::new();
     for key in &aggregate.group_expr {
         let name = key.schema_name().to_string();

@@ -1,8 +1,8 @@
-//! The order in which aggregates of grouping sets get their values.
+//! Value order of aggregates over grouping sets.
 //!
-//! DataFusion takes the keys of GROUP BY for constant within a group, and an aggregate whose ORDER
-//! BY begins with one for one whose values come in order already. Of grouping sets a group has some
-//! of the keys, and the others vary in it.
+//! DataFusion treats the keys of GROUP BY as constant within a group, so an aggregate whose ORDER
+//! BY begins with one counts as already ordered. A group of a grouping set has only some of the
+//! keys, and the others vary within it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _};
 /// The rule of DataFusion that lets aggregates use the order of their input.
 pub(super) const AFTER: &str = "OptimizeAggregateOrder";
 
-/// Has aggregates of grouping sets sort their values unless these come in their whole ORDER BY.
+/// Makes aggregates over grouping sets sort their values unless the input satisfies their whole
+/// ORDER BY.
 #[derive(Debug)]
 pub(super) struct GroupingSetOrder;
 

@@ -1,4 +1,4 @@
-//! Statements about heaps, and about where tables live.
+//! Statements about heaps and the placement of tables.
 //!
 //! ```text
 //! CREATE HEAP [IF NOT EXISTS] far WITH (memory = 'file', size = '4GiB', dram = '64MiB');
@@ -6,8 +6,8 @@
 //! ALTER TABLE orders [COLUMN o_comment] [CHUNK 3] SET TIER far;
 //! ```
 //!
-//! `pool` is the tier where all segments begin; `auto` leaves the choice to the engine. Heaps and
-//! what was said of tables last as long as the engine.
+//! `pool` is the initial tier of all segments; `auto` leaves the choice to the engine. Heaps and
+//! the placement of tables do not outlive the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,37 +18,37 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::words::{self, Created, is_word, listed, name, take_all};
 use super::{Planned, Session};
 use crate::error::SqlError;
-use crate::home::{HeapDefinition, Scope, Target, Wish, forget_reads, move_table};
+use crate::placement::{HeapDefinition, Scope, Target, Wish, forget_reads, move_table};
 use crate::table::Table;
 
-/// A statement about a heap, or the home of a table.
+/// A statement about a heap, or the placement of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeapStatement {
-    /// Makes a heap.
+    /// CREATE HEAP.
     Create {
-        /// Its name.
+        /// Name of the heap.
         name: String,
-        /// Whether one of this name is left as it is.
+        /// True for IF NOT EXISTS.
         keep: bool,
-        /// Its options with their values.
+        /// Options with their values.
         options: Vec<(String, String)>,
     },
-    /// Drops a heap; what is in it goes back to the pool.
+    /// DROP HEAP; the heap's contents go back to the pool.
     Drop {
-        /// Its name.
+        /// Name of the heap.
         name: String,
-        /// Whether there need not be one.
+        /// True for IF EXISTS.
         if_exists: bool,
     },
-    /// Says where segments of a table live.
+    /// ALTER TABLE ... SET TIER: places segments of a table.
     SetTier {
-        /// The schema, if it is named.
+        /// The schema, if it is given.
         schema: Option<String>,
         /// The table.
         table: String,
-        /// One column alone.
+        /// The only column to place; `None` for all.
         column: Option<String>,
-        /// One chunk alone, as `terrace.segments` counts them.
+        /// The only chunk to place, as numbered in `terrace.segments`; `None` for all.
         chunk: Option<u64>,
         /// A heap, `pool` or `auto`.
         tier: String,
@@ -77,15 +77,15 @@ impl fmt::Display for HeapStatement {
     }
 }
 
-/// Whether a statement about a heap or a home follows.
+/// Returns true if a statement about a heap or a placement follows.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     words::is_next(parser, &["create", "drop"], "heap") || is_set_tier(parser)
 }
 
-/// Tokens of an ALTER TABLE up to SET TIER, at most, and some to spare for what makes no sense.
+/// Maximum number of tokens of an ALTER TABLE up to SET TIER, with slack for malformed statements.
 const SET_TIER_MAX: usize = 32;
 
-/// Whether the statement is an ALTER TABLE with SET TIER in it.
+/// Returns true if the statement is an ALTER TABLE with SET TIER in it.
 fn is_set_tier(parser: &Parser<'_>) -> bool {
     let token = |n| parser.peek_nth_token(n).token;
     let ends = |token: &Token| matches!(token, Token::SemiColon | Token::EOF);
@@ -95,7 +95,7 @@ fn is_set_tier(parser: &Parser<'_>) -> bool {
             .any(|n| is_word(&token(n), "set") && is_word(&token(n + 1), "tier"))
 }
 
-/// Reads the statement that [`is_next`] has found.
+/// Parses the statement that [`is_next`] has found.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<HeapStatement, ParserError> {
     let verb = parser.next_token().token;
     parser.advance_token();
@@ -127,7 +127,7 @@ fn set_tier(parser: &mut Parser<'_>) -> Result<HeapStatement, ParserError> {
 }
 
 impl Session {
-    /// Carries a statement about a heap out.
+    /// Runs a statement about a heap.
     pub(super) async fn act_on_heap(&self, statement: HeapStatement) -> Result<Planned, SqlError> {
         match statement {
             HeapStatement::Create { name, keep, options } => {

@@ -1,10 +1,10 @@
-//! What people type who come from other databases, and how it is said here.
+//! Suggestions for SQL spelled differently in other databases.
 
 use datafusion::common::DataFusionError;
 
 use crate::error::SqlError;
 
-/// The parser's error for a text, or a better one.
+/// The parser's error for a text, or one with a better suggestion.
 pub(super) fn of_parse_error(text: &str, error: DataFusionError) -> SqlError {
     let copies_from = text.split(';').any(|statement| {
         let words: Vec<String> =
@@ -21,7 +21,7 @@ pub(super) fn of_parse_error(text: &str, error: DataFusionError) -> SqlError {
     error.into()
 }
 
-/// What is wrong with a name that no table has, if it looks like the path of a local file.
+/// The error for a missing table whose name looks like the path of a missing local file.
 pub(crate) fn of_missing_table(name: &str) -> Option<String> {
     let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     let is_file = extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str()));

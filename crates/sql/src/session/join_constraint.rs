@@ -1,4 +1,4 @@
-//! The condition of a join that was parsed.
+//! The condition of a parsed join.
 
 use datafusion::sql::sqlparser::ast::{JoinConstraint, JoinOperator};
 
@@ -24,12 +24,12 @@ macro_rules! constraint_of {
     };
 }
 
-/// The condition, where the kind of join has one.
+/// Returns the condition, if this kind of join has one.
 pub(super) fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
     constraint_of!(operator)
 }
 
-/// The condition, to be changed.
+/// Returns the condition for modification.
 pub(super) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     constraint_of!(operator)
 }

@@ -1,11 +1,12 @@
-//! DataFusion's rule that simplifies expressions, with lists that it must not join kept apart.
+//! DataFusion's rule that simplifies expressions, kept from merging IN lists that it must not
+//! merge.
 //!
-//! It makes one list of two that a value is compared with: `x IN (L) AND x IN (M)` becomes `x IN`
-//! the members that both have, by what they are written like. If none is left, it is false, or true
-//! for `x NOT IN (L) OR x NOT IN (M)`. Both are wrong where `x` or a member is null, and where
-//! members are columns: two that are written differently may have one value. Lists that are joined
-//! by OR, and those that all exclude and are joined by AND, become one that has all members, which
-//! is right.
+//! DataFusion merges two lists that a value is compared with: `x IN (L) AND x IN (M)` becomes `x
+//! IN` the members common to both, compared by their text. If there are none, the result is false,
+//! or true for `x NOT IN (L) OR x NOT IN (M)`. Both are wrong if `x` or a member is null, and if
+//! members are columns: two different columns may have the same value. Merging is right for lists
+//! joined by OR, and for lists that are all NOT IN and joined by AND: they become one list with all
+//! members.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -54,10 +55,10 @@ impl OptimizerRule for Simplify {
     }
 }
 
-/// Simplifies an expression by itself.
+/// Simplifies a single expression.
 ///
 /// # Errors
-/// DataFusion's, for a constant that cannot be computed.
+/// Errors of DataFusion, for a constant that cannot be computed.
 pub(crate) fn simplify(simplifier: &ExprSimplifier, expr: Expr) -> Result<Expr> {
     let apart = set_apart(expr)?;
     let is_apart = apart.transformed;
@@ -65,7 +66,7 @@ pub(crate) fn simplify(simplifier: &ExprSimplifier, expr: Expr) -> Result<Expr> 
     if is_apart { put_back(simple).data() } else { Ok(simple) }
 }
 
-/// Hides lists from each other that must not be joined.
+/// Wraps lists that must not be merged, so that DataFusion does not see them together.
 fn set_apart(mut expr: Expr) -> Result<Transformed<Expr>> {
     if !has_two_lists(&expr)? {
         return Ok(Transformed::no(expr));
@@ -81,7 +82,7 @@ fn put_back(expr: Expr) -> Result<Transformed<Expr>> {
     })
 }
 
-/// True if there may be two lists. Equalities that are alternatives become one.
+/// True if there may be two lists. DataFusion turns equalities joined by OR into a list.
 fn has_two_lists(expr: &Expr) -> Result<bool> {
     let mut lists = 0;
     expr.apply(|part| {
@@ -110,7 +111,7 @@ fn chained(expr: &Expr) -> Option<Operator> {
     }
 }
 
-/// Sets apart what is below an expression; true if something was.
+/// Wraps lists below an expression that must not be merged; true if there were any.
 fn visit(expr: &mut Expr) -> Result<bool> {
     let Some(operator) = chained(expr) else {
         let mut is_new = false;
@@ -123,14 +124,14 @@ fn visit(expr: &mut Expr) -> Result<bool> {
     };
     let parts = parts_of(expr, operator);
     let lists: Vec<_> = parts.iter().map(|part| part.list()).collect();
-    // Parts that are lists of a value: all, and those that include it.
+    // Per compared value: the number of its lists, and of those that are IN.
     let mut groups: HashMap<&BTreeSet<Column>, (usize, usize)> = HashMap::new();
     for list in lists.iter().flatten() {
         let (all, including) = groups.entry(&list.value).or_default();
         *all += 1;
         *including += usize::from(!list.excludes);
     }
-    // NOT around the chain makes AND of OR, and IN of NOT IN: the same are right then.
+    // NOT around the chain turns AND into OR and IN into NOT IN: the same merges are right then.
     let is_joined_wrongly = |list: &List| match (operator, groups[&list.value]) {
         (_, (1, _)) => false,
         (Operator::And, (_, including)) => including > 0,
@@ -150,7 +151,7 @@ fn visit(expr: &mut Expr) -> Result<bool> {
 /// An operand of a chain of AND or OR.
 struct Part<'a> {
     expr: &'a mut Expr,
-    /// The chain has its opposite.
+    /// True if the chain contains the negation of `expr`.
     negated: bool,
 }
 
@@ -161,8 +162,8 @@ impl Part<'_> {
     }
 }
 
-/// The operands of a chain, whatever its shape: NOT of a chain of the other operator, which becomes
-/// one of this operator, belongs to it.
+/// The operands of a chain, whatever its shape. NOT of a chain of the other operator belongs to it,
+/// since that becomes a chain of this operator.
 fn parts_of(expr: &mut Expr, operator: Operator) -> Vec<Part<'_>> {
     let other = if operator == Operator::And { Operator::Or } else { Operator::And };
     let (mut parts, mut rest) = (Vec::new(), vec![Part { expr, negated: false }]);
@@ -190,12 +191,12 @@ fn parts_of(expr: &mut Expr, operator: Operator) -> Vec<Part<'_>> {
     parts
 }
 
-/// An expression that is, or may become, a comparison with a list.
+/// An expression that is, or may become, an IN list.
 struct List {
-    /// The columns of the value that is compared. Two values of one column may turn out to be the
-    /// same.
+    /// The columns of the value that is compared. Two expressions of one column may simplify to the
+    /// same value.
     value: BTreeSet<Column>,
-    /// NOT IN.
+    /// True for NOT IN.
     excludes: bool,
 }
 
@@ -210,8 +211,7 @@ impl List {
         }
     }
 
-    /// Equalities of one column and lists that include it, joined by OR, or the opposite of each,
-    /// joined by AND.
+    /// Equalities of one column and IN lists, joined by OR, or their negations, joined by AND.
     fn of_chain(expr: &Expr, operator: Operator) -> Option<Self> {
         let excludes = operator == Operator::And;
         let (mut rest, mut value) = (vec![expr], BTreeSet::new());
@@ -236,7 +236,7 @@ impl List {
     }
 }
 
-/// True for an equality, or with `negated` for its opposite.
+/// True for an equality, or for its negation if `negated`.
 fn is_comparison(expr: &Expr, negated: bool) -> bool {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }) => !negated,

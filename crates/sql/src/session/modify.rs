@@ -1,12 +1,12 @@
-//! Statements that change rows of a stored table and that DataFusion's planner would carry out
-//! wrongly: DELETE, UPDATE, and an INSERT OVERWRITE that reads the table it overwrites.
+//! Statements that change rows of a stored table and that DataFusion's planner would get wrong:
+//! DELETE, UPDATE, and an INSERT OVERWRITE that reads the table it overwrites.
 //!
-//! DataFusion hands a table the filters that are left in the optimised plan of a DELETE or UPDATE.
-//! A condition with a subquery or a second table is not among them, nor is one that the optimiser
-//! has proved false, so that more rows than meant would go. Here a statement whose rows are chosen
-//! by their own values is planned from its conditions before they are optimised
-//! ([`crate::write`]). Any other becomes a query for the numbers of the affected rows and their new
-//! values, sorted by number, which the table's chunks are then rewritten by.
+//! DataFusion passes a table the filters that remain in the optimized plan of a DELETE or UPDATE.
+//! Conditions with a subquery or a second table are not among them, nor is one that the optimizer
+//! has proved false, so too many rows would be changed. A statement that selects rows by their own
+//! values only is planned from its conditions before they are optimized ([`crate::write`]). Any
+//! other becomes a query for the numbers of the affected rows and their new values, sorted by
+//! number, from which the table's chunks are rewritten.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::provider::StoredTable;
 use crate::write::{ByNumber, CountExec, ROW_NUMBER, Selection, TargetTable, dml_plan, write_rows};
 
 impl Session {
-    /// Plans a change of rows that is not DataFusion's to plan; none for any other statement.
+    /// Plans a change of rows that DataFusion must not plan; `None` for any other statement.
     pub(super) async fn modify(
         &self,
         state: &SessionState,
@@ -51,7 +51,7 @@ impl Session {
             WriteOp::Delete | WriteOp::Update => {
                 self.modify_by_query(state, statement, target).await.map(Some)
             }
-            // Its rows are those of the moment at which it has the table for itself.
+            // It reads its rows once it has locked the table.
             WriteOp::Insert(InsertOp::Overwrite) => {
                 self.overwrite(state, statement, target).await.map(Some)
             }
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// A plan that changes the rows that a query chooses.
+    /// A plan that changes the rows selected by a query.
     async fn modify_by_query(
         &self,
         state: &SessionState,
@@ -88,7 +88,7 @@ impl Session {
         Ok(Planned { plan, watched })
     }
 
-    /// A plan that puts the rows of a query over a table in the place of the table's rows.
+    /// A plan that replaces a table's rows by those of a query over it.
     async fn overwrite(
         &self,
         state: &SessionState,
@@ -116,7 +116,7 @@ impl Session {
     }
 }
 
-/// Whether a plan reads `table` alone, row by row.
+/// True if a plan reads only `table`, row by row.
 fn concerns_one_table(plan: &LogicalPlan, table: &TableReference) -> DataFusionResult<bool> {
     let mut simple = true;
     plan.apply_with_subqueries(|node| {
@@ -135,9 +135,9 @@ fn concerns_one_table(plan: &LogicalPlan, table: &TableReference) -> DataFusionR
 
 /// A query for the rows that a statement changes.
 struct RowQuery {
-    /// Returns the number of each row, and its new values, in the order of the numbers.
+    /// Returns the number of each row and its new values, ordered by number.
     plan: LogicalPlan,
-    /// The columns of the table that get the values; none where the rows go.
+    /// The columns that get the values; `None` for a DELETE.
     columns: Option<Vec<usize>>,
 }
 
@@ -165,7 +165,7 @@ fn row_query(statement: &DmlStatement, target: &StoredTable) -> DataFusionResult
     Ok(RowQuery { plan, columns })
 }
 
-/// The columns of an UPDATE that are more than themselves, and their new values.
+/// The columns that an UPDATE assigns another value than their own, and these values.
 fn new_values(
     projection: &[Expr],
     input: &LogicalPlan,
@@ -188,7 +188,7 @@ fn new_values(
     Ok((columns, values))
 }
 
-/// The plan with the number of each row of `target`, which is its first input, as one more column.
+/// Adds the row number of `target`, the plan's first input, as a column.
 fn numbered(plan: &LogicalPlan, target: &StoredTable) -> DataFusionResult<LogicalPlan> {
     match plan {
         LogicalPlan::TableScan(scan) => {

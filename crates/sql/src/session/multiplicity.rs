@@ -1,14 +1,14 @@
 //! EXCEPT ALL and INTERSECT ALL by multiplicity.
 //!
-//! A row that is `m` times on the left and `n` times on the right is `max(m - n, 0)` times in
-//! `EXCEPT ALL` and `min(m, n)` times in `INTERSECT ALL` (SQL:2016, 7.17). DataFusion plans an anti
-//! or semi join of the rows, which keeps all copies of a row or none. Here the copies of a row are
-//! numbered on both sides and joined by their number, too: copy `k` on the left has a partner if
-//! and only if there are `k` copies on the right.
+//! A row that occurs `m` times on the left and `n` times on the right occurs `max(m - n, 0)` times
+//! in `EXCEPT ALL` and `min(m, n)` times in `INTERSECT ALL` (SQL:2016, 7.17). DataFusion plans an
+//! anti or semi join of the rows, which keeps all copies of a row or none. This rewrite numbers the
+//! copies of a row on both sides and joins by the number as well: copy `k` on the left has a match
+//! if and only if there are at least `k` copies on the right.
 //!
-//! The planner's joins of these two are the only semi and anti joins of a statement's first plan
-//! that take nulls for equal; those of EXCEPT and INTERSECT without ALL have a DISTINCT on their
-//! left, with which both meanings are the same. So the plan is changed as soon as there is one.
+//! These joins are the only semi and anti joins of a statement's initial plan that treat nulls as
+//! equal; those of EXCEPT and INTERSECT without ALL have a DISTINCT on their left, with which both
+//! meanings agree. So the rewrite applies to the initial plan, before the optimizer runs.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use datafusion::logical_expr::logical_plan::{Distinct, Join, Projection};
 use datafusion::logical_expr::{Expr, ExprFunctionExt, JoinType, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::lit;
 
-/// The names of the number of a copy on either side.
+/// Names of the copy number columns of both sides.
 const COPIES: [&str; 2] = ["__number of copy, left", "__number of copy, right"];
 
-/// The plan with the multiplicities of EXCEPT ALL and INTERSECT ALL.
+/// Rewrites EXCEPT ALL and INTERSECT ALL to respect multiplicities.
 ///
 /// # Errors
-/// DataFusion's about the joins.
+/// Errors of DataFusion about the new joins.
 pub(super) fn by_multiplicity(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Join(join) if is_all(&join) => Ok(Transformed::yes(numbered(join)?)),
@@ -35,7 +35,7 @@ pub(super) fn by_multiplicity(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(changed?.data)
 }
 
-/// True if a join of a statement's first plan is EXCEPT ALL or INTERSECT ALL.
+/// True if a join of a statement's initial plan is an EXCEPT ALL or INTERSECT ALL.
 fn is_all(join: &Join) -> bool {
     let columns = join.on.len();
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
@@ -65,12 +65,12 @@ fn numbered(mut join: Join) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Projection(Projection::new_from_schema(joined, schema)))
 }
 
-/// The rows and, for each, the how many-eth of its kind it is.
+/// Numbers the copies of each row, from 1.
 fn with_numbers(rows: Arc<LogicalPlan>, name: &str) -> Result<LogicalPlan> {
     let schema = Arc::clone(rows.schema());
     let kinds = schema.iter().map(|(qualifier, field)| {
         let column = Expr::Column(Column::from((qualifier, field)));
-        // The two zeros are of one kind, and partitions are by bits.
+        // Partitions compare bits; adding zero makes the two zeros one value.
         match field.data_type() {
             DataType::Float32 => column + lit(0.0_f32),
             DataType::Float64 => column + lit(0.0_f64),

@@ -1,4 +1,4 @@
-//! Steps from the statement that was parsed to one that DataFusion plans as it was meant.
+//! Rewrites of parsed statements, so that DataFusion plans them with their intended meaning.
 //!
 //! - `FROM t` without SELECT returns all columns.
 //! - `t TABLESAMPLE BERNOULLI (p)` becomes a filter by a random number, `(n ROWS)` a random order
@@ -6,14 +6,14 @@
 //! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
 //! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
-//! - Comparisons of rows are written out by their columns (`row_values`).
+//! - Comparisons of rows become comparisons of their columns (`row_values`).
 //! - `x SIMILAR TO pattern` becomes a match with a regular expression (`similar_to`).
-//! - A number with an exponent is double precision.
-//! - Chains of AND, OR and UNION become balanced trees, so that their length is not the depth
-//!   of the plan.
+//! - A number with an exponent becomes double precision.
+//! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
+//!   with their length.
 //!
-//! What DataFusion would accept and plan as something else is refused: a JOIN without a condition,
-//! an index.
+//! Statements that DataFusion would accept and plan as something else are refused: a JOIN without a
+//! condition, an index.
 
 use std::mem;
 use std::ops::ControlFlow;
@@ -35,17 +35,17 @@ use super::walk::Walk;
 use super::{row_values, similar_to};
 use crate::error::SqlError;
 
-/// Operands of AND, OR and UNION from which a chain of them is balanced.
+/// Minimum number of operands of a chain of AND, OR or UNION that is balanced.
 const CHAIN_LEN_MIN: usize = 16;
 
-/// Most columns of a SELECT. They are planned in a time that grows faster than their number, and
-/// nothing ends a plan under way.
+/// Maximum number of columns of a SELECT. Planning time grows faster than their number, and
+/// planning cannot be cancelled.
 const COLUMNS_MAX: usize = 10_000;
 
-/// Normalises a statement, and measures how deep its expressions are nested after that.
+/// Normalizes a statement, and returns the nesting depth of the result.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for what DataFusion would plan as something else.
+/// [`SqlError::Refused`] for a statement that DataFusion would plan as something else.
 pub(super) fn normalize(statement: &mut Statement) -> Result<usize, SqlError> {
     let mut normalizer = Normalizer::default();
     let _ = statement.walk(&mut normalizer);
@@ -59,7 +59,7 @@ pub(super) fn normalize(statement: &mut Statement) -> Result<usize, SqlError> {
 struct Normalizer {
     depth: usize,
     depth_max: usize,
-    /// The error that the statement is refused with.
+    /// The error to refuse the statement with.
     error: Option<SqlError>,
 }
 
@@ -69,7 +69,7 @@ impl Normalizer {
         self.depth_max = self.depth_max.max(self.depth);
     }
 
-    /// Goes on, or ends the walk by an error.
+    /// Continues the walk, or ends it with an error.
     fn goes_on(&mut self, result: Result<(), SqlError>) -> ControlFlow<()> {
         match result {
             Ok(()) => ControlFlow::Continue(()),
@@ -137,7 +137,7 @@ impl VisitorMut for Normalizer {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        // What these write is visited next, and its depth measured.
+        // The walk visits the rewritten expression next, which measures its depth.
         let written = row_values::write_out(expr).and_then(|()| similar_to::write_out(expr));
         balance_chain(expr);
         self.enter(1);
@@ -162,12 +162,12 @@ impl VisitorMut for Normalizer {
     }
 }
 
-/// The error of a statement that has no meaning here, and the one to write instead.
+/// The error for an unsupported statement, with the one to write instead.
 pub(super) fn refused(what: &str, instead: &str) -> SqlError {
     SqlError::Refused { what: what.to_owned(), instead: instead.to_owned() }
 }
 
-/// Refuses a join that pairs all rows without saying so.
+/// Refuses a join without a condition that is not a CROSS JOIN.
 fn refuse_join(operator: &JoinOperator) -> Result<(), SqlError> {
     let is_cross = matches!(operator, JoinOperator::CrossJoin(_));
     match constraint(operator) {
@@ -179,7 +179,7 @@ fn refuse_join(operator: &JoinOperator) -> Result<(), SqlError> {
     }
 }
 
-/// `UPDATE t SET ... FROM u` as an UPDATE of the first table of `t CROSS JOIN u`.
+/// Rewrites `UPDATE t SET ... FROM u` as an UPDATE of the first table of `t CROSS JOIN u`.
 fn join_updated(update: &mut Update) {
     let Some(from) = update.from.take() else { return };
     let (UpdateTableFromKind::BeforeSet(tables) | UpdateTableFromKind::AfterSet(tables)) = from;
@@ -194,7 +194,8 @@ fn join_updated(update: &mut Update) {
     update.table.joins.extend(joins);
 }
 
-/// `DELETE FROM t USING u WHERE c` as `DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE c)`.
+/// Rewrites `DELETE FROM t USING u WHERE c` as `DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE
+/// c)`.
 fn delete_using(delete: &mut Delete) -> Result<(), SqlError> {
     let Some(using) = delete.using.take() else { return Ok(()) };
     let mut query = parsed_query("SELECT 1 FROM t")?;
@@ -206,14 +207,14 @@ fn delete_using(delete: &mut Delete) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// The query of a text that is known to be one.
+/// Parses a text that is known to be a query.
 fn parsed_query(text: &str) -> Result<Query, SqlError> {
     let parser = Parser::new(&TerraceDialect).try_with_sql(text);
     let query = parser.and_then(|mut parser| parser.parse_query());
     query.map(|query| *query).map_err(|error| DataFusionError::SQL(Box::new(error), None).into())
 }
 
-/// A sampled table as a subquery that draws its rows.
+/// Rewrites a sampled table as a subquery that samples its rows.
 fn sample_table(table: &mut TableFactor) -> Result<(), SqlError> {
     let (sample, alias) = match table {
         TableFactor::Table { name, alias, sample, .. } => {
@@ -232,20 +233,20 @@ fn sample_table(table: &mut TableFactor) -> Result<(), SqlError> {
     let mut query = parsed_query(&draw(&sample)?)?;
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
     let Some(from) = select.from.first_mut() else { return Ok(()) };
-    // The subquery takes the place of the table, and has it inside.
+    // The subquery takes the place of the table, and contains it.
     mem::swap(&mut from.relation, table);
     let (subquery, sample) = (Box::new(query), None);
     *table = TableFactor::Derived { lateral: false, subquery, alias, sample };
     Ok(())
 }
 
-/// The last part of a table's name, which its columns are qualified by.
+/// The last part of a table's name, which qualifies its columns.
 fn alias_of(name: &ObjectName) -> Option<TableAlias> {
     let name = name.0.last()?.as_ident()?.clone();
     Some(TableAlias { explicit: true, name, columns: vec![], at: None })
 }
 
-/// A query over a table `t` for as many of its rows as the sample says.
+/// A query that samples rows of a table `t`.
 fn draw(sample: &TableSample) -> Result<String, SqlError> {
     let what = || format!("{sample}");
     let refuse = |instead: &str| Err(refused(what().trim(), instead));
@@ -329,14 +330,14 @@ fn balance_chain(expr: &mut Expr) {
     }
 }
 
-/// Whether a chain whose left spine has `len` operands is a balanced tree already.
+/// True if a chain whose left spine has `len` operands is already a balanced tree.
 fn is_balanced(expr: &Expr, op: &BinaryOperator, len: usize) -> bool {
     let Expr::BinaryOp { right, .. } = expr else { return true };
     let is_chain = matches!(right.as_ref(), Expr::BinaryOp { op: inner, .. } if inner == op);
     is_chain && len < 2 * CHAIN_LEN_MIN
 }
 
-/// A tree over the items, in their order, that is as shallow as can be.
+/// Builds a tree of minimum depth over the items, in their order.
 pub(super) fn balanced<T>(items: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T> {
     let mut level = items;
     while level.len() > 1 {
@@ -358,7 +359,7 @@ fn balance_unions(body: &mut SetExpr) {
     let SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. } = body else { return };
     let quantifier = *set_quantifier;
     if !matches!(quantifier, SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None) {
-        // UNION BY NAME matches columns with what is on its left.
+        // UNION BY NAME matches columns by name with its left side.
         return;
     }
     let is_union = |body: &SetExpr| {
@@ -397,12 +398,12 @@ fn balance_unions(body: &mut SetExpr) {
     }
 }
 
-/// A body to put in the place of one that is taken apart.
+/// A placeholder body, for one that is taken apart.
 fn no_rows() -> SetExpr {
     SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] })
 }
 
-/// How deep set operations are nested in each other on the left.
+/// Nesting depth of set operations on the left.
 fn set_operations_deep(body: &SetExpr) -> usize {
     let mut depth = 0;
     let mut next = body;

@@ -1,10 +1,10 @@
-//! NOT IN over a subquery that depends on the row, or whose rows are compared with a constant.
+//! NOT IN over a correlated subquery, or over one whose rows are compared with a constant.
 //!
-//! `x NOT IN (subquery)` is true of a row if `x = y` is false, not unknown, for every `y`.
-//! DataFusion plans an anti join for it and says that it is null-aware, which its hash join, and
-//! ours, can be where `x = y` is all of its condition and can be the join's key. Of other such
-//! joins it either refuses the plan or takes unknown for false. Here those become plain anti joins
-//! on `(x = y) IS NOT FALSE` and the rest of the condition, whose equalities may be keys.
+//! `x NOT IN (subquery)` is true for a row if `x = y` is false, not unknown, for every `y`.
+//! DataFusion plans it as a null-aware anti join. Hash joins, DataFusion's and ours, support that
+//! if `x = y` is the whole condition and can be the join's key. Otherwise DataFusion refuses the
+//! plan or takes unknown for false. This rule turns such joins into plain anti joins on `(x = y) IS
+//! NOT FALSE` and the rest of the condition, whose equalities may be keys.
 
 use std::sync::Arc;
 
@@ -18,10 +18,11 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// The rule after which this one has to run, while the comparison is the condition's first part.
+/// The rule after which this one has to run, while the comparison is still the condition's first
+/// part.
 pub(super) const AFTER: &str = "decorrelate_predicate_subquery";
 
-/// Says in the condition of an anti join what its being null-aware cannot.
+/// Replaces a null-aware anti join by a plain one with an explicit condition.
 #[derive(Debug)]
 pub(super) struct NotIn;
 

@@ -1,16 +1,17 @@
-//! Inner joins that DataFusion takes apart, with their conditions.
+//! Inner joins that DataFusion reorders, protected from losing keys and from mixing null semantics.
 //!
-//! Its rule `eliminate_cross_join` makes one list of all inputs of inner joins below each other,
-//! and one of their keys, and builds joins of these. A key of which one side is a constant, or has
-//! columns of two inputs, as `a.x + b.y` has, may fit none of them and is lost. Such constants
-//! become conditions here, and joins whose columns a key takes together are kept as they are.
+//! DataFusion's rule `eliminate_cross_join` flattens nested inner joins into one list of inputs and
+//! one list of keys, and builds joins from these.
 //!
-//! The same of joins by equality and joins by IS NOT DISTINCT FROM in one statement:
-//! A join, not a pair of its keys, has the property that nulls are equal. DataFusion's rule
-//! `eliminate_cross_join` takes all inner joins below each other apart and gives the joins that it
-//! makes of them the property of the outermost, and moves equalities of WHERE into them; and
-//! `extract_equijoin_predicate` adds equalities to the keys of a join by IS NOT DISTINCT FROM. The
-//! rules here stand for these two and let them see only joins of one kind at a time.
+//! Lost keys: a key of which one side is a constant, or has columns of two inputs, as `a.x + b.y`
+//! has, may fit none of the new joins, and is lost. Such constants become conditions here, and
+//! joins whose columns are combined in one key stay together.
+//!
+//! Mixed null semantics: whether nulls are equal is a property of a join, not of a pair of keys.
+//! `eliminate_cross_join` gives all joins that it builds the property of the outermost, and moves
+//! equalities of WHERE into them; and `extract_equijoin_predicate` adds equalities to the keys of a
+//! join by IS NOT DISTINCT FROM. The rules here wrap these two and show them only joins of one kind
+//! at a time.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// Takes inner joins apart, those by IS NOT DISTINCT FROM by themselves, and leaves together those
-/// that keys take together.
+/// Flattens inner joins, those by IS NOT DISTINCT FROM separately, and keeps joins together whose
+/// columns are combined in one key.
 #[derive(Debug, Default)]
 pub(super) struct CrossJoins(EliminateCrossJoin);
 
@@ -52,11 +53,12 @@ impl OptimizerRule for CrossJoins {
 }
 
 /// Puts a projection of all columns, which the rule does not look through, between a join by IS NOT
-/// DISTINCT FROM and what it must not be mixed with. Projections that do nothing go in the end.
+/// DISTINCT FROM and any plan that it must not be mixed with. Later rules remove projections
+/// without effect.
 fn set_apart(node: LogicalPlan) -> Transformed<LogicalPlan> {
     match node {
         LogicalPlan::Filter(mut filter) if kind(&filter.input) == Some(true) => {
-            // The columns are the same, and so the predicate is right still.
+            // The columns are unchanged, so the predicate is still valid.
             filter.input = behind_projection(filter.input);
             Transformed::yes(LogicalPlan::Filter(filter))
         }
@@ -72,7 +74,7 @@ fn set_apart(node: LogicalPlan) -> Transformed<LogicalPlan> {
     }
 }
 
-/// Keeps the keys of an inner join that could be lost.
+/// Protects the keys of an inner join that could be lost.
 fn keep_keys(node: LogicalPlan) -> Transformed<LogicalPlan> {
     match node {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner && !join.on.is_empty() => {
@@ -99,7 +101,7 @@ fn with_conditions(mut join: Join) -> Transformed<Join> {
     Transformed::new_transformed(join, is_new)
 }
 
-/// True if a key has columns of several of the inputs that the rule makes of a side.
+/// True if a key has columns of several of the inputs into which the rule splits a side.
 fn stays_together<'a>(side: &LogicalPlan, mut keys: impl Iterator<Item = &'a Expr>) -> bool {
     let inputs = inputs_of(side);
     let is_of_one = |key: &Expr| {
@@ -110,7 +112,7 @@ fn stays_together<'a>(side: &LogicalPlan, mut keys: impl Iterator<Item = &'a Exp
     !keys.all(is_of_one)
 }
 
-/// The inputs that the rule makes of a plan.
+/// The inputs into which the rule splits a plan.
 fn inputs_of(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     match plan {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
@@ -127,7 +129,7 @@ fn behind_projection(plan: Arc<LogicalPlan>) -> Arc<LogicalPlan> {
     Arc::new(LogicalPlan::Projection(Projection::new_from_schema(plan, schema)))
 }
 
-/// Of an inner join, whether nulls are equal to it.
+/// For an inner join: true if it treats nulls as equal.
 fn kind(plan: &LogicalPlan) -> Option<bool> {
     match plan {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => Some(nulls_equal(join)),
@@ -139,7 +141,7 @@ fn nulls_equal(join: &Join) -> bool {
     !join.on.is_empty() && join.null_equality == NullEquality::NullEqualsNull
 }
 
-/// Makes keys of equalities in the conditions of joins, but for joins whose keys are by IS NOT
+/// Turns equalities in the conditions of joins into keys, except for joins whose keys are by IS NOT
 /// DISTINCT FROM: there they stay conditions.
 #[derive(Debug, Default)]
 pub(super) struct EquijoinKeys(ExtractEquijoinPredicate);

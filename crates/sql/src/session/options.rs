@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
 use crate::error::SqlError;
 use crate::segment::Encoding;
 
-/// Takes the options out of a statement, which DataFusion would refuse, and returns what they say
-/// of the encoding of a table. Statements without any say what a table has by default.
+/// Removes the options from a statement, which DataFusion would refuse, and returns the table's
+/// encoding. A statement without options gets the default encoding.
 pub(super) fn take_encoding(statement: &mut Statement) -> Result<Encoding, SqlError> {
     let Statement::Statement(statement) = statement else { return Ok(Encoding::default()) };
     let SqlStatement::CreateTable(create) = statement.as_mut() else {

@@ -1,8 +1,8 @@
-//! An optimizer rule that leaves out keys of an ordered aggregate that stand in its order already.
+//! An optimizer rule that drops repeated keys from the ORDER BY of an aggregate.
 //!
-//! A key that comes again cannot decide anything. DataFusion drops it from the ordering of
-//! `first_value` and its like, but not from the arrays that it then sorts by that ordering, and
-//! panics. Keys can become equal when expressions are simplified, so it runs after that.
+//! A repeated key never decides an order. DataFusion drops it from the ordering of `first_value`
+//! and similar aggregates, but not from the arrays that it then sorts by that ordering, and panics.
+//! Simplification of expressions can make keys equal, so this rule runs after it.
 
 use std::collections::HashSet;
 
@@ -56,7 +56,7 @@ fn without_repetitions(expr: Expr) -> Transformed<Expr> {
     if is_changed { Transformed::yes(expr) } else { Transformed::no(expr) }
 }
 
-/// An expression without its name.
+/// The expression without its alias.
 fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => bare(&alias.expr),

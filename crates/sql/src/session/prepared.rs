@@ -1,8 +1,8 @@
-//! Statements that are planned once and run with other parameters each time.
+//! Prepared statements: planned once and run many times with different parameters.
 //!
-//! The logical plan is kept without versions of tables. Each run puts its values in, takes the
-//! tables as of its own snapshot, and optimises. Where a table or a view has been made, replaced or
-//! dropped since, or the session looks for names elsewhere, the statement is planned anew.
+//! The logical plan is kept without versions of tables. Each run substitutes its values, pins the
+//! tables to its own snapshot, and optimizes. If a table or a view has been created, replaced or
+//! dropped since, or the session's default schema has changed, the statement is planned again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,27 +30,27 @@ use crate::series;
 use crate::sessions::{HeldBytes, HeldFor};
 use crate::transaction::Scope;
 
-/// Most parameters of a statement: the protocol of PostgreSQL counts them in 16 bits.
+/// Maximum number of parameters of a statement: PostgreSQL's protocol counts them in 16 bits.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
-/// A statement that has been planned, with `$1`, `$2` and so on in place of values.
+/// A planned statement with `$1`, `$2` and so on in place of values.
 #[derive(Debug)]
 pub struct Prepared {
     statement: SessionStatement,
     parameters: Vec<DataType>,
     schema: Option<SchemaRef>,
-    /// None of a statement that is planned when it runs.
+    /// The kept plan; `None` for a statement that is planned at each run.
     plan: Option<Mutex<Kept>>,
-    /// None of a statement that has to run for its rows.
+    /// The row of a constant statement; `None` for a statement that has to run.
     constant: Option<Constant>,
     _held: HeldBytes,
 }
 
-/// A logical plan without versions of tables, and what its names stand for.
+/// A logical plan without versions of tables, and the context that its names were resolved in.
 #[derive(Clone, Debug)]
 struct Kept {
     plan: LogicalPlan,
-    /// [`Snapshot::changes`] when it was planned.
+    /// [`Snapshot::changes`] at planning.
     changes: u64,
     default_schema: String,
 }
@@ -62,21 +62,21 @@ impl Prepared {
         &self.statement
     }
 
-    /// The types of its parameters, `$1` first. One whose type nothing says is a text.
+    /// The types of its parameters, `$1` first. A parameter whose type is undetermined is a text.
     #[must_use]
     pub fn parameters(&self) -> &[DataType] {
         &self.parameters
     }
 
-    /// The columns of its rows; none of a statement that returns no rows: a definition, a setting,
-    /// or a change of rows, whose only row is their number.
+    /// The columns of its rows; `None` for a statement that returns no rows: a definition, a
+    /// setting, or a change of rows, whose only row is their number.
     #[must_use]
     pub fn schema(&self) -> Option<&SchemaRef> {
         self.schema.as_ref()
     }
 
-    /// True of a statement that reads nothing and whose only row is the same in each run, with the
-    /// settings that it was prepared under: [`Session::known_rows`].
+    /// True for a statement that reads no table and returns the same single row in each run, under
+    /// the settings that it was prepared with: [`Session::known_rows`].
     #[must_use]
     pub fn is_constant(&self) -> bool {
         self.constant.is_some()
@@ -84,11 +84,11 @@ impl Prepared {
 }
 
 impl Session {
-    /// Plans a statement without running it. `types` are those that the caller knows of its
-    /// parameters, `$1` first; the others are found out from how they are used.
+    /// Plans a statement without running it. `types` are the parameter types known to the caller,
+    /// `$1` first; the others are inferred.
     ///
     /// # Errors
-    /// Those of planning; [`SqlError::Refused`] for parameters that are not numbered from `$1`.
+    /// Errors of planning; [`SqlError::Refused`] for parameters that are not numbered from `$1`.
     pub fn prepare<'a>(
         &'a self,
         statement: SessionStatement,
@@ -122,9 +122,9 @@ impl Session {
         })
     }
 
-    /// The only row of a statement that reads nothing, in a batch of its own, without a run; none
-    /// where it has to run, because there are other settings than it was prepared under too. In a
-    /// transaction it counts as one of its statements.
+    /// The single row of a constant statement, as a batch, without running it; `None` if it has to
+    /// run, also if settings have changed since it was prepared. In a transaction this counts as
+    /// one of its statements.
     ///
     /// # Errors
     /// [`SqlError::TransactionFailed`] in a transaction that has failed.
@@ -135,7 +135,7 @@ impl Session {
         Ok(Some(known.rows.clone()))
     }
 
-    /// True if [`Session::known_rows`] knows the row of a statement.
+    /// True if [`Session::known_rows`] returns the row of a statement.
     #[must_use]
     pub fn is_known(&self, prepared: &Prepared) -> bool {
         let state = self.context.state_ref();
@@ -147,7 +147,7 @@ impl Session {
     /// Runs a prepared statement with a value for each of its parameters.
     ///
     /// # Errors
-    /// As [`Session::execute`]; [`SqlError::Refused`] for another number of values.
+    /// As [`Session::execute`]; [`SqlError::Refused`] for a wrong number of values.
     pub fn execute_prepared<'a>(
         &'a self,
         prepared: &'a Prepared,
@@ -196,7 +196,7 @@ impl Session {
         self.physical_plan(state, plan, &current, &scope, reader).await
     }
 
-    /// Plans a statement whose names may stand for something else since.
+    /// Plans a statement again, since its names may have other meanings now.
     async fn plan_again(
         &self,
         prepared: &Prepared,
@@ -240,7 +240,7 @@ impl Session {
         Ok((Kept { plan, changes, default_schema }, parameters))
     }
 
-    /// A state of the session that resolves names in the catalog as it is now, and the catalog.
+    /// A state of the session that resolves names in the current catalog, and a snapshot of it.
     pub(super) fn state_in(&self, scope: &Scope) -> Result<(SessionState, Snapshot), SqlError> {
         let current = scope.snapshot(self.engine.catalog())?;
         let mut state = self.context.state();
@@ -248,7 +248,7 @@ impl Session {
         Ok((state, current))
     }
 
-    /// The columns of the rows of a plan, once it is analysed.
+    /// The columns of a plan's rows, after analysis; `None` if it returns no rows.
     fn schema_of(
         plan: &LogicalPlan,
         parameters: &[DataType],
@@ -270,12 +270,12 @@ impl Session {
     }
 }
 
-/// The schema in which a session looks for names without one.
+/// The session's default schema.
 fn default_schema(state: &SessionState) -> &str {
     &state.config_options().catalog.default_schema
 }
 
-/// The plan with values in place of its parameters, `$1` first.
+/// Substitutes values for the parameters of a plan, `$1` first.
 fn with_values(
     plan: LogicalPlan,
     values: Vec<ScalarValue>,
@@ -291,8 +291,8 @@ fn columns_of(schema: &SchemaRef) -> impl Iterator<Item = (&String, &DataType)> 
     schema.fields().iter().map(|field| (field.name(), field.data_type()))
 }
 
-/// True of a plan that can be run again and again. A definition, a setting or a COPY is planned
-/// when it runs.
+/// True for a plan that can be run repeatedly. A definition, a setting or a COPY is planned at each
+/// run.
 fn is_kept(plan: &LogicalPlan) -> bool {
     !matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) | LogicalPlan::Copy(_))
 }
@@ -301,14 +301,14 @@ fn returns_rows(plan: &LogicalPlan) -> bool {
     is_kept(plan) && !matches!(plan, LogicalPlan::Dml(_))
 }
 
-/// The number of a parameter: 1 of `$1`.
+/// The number of a parameter: 1 for `$1`.
 fn number(id: &str) -> Option<usize> {
     let number = id.strip_prefix('$')?.parse().ok()?;
     (1..=PARAMETERS_MAX).contains(&number).then_some(number)
 }
 
-/// The plan with types of its parameters: those that the caller knows, and those that DataFusion
-/// has not found out, of casts, of limits and of columns of a union.
+/// Sets the types of a plan's parameters: those that the caller knows, and those that DataFusion
+/// does not infer, of casts, of limits and of columns of a union.
 fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
         let used_as = matches!(node, LogicalPlan::Limit(_)).then_some(DataType::Int64);
@@ -331,7 +331,7 @@ fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult
         })?;
         let node =
             node.transform_data(|node| node.map_expressions(|expr| expr.transform_up(typed)))?;
-        // What is above takes its types from here.
+        // Nodes above take their types from here.
         node.map_data(|node| match node {
             LogicalPlan::Union(union) => typed_union(union)?.recompute_schema(),
             node => node.recompute_schema(),
@@ -340,14 +340,14 @@ fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult
     Ok(plan?.data)
 }
 
-/// Gives a parameter that is cast the type that it is cast to, as PostgreSQL does.
+/// Gives the parameter of a cast the target type of the cast, as PostgreSQL does.
 fn typed_by_cast(expr: Expr) -> DataFusionResult<Transformed<Expr>> {
     let Expr::Cast(Cast { expr: inner, field: target }) = expr else {
         return Ok(Transformed::no(expr));
     };
     let data_type = target.data_type();
     let (inner, is_typed) = match *inner {
-        // Clients write intervals as texts.
+        // Clients send intervals as texts.
         Expr::Placeholder(Placeholder { id, field: None })
             if !matches!(data_type, DataType::Interval(_)) =>
         {
@@ -360,7 +360,7 @@ fn typed_by_cast(expr: Expr) -> DataFusionResult<Transformed<Expr>> {
     Ok(if is_typed { Transformed::yes(cast) } else { Transformed::no(cast) })
 }
 
-/// Gives the parameter of `x = ANY($1)` the type of lists of `x`.
+/// Gives the parameter of `x = ANY($1)` the list type over the type of `x`.
 fn typed_by_element(expr: Expr, schema: &DFSchema) -> DataFusionResult<Transformed<Expr>> {
     let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
     let mut is_typed = false;
@@ -381,8 +381,8 @@ fn parameter(data_type: DataType) -> FieldRef {
     Arc::new(Field::new("", data_type, true))
 }
 
-/// The union with a type of each parameter that is a column of one of its inputs: that of the
-/// column in the others.
+/// Gives each parameter that is a column of a union's input the type of that column in the other
+/// inputs.
 fn typed_union(union: Union) -> DataFusionResult<LogicalPlan> {
     let types: Vec<_> = union.schema.fields().iter().map(|field| field.data_type()).collect();
     let typed = |input: Arc<LogicalPlan>| -> DataFusionResult<Arc<LogicalPlan>> {
@@ -407,8 +407,7 @@ fn typed_union(union: Union) -> DataFusionResult<LogicalPlan> {
     Ok(LogicalPlan::Union(Union { inputs, schema: union.schema }))
 }
 
-/// The types of all parameters; one in between that is not used is a text, as one whose type
-/// nothing says.
+/// The types of all parameters; a text for one that is unused or has an undetermined type.
 fn parameters_of(
     plan: &LogicalPlan,
     types: &[Option<DataType>],
@@ -437,7 +436,7 @@ fn parameters_of(
     Ok(parameters.into_iter().map(known).collect())
 }
 
-/// An estimate of the bytes of a logical plan: its nodes, their expressions, values and columns.
+/// Estimated bytes of a logical plan: its nodes, their expressions, values and columns.
 fn plan_bytes(plan: &LogicalPlan) -> Result<u64, SqlError> {
     let mut bytes = 0;
     plan.apply_with_subqueries(|node| {

@@ -1,4 +1,4 @@
-//! Statements about roles.
+//! Statements that create, alter and drop roles.
 //!
 //! ```text
 //! CREATE ROLE [IF NOT EXISTS] ada [WITH] LOGIN SUPERUSER PASSWORD 'secret' TENANT reports;
@@ -6,8 +6,8 @@
 //! DROP ROLE [IF EXISTS] ada, bob;
 //! ```
 //!
-//! USER is ROLE with LOGIN. A password may be a SCRAM-SHA-256 verifier, as psql's `\password` sends
-//! it; the catalog keeps verifiers alone.
+//! USER is ROLE with LOGIN. A password may be given as a SCRAM-SHA-256 verifier, as psql's
+//! `\password` sends it; the catalog stores only verifiers.
 
 use std::fmt;
 
@@ -23,34 +23,34 @@ use crate::error::SqlError;
 /// Nouns of the statements.
 const NOUNS: [&str; 2] = ["role", "user"];
 
-/// Options that hold of every role.
+/// Options that every role has; accepted and ignored.
 const HOLDING: [&str; 6] =
     ["inherit", "noinherit", "nocreatedb", "nocreaterole", "noreplication", "nobypassrls"];
 
-/// A statement that makes, changes or drops roles.
+/// A statement that creates, alters or drops roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleStatement {
-    /// Makes one.
+    /// CREATE ROLE.
     Create {
-        /// Its name.
+        /// Name of the role.
         name: String,
-        /// One of this name is left as it is.
+        /// True for IF NOT EXISTS.
         keep: bool,
-        /// Its options.
+        /// Options of the role.
         options: Vec<RoleOption>,
     },
-    /// Changes one.
+    /// ALTER ROLE.
     Alter {
-        /// Its name.
+        /// Name of the role.
         name: String,
-        /// The options that change.
+        /// Options to change.
         options: Vec<RoleOption>,
     },
-    /// Drops some.
+    /// DROP ROLE.
     Drop {
-        /// Their names.
+        /// Names of the roles.
         names: Vec<String>,
-        /// There need not be such roles.
+        /// True for IF EXISTS.
         if_exists: bool,
     },
 }
@@ -58,13 +58,13 @@ pub enum RoleStatement {
 /// An option of a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleOption {
-    /// Clients may log in with it, or may not.
+    /// True if clients may log in as the role.
     Login(bool),
-    /// It is a superuser, or is none.
+    /// True for a superuser.
     Superuser(bool),
-    /// The verifier of its password, or none.
+    /// The verifier of the password; `None` for no password.
     Password(Option<Verifier>),
-    /// The tenant of its sessions, or none.
+    /// The tenant of the role's sessions; `None` for no tenant.
     Tenant(Option<String>),
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for RoleOption {
         match self {
             Self::Login(can) => f.write_str(if *can { "LOGIN" } else { "NOLOGIN" }),
             Self::Superuser(is) => f.write_str(if *is { "SUPERUSER" } else { "NOSUPERUSER" }),
-            // Statements are shown to others.
+            // Other sessions can see the text of statements.
             Self::Password(Some(_)) => f.write_str("PASSWORD '***'"),
             Self::Password(None) => f.write_str("PASSWORD NULL"),
             Self::Tenant(tenant) => {
@@ -105,7 +105,7 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     NOUNS.iter().any(|noun| words::is_next(parser, &["create", "alter", "drop"], noun))
 }
 
-/// Reads the statement that [`is_next`] has found.
+/// Parses the statement that [`is_next`] has found.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<RoleStatement, ParserError> {
     let verb = parser.next_token().token;
     let is_user = is_word(&parser.next_token().token, "user");
@@ -147,7 +147,7 @@ fn options(parser: &mut Parser<'_>) -> Result<Vec<RoleOption>, ParserError> {
     }
 }
 
-/// The next option; none of one that holds of every role.
+/// Parses the next option; `None` for one that is ignored.
 fn option(parser: &mut Parser<'_>) -> Result<Option<RoleOption>, ParserError> {
     let next = parser.next_token();
     let is = |word: &str| is_word(&next.token, word);
@@ -192,12 +192,12 @@ fn with_options(mut role: Role, options: Vec<RoleOption>) -> Role {
 }
 
 impl Session {
-    /// The rights that its statements have over a snapshot.
+    /// The rights of the session's role under a snapshot.
     pub(super) fn rights<'a>(&'a self, snapshot: &'a Snapshot) -> Rights<'a> {
         Rights::new(snapshot, self.role())
     }
 
-    /// Refuses what superusers alone may do: a change of the engine, of tenants, and of queries.
+    /// Refuses a statement for superusers only: a change of the engine, of tenants, or of queries.
     pub(super) fn refuse_without_rights(
         &self,
         statement: &SessionStatement,
@@ -214,7 +214,7 @@ impl Session {
         self.rights(&snapshot).require_superuser(&statement.to_string())
     }
 
-    /// Carries a statement about roles out. A role may change its own password; all else takes a
+    /// Runs a statement about roles. A role may change its own password; everything else requires a
     /// superuser.
     pub(super) async fn act_on_roles(&self, statement: RoleStatement) -> Result<Planned, SqlError> {
         let catalog = self.engine.catalog();
@@ -257,7 +257,7 @@ impl Session {
     }
 }
 
-/// Refuses names that mean something else in GRANT, and PostgreSQL's own.
+/// Refuses names that have another meaning in GRANT, and names reserved by PostgreSQL.
 fn refuse_reserved(name: &str) -> Result<(), SqlError> {
     match name {
         "public" | "none" | "" => Err(SqlError::Refused {

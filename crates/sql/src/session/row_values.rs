@@ -1,4 +1,4 @@
-//! Comparisons of rows, written out by their columns.
+//! Comparisons of rows, rewritten as comparisons of their columns.
 //!
 //! ```text
 //! (a, b) = (c, d)             a = c AND b = d
@@ -9,7 +9,7 @@
 //! (a, b) IS NOT NULL          a IS NOT NULL AND b IS NOT NULL
 //! ```
 //!
-//! DataFusion compares rows as structs, whose comparisons take nulls for equal and are never
+//! DataFusion compares rows as structs, whose comparisons treat nulls as equal and are never
 //! unknown.
 
 use std::mem;
@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value
 use super::normalize::{balanced, refused};
 use crate::error::SqlError;
 
-/// Writes a comparison of rows out; any other expression stays as it is.
+/// Rewrites a comparison of rows; leaves any other expression unchanged.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for rows of different lengths.
@@ -60,7 +60,7 @@ fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-/// The conditions of all columns together.
+/// Combines the conditions of all columns.
 fn joined(conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
     let join = |left, right| nested(binary(left, op.clone(), right));
     balanced(conditions, &join).unwrap_or(Expr::Value(Value::Null.into()))
@@ -91,7 +91,7 @@ fn compared(left: Vec<Expr>, op: &BinaryOperator, right: Vec<Expr>) -> Result<Ex
     })
 }
 
-/// The first columns that differ decide; all of them are equal only with `<=` and `>=`.
+/// Compares by the first columns that differ; equal rows satisfy only `<=` and `>=`.
 fn ordered(mut pairs: Vec<(Expr, Expr)>, op: &BinaryOperator) -> Expr {
     let strict = match op {
         BinaryOperator::LtEq => BinaryOperator::Lt,

@@ -1,4 +1,4 @@
-//! The rules over the plans of a session: DataFusion's, with ours among them.
+//! The planner rules of a session: DataFusion's, with ours among them.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use super::selectivity::{self, Selectivity};
 use super::semantics::PostgresSemantics;
 use super::subqueries::SubqueryComparisons;
 
-/// DataFusion's rules, with NOT IN spelled out where a join cannot be null-aware, with those that
-/// mix joins, groups or lists up replaced by those that do not, with the keys of groups corrected
-/// before they are used, and with keys that come again left out at the end.
+/// The optimizer rules: DataFusion's, of which those that confuse joins, groups or lists are
+/// replaced; explicit conditions for NOT IN where a join cannot be null-aware; the keys of groups
+/// corrected before each rule that uses them; and repeated ORDER BY keys dropped at the end.
 pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
         Arc::new(CrossJoins::default()),
@@ -49,9 +49,9 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's analyzer. Comparisons with subqueries are written out and the columns of conditions
-/// on outer rows get names of their own before types are coerced; PostgreSQL's arithmetic and casts
-/// come after that.
+/// The analyzer rules. Comparisons with subqueries are expanded and the columns of conditions on
+/// outer rows renamed before DataFusion coerces types; PostgreSQL's arithmetic and casts follow
+/// after that.
 pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(SubqueryComparisons));
@@ -62,9 +62,9 @@ pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rules, with filters pushed down by the index of columns, the selectivity of filters
-/// known before sides of joins are chosen, those sides chosen again, the order of values in
-/// grouping sets corrected, and paged operators last.
+/// The physical rules: DataFusion's, with filters pushed down by column index, the selectivity of
+/// filters estimated before sides of joins are chosen, those sides reconsidered, the order of
+/// values in grouping sets corrected, and paged operators last.
 pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::default().rules;
     for rule in &mut rules {

@@ -1,12 +1,12 @@
-//! How many rows a filter leaves, by what is known of its columns.
+//! Selectivity of filters, estimated from column statistics.
 //!
-//! DataFusion reckons with intervals where all of a condition is arithmetic, and with one row in
-//! five wherever it is not: one brand of 25 and one container of 40 then leave as much as any other
-//! text. Joins put the side with fewer rows into their table, so such guesses decide what has to
-//! fit memory. This rule, which runs before the sides are chosen, gives each such filter a share of
-//! its own: equality takes one value of those the column has, a range its part of least to
-//! greatest; conditions are taken as independent of each other (Selinger et al., "Access path
-//! selection in a relational database management system", SIGMOD 1979, section 4).
+//! DataFusion computes with intervals if a condition is all arithmetic, and otherwise assumes that
+//! one row in five passes: one brand of 25 and one container of 40 then leave as much as any other
+//! text. Joins build from the side with fewer rows, so such guesses decide what has to fit in
+//! memory. This rule, which runs before the sides are chosen, gives each such filter its own
+//! selectivity: an equality selects one of the column's distinct values, a range its part of the
+//! interval from least to greatest value; conditions count as independent (Selinger et al., "Access
+//! path selection in a relational database management system", SIGMOD 1979, section 4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ type Expr = Arc<dyn PhysicalExpr>;
 /// The rule before which this one has to run.
 pub(super) const BEFORE: &str = "join_selection";
 
-/// Shares of conditions of which nothing but this is known; for others there is a setting,
-/// `datafusion.optimizer.default_filter_selectivity`.
+/// Selectivities without statistics; for other conditions the setting
+/// `datafusion.optimizer.default_filter_selectivity` applies.
 const PATTERN: f64 = 0.1;
 const RANGE: f64 = 1.0 / 3.0;
 
-/// Gives filters the share of rows that they leave.
+/// Sets the selectivity of filters.
 #[derive(Debug)]
 pub(super) struct Selectivity;
 
@@ -73,21 +73,21 @@ impl PhysicalOptimizerRule for Selectivity {
     }
 }
 
-/// What is known of the columns, and the share of what nothing is known of.
+/// Column statistics, and the selectivity of conditions without any.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     statistics: &'a Statistics,
     other: f64,
 }
 
-/// A share in whole percent, and never none: that nothing is left is for the data to say.
+/// A selectivity in whole percent, at least 1: an estimate must not rule out all rows.
 fn percent(share: f64) -> u8 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 100")]
     let percent = (share * 100.0).round().clamp(1.0, 100.0) as u8;
     percent
 }
 
-/// The share of rows for which a condition holds.
+/// The share of rows for which a condition is true.
 fn share(condition: &Expr, known: Known<'_>) -> f64 {
     let mut ranges: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     let mut all = 1.0;
@@ -102,7 +102,7 @@ fn share(condition: &Expr, known: Known<'_>) -> f64 {
         }
     }
     let ranges = ranges.into_iter().map(|(column, (from, to))| {
-        // A range that is not empty has one value at least.
+        // A range that is not empty has at least one value.
         let distinct = known.statistics.column_statistics[column].distinct_count.get_value();
         let one = distinct.map_or(0.0, |distinct| 1.0 / (*distinct).max(1) as f64);
         (to - from).clamp(one.min(1.0), 1.0)
@@ -145,7 +145,7 @@ fn of_one(condition: &Expr, known: Known<'_>) -> f64 {
     known.other
 }
 
-/// The column that an expression is, by itself or as another type.
+/// The column behind an expression that is a column or a cast of one.
 fn column<'a>(expr: &Expr, known: Known<'a>) -> Option<(usize, &'a ColumnStatistics)> {
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         return column(cast.expr(), known);
@@ -154,7 +154,7 @@ fn column<'a>(expr: &Expr, known: Known<'a>) -> Option<(usize, &'a ColumnStatist
     Some((index, known.statistics.column_statistics.get(index)?))
 }
 
-/// The share of one value of a column, the first among `exprs`.
+/// The selectivity of one value of a column, the first column among `exprs`.
 fn one_value(exprs: &[&Expr], known: Known<'_>) -> f64 {
     let mut columns = exprs.iter().filter_map(|expr| column(expr, known));
     let distinct = columns.find_map(|(_, column)| column.distinct_count.get_value().copied());
@@ -167,8 +167,8 @@ fn nulls(expr: &Expr, known: Known<'_>) -> Option<f64> {
     Some((nulls / rows.max(1.0)).min(1.0))
 }
 
-/// The part of its column, from 0 for the least value to 1 for the greatest, that a comparison with
-/// a literal leaves.
+/// The part of a column's range, from 0 for the least value to 1 for the greatest, that a
+/// comparison with a literal selects.
 fn range(condition: &Expr, known: Known<'_>) -> Option<(usize, (f64, f64))> {
     let binary = condition.downcast_ref::<BinaryExpr>()?;
     let (left, right) = (binary.left(), binary.right());
@@ -178,7 +178,7 @@ fn range(condition: &Expr, known: Known<'_>) -> Option<(usize, (f64, f64))> {
     };
     let (index, column) = column(expr, known)?;
     let (least, greatest) = (column.min_value.get_value()?, column.max_value.get_value()?);
-    // Compared as what the literal is: a column may be read as another type.
+    // Compared in the type of the literal: a column may be cast.
     let data_type = literal.value().data_type();
     let (least, greatest) = (least.cast_to(&data_type).ok()?, greatest.cast_to(&data_type).ok()?);
     let (least, greatest) = (number(&least)?, number(&greatest)?);
@@ -194,7 +194,7 @@ fn range(condition: &Expr, known: Known<'_>) -> Option<(usize, (f64, f64))> {
     }
 }
 
-/// A number, date, time or decimal as a number that is ordered alike.
+/// Maps a number, date, time or decimal to a float, preserving the order.
 fn number(value: &ScalarValue) -> Option<f64> {
     use datafusion::arrow::datatypes::DataType::Float64;
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -270,7 +270,7 @@ mod tests {
         let stamp = cast(col("day"), DataType::Timestamp(TimeUnit::Second, None));
         assert_eq!(of(stamp.lt(text(1250))), 25);
         assert_eq!(of(col("day").between(day(1500), day(1500))), 1);
-        // Outside of what there is; a filter is never said to leave nothing.
+        // Outside of the range of values; a filter is never estimated to leave nothing.
         assert_eq!(of(col("day").gt(day(3000))), 1);
         assert_eq!(of(col("day").lt(day(3000))), 100);
         assert_eq!(of(kind().eq(lit("a")).and(kind().is_null())), 1);

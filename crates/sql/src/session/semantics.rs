@@ -1,13 +1,13 @@
-//! An analyzer rule that gives expressions PostgreSQL's meaning where DataFusion has another.
+//! An analyzer rule that gives expressions PostgreSQL's semantics where DataFusion's differ.
 //!
 //! - Sums, differences, products and negatives of integers and decimals fail on overflow.
 //! - Casts of floating-point numbers and decimals to integers round.
-//! - Casts of texts to bytes read them: `'\x00ff'`.
-//! - `lag` and `lead` by a null offset are null.
-//! - A null in VALUES for a column that takes none is refused by the table.
+//! - Casts of texts to bytes parse them: `'\x00ff'`.
+//! - `lag` and `lead` with a null offset return null.
+//! - A null in VALUES for a column that is NOT NULL is refused by the table.
 //!
-//! It runs after DataFusion has coerced types, so that it sees the types that are computed with,
-//! and before the optimizer, so that constants are folded with the same meaning.
+//! The rule runs after DataFusion has coerced types, so that it sees the final types, and before
+//! the optimizer, so that constants are folded with the same semantics.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl AnalyzerRule for PostgresSemantics {
     }
 }
 
-/// The plan with columns of VALUES that take nulls. DataFusion gives those of an INSERT the
-/// nullability of the table, and names a null by a column of VALUES; the table names its own.
+/// Makes all columns of VALUES nullable. DataFusion gives the VALUES of an INSERT the nullability
+/// of the table, and its error names a column of VALUES; the table's error names its own column.
 fn with_nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut is_changed = false;
     let changed = plan.transform_up(|node| match node {
@@ -69,7 +69,7 @@ fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         plan => merge_schema(&plan.inputs()),
     };
     if schema.fields().is_empty() {
-        // A node without inputs may still name its own columns.
+        // A node without inputs may still refer to its own columns.
         schema.merge(plan.schema());
     }
     let names = NamePreserver::new(&plan);
@@ -83,7 +83,7 @@ fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// An expression over rows of `schema`, with coerced types, in PostgreSQL's meaning.
+/// Gives an expression over rows of `schema`, with coerced types, PostgreSQL's semantics.
 pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -117,15 +117,15 @@ pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed
     })
 }
 
-/// True for `lag(x, NULL)` and `lead(x, NULL)`, whose offset DataFusion takes for zero.
+/// True for `lag(x, NULL)` and `lead(x, NULL)`, whose offset DataFusion takes as zero.
 fn is_shift_by_null(call: &WindowFunction) -> bool {
     let offset = call.params.args.get(1);
     let is_null = matches!(offset, Some(Expr::Literal(value, _)) if value.is_null());
     is_null && matches!(call.fun.name(), "lag" | "lead")
 }
 
-/// The type of an expression. DataFusion makes the name of every function below it for that, which
-/// takes the square of the length of a sum for each of its terms.
+/// The type of an expression. DataFusion would build the name of every function below it, which
+/// takes time quadratic in the length of a sum, for each of its terms.
 fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
     if let Expr::ScalarFunction(call) = expr
         && let Some(checked) = call.func.inner().downcast_ref::<CheckedArithmetic>()
@@ -137,8 +137,8 @@ fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
     expr.get_type(schema)
 }
 
-/// The operand of a cast to `to`, rounded where the cast would cut its fraction off, and read where
-/// it is a text that stands for bytes.
+/// The operand of a cast to `to`: rounded if the cast would truncate its fraction, and parsed if it
+/// is a text cast to bytes.
 fn operand(
     operand: Expr,
     to: &DataType,

@@ -1,7 +1,7 @@
-//! Settings that a session does not take, and those that are Terrace's own.
+//! Terrace's own settings, and settings that a session refuses.
 //!
-//! `terrace.sla` and `terrace.tenant` are the session's; a query is charged by those of the moment
-//! it begins. `terrace.market` is the engine's, whichever session sets it.
+//! `terrace.sla` and `terrace.tenant` belong to the session; a query is charged by their values
+//! when it begins. `terrace.market` belongs to the engine, whichever session sets it.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::execution::SessionState;
@@ -16,7 +16,7 @@ use super::Session;
 use crate::error::SqlError;
 use crate::market::{Claim, MarketKind};
 
-/// What the names of Terrace's own settings begin with.
+/// Prefix of Terrace's own settings.
 const OWN: &str = "terrace.";
 const SLA: &str = "terrace.sla";
 pub(crate) const TENANT: &str = "terrace.tenant";
@@ -24,13 +24,13 @@ pub(crate) const MARKET: &str = "terrace.market";
 const PARTITIONS: &str = "datafusion.execution.target_partitions";
 const RUNTIME: &str = "datafusion.runtime.";
 
-/// Refuses SET and RESET of what belongs to the engine: DataFusion would answer them with a memory
-/// pool or a spill directory of its own, beside the budget.
+/// Refuses SET and RESET of settings that belong to the engine: DataFusion would create a memory
+/// pool or a spill directory of its own, outside of the budget.
 pub(super) fn refuse(statement: &Statement) -> Result<(), SqlError> {
     names(statement).into_iter().try_for_each(|name| refuse_name(&name))
 }
 
-/// Looks whether a session takes these names and values.
+/// Validates initial settings of sessions.
 pub(crate) fn check(settings: &[(String, String)]) -> Result<(), SqlError> {
     let mut options = ConfigOptions::new();
     options.extensions.insert(PagedOptions::default());
@@ -67,7 +67,7 @@ fn names(statement: &Statement) -> Vec<String> {
     }
 }
 
-/// A name without the quotation marks of its parts, of whatever kind.
+/// A name without the quotation marks of its parts.
 fn text(name: &ObjectName) -> String {
     let part = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(identifier) => identifier.value.clone(),
@@ -94,7 +94,7 @@ fn refuse_name(name: &str) -> Result<(), SqlError> {
     Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
 }
 
-/// Refuses settings of parts of DataFusion that Terrace does not use.
+/// Refuses settings of components of DataFusion that Terrace does not use.
 fn refuse_unused(name: &str) -> Result<(), SqlError> {
     let instead = match name {
         "datafusion.sql_parser.dialect" => {
@@ -113,8 +113,8 @@ fn refuse_unused(name: &str) -> Result<(), SqlError> {
 }
 
 impl Session {
-    /// Checks a setting of Terrace's own before the session takes it, and has the engine follow
-    /// one that is the engine's.
+    /// Validates one of Terrace's own settings before the session takes it, and applies one that
+    /// belongs to the engine.
     pub(super) fn settle(&self, plan: &LogicalPlan) -> Result<(), SqlError> {
         let LogicalPlan::Statement(PlannedStatement::SetVariable(set)) = plan else {
             return Ok(());
@@ -140,8 +140,8 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses settings that superusers alone may change: those that say what the session is
-    /// charged by, and that of the engine.
+    /// Refuses settings that require a superuser: those that determine how the session is charged,
+    /// and that of the engine.
     pub(super) fn refuse_settings(&self, statement: &Statement) -> Result<(), SqlError> {
         let all = names(statement).into_iter().map(|name| name.to_ascii_lowercase());
         let mut theirs = all.filter(|name| [SLA, TENANT, MARKET].contains(&name.as_str()));
@@ -154,7 +154,8 @@ impl Session {
         }
     }
 
-    /// Shows the session what another one may have set for the whole engine.
+    /// Updates the session's copy of a setting that another session may have changed for the
+    /// engine.
     pub(super) fn follow_engine(&self) -> Result<(), SqlError> {
         let kind = self.engine.resources().market.kind();
         let state = self.context.state_ref();
@@ -162,7 +163,7 @@ impl Session {
             let options = state.config_options().extensions.get::<PagedOptions>();
             options.is_some_and(|options| options.market == kind.as_str())
         };
-        // Options that statements share are copied by a change.
+        // A change copies the options, which statements share.
         if follows(&state.read()) {
             return Ok(());
         }
@@ -170,8 +171,8 @@ impl Session {
         Ok(state.config_mut().options_mut().set(MARKET, kind.as_str())?)
     }
 
-    /// Carries out a RESET of a setting of Terrace's own, which DataFusion does not; whether it was
-    /// one.
+    /// Runs a RESET of one of Terrace's own settings, which DataFusion does not support; true if it
+    /// was one.
     pub(super) fn reset(&self, statement: &Statement) -> Result<bool, SqlError> {
         let Statement::Reset(ResetStatement::Variable(name)) = statement else { return Ok(false) };
         let name = text(name).to_ascii_lowercase();
@@ -188,7 +189,8 @@ impl Session {
         Ok(true)
     }
 
-    /// What SHOW of a setting of Terrace's own means, which DataFusion knows by another name.
+    /// The query for a SHOW of one of Terrace's own settings, which DataFusion knows by another
+    /// name.
     pub(super) fn shown(&self, statement: &Statement) -> Option<String> {
         let Statement::Statement(statement) = statement else { return None };
         let SqlStatement::ShowVariable { variable } = statement.as_ref() else { return None };
@@ -204,17 +206,17 @@ impl Session {
         Some(format!("SELECT '{name}' AS name, '{value}' AS value"))
     }
 
-    /// The priority of the session's SLA, or of its tenant's; 0 where there is none.
+    /// The priority of the session's SLA, or else of its tenant's; 0 without an SLA.
     #[must_use]
     pub fn priority(&self) -> u8 {
         self.claim().priority()
     }
 
-    /// What a query of this session is charged by.
+    /// The claim that queries of this session are charged by.
     pub(super) fn claim(&self) -> Claim {
         let (tenant, sla) = own(&self.context);
         let of_tenant = tenant.as_ref().and_then(|name| self.engine.catalog().tenant(name));
-        // What is set has been checked.
+        // Values were validated when they were set.
         let own = sla.and_then(|text| text.parse().ok().map(std::sync::Arc::new));
         Claim {
             tenant: tenant.map(Into::into),

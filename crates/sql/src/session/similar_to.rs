@@ -1,18 +1,18 @@
-//! `x SIMILAR TO pattern` as a match of the whole value with a regular expression.
+//! `x SIMILAR TO pattern`, rewritten as a match of the whole value with a regular expression.
 //!
-//! DataFusion takes the pattern for a regular expression that any part of the value may match. In
-//! the standard `%` stands for any text, `_` for any character, and the rest of the pattern - `|`,
-//! `*`, `+`, `?`, `{}`, `()`, `[]` - for what it does in regular expressions.
+//! DataFusion takes the pattern for a regular expression that may match any part of the value. In
+//! the standard, `%` matches any text, `_` any character, and `|`, `*`, `+`, `?`, `{}`, `()` and
+//! `[]` mean what they do in regular expressions.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
 
 use super::normalize::refused;
 use crate::error::SqlError;
 
-/// Writes a SIMILAR TO as a match with `^(?s:...)$`; any other expression stays as it is.
+/// Rewrites a SIMILAR TO as a match with `^(?s:...)$`; leaves any other expression unchanged.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for a pattern or an escape that is no constant.
+/// [`SqlError::Refused`] for a pattern or an escape that is not a constant.
 pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
     let Expr::SimilarTo { negated, expr: value, pattern, escape_char } = expr else {
         return Ok(());
@@ -66,7 +66,7 @@ fn regex_of(pattern: &str, escape: Option<char>) -> Result<String, SqlError> {
                 in_brackets = false;
                 regex.push(']');
             }
-            // A class such as [:alpha:] stays one; the standard has no other set inside of a set.
+            // A class such as [:alpha:] is copied; the standard has no other set inside a set.
             '[' if in_brackets && characters.as_str().starts_with(':') => {
                 regex.push('[');
                 if let Some((class, rest)) = characters.as_str().split_once(":]") {
@@ -83,7 +83,7 @@ fn regex_of(pattern: &str, escape: Option<char>) -> Result<String, SqlError> {
             }
             '%' => regex.push_str(".*"),
             '_' => regex.push('.'),
-            // A group, and none of the special ones of regular expressions.
+            // A non-capturing group; the special groups of regular expressions are not available.
             '(' => regex.push_str("(?:"),
             '.' | '^' | '$' | '\\' => put_literal(character, &mut regex),
             _ => regex.push(character),

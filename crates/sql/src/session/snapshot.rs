@@ -1,8 +1,8 @@
-//! The snapshot that a statement reads: each table as of one commit of the catalog.
+//! The snapshot that a statement reads: all tables as of one commit of the catalog.
 //!
-//! Names are resolved in the statement's snapshot ([`crate::names`]). A prepared statement keeps no
-//! version of a table, which would be that of the day it was prepared and would not be freed; it
-//! takes the snapshot of its use.
+//! Names are resolved in the statement's snapshot ([`crate::names`]). A prepared statement holds no
+//! version of a table, which would be outdated and could not be freed; each run uses its own
+//! snapshot.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::catalog::Snapshot;
 use crate::provider::StoredTable;
 use crate::write::TargetTable;
 
-/// The plan with tables of prepared statements as of `snapshot`.
+/// Pins the tables of prepared statements to `snapshot`.
 ///
 /// # Errors
-/// When the table of a prepared statement is no longer there, or has other columns.
+/// If the table of a prepared statement no longer exists, or has other columns.
 pub(super) fn pin(plan: LogicalPlan, snapshot: &Snapshot) -> Result<LogicalPlan> {
     replace(plan, &mut |stored| stored.resolved(snapshot))
 }
 
-/// The plan with all tables as of `snapshot`, whatever they were before.
+/// Pins all tables to `snapshot`, also those pinned before.
 ///
 /// # Errors
-/// When a table is no longer there, or has other columns.
+/// If a table no longer exists, or has other columns.
 pub(super) fn repin(plan: LogicalPlan, snapshot: &Snapshot) -> Result<LogicalPlan> {
     replace(plan, &mut |stored| stored.as_of(snapshot))
 }
 
-/// The plan of a PREPARE without versions of tables; any other as it is.
+/// Removes the versions of tables from the plan of a PREPARE; leaves any other plan unchanged.
 pub(super) fn unpin(plan: LogicalPlan) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Statement(Statement::Prepare(_)) => unpinned(plan),
@@ -39,14 +39,14 @@ pub(super) fn unpin(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// The plan without versions of tables.
+/// Removes the versions of tables from a plan.
 pub(super) fn unpinned(plan: LogicalPlan) -> Result<LogicalPlan> {
     replace(plan, &mut |stored| Ok(stored.at(None)))
 }
 
 type Replace<'a> = &'a mut dyn FnMut(&StoredTable) -> Result<StoredTable>;
 
-/// The plan with every stored table in it replaced.
+/// Replaces every stored table of a plan.
 fn replace(plan: LogicalPlan, replace: Replace<'_>) -> Result<LogicalPlan> {
     let replaced = plan.transform_down_with_subqueries(|node| match node {
         LogicalPlan::TableScan(mut scan) => {

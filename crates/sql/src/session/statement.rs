@@ -1,11 +1,11 @@
-//! Statements of a session: DataFusion's, those about queries that run, cursors, tenants, roles,
+//! Statements of a session: DataFusion's, and those about running queries, cursors, tenants, roles,
 //! privileges, tiers, heaps and transactions.
 //!
 //! ```text
 //! SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
 //! ```
 //!
-//! The number is that of `terrace.queries`. The others have modules of their own.
+//! The number is that of `terrace.queries`. The other kinds have their own modules.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,44 +26,44 @@ use super::tier::{self, AlterTier};
 use super::transaction::{self, TransactionStatement};
 use super::words::{is_word, take_all};
 
-/// A statement that has been parsed.
+/// A parsed statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionStatement {
-    /// One that DataFusion plans.
+    /// A statement that DataFusion plans.
     Sql(Box<Statement>),
-    /// One about a query that runs.
+    /// An action on a running query.
     Query {
-        /// What is to happen to it.
+        /// The action.
         action: QueryAction,
-        /// Its number.
+        /// The query's number.
         id: u64,
     },
-    /// One that makes, changes or drops a tenant.
+    /// A statement that creates, alters or drops a tenant.
     Tenant(TenantStatement),
-    /// One that makes, changes or drops roles.
+    /// A statement that creates, alters or drops roles.
     Role(RoleStatement),
-    /// One that changes privileges or an owner.
+    /// A statement that changes privileges or an owner.
     Grant(Box<GrantStatement>),
-    /// One that changes a memory tier.
+    /// A statement that changes a memory tier.
     Tier(AlterTier),
-    /// One about a heap, or where a table lives.
+    /// A statement about a heap, or the placement of a table.
     Heap(HeapStatement),
-    /// One that begins or ends a transaction.
+    /// A statement that begins, ends or configures a transaction.
     Transaction(TransactionStatement),
-    /// A COPY whose rows a client sends or takes.
+    /// A COPY whose rows a client sends or receives.
     Copy(CopyStatement),
-    /// One about a cursor.
+    /// A statement about a cursor.
     Cursor(CursorStatement),
 }
 
-/// What a statement does to another query.
+/// Action of a statement on another query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryAction {
-    /// Stops it where it is; its pages may be evicted.
+    /// Suspends the query; its pages may be evicted.
     Suspend,
-    /// Lets it go on.
+    /// Resumes the query.
     Resume,
-    /// Ends it with an error.
+    /// Cancels the query, which fails with an error.
     Cancel,
 }
 
@@ -80,7 +80,7 @@ impl QueryAction {
 }
 
 impl SessionStatement {
-    /// The statement that DataFusion plans, be it for a cursor.
+    /// The statement that DataFusion plans, including the query of a cursor.
     pub(super) fn planned_mut(&mut self) -> Option<&mut Statement> {
         match self {
             Self::Sql(statement) => Some(statement),
@@ -89,7 +89,7 @@ impl SessionStatement {
         }
     }
 
-    /// The statement that DataFusion plans; none of one that it does not.
+    /// The statement that DataFusion plans; `None` for any other.
     pub(crate) fn into_sql(self) -> Option<Statement> {
         match self {
             Self::Sql(statement) => Some(*statement),
@@ -99,20 +99,20 @@ impl SessionStatement {
 }
 
 impl SessionStatement {
-    /// True of `SET`, which changes the session alone.
+    /// True for `SET`, which changes only the session.
     pub(super) fn is_setting(&self) -> bool {
         let Self::Sql(statement) = self else { return false };
         let Statement::Statement(statement) = statement.as_ref() else { return false };
         matches!(statement.as_ref(), SqlStatement::Set(_))
     }
 
-    /// True of one that waits for its turn among the queries of its tenant. The end of a
-    /// transaction, which frees its locks, and what other queries wait for do not.
+    /// True for a statement that waits in the queue of its tenant. Statements that end a
+    /// transaction, which releases its locks, do not wait, nor do others that may unblock queries.
     pub(super) fn waits_for_its_turn(&self) -> bool {
         matches!(self, Self::Sql(_)) && !self.is_setting()
     }
 
-    /// True of one that changes the engine, and so is never a part of a transaction.
+    /// True for a statement that changes the engine and cannot be part of a transaction.
     #[must_use]
     pub fn is_of_the_engine(&self) -> bool {
         matches!(self, Self::Tenant(_) | Self::Role(_) | Self::Tier(_) | Self::Heap(_))
@@ -136,7 +136,7 @@ impl fmt::Display for SessionStatement {
     }
 }
 
-/// The statements of a text, between semicolons.
+/// Parses the statements of a text, separated by semicolons.
 pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatement>> {
     let mut statements = VecDeque::new();
     loop {

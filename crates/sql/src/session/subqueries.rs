@@ -1,10 +1,10 @@
-//! An analyzer rule that gives comparisons with subqueries SQL's three truth values, in every
+//! An analyzer rule that gives comparisons with subqueries SQL's three-valued logic, in every
 //! position.
 //!
-//! DataFusion turns `x IN (S)` into a semi join and `x NOT IN (S)` into a null-aware anti join
-//! where they are conditions of a filter, and both are right. Everywhere else it takes an unknown
-//! result for false, confuses columns of the same name inside and outside of `S`, or has no plan.
-//! There the rule writes out what the comparison means:
+//! DataFusion turns `x IN (S)` into a semi join and `x NOT IN (S)` into a null-aware anti join if
+//! they are conditions of a filter, and both are right. In any other position it takes an unknown
+//! result for false, confuses columns of the same name inside and outside of `S`, or cannot plan
+//! the comparison. There the rule expands it:
 //!
 //! ```text
 //! x IN (S)     CASE WHEN a row of S equals x       THEN true
@@ -18,11 +18,13 @@
 //!                   ELSE true END
 //! ```
 //!
-//! An EXISTS over an aggregation without groups, which returns a row whatever it is of, is true,
-//! or as true as its HAVING; one over rows behind an OFFSET counts them. DataFusion looks for rows
+//! An EXISTS over an aggregation without groups, which returns a row even for no input, is true, or
+//! has the truth of its HAVING; one over an OFFSET counts the rows. DataFusion would test for rows
 //! of the aggregation's input.
 //!
-//! Rows of `S` are reached under a name that nothing else has.
+//! Conditions of `S` on the outer row alone are moved out of it (`outer_conditions`).
+//!
+//! The column of `S` gets a name that is unique in the statement.
 
 use std::sync::Arc;
 
@@ -38,10 +40,12 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable as _, FetchType, GroupingSet, JoinType, LogicalPlan,
-    LogicalPlanBuilder, Operator, SkipType, Subquery, binary_expr, lit, not,
+    LogicalPlanBuilder, Operator, SkipType, Subquery, binary_expr, lit, not, when,
 };
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::functions::aggregates;
+
+use super::outer_conditions;
 
 /// The analyzer rule. It runs before DataFusion coerces types.
 #[derive(Debug)]
@@ -59,17 +63,17 @@ impl AnalyzerRule for SubqueryComparisons {
     }
 }
 
-/// The place of an expression in a plan.
+/// Position of an expression in a plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// In the condition of a filter, whose EXISTS become joins.
     Filter,
-    /// In any other expression, where only scalar subqueries have a plan.
+    /// In any other expression, where only scalar subqueries can be planned.
     Value,
 }
 
 struct Rewriter {
-    /// Subqueries that have been given a name.
+    /// Number of subqueries that have been given a name.
     subqueries: usize,
 }
 
@@ -89,7 +93,7 @@ impl Rewriter {
         let is_filter = matches!(plan, LogicalPlan::Filter(_));
         let rewritten = plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            let expr = expr.transform_up(existence)?.data;
+            let expr = expr.transform_up(|expr| existence(expr, &schema))?.data;
             let rewritten = match is_filter {
                 true => self.conjunct(expr, &schema)?,
                 false => self.value(expr, &schema, Position::Value)?,
@@ -99,7 +103,7 @@ impl Rewriter {
         rewritten.map_data(LogicalPlan::recompute_schema)
     }
 
-    /// A condition all of whose parts have to be true.
+    /// Rewrites a condition whose AND operands must all be true.
     fn conjunct(&mut self, expr: Expr, schema: &DFSchema) -> Result<Expr> {
         match expr {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -115,14 +119,17 @@ impl Rewriter {
             },
             other => match as_in(other) {
                 Expr::InSubquery(comparison) if comparison.negated && is_anti_join(&comparison) => {
-                    anti_join(comparison, schema)
+                    match outer_conditions::split(&comparison.subquery, schema)? {
+                        Some(_) => self.truth(Expr::InSubquery(comparison), schema),
+                        None => anti_join(comparison, schema),
+                    }
                 }
                 other => self.truth(other, schema),
             },
         }
     }
 
-    /// A condition that is as good as false when it is unknown.
+    /// Rewrites a condition for which unknown is equivalent to false.
     fn truth(&mut self, expr: Expr, schema: &DFSchema) -> Result<Expr> {
         match as_in(expr) {
             Expr::BinaryExpr(BinaryExpr {
@@ -138,7 +145,7 @@ impl Rewriter {
         }
     }
 
-    /// An expression of which null is another value than false.
+    /// Rewrites an expression in which null differs from false.
     fn value(&mut self, expr: Expr, schema: &DFSchema, position: Position) -> Result<Expr> {
         let rewritten = expr.transform_up(|expr| match as_in(expr) {
             Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
@@ -164,6 +171,10 @@ impl Rewriter {
         schema: &DFSchema,
         position: Position,
     ) -> Result<Expr> {
+        if let Some((condition, rows)) = outer_conditions::split(subquery, schema)? {
+            let is_in = self.is_in(value, &as_subquery(rows), schema, position)?;
+            return when(condition, is_in).otherwise(lit(false));
+        }
         let values = self.named(subquery)?;
         let outer = outer_reference(value.clone(), schema)?;
         let equal = values.with(binary_expr(outer, Operator::Eq, values.column()))?;
@@ -181,6 +192,12 @@ impl Rewriter {
         schema: &DFSchema,
         position: Position,
     ) -> Result<Expr> {
+        if let Some((condition, rows)) = outer_conditions::split(&comparison.subquery, schema)? {
+            let without_rows = comparison.quantifier == SetQuantifier::All;
+            let comparison = SetComparison { subquery: as_subquery(rows), ..comparison };
+            let compared = self.quantified(comparison, schema, position)?;
+            return when(condition, compared).otherwise(lit(without_rows));
+        }
         let SetComparison { expr: value, subquery, op, quantifier } = comparison;
         let values = self.named(&subquery)?;
         let least = || values.aggregate(bound("min", values.column())?);
@@ -205,8 +222,8 @@ impl Rewriter {
         })
     }
 
-    /// The rows of a subquery of one column, which gets a name that nothing else has. The rows get
-    /// no alias: conditions on outer rows are moved out of the subquery, and name its tables.
+    /// The rows of a subquery of one column, which gets a unique name. The subquery gets no alias:
+    /// conditions on outer rows are moved out of it, and refer to its tables.
     fn named(&mut self, subquery: &Subquery) -> Result<Values> {
         let plan = subquery.subquery.as_ref().clone();
         if plan.schema().fields().len() != 1 {
@@ -234,7 +251,7 @@ impl Values {
         Expr::Column(Column::new_unqualified(&self.name))
     }
 
-    /// Those for which a condition is true.
+    /// The rows for which a condition is true.
     fn with(&self, condition: Expr) -> Result<LogicalPlan> {
         LogicalPlanBuilder::from(self.plan.clone()).filter(condition)?.build()
     }
@@ -243,7 +260,8 @@ impl Values {
         scalar(LogicalPlanBuilder::from(self.plan.clone()), aggregate)
     }
 
-    /// When a comparison of `value` with these, if no row has decided it, is unknown.
+    /// The conditions under which a comparison of `value` with these rows is unknown, unless a row
+    /// has decided it.
     fn unknown(&self, value: &Expr, schema: &DFSchema, position: Position) -> Result<Vec<Expr>> {
         let mut unknown = Vec::new();
         if self.is_nullable {
@@ -256,7 +274,7 @@ impl Values {
     }
 }
 
-/// The least or the greatest of some values, by the function that sessions have for that.
+/// The minimum or the maximum of values, by the session's own aggregate.
 fn bound(name: &str, values: Expr) -> Result<Expr> {
     let function = aggregates().into_iter().find(|function| function.name() == name);
     match function {
@@ -265,15 +283,15 @@ fn bound(name: &str, values: Expr) -> Result<Expr> {
     }
 }
 
-/// Whether an expression has a comparison with a subquery or an EXISTS.
+/// True if an expression has a comparison with a subquery or an EXISTS.
 fn has_comparison(expr: &Expr) -> Result<bool> {
     expr.exists(|expr| {
         Ok(matches!(expr, Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::Exists(_)))
     })
 }
 
-/// `= ANY` and `<> ALL` as IN and NOT IN, and those as `=` and `<>` where the subquery is one row
-/// for each outer row; any other expression as it is.
+/// Rewrites `= ANY` and `<> ALL` as IN and NOT IN, and those as `=` and `<>` if the subquery
+/// returns one row for each outer row; leaves any other expression unchanged.
 fn as_in(expr: Expr) -> Expr {
     match as_set(expr) {
         Expr::InSubquery(InSubquery { expr, subquery, negated })
@@ -287,14 +305,18 @@ fn as_in(expr: Expr) -> Expr {
     }
 }
 
-/// A correlated EXISTS whose rows do not depend on there being rows below: as the condition that it
-/// comes to. Any other expression stays as it is.
-fn existence(expr: Expr) -> Result<Transformed<Expr>> {
+/// Rewrites a correlated EXISTS whose result does not depend on rows of the input as an equivalent
+/// condition. Leaves any other expression unchanged.
+fn existence(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::Exists(Exists { subquery, negated }) = &expr else {
         return Ok(Transformed::no(expr));
     };
     if subquery.outer_ref_columns.is_empty() {
         return Ok(Transformed::no(expr));
+    }
+    if let Some((condition, rows)) = outer_conditions::split(subquery, schema)? {
+        let exists = condition.is_true().and(has_rows(rows)?);
+        return Ok(Transformed::yes(if *negated { not(exists) } else { exists }));
     }
     let exists = match below(&subquery.subquery) {
         plan if is_one_row(plan) => lit(true),
@@ -306,10 +328,11 @@ fn existence(expr: Expr) -> Result<Transformed<Expr>> {
         LogicalPlan::Limit(limit) => match (limit.get_skip_type()?, limit.get_fetch_type()?) {
             (_, FetchType::Literal(Some(0))) => lit(false),
             (SkipType::Literal(0), FetchType::Literal(_)) => {
-                // Of two columns of one name that are below, a join would take either.
+                // If two columns below had the same name, a join would take either.
                 let rows = LogicalPlanBuilder::from(below(&limit.input).clone());
                 let subquery = as_subquery(rows.project([lit(1_i64)])?.build()?);
-                let exists = existence(Expr::Exists(Exists { subquery, negated: *negated }))?;
+                let exists = Expr::Exists(Exists { subquery, negated: *negated });
+                let exists = existence(exists, schema)?;
                 return Ok(Transformed::yes(exists.data));
             }
             (SkipType::Literal(skip), _) => {
@@ -324,7 +347,8 @@ fn existence(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(if *negated { not(exists) } else { exists }))
 }
 
-/// The plan below projections, names, DISTINCT and orders, which returns rows where those do.
+/// The plan below projections, aliases, DISTINCT and sorts, which returns rows if and only if they
+/// do.
 fn below(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
         LogicalPlan::Projection(projection) => below(&projection.input),
@@ -362,9 +386,9 @@ fn as_set(expr: Expr) -> Expr {
     }
 }
 
-/// Refuses EXCEPT and INTERSECT, which are joins here, whose right side names columns of the outer
-/// query: DataFusion moves the conditions on those out of the join, where its right side is not
-/// seen, and panics or looks for columns that are not there.
+/// Refuses EXCEPT and INTERSECT, which are joins, if their right side refers to columns of the
+/// outer query: DataFusion moves the conditions on those out of the join, where its right side is
+/// not visible, and panics or looks for missing columns.
 fn refuse_correlated_set(plan: &LogicalPlan) -> Result<()> {
     match plan {
         LogicalPlan::Join(join)
@@ -376,7 +400,7 @@ fn refuse_correlated_set(plan: &LogicalPlan) -> Result<()> {
                  query; write it as NOT EXISTS or EXISTS with a condition for each column"
             )
         }
-        // Its row of the empty set is there without rows of the input too.
+        // The row of the empty grouping set exists even without rows of the input.
         LogicalPlan::Aggregate(aggregate)
             if !aggregate.group_expr.is_empty()
                 && aggregate.group_expr.iter().all(has_empty_set)
@@ -391,7 +415,7 @@ fn refuse_correlated_set(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// True if a key of a GROUP BY asks for the group of all rows beside others.
+/// True if a key of a GROUP BY includes the empty grouping set.
 fn has_empty_set(key: &Expr) -> bool {
     match key {
         Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => sets.iter().any(Vec::is_empty),
@@ -400,15 +424,15 @@ fn has_empty_set(key: &Expr) -> bool {
     }
 }
 
-/// True if a NOT IN is an anti join: something depends on the outer row. The join is null-aware, or
-/// its condition is spelled out (`not_in`).
+/// True if a NOT IN can be an anti join: it depends on the outer row. The join is null-aware, or
+/// its condition is made explicit (`not_in`).
 fn is_anti_join(comparison: &InSubquery) -> bool {
     comparison.expr.any_column_refs() || !comparison.subquery.outer_ref_columns.is_empty()
 }
 
-/// A NOT IN as the condition of an anti join. DataFusion makes the join null-aware if a column of
-/// the comparison may be null. Where the compared value may be, and none of its columns, as in
-/// `nullif(x, y)`, that a null is in no list but the empty one is said beside it.
+/// Rewrites a NOT IN for an anti join. DataFusion makes the join null-aware if a column of the
+/// comparison is nullable. If the compared value is nullable but its columns are not, as in
+/// `nullif(x, y)`, an extra condition says that null is NOT IN the empty list only.
 fn anti_join(comparison: InSubquery, schema: &DFSchema) -> Result<Expr> {
     let value = comparison.expr.as_ref().clone();
     if !hides_null(&value, schema)? {
@@ -419,7 +443,7 @@ fn anti_join(comparison: InSubquery, schema: &DFSchema) -> Result<Expr> {
     Ok(Expr::InSubquery(comparison).and(value.is_not_null().or(is_empty)))
 }
 
-/// True if an expression may be null, and none of its columns.
+/// True if an expression is nullable and none of its columns is.
 fn hides_null(value: &Expr, schema: &DFSchema) -> Result<bool> {
     let mut from_column = false;
     value.apply(|expr| {
@@ -431,7 +455,7 @@ fn hides_null(value: &Expr, schema: &DFSchema) -> Result<bool> {
     Ok(!from_column && value.nullable(schema).unwrap_or(true))
 }
 
-/// The expression with columns of `schema` as seen from inside of a subquery.
+/// Converts columns of `schema` to references from inside a subquery.
 fn outer_reference(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let referred = expr.transform_up(|expr| match expr {
         Expr::Column(column) => {
@@ -454,10 +478,10 @@ fn scalar(rows: LogicalPlanBuilder, aggregate: Expr) -> Result<Expr> {
     Ok(Expr::ScalarSubquery(as_subquery(plan)))
 }
 
-/// The test that a plan returns a row, in a form that has a plan at this position.
+/// A test that a plan returns a row, in a form that can be planned in this position.
 fn exists(plan: LogicalPlan, position: Position) -> Result<Expr> {
     match position {
-        // Without outer rows there is nothing to join, and one row is enough.
+        // Without references to outer rows there is nothing to join on, and one row is enough.
         Position::Filter if !plan.all_out_ref_exprs().is_empty() => {
             Ok(Expr::Exists(Exists { subquery: as_subquery(plan), negated: false }))
         }
@@ -465,11 +489,11 @@ fn exists(plan: LogicalPlan, position: Position) -> Result<Expr> {
     }
 }
 
-/// The test that a plan returns a row, by a scalar subquery.
+/// A test that a plan returns a row, as a scalar subquery.
 fn has_rows(plan: LogicalPlan) -> Result<Expr> {
     let is_correlated = !plan.all_out_ref_exprs().is_empty();
     let rows = LogicalPlanBuilder::from(plan);
-    // One row is enough; a limit for each outer row has no plan.
+    // One row is enough; a limit per outer row cannot be planned.
     let rows = if is_correlated { rows } else { rows.limit(0, Some(1))? };
     Ok(scalar(rows, count(lit(1_i64)))?.gt(lit(0_i64)))
 }

@@ -1,4 +1,4 @@
-//! Statements about tenants.
+//! Statements that create, alter and drop tenants.
 //!
 //! ```text
 //! CREATE TENANT [IF NOT EXISTS] gold [WITH (sla = 'latency 50ms penalty 10')];
@@ -15,30 +15,30 @@ use super::{Planned, Session};
 use crate::catalog::{Tenant, TenantLimits};
 use crate::error::SqlError;
 
-/// A statement that makes, changes or drops a tenant.
+/// A statement that creates, alters or drops a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TenantStatement {
-    /// Makes one.
+    /// CREATE TENANT.
     Create {
-        /// Its name.
+        /// Name of the tenant.
         name: String,
-        /// Whether one of this name is left as it is.
+        /// True for IF NOT EXISTS.
         keep: bool,
-        /// Its options with their values.
+        /// Options with their values.
         options: Vec<(String, String)>,
     },
-    /// Changes what is said of one.
+    /// ALTER TENANT.
     Alter {
-        /// Its name.
+        /// Name of the tenant.
         name: String,
         /// Options with their new values.
         options: Vec<(String, String)>,
     },
-    /// Drops one.
+    /// DROP TENANT.
     Drop {
-        /// Its name.
+        /// Name of the tenant.
         name: String,
-        /// Whether there need not be one.
+        /// True for IF EXISTS.
         if_exists: bool,
     },
 }
@@ -64,12 +64,12 @@ impl fmt::Display for TenantStatement {
     }
 }
 
-/// Whether a statement about a tenant follows.
+/// Returns true if a statement about a tenant follows.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     words::is_next(parser, &["create", "alter", "drop"], "tenant")
 }
 
-/// Reads the statement that [`is_next`] has found.
+/// Parses the statement that [`is_next`] has found.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<TenantStatement, ParserError> {
     let verb = parser.next_token().token;
     parser.advance_token();
@@ -86,7 +86,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<TenantStatement, ParserEr
 }
 
 impl Session {
-    /// Carries a statement about a tenant out.
+    /// Runs a statement about a tenant.
     pub(super) async fn act_on_tenant(
         &self,
         statement: TenantStatement,
@@ -114,7 +114,7 @@ impl Session {
     }
 }
 
-/// The tenant with these options; an empty SLA is none.
+/// The tenant with these options set; an empty SLA removes the SLA.
 fn with_options(mut tenant: Tenant, options: &[(String, String)]) -> Result<Tenant, SqlError> {
     for (key, value) in options {
         match key.as_str() {

@@ -1,16 +1,16 @@
-//! The statement about memory tiers.
+//! The statement that changes memory tiers.
 //!
 //! ```text
 //! ALTER TIER dram SET (size = '512MiB');
 //! ```
 //!
-//! The name is that of `terrace.tiers`. DRAM is the budget of everything; what shrinks gives pages
-//! up while queries run.
+//! The name is that of `terrace.tiers`. DRAM is the budget of all memory consumers; a shrinking
+//! tier gives up pages while queries run.
 
 use std::fmt;
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use terrace_exec::aside;
+use terrace_exec::run_blocking;
 use terrace_sys::size::{format_bytes, parse_bytes};
 
 use super::words::{self, listed, set_options};
@@ -18,10 +18,10 @@ use super::{Planned, Session};
 use crate::engine::DRAM_BYTES_MIN;
 use crate::error::SqlError;
 
-/// A statement that changes a tier.
+/// A statement that changes a memory tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterTier {
-    /// Its name.
+    /// Name of the tier.
     pub name: String,
     /// Options with their new values.
     pub options: Vec<(String, String)>,
@@ -33,12 +33,12 @@ impl fmt::Display for AlterTier {
     }
 }
 
-/// Whether a statement about a tier follows.
+/// Returns true if a statement about a tier follows.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     words::is_next(parser, &["alter"], "tier")
 }
 
-/// Reads the statement that [`is_next`] has found.
+/// Parses the statement that [`is_next`] has found.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<AlterTier, ParserError> {
     parser.advance_token();
     parser.advance_token();
@@ -47,7 +47,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<AlterTier, ParserError> {
 }
 
 impl Session {
-    /// Carries a statement about a tier out; it has its new size when this returns.
+    /// Runs a statement about a tier, which has its new size when this returns.
     pub(super) fn alter_tier(&self, statement: &AlterTier) -> Result<Planned, SqlError> {
         let AlterTier { name, options } = statement;
         let names = self.engine.memory_tier_names();
@@ -64,12 +64,12 @@ impl Session {
                 instead: format!("it takes at least {}", format_bytes(DRAM_BYTES_MIN)),
             });
         }
-        aside(|| self.engine.pool().resize(tier, bytes))?;
+        run_blocking(|| self.engine.pool().resize(tier, bytes))?;
         Ok(Planned::nothing())
     }
 }
 
-/// What the options say of the size, in bytes.
+/// The size that the options set, in bytes.
 fn size(options: &[(String, String)]) -> Result<u64, SqlError> {
     let [(key, value)] = options else {
         return Err(refused(&listed(options), "there is one option, size"));

@@ -1,4 +1,4 @@
-//! Statements that begin and end transactions.
+//! Statements that begin, end and configure transactions.
 //!
 //! ```text
 //! BEGIN [READ ONLY];  START TRANSACTION;  COMMIT;  END;  ROLLBACK;  ABORT;
@@ -6,8 +6,8 @@
 //! SET TRANSACTION READ ONLY;  SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY;
 //! ```
 //!
-//! Every transaction is isolated by a snapshot, which is more than READ COMMITTED and REPEATABLE
-//! READ ask for. SERIALIZABLE is refused.
+//! Every transaction has snapshot isolation, which is more than READ COMMITTED and REPEATABLE READ
+//! require. SERIALIZABLE is refused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,24 +31,24 @@ use crate::transaction::{Scope, Transaction, TransactionStatus};
 pub enum TransactionStatement {
     /// Begins a transaction.
     Begin {
-        /// May it change nothing? As the session says where the statement does not.
+        /// True for READ ONLY, false for READ WRITE; `None` for the session's default.
         is_read_only: Option<bool>,
     },
-    /// Ends it and keeps its changes.
+    /// Commits the transaction.
     Commit,
-    /// Ends it and undoes its changes.
+    /// Rolls the transaction back.
     RollBack,
-    /// Sets a savepoint of this name.
+    /// Sets the savepoint of this name.
     Savepoint(String),
-    /// Forgets the savepoint of this name.
+    /// Releases the savepoint of this name.
     Release(String),
-    /// Undoes the changes since the savepoint of this name.
+    /// Rolls back to the savepoint of this name.
     RollBackTo(String),
-    /// Says that the transaction reads only, or that it writes too.
+    /// Sets the access mode.
     Access {
-        /// May it change nothing? As before where the statement does not say.
+        /// True for READ ONLY, false for READ WRITE; `None` leaves it unchanged.
         is_read_only: Option<bool>,
-        /// Of transactions that begin later, not of the present one.
+        /// True if it applies to later transactions of the session, false for the current one.
         is_for_session: bool,
     },
 }
@@ -78,10 +78,10 @@ impl fmt::Display for TransactionStatement {
     }
 }
 
-/// The statement if it is about a transaction; none of any other.
+/// Converts a statement about a transaction; `None` for any other.
 ///
 /// # Errors
-/// Of one that asks for something that is not possible.
+/// For a statement that asks for an unsupported feature.
 pub(super) fn of(statement: &Statement) -> ParseResult<Option<TransactionStatement>> {
     let Statement::Statement(statement) = statement else { return Ok(None) };
     Ok(Some(match statement.as_ref() {
@@ -114,7 +114,7 @@ fn name_of(name: &Ident) -> String {
     IdentNormalizer::default().normalize(name.clone())
 }
 
-/// The access that modes ask for.
+/// The access mode that the modes set; true for READ ONLY.
 fn access(modes: &[TransactionMode]) -> Result<Option<bool>, DataFusionError> {
     let mut is_read_only = None;
     for mode in modes {
@@ -145,8 +145,8 @@ impl Session {
         }
     }
 
-    /// Has the session's transaction fail, if there is one: for a statement that could not be
-    /// parsed, or whose result could not be handed on.
+    /// Marks the session's transaction as failed, if there is one: for a statement that could not
+    /// be parsed, or whose result could not be delivered.
     pub fn fail_transaction(&self) {
         self.scope().fail();
     }
@@ -157,8 +157,8 @@ impl Session {
         transaction.as_ref().map_or(Scope::Alone, |open| Scope::Within(Arc::clone(open)))
     }
 
-    /// Begins a transaction, as BEGIN does. `is_read_only` says whether it may change nothing;
-    /// without it the session's default holds.
+    /// Begins a transaction, as BEGIN does, read-only if `is_read_only`; `None` stands for the
+    /// session's default.
     ///
     /// # Errors
     /// [`SqlError::TransactionBegun`].
@@ -172,12 +172,13 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the transaction, as COMMIT does. Returns whether its changes are kept: those of one
-    /// that has failed are not.
+    /// Ends the transaction, as COMMIT does. Returns true if its changes are committed, false for a
+    /// failed transaction, whose changes are undone.
     ///
     /// # Errors
-    /// [`SqlError::NoTransaction`]; [`SqlError::Conflict`] when another transaction has changed the
-    /// same; errors of the store and of the catalog's file. The transaction has ended then.
+    /// [`SqlError::NoTransaction`]; [`SqlError::Conflict`] if another transaction has changed the
+    /// same rows or names; errors of the store and of the catalog's file. After any of these the
+    /// transaction has ended.
     pub fn commit<'a>(&'a self) -> BoxFuture<'a, Result<bool, SqlError>> {
         Box::pin(async move {
             let open = self.transaction().take();
@@ -195,7 +196,7 @@ impl Session {
         Ok(())
     }
 
-    /// Carries out a statement about the session's transaction.
+    /// Runs a statement about the session's transaction.
     pub(super) async fn act_on_transaction(
         &self,
         statement: TransactionStatement,

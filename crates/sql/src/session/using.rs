@@ -1,16 +1,16 @@
-//! Joins by the columns that both sides have, USING and NATURAL, written out before planning.
+//! Joins by common columns, USING and NATURAL, rewritten with explicit conditions before planning.
 //!
-//! Such a join has each of these columns once, before all others, with the value of the side that
-//! has a row: the left one of an inner or a left join, the right one of a right join, the first
-//! that is not null of a full join. DataFusion takes the first column of that name for it, or, for
-//! `*`, the one whose table comes first in the alphabet, which is null in the rows of the other
-//! side. So the condition becomes one of ON, `*` a list of columns, and a column's name without a
-//! table the expression of its value. A name that were missed would be ambiguous to the planner,
-//! never another value.
+//! Such a join outputs each common column once, before all others, with the value of the side that
+//! has a row: the left side for an inner or left join, the right side for a right join, the first
+//! value that is not null for a full join. DataFusion resolves the name to the first column of that
+//! name, or, for `*`, to the one whose table comes first in the alphabet, which is null in rows of
+//! the other side. So this rewrite turns the condition into an ON, `*` into a list of columns, and
+//! a column's unqualified name into the expression of its value. A name that the rewrite missed
+//! would be ambiguous to the planner, never resolved to another value.
 //!
-//! For that, the columns of all tables of such a FROM must be known: those of tables, of
-//! subqueries and of WITH queries are. A join with another source stays as it is if it is an inner
-//! one, and is refused if not.
+//! This requires the columns of all sources of such a FROM: those of tables, subqueries and WITH
+//! queries are known. With any other source, an inner join stays as it is, and an outer join is
+//! refused.
 
 mod columns;
 
@@ -29,10 +29,10 @@ use super::walk::Walk;
 use crate::error::SqlError;
 use columns::{Joined, Names, Visible};
 
-/// Writes the joins by USING and the NATURAL joins of a statement out.
+/// Rewrites the joins by USING and the NATURAL joins of a statement.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for an outer join with a source whose columns are not known, and for a
+/// [`SqlError::Refused`] for an outer join with a source whose columns are unknown, and for a
 /// column that one side does not have, or has twice.
 pub(crate) async fn write_out(
     state: &SessionState,
@@ -45,7 +45,7 @@ pub(crate) async fn write_out(
     let mut tables = HashMap::new();
     for reference in state.resolve_table_references(statement).unwrap_or_default() {
         let Ok(schema) = state.schema_for_ref(reference.clone()) else { continue };
-        // What cannot be read here is the planner's to report.
+        // The planner reports tables that cannot be read here.
         let Ok(Some(table)) = schema.table(reference.table()).await else { continue };
         let fields = table.schema();
         let columns = fields.fields().iter().map(|field| field.name().clone()).collect();
@@ -72,10 +72,10 @@ fn has_any(statement: &mut Statement) -> bool {
     statement.walk(&mut Found).is_break()
 }
 
-/// Writes joins out, of inner queries first.
+/// Rewrites joins, those of inner queries first.
 struct Writer {
     names: Names,
-    /// The error that the statement is refused with.
+    /// The error to refuse the statement with.
     error: Option<SqlError>,
 }
 
@@ -104,7 +104,7 @@ impl Writer {
     fn of_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         let merged = self.of_body(&mut query.body)?;
         let (Some(mut merged), Some(order)) = (merged, &mut query.order_by) else { return Ok(()) };
-        // ORDER BY takes a column of the result before one of FROM.
+        // ORDER BY prefers a column of the result to one of FROM.
         if let SetExpr::Select(select) = query.body.as_ref() {
             let items = select.projection.iter();
             let results: Vec<_> = items.filter_map(|item| self.names.of_item(item)).collect();
@@ -119,7 +119,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the joins of all SELECTs out; the columns that are merged if there is one only.
+    /// Rewrites the joins of all SELECTs; returns the merged columns if there is only one SELECT.
     fn of_body(&mut self, body: &mut SetExpr) -> Result<Option<HashMap<String, Expr>>, SqlError> {
         match body {
             SetExpr::Select(select) => self.of_select(select),
@@ -167,7 +167,7 @@ impl Writer {
         Ok(Some(merged))
     }
 
-    /// Writes the joins of a FROM item out. None if one of its sources is not known.
+    /// Rewrites the joins of a FROM item; `None` if one of its sources is unknown.
     fn of_table(&mut self, table: &mut TableWithJoins) -> Result<Option<Joined>, SqlError> {
         let mut copy = table.clone();
         if let Some(joined) = self.names.join(&mut copy, &mut |names, expr, merged| {
@@ -186,7 +186,7 @@ impl Writer {
         }
     }
 
-    /// Adds an item of a SELECT list, with `*` as a list of columns.
+    /// Adds an item of a SELECT list, expanding `*` to a list of columns.
     fn push_item(
         &mut self,
         items: &mut Vec<SelectItem>,
@@ -268,11 +268,11 @@ fn replace(names: &mut Names, expr: &mut Expr, merged: &HashMap<String, Expr>) {
     }
 }
 
-/// Replaces names of merged columns, also in subqueries that have no column of that name.
+/// Replaces the names of merged columns, also in subqueries that have no column of that name.
 struct Replacer<'a> {
     names: &'a mut Names,
     merged: &'a HashMap<String, Expr>,
-    /// For each subquery that is being visited, the columns that it hides.
+    /// For each subquery being visited, the columns that it hides.
     hidden: Vec<Vec<String>>,
 }
 

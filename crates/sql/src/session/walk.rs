@@ -1,8 +1,8 @@
-//! Visits of parsed statements.
+//! Visitors of parsed statements.
 //!
-//! The walk over the syntax of SQL is generic in its visitor, and some thousand functions long:
-//! each type of visitor would have the compiler write it once more. Here visitors are dynamic, and
-//! there is one walk.
+//! The walk over the SQL syntax tree is generic in its visitor, and about a thousand functions
+//! long: the compiler would instantiate it for every visitor type. With dynamic visitors there is
+//! one instance.
 
 use std::ops::ControlFlow;
 
@@ -12,16 +12,16 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableWithJoins, ValueWithSpan, VisitMut, VisitorMut,
 };
 
-/// A visitor, which says by a break that it has seen enough.
+/// A visitor; it breaks to stop the walk.
 pub type Visitor<'a> = dyn VisitorMut<Break = ()> + 'a;
 
-/// A part of a parsed statement that visitors walk over.
+/// A syntax node that visitors walk over.
 pub trait Walk {
-    /// Has a visitor visit this part and all parts of it, in their order, until it breaks.
+    /// Visits this node and all nodes below it, in order, until the visitor breaks.
     fn walk(&mut self, visitor: &mut Visitor<'_>) -> ControlFlow<()>;
 }
 
-/// Passes every visit on.
+/// Forwards every visit.
 struct Passing<'a, 'v>(&'a mut Visitor<'v>);
 
 macro_rules! pass_on {

@@ -1,4 +1,4 @@
-//! Words of statements that are Terrace's own.
+//! Parsing helpers for Terrace's own statements.
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -10,19 +10,19 @@ pub(super) fn is_word(token: &Token, word: &str) -> bool {
     }
 }
 
-/// Whether one of the verbs and then the noun follow.
+/// Returns true if one of the verbs and then the noun follow.
 pub(super) fn is_next(parser: &Parser<'_>, verbs: &[&str], noun: &str) -> bool {
     let [first, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
     is_word(&second, noun) && verbs.iter().any(|verb| is_word(&first, verb))
 }
 
-/// A name, in lower case unless it is quoted.
+/// Parses a name, in lower case unless it is quoted.
 pub(super) fn name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     let name = parser.parse_identifier()?;
     Ok(if name.quote_style.is_some() { name.value } else { name.value.to_ascii_lowercase() })
 }
 
-/// Takes the words if they are all there.
+/// Consumes the words if all of them follow.
 pub(super) fn take_all(parser: &mut Parser<'_>, words: &[&str]) -> bool {
     let there = (0..).zip(words).all(|(n, word)| is_word(&parser.peek_nth_token(n).token, word));
     if there {
@@ -31,7 +31,7 @@ pub(super) fn take_all(parser: &mut Parser<'_>, words: &[&str]) -> bool {
     there
 }
 
-/// Options with their values in parentheses: `(key = 'value', ...)`.
+/// Parses options with their values in parentheses: `(key = 'value', ...)`.
 pub(super) fn options(parser: &mut Parser<'_>) -> Result<Vec<(String, String)>, ParserError> {
     parser.expect_token(&Token::LParen)?;
     let mut options = Vec::new();
@@ -46,15 +46,15 @@ pub(super) fn options(parser: &mut Parser<'_>) -> Result<Vec<(String, String)>, 
     }
 }
 
-/// What follows CREATE and the noun.
+/// The part of a CREATE after the noun.
 pub(super) struct Created {
-    /// Whether one that is there is kept.
+    /// True for IF NOT EXISTS.
     pub(super) keep: bool,
     pub(super) name: String,
     pub(super) options: Vec<(String, String)>,
 }
 
-/// Reads what follows CREATE and the noun: `[IF NOT EXISTS] name [WITH (...)]`.
+/// Parses the part of a CREATE after the noun: `[IF NOT EXISTS] name [WITH (...)]`.
 pub(super) fn created(parser: &mut Parser<'_>) -> Result<Created, ParserError> {
     let keep = take_all(parser, &["if", "not", "exists"]);
     let name = name(parser)?;
@@ -63,13 +63,13 @@ pub(super) fn created(parser: &mut Parser<'_>) -> Result<Created, ParserError> {
     Ok(Created { keep, name, options })
 }
 
-/// Reads what follows DROP and the noun: whether there need not be one, and the name.
+/// Parses the part of a DROP after the noun: true for IF EXISTS, and the name.
 pub(super) fn dropped(parser: &mut Parser<'_>) -> Result<(bool, String), ParserError> {
     let if_exists = take_all(parser, &["if", "exists"]);
     Ok((if_exists, name(parser)?))
 }
 
-/// SET and the options after it; `example` is what was expected.
+/// Parses SET and the options after it; a parse error asks for `example`.
 pub(super) fn set_options(
     parser: &mut Parser<'_>,
     example: &str,
@@ -81,7 +81,7 @@ pub(super) fn set_options(
     options(parser)
 }
 
-/// Options as [`options`] reads them, without the parentheses.
+/// Formats options as [`options`] parses them, without the parentheses.
 pub(super) fn listed(options: &[(String, String)]) -> String {
     let quoted =
         |(key, value): &(String, String)| format!("{key} = '{}'", value.replace('\'', "''"));

@@ -1,8 +1,8 @@
-//! Finds the messages in an Arrow IPC stream while it is written.
+//! Framing: finds the messages in an Arrow IPC stream while it is written.
 //!
-//! A message is a marker of four `0xFF` bytes, the length of the metadata (4 bytes, little endian,
-//! padding included), the metadata, and a body whose length stands in the metadata. A metadata
-//! length of zero ends the stream.
+//! A message is a marker of four `0xFF` bytes, the length of the metadata (4 bytes, little-endian,
+//! padding included), the metadata, and a body whose length is in the metadata. A metadata length
+//! of zero ends the stream.
 
 use std::io;
 
@@ -11,15 +11,15 @@ use datafusion::arrow::ipc::root_as_message;
 const PREFIX_BYTES: usize = 8;
 const MARKER: [u8; 4] = [0xFF; 4];
 
-/// Metadata beyond this is not from Arrow: a schema of 100,000 columns stays below it.
+/// Maximum length of metadata; a schema of 100,000 columns stays below it.
 const METADATA_BYTES_MAX: usize = 64 << 20;
 
-/// What the bytes that were fed last belong to.
+/// Result of feeding bytes to the parser.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// The head of a message is not complete yet.
+    /// The head of a message is incomplete.
     Partial,
-    /// A message begins: its first bytes, and its length with them.
+    /// A message begins.
     Start {
         /// Marker, length and metadata.
         head: Vec<u8>,
@@ -30,14 +30,14 @@ pub(super) enum Piece {
     End,
 }
 
-/// Gathers the head of the next message.
+/// Parser that collects the head of the next message.
 #[derive(Debug, Default)]
 pub(super) struct HeadParser {
     head: Vec<u8>,
 }
 
 impl HeadParser {
-    /// Feeds bytes and returns how many of them belonged to the head, and what it says.
+    /// Feeds bytes. Returns the number of them that belong to the head, and what was recognised.
     ///
     /// # Errors
     /// `InvalidData` if the bytes are not an IPC stream.
@@ -55,12 +55,13 @@ impl HeadParser {
         Ok((taken, Piece::Start { head, len_bytes }))
     }
 
-    /// Whether no head has been begun.
+    /// Returns true if no head has been begun.
     pub(super) fn is_empty(&self) -> bool {
         self.head.is_empty()
     }
 
-    /// Length of the head as far as it is known: first that of the prefix, then all of it.
+    /// Returns the length of the head as far as it is known: first that of the prefix, then all of
+    /// it.
     fn wanted_bytes(&self) -> io::Result<usize> {
         let Some(prefix) = self.head.first_chunk::<PREFIX_BYTES>() else {
             return Ok(PREFIX_BYTES);
@@ -74,7 +75,7 @@ impl HeadParser {
     }
 }
 
-/// The length of the body that follows this metadata.
+/// Returns the length of the body that follows this metadata.
 fn body_bytes(metadata: &[u8]) -> io::Result<usize> {
     let message = root_as_message(metadata).map_err(|error| invalid(error.to_string()))?;
     usize::try_from(message.bodyLength()).map_err(invalid)
@@ -104,7 +105,7 @@ mod tests {
         writer.into_inner().expect("test")
     }
 
-    /// The lengths of the messages when the stream comes in pieces of `step` bytes.
+    /// Returns the lengths of the messages when the stream arrives in pieces of `step` bytes.
     fn lengths(stream: &[u8], step: usize) -> Vec<usize> {
         let (mut parser, mut lengths) = (HeadParser::default(), Vec::new());
         let (mut at, mut ended) = (0, false);

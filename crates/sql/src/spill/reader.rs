@@ -1,4 +1,4 @@
-//! Reads a run back, one `Bytes` per message.
+//! Reader of a run, one `Bytes` per message.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use super::run::{Message, Run};
 use super::{Owners, pool_error};
 use crate::pins::{CountedPin, PagePins};
 
-/// A stream of the messages of a run. At its end it waits for a writer that is still at work.
+/// A stream of the messages of a run. At its end it waits for a writer that is still active.
 pub(super) struct RunReader {
     run: Arc<Run>,
     owners: Owners,
@@ -26,11 +26,11 @@ pub(super) struct RunReader {
 }
 
 enum State {
-    /// Nothing is pinned or asked for.
+    /// Nothing is pinned or requested.
     Idle,
-    /// The pages of this message are on their way.
+    /// The pages of this message are being fetched.
     Fetching(Message, Fetch),
-    /// The page with this number is pinned and may hold the next message too.
+    /// The page with this index is pinned and may hold the next message too.
     Pinned(usize, Pinned),
 }
 
@@ -40,7 +40,7 @@ impl RunReader {
         Self { run, owners, pins, next: 0, state: State::Idle }
     }
 
-    /// Asks for the pages of `message` and, one page ahead of the reader, for the next.
+    /// Fetches the pages of `message`, and prefetches the page after them.
     fn fetch(&self, message: Message) -> Result<Fetch> {
         let Some((pages, ahead)) = self.run.pages(message) else {
             return Err(internal_datafusion_err!(
@@ -54,7 +54,7 @@ impl RunReader {
         Ok(fetch)
     }
 
-    /// Hands `message` on and keeps its last page pinned for the messages behind it.
+    /// Returns the bytes of `message` and keeps its last page pinned for the messages that follow.
     fn deliver(&mut self, message: Message, mut pinned: Vec<Pinned>) -> Bytes {
         self.next += 1;
         let last_page = message.page + pinned.len().saturating_sub(1);
@@ -72,7 +72,7 @@ impl RunReader {
         bytes
     }
 
-    /// Drops and, if nobody else can read them, frees the pages that are behind the reader.
+    /// Unpins consumed pages and, if no other reader can need them, frees them.
     fn let_go(&mut self, page: usize) {
         let at_end = self.run.ends_at(self.next);
         if at_end {
@@ -115,7 +115,7 @@ impl Stream for RunReader {
     }
 }
 
-/// A message inside one page; it keeps the page pinned.
+/// Returns a message inside one page, as bytes that keep the page pinned.
 fn slice(page: CountedPin, message: Message) -> Bytes {
     let range = message.offset..message.offset + message.len_bytes;
     Bytes::from_owner(Slice { page, range })
@@ -132,7 +132,7 @@ impl AsRef<[u8]> for Slice {
     }
 }
 
-/// A copy of a message, aligned as Arrow wants it, its parts joined if it continues over pages.
+/// Copies a message, aligned for Arrow, and joins its parts if it continues over pages.
 fn join(pages: &[Pinned], message: Message) -> Bytes {
     let mut joined = MutableBuffer::new(message.len_bytes);
     for (number, page) in pages.iter().enumerate() {

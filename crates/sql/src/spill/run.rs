@@ -1,16 +1,17 @@
-//! The pages and messages of one spill file.
+//! Runs: the pages and messages of one spill file.
 //!
 //! Messages of up to 128 KiB share pages, which grow from 16 KiB to 256 KiB so that a small file
-//! stays small. A larger message has a page of its own, and whatever fits behind it. One above
-//! 16 MiB, the largest page there is, continues on further pages and is joined by a copy when it is
-//! read; a batch of 8,192 rows is rarely so large.
+//! stays small. A larger message has a page of its own, shared with any message that fits after it.
+//! A message above 16 MiB, the maximum page size, continues on further pages and is joined by a
+//! copy when it is read; a batch of 8,192 rows is rarely that large.
 //!
 //! A page is fixed while bytes are copied into it and not between two writes, so that the pool may
-//! evict any of it at any time.
+//! evict any part of the run at any time.
 //!
 //! A file may be read while it is written. A reader pins pages for as long as its batches live, and
-//! a writer that waited for them could wait for ever; so from the first reader on every message
-//! begins a page of its own, and a page that is being filled at that moment is not handed out.
+//! a writer that waited for them could wait forever; so once there is a reader, every message
+//! begins a page of its own, and a page that is being filled at that moment is not returned to the
+//! reader.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -18,17 +19,17 @@ use std::task::{Context, Poll, Waker};
 use terrace_pool::{PageRef, PoolError, Space};
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 
-/// The largest page of the pool.
+/// Maximum size of a page of the pool.
 const PAGE_BYTES_MAX: usize = 16 << 20;
-/// Messages of this many bytes or fewer share pages.
+/// Maximum size of a message that shares a page.
 const SHARED_MESSAGE_BYTES: usize = 128 << 10;
-/// The first and the last size of pages that messages share.
+/// Initial and maximum size of shared pages.
 const SHARED_PAGE_BYTES: (usize, usize) = (16 << 10, 256 << 10);
-/// Where messages begin in their page: what Arrow's buffers want.
+/// Alignment of messages in their page, as Arrow's buffers need it.
 const ALIGNMENT: usize = 64;
 
-/// Where a message lies: `len_bytes` from `offset` of page `page` on, continued at the start of the
-/// following pages.
+/// Location of a message: `len_bytes` from `offset` of page `page` on, continued at the start of
+/// the following pages.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) page: usize,
@@ -42,7 +43,7 @@ struct RunPage {
     page: PageRef,
     len_bytes: usize,
     used_bytes: usize,
-    /// Its reader has consumed it and nobody else can read it.
+    /// True if its reader has consumed it and no other reader can need it.
     freed: bool,
 }
 
@@ -52,14 +53,15 @@ struct Contents {
     messages: Vec<Message>,
     len_bytes: u64,
     closed: bool,
-    /// Somebody reads: pages with complete messages may be pinned and are not written any more.
+    /// True once there is a reader: pages with complete messages may be pinned and are not written
+    /// any more.
     read: bool,
-    /// The page that the writer puts a message in.
+    /// Index of the page that the writer is filling.
     filling: Option<usize>,
     waiting: Vec<Waker>,
 }
 
-/// A spill file's contents, shared by its writer and its readers.
+/// Contents of a spill file, shared by its writer and its readers.
 #[derive(Debug)]
 pub(super) struct Run {
     space: Space,
@@ -79,12 +81,12 @@ impl Run {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of all complete messages.
+    /// Returns the bytes of all complete messages.
     pub(super) fn len_bytes(&self) -> u64 {
         self.contents().len_bytes
     }
 
-    /// Makes room for a message of `len_bytes`. Only the one writer calls this.
+    /// Allocates room for a message of `len_bytes`. Called only by the single writer.
     pub(super) fn place(&self, len_bytes: usize) -> Result<Message, PoolError> {
         let (first, before, read) = {
             let mut contents = self.contents();
@@ -108,7 +110,7 @@ impl Run {
         Ok(Message { page: first, offset: 0, len_bytes })
     }
 
-    /// A reader begins.
+    /// Registers that there is a reader.
     pub(super) fn begin_reading(&self) {
         self.contents().read = true;
     }
@@ -139,7 +141,7 @@ impl Run {
         Ok(())
     }
 
-    /// Shows a message, all of whose bytes are in place, to the readers.
+    /// Publishes a completely written message to the readers.
     pub(super) fn publish(&self, message: Message) {
         let mut contents = self.contents();
         contents.messages.push(message);
@@ -148,7 +150,7 @@ impl Run {
         contents.wake();
     }
 
-    /// No message follows.
+    /// Marks the run as complete.
     pub(super) fn close(&self) {
         let mut contents = self.contents();
         contents.closed = true;
@@ -156,7 +158,7 @@ impl Run {
         contents.wake();
     }
 
-    /// The message with this number, or none if the run ends before it.
+    /// Polls for the message with this index; `None` if the run ends before it.
     pub(super) fn poll_message(&self, number: usize, cx: &Context<'_>) -> Poll<Option<Message>> {
         let mut contents = self.contents();
         let message = contents.messages.get(number).copied();
@@ -169,8 +171,8 @@ impl Run {
         Poll::Pending
     }
 
-    /// The pages of a message, and the one behind them for reading ahead. None if a page of the
-    /// message has been freed.
+    /// Returns the pages of a message, and the page after them for read-ahead. `None` if a page of
+    /// the message has been freed.
     pub(super) fn pages(&self, message: Message) -> Option<(Vec<PageRef>, Option<PageRef>)> {
         let contents = self.contents();
         let mut left = message.len_bytes + message.offset;
@@ -184,7 +186,7 @@ impl Run {
         Some((pages, rest.next().map(|page| page.page)))
     }
 
-    /// Frees the pages before `page`, which nobody will read again.
+    /// Frees the pages before `page`, which will not be read again.
     pub(super) fn free_before(&self, page: usize) {
         let dead: Vec<PageRef> = {
             let mut contents = self.contents();
@@ -202,12 +204,12 @@ impl Run {
         }
     }
 
-    /// Number of pages so far.
+    /// Returns the number of pages so far.
     pub(super) fn page_count(&self) -> usize {
         self.contents().pages.len()
     }
 
-    /// Whether no message follows the `number` first ones, ever.
+    /// Returns true if the run is complete and has no message after the first `number`.
     pub(super) fn ends_at(&self, number: usize) -> bool {
         let contents = self.contents();
         contents.closed && contents.messages.len() <= number
@@ -215,7 +217,7 @@ impl Run {
 }
 
 impl Contents {
-    /// Puts a message behind the last one if it fits there and nobody reads.
+    /// Places a message after the last one if it fits there and there is no reader.
     fn extend_last(&mut self, len_bytes: usize) -> Option<Message> {
         let page = self.pages.len().checked_sub(1)?;
         let last = self.pages.last_mut().filter(|_| !self.read)?;
@@ -239,7 +241,7 @@ impl Drop for Run {
     }
 }
 
-/// The size of a new page for a part of a message, after one of `before` bytes.
+/// Returns the size of a new page for a part of a message, after a page of `before` bytes.
 fn page_bytes_for(part: usize, before: usize) -> usize {
     if part > SHARED_MESSAGE_BYTES {
         return part.next_multiple_of(PAGE_BYTES);

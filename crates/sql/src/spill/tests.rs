@@ -9,9 +9,9 @@ use datafusion::arrow::ipc::MetadataVersion;
 use datafusion::arrow::ipc::reader::StreamDecoder;
 use datafusion::arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use futures::{StreamExt, TryStreamExt};
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
-use terrace_tier::store::{MemoryBlocks, Store};
+use terrace_store::{MemoryBlocks, Store};
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn write(file: &Arc<dyn SpillFile>, batches: &[RecordBatch]) {
     stream.into_inner().expect("end").finish().expect("finish");
 }
 
-/// The batches of a file with the address ranges of the chunks they came in.
+/// Returns the batches of a file with the address ranges of the chunks that they came in.
 async fn read(file: &Arc<dyn SpillFile>) -> Vec<(RecordBatch, Range<usize>)> {
     let mut chunks = file.read_stream().expect("reader");
     let (mut decoder, mut batches) = (StreamDecoder::new(), Vec::new());
@@ -146,7 +146,7 @@ async fn a_file_larger_than_memory_goes_to_the_store_and_comes_back() {
     assert!(space.counters().bytes() > 40 * MIB);
     let store = pool.store().expect("store");
     assert!(store.stats().written_bytes > 20 * MIB);
-    // Batches are dropped as they come, as an operator that streams does.
+    // Batches are dropped as they come, as a streaming operator does.
     let mut chunks = file.read_stream().expect("reader");
     let (mut decoder, mut read) = (StreamDecoder::new(), 0);
     while let Some(chunk) = chunks.next().await {
@@ -179,7 +179,7 @@ async fn pages_go_as_their_only_reader_consumes_them() {
     let batches: Vec<_> = (0..20).map(|i| batch(i, 8192)).collect();
     write(&file, &batches);
     let whole = page_bytes(&pool);
-    // While somebody else holds the file, it can be read again.
+    // While another reference to the file exists, it can be read again.
     let other = Arc::clone(&file);
     assert_eq!(read(&file).await.len(), 20);
     assert_eq!(page_bytes(&pool), whole);

@@ -1,4 +1,4 @@
-//! Writes an Arrow IPC stream into a run, message by message.
+//! Writer of an Arrow IPC stream into a run, message by message.
 
 use std::io;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use terrace_sys::size::to_u64;
 use super::SpillCounters;
 use super::framing::{HeadParser, Piece};
 use super::run::{Message, Run};
-use terrace_exec::aside;
+use terrace_exec::run_blocking;
 
-/// The writer of one run. Dropping it closes the run; a message that is not complete is lost, as
-/// it is when an operator fails in the middle of one.
+/// The writer of one run. Dropping it closes the run; an incomplete message is lost, as it is when
+/// an operator fails in the middle of one.
 pub(super) struct RunWriter {
     run: Arc<Run>,
     counters: Arc<SpillCounters>,
     parser: HeadParser,
-    /// The message that is being written and how many of its bytes are in place.
+    /// Message that is being written, and the number of its bytes already written.
     current: Option<(Message, usize)>,
 }
 
@@ -30,8 +30,8 @@ impl RunWriter {
     }
 
     fn start(&mut self, head: &[u8], len_bytes: usize) -> io::Result<()> {
-        // A frame for the page may have to be waited for.
-        let message = aside(|| self.run.place(len_bytes)).map_err(other)?;
+        // Placing a message may wait for a frame.
+        let message = run_blocking(|| self.run.place(len_bytes)).map_err(other)?;
         self.current = Some((message, 0));
         self.put(head)
     }

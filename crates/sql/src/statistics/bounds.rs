@@ -1,4 +1,4 @@
-//! Minima and maxima, shortened where values are long.
+//! Bounds: minima and maxima of segments, shortened if the value is long.
 
 use std::cmp::Ordering;
 
@@ -6,20 +6,20 @@ use datafusion::common::ScalarValue;
 
 use super::SegmentStatistics;
 
-/// Longest text or binary value that is kept whole; longer ones are rounded outwards.
+/// Maximum length of a text or binary value that is kept whole; longer ones are rounded outwards.
 pub const BOUND_BYTES: usize = 64;
 
-/// The least or the greatest value of a segment.
+/// The minimum or the maximum of a segment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// The value, of the type of the column (for dictionaries, of their values).
     pub value: ScalarValue,
-    /// Whether the value occurs; otherwise it was rounded outwards.
+    /// True if the value occurs in the segment; false if it was rounded outwards.
     pub exact: bool,
 }
 
 impl Bound {
-    /// The bound below `value`.
+    /// Returns the lower bound for `value`.
     #[must_use]
     pub fn below(value: ScalarValue) -> Self {
         let short = match &value {
@@ -41,7 +41,7 @@ impl Bound {
         }
     }
 
-    /// The bound above `value`, or `None` when no short value is greater.
+    /// Returns the upper bound for `value`, or `None` if no short value is greater.
     #[must_use]
     pub fn above(value: ScalarValue) -> Option<Self> {
         let long = text(&value).map(str::len).or_else(|| binary(&value).map(<[u8]>::len));
@@ -58,12 +58,12 @@ impl Bound {
     }
 }
 
-/// The least of the segments' minima; `None` when a segment with values has none.
+/// Returns the least of the segments' minima; `None` if a segment with values has none.
 pub(super) fn least<'a>(segments: impl Iterator<Item = &'a SegmentStatistics>) -> Option<Bound> {
     outermost(segments, |segment| &segment.min, Ordering::Less)
 }
 
-/// The greatest of the segments' maxima; `None` when a segment with values has none.
+/// Returns the greatest of the segments' maxima; `None` if a segment with values has none.
 pub(super) fn greatest<'a>(segments: impl Iterator<Item = &'a SegmentStatistics>) -> Option<Bound> {
     outermost(segments, |segment| &segment.max, Ordering::Greater)
 }
@@ -79,7 +79,7 @@ fn outermost<'a>(
         best = match best {
             None => Some(bound),
             Some(best) => match bound.value.partial_cmp(&best.value)? {
-                // Of equal bounds the one that says less is the true one.
+                // Of equal bounds the inexact one wins, since it claims less.
                 Ordering::Equal if best.exact => Some(bound),
                 order if order == wins => Some(bound),
                 _ => Some(best),
@@ -115,13 +115,13 @@ fn with_binary(like: &ScalarValue, bytes: Vec<u8>) -> ScalarValue {
     }
 }
 
-/// The longest beginning of a long text that is a text itself.
+/// Returns the longest prefix of a long text that fits and ends at a character boundary.
 fn floor_text(text: &str) -> Option<&str> {
     (text.len() > BOUND_BYTES).then(|| &text[..text.floor_char_boundary(BOUND_BYTES)])
 }
 
-/// A text greater than every text that begins as this one does: its last character that has a
-/// successor is replaced by it, and what follows is dropped.
+/// Returns a short text greater than every text with the same prefix: the last character that has a
+/// successor is replaced by it, and the rest is dropped.
 fn ceil_text(text: &str) -> Option<String> {
     let mut short = floor_text(text)?.to_owned();
     while let Some(last) = short.pop() {
@@ -136,7 +136,7 @@ fn ceil_text(text: &str) -> Option<String> {
 fn successor(character: char) -> Option<char> {
     match character {
         char::MAX => None,
-        // The surrogates between these two are no characters.
+        // The code points between these two are surrogates, which are not characters.
         '\u{d7ff}' => Some('\u{e000}'),
         _ => char::from_u32(u32::from(character) + 1),
     }

@@ -1,4 +1,4 @@
-//! Collects the statistics of a segment, block by block.
+//! Collection of a segment's statistics, block by block.
 
 use datafusion::arrow::array::types::{BinaryViewType, StringViewType};
 use datafusion::arrow::array::{
@@ -18,10 +18,10 @@ use super::{Bound, SegmentStatistics};
 use crate::error::SqlError;
 use crate::sketch::{Sketch, hash_bytes, hash_word};
 
-/// Values of a first block that are worth 4 KiB to count them in.
+/// Size of a first block from which the 4 KiB of a dense sketch pay off.
 const MANY: usize = 1_024;
 
-/// The statistics of one column of one chunk in the making.
+/// Collector of the statistics of one column of one chunk.
 #[derive(Default)]
 pub struct Collector {
     rows: usize,
@@ -46,7 +46,7 @@ impl Collector {
         self.values(array)
     }
 
-    /// The statistics, and the sketch to merge into the column's.
+    /// Returns the statistics, and the sketch to merge into the column's.
     #[must_use]
     pub fn finish(mut self) -> (SegmentStatistics, Sketch) {
         self.sketch.settle();
@@ -100,7 +100,7 @@ impl Collector {
             }
             DataType::Dictionary(..) => self.dictionary(array)?,
             DataType::Interval(_) => {
-                // Intervals of months and days have no order that comparisons would agree with.
+                // Intervals of months and days have no order that agrees with comparisons.
                 downcast_primitive_array!(
                     array => hash_all(array, &mut self.sketch),
                     _ => {}
@@ -136,7 +136,7 @@ impl Collector {
         }
     }
 
-    /// The values of a dictionary that the block's keys use.
+    /// Adds the dictionary values that the block's keys use.
     fn dictionary(&mut self, array: &dyn Array) -> Result<(), SqlError> {
         let dictionary = array.as_any_dictionary();
         let mut used = vec![false; dictionary.values().len()];
@@ -166,7 +166,7 @@ impl Collector {
     }
 }
 
-/// Adds every value to the sketch and returns the least and the greatest.
+/// Adds every value to the sketch and returns the least and the greatest value.
 fn ordered<'a, A, V>(array: A, sketch: &mut Sketch) -> Option<(V, V)>
 where
     A: ArrayAccessor<Item = V>,

@@ -1,4 +1,4 @@
-//! Tells which chunks a filter cannot find a row in.
+//! Chunk pruning: finds the chunks that cannot hold a row that satisfies a filter.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::{Bound, SegmentStatistics, column_of};
 use crate::chunk::Chunk;
 use crate::scalar::Canonical;
 
-/// The statistics of some chunks of a table, as DataFusion's pruning reads them.
+/// Statistics of chunks of a table, in the form that DataFusion's pruning reads.
 pub struct ChunkPruning<'a> {
     schema: &'a SchemaRef,
     chunks: &'a [Arc<Chunk>],
 }
 
 impl<'a> ChunkPruning<'a> {
-    /// The statistics of `chunks` of a table with this schema.
+    /// Wraps the statistics of `chunks` of a table with this schema.
     #[must_use]
     pub fn new(schema: &'a SchemaRef, chunks: &'a [Arc<Chunk>]) -> Self {
         Self { schema, chunks }
@@ -89,13 +89,13 @@ impl PruningStatistics for ChunkPruning<'_> {
     }
 }
 
-/// A filter as a predicate over statistics, as it is now if it changes while its query runs.
+/// Compiles a filter to a predicate over statistics; a dynamic filter is taken as it is now.
 ///
 /// # Errors
-/// If statistics cannot judge it.
+/// If statistics cannot decide the filter.
 pub fn predicate(filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<PruningPredicate> {
     let filter = snapshot_physical_expr(Arc::clone(filter))?;
-    // Bounds are compared as numbers, whatever the sign of a zero.
+    // Bounds are compared as numbers, regardless of the sign of a zero.
     let filter = filter.transform_up(|expr| {
         let call = expr.downcast_ref::<ScalarFunctionExpr>();
         let call = call.filter(|call| call.fun().inner().is::<Canonical>());
@@ -107,8 +107,8 @@ pub fn predicate(filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<P
     PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema)).try_build(filter?.data)
 }
 
-/// For each chunk, whether it may hold a row that satisfies `filter`. A filter that statistics
-/// cannot judge keeps every chunk.
+/// Returns for each chunk true if it may hold a row that satisfies `filter`. A filter that
+/// statistics cannot decide keeps every chunk.
 #[must_use]
 pub fn prune(
     filter: &Arc<dyn PhysicalExpr>,

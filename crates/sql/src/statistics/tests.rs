@@ -1,4 +1,4 @@
-//! Statistics against brute force.
+//! Tests of statistics against brute force.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ fn collect(blocks: &[ArrayRef]) -> SegmentStatistics {
     collector.finish().0
 }
 
-/// The values that are not null, of a dictionary those it stands for.
+/// Returns the values that are not null; for a dictionary, the values that its keys stand for.
 fn values(blocks: &[ArrayRef]) -> Vec<ScalarValue> {
     let rows = blocks.iter().flat_map(|block| (0..block.len()).map(move |row| (block, row)));
     let values =
@@ -61,7 +61,7 @@ proptest! {
             let values = values(&blocks);
             let distinct: HashSet<_> = values.iter().collect();
             let estimate = statistics.distinct.expect("an estimate");
-            // Of few values two or three may share a register.
+            // Even among few values two or three may share a register.
             let error = estimate.abs_diff(distinct.len() as u64);
             prop_assert!(
                 error as f64 <= 0.05 * distinct.len() as f64 + 3.0,
@@ -115,7 +115,7 @@ fn above(text: &str) -> Option<String> {
 fn long_texts_are_rounded_up_by_their_last_character_that_can_be() {
     let long = "x".repeat(100);
     assert_eq!(above(&long), Some("x".repeat(63) + "y"));
-    // Before the surrogates the next character is behind them.
+    // The successor of the last character before the surrogates is the first one after them.
     let before = "\u{d7ff}".repeat(40);
     assert_eq!(above(&before), Some("\u{d7ff}".repeat(20) + "\u{e000}"));
     // The greatest character has no successor: the one before it is raised, or there is no bound.

@@ -1,17 +1,17 @@
-//! Least, greatest and distinct values of string and binary views.
+//! Minimum, maximum and distinct values of string and binary views.
 //!
-//! A view has the first four bytes of its value in it, and short values whole. So most values are
-//! hashed and compared without going to their bytes.
+//! A view contains the first four bytes of its value, and short values whole. So most values are
+//! hashed and compared without reading their bytes.
 
 use datafusion::arrow::array::{Array, GenericByteViewArray};
 use datafusion::arrow::datatypes::ByteViewType;
 
 use crate::sketch::{Sketch, hash_bytes, hash_view};
 
-/// Longest value that is stored inside its view.
+/// Maximum length of a value that is stored inside its view.
 const INLINE_BYTES: usize = 12;
 
-/// Adds every value to the sketch and returns the rows of the least and the greatest.
+/// Adds every value to the sketch and returns the rows of the least and the greatest value.
 pub(super) fn ordered_views<T: ByteViewType>(
     array: &GenericByteViewArray<T>,
     sketch: &mut Sketch,
@@ -42,7 +42,7 @@ pub(super) fn ordered_views<T: ByteViewType>(
     range.map(|(least, greatest)| (least.row, greatest.row))
 }
 
-/// A value that may be the least or the greatest.
+/// A candidate for the minimum or the maximum.
 #[derive(Copy, Clone)]
 struct Extreme<'a> {
     row: usize,
@@ -57,13 +57,13 @@ impl Extreme<'_> {
         if mine != theirs {
             return mine < theirs;
         }
-        // The same view is the same value, which is what columns with few values are full of.
+        // Equal views are equal values, which is common in columns with few distinct values.
         self.view != other.view && self.bytes < other.bytes
     }
 }
 
-/// The first four bytes of a value as a number that is ordered as they are; values that are
-/// shorter have zeros there.
+/// Returns the first four bytes of a value as a number in the same order; shorter values are padded
+/// with zeros.
 #[inline]
 fn prefix(view: u128) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "the second field of a view")]

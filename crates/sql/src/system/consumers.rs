@@ -1,4 +1,5 @@
-//! `terrace.consumers`: who holds how much of the budget, and which operators of which queries.
+//! `terrace.consumers`: memory held by each consumer of the budget, and by each operator of each
+//! query.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;

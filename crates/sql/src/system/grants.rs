@@ -8,7 +8,7 @@ use crate::access::{Access, Grantee};
 use crate::catalog::Snapshot;
 use crate::engine::EngineState;
 
-/// A privilege on something, or the ownership of it.
+/// A privilege on an object, or its ownership.
 struct Row {
     schema: String,
     object: Option<String>,

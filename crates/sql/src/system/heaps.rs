@@ -1,4 +1,4 @@
-//! `terrace.heaps`: the heaps that segments may live in.
+//! `terrace.heaps`: the heaps that segments may be placed in.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
@@ -30,7 +30,7 @@ pub(super) fn columns() -> Vec<Field> {
 
 struct Row {
     heap: HeapStats,
-    /// Of a heap over a file.
+    /// Statistics of the region, for a heap over a file.
     region: Option<RegionStats>,
 }
 

@@ -1,5 +1,5 @@
-//! `terrace.market`: the consumers of memory, what more and less of it would mean to each, and what
-//! they traded last.
+//! `terrace.market`: the consumers of memory, the marginal value of memory to each, and their last
+//! trades.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `terrace.merges`: what merging small chunks has done, for each table that has or had some.
+//! `terrace.merges`: statistics of chunk merges, for each table with small chunks or past merges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

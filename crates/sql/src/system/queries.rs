@@ -1,4 +1,4 @@
-//! `terrace.queries`: the queries that run now, the one that asks among them.
+//! `terrace.queries`: the running queries, including the one that reads this table.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `terrace.segments`: every segment of every table, what is known of its values, and where it is.
+//! `terrace.segments`: every segment of every table, with its statistics and its location.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) fn columns() -> Vec<Field> {
     ]
 }
 
-/// One column of one chunk.
+/// A column of a chunk.
 struct Row {
     table: Arc<Table>,
     chunk: Arc<Chunk>,

@@ -1,4 +1,4 @@
-//! `terrace.sessions`: the sessions of the engine, what they do, and what they hold.
+//! `terrace.sessions`: the open sessions, their state, and the memory that they hold.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ pub(super) fn columns() -> Vec<Field> {
     ]
 }
 
-/// A session with its queries that run, oldest first.
+/// A session with its running queries, oldest first.
 struct Row {
     session: Arc<SessionInfo>,
     queries: Vec<Arc<Query>>,
 }
 
 impl Row {
-    /// The state of its youngest query, or of its transaction where it has none.
+    /// The state of its youngest query, or of its transaction if no query is running.
     fn state(&self) -> String {
         match (self.queries.last(), self.session.transaction_status()) {
             (Some(query), _) => query.state().to_string(),

@@ -13,29 +13,29 @@ use super::{number, numbers, text, texts};
 use crate::engine::EngineState;
 use crate::query::Requests;
 
-/// Queries of a tenant and its service level.
+/// A report of a tenant's queries and service level.
 #[derive(Clone, Debug)]
 pub struct TenantReport {
-    /// Its name.
+    /// Name of the tenant.
     pub name: String,
     /// Its SLA, if it has one.
     pub sla: Option<Arc<Sla>>,
-    /// Queries that run.
+    /// Number of running queries.
     pub running: u64,
-    /// Queries that wait for their turn.
+    /// Number of queries waiting in its queue.
     pub queued: u64,
-    /// Sessions of its roles.
+    /// Number of open sessions of its roles.
     pub sessions: u64,
     /// Its limits, as options with their values.
     pub limits: String,
-    /// Queries that have ended.
+    /// Statistics of finished, failed and cancelled queries.
     pub ended: Requests,
-    /// The penalty of the queries that have finished in the last ten minutes; none without an SLA.
+    /// The penalty of the queries that finished in the last ten minutes; `None` without an SLA.
     pub penalty: Option<f64>,
 }
 
 impl TenantReport {
-    /// The tenants of an engine, by name.
+    /// Reports of all tenants of an engine, by name.
     pub(crate) fn of(engine: &EngineState) -> Vec<Self> {
         let running = engine.queries().running();
         let totals = engine.queries().totals().requests.into_iter();

@@ -6,31 +6,31 @@ use datafusion::arrow::datatypes::Field;
 use super::{number, numbers, text, texts};
 use crate::engine::EngineState;
 
-/// What one tier holds and has done.
+/// A report of a tier's usage and traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierReport {
     /// The tier's name, as in `--tier`.
     pub name: String,
     /// `memory` or `store`.
     pub kind: &'static str,
-    /// Bytes it may hold.
+    /// Capacity in bytes.
     pub capacity_bytes: u64,
-    /// Bytes it holds: pages and frames kept warm, or extents.
+    /// Bytes in use: pages and warm frames, or extents.
     pub used_bytes: u64,
-    /// Bytes read from it: of pages that were fixed in memory, of extents.
+    /// Bytes read from it: of pages fixed in memory, or of extents.
     pub read_bytes: u64,
-    /// Bytes written to it as extents; none for memory.
+    /// Bytes written to it as extents; 0 for memory.
     pub written_bytes: u64,
-    /// Pages that came into the tier from a slower one.
+    /// Pages promoted into the tier from a slower one.
     pub promoted: u64,
-    /// Pages that came into the tier from a faster one.
+    /// Pages demoted into the tier from a faster one.
     pub demoted: u64,
-    /// Pages that left memory from this tier.
+    /// Pages evicted from memory from this tier.
     pub evicted: u64,
 }
 
 impl TierReport {
-    /// The tiers of an engine, fastest first.
+    /// Reports of all tiers of an engine, fastest first.
     pub(crate) fn of(engine: &EngineState) -> Vec<Self> {
         let memory = engine.pool().stats().tiers.into_iter().map(|tier| Self {
             name: tier.name,

@@ -1,4 +1,4 @@
-//! A database whose store is in memory, for tests of the catalog and of writes.
+//! A database with an in-memory store, for tests of the catalog and of writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
-use terrace_tier::store::{Blocks, Store};
+use terrace_store::{Blocks, Store};
 
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, TableDefinition};
 use crate::chunk::Chunk;
@@ -51,20 +51,20 @@ impl Database {
         Ok(Self { catalog, store, pool })
     }
 
-    /// Makes an empty table in the default schema.
+    /// Creates an empty table in the default schema.
     pub(crate) async fn table(&self, name: &str, columns: &SchemaRef) -> Arc<Table> {
         let created = self.catalog.create_table(definition(name, columns), IfExists::Fail).await;
         created.expect("create table").expect("a new table")
     }
 
-    /// Makes an empty table whose segments have the size of their values.
+    /// Creates an empty table with plain encoding, whose segments have the size of their values.
     pub(crate) async fn plain_table(&self, name: &str, columns: &SchemaRef) -> Arc<Table> {
         let definition = TableDefinition { encoding: Encoding::Plain, ..definition(name, columns) };
         let created = self.catalog.create_table(definition, IfExists::Fail).await;
         created.expect("create table").expect("a new table")
     }
 
-    /// Makes a table of `rows`.
+    /// Creates a table with `rows`.
     pub(crate) async fn table_as(
         &self,
         name: &str,
@@ -80,19 +80,19 @@ impl Database {
         self.catalog.table(DEFAULT_SCHEMA, name)
     }
 
-    /// Bytes of the store in use beside its label.
+    /// Bytes of the store in use, without its label.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.store.stats().used_bytes - LABEL_BYTES
     }
 
-    /// Bytes of all extents that the catalog names.
+    /// Bytes of all extents that the catalog refers to.
     pub(crate) fn directory_bytes(&self) -> u64 {
         let schemas = self.catalog.schemas();
         let tables = schemas.iter().flat_map(|schema| self.catalog.tables(schema));
         tables.map(|table| table.snapshot().extent_bytes()).sum()
     }
 
-    /// Asserts that the store holds what the catalog names and nothing else.
+    /// Asserts that the store holds exactly the extents that the catalog refers to.
     pub(crate) fn assert_no_leak(&self) {
         assert_eq!(self.used_bytes(), self.directory_bytes(), "extents leaked");
         assert_eq!(self.store.stats().double_frees, 0);
@@ -109,12 +109,12 @@ fn definition(name: &str, columns: &SchemaRef) -> TableDefinition {
     }
 }
 
-/// An account without a limit.
+/// A memory pool without a limit.
 pub(crate) fn memory() -> Arc<dyn MemoryPool> {
     Arc::new(UnboundedMemoryPool::default())
 }
 
-/// One column `i` of integers and one `s` of strings.
+/// A column `i` of integers and a column `s` of strings.
 pub(crate) fn int_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("i", DataType::Int64, false),
@@ -122,7 +122,7 @@ pub(crate) fn int_schema() -> SchemaRef {
     ]))
 }
 
-/// Rows with these integers, and strings made of them.
+/// Rows with these integers, and strings derived from them.
 pub(crate) fn ints(values: impl IntoIterator<Item = i64>) -> RecordBatch {
     let values: Int64Array = values.into_iter().map(Some).collect();
     let strings: StringViewArray = values
@@ -145,7 +145,7 @@ pub(crate) fn stream_of(
     Box::pin(RecordBatchStreamAdapter::new(schema.clone(), batches))
 }
 
-/// The blocks of a chunk, read through the pool.
+/// Reads the blocks of a chunk through the pool.
 async fn blocks(table: &Table, chunk: &Chunk) -> Result<Vec<RecordBatch>, SqlError> {
     let all: Vec<usize> = (0..table.schema().fields().len()).collect();
     let pages = chunk.space().fetch(&chunk.pages(&all)).await?;
@@ -160,7 +160,7 @@ async fn blocks(table: &Table, chunk: &Chunk) -> Result<Vec<RecordBatch>, SqlErr
     Ok(blocks.collect())
 }
 
-/// All rows of a table, block by block, which stay pinned together.
+/// All rows of a table, block by block, all pinned at the same time.
 pub(crate) async fn collect(table: &Table) -> Result<Vec<RecordBatch>, SqlError> {
     let mut batches = Vec::new();
     for chunk in &table.snapshot().chunks {

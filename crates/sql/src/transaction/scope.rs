@@ -1,4 +1,4 @@
-//! The transaction that a statement belongs to.
+//! Transaction scope of a statement.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
 use crate::write::Changes;
 
-/// The transaction that a statement belongs to. Plans find it in the context that they run in.
+/// The transaction that a statement belongs to. Plans find it in their task context.
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
     /// The statement is a transaction by itself.
     Alone,
-    /// It is one of several.
+    /// The statement is part of a transaction of several.
     Within(Arc<Transaction>),
 }
 
@@ -28,7 +28,7 @@ impl Scope {
         within.map_or(Self::Alone, Self::Within)
     }
 
-    /// Has plans that run with `config` find the scope.
+    /// Adds the scope to the configuration that plans run with.
     pub(crate) fn put_in(&self, config: SessionConfig) -> SessionConfig {
         match self {
             Self::Alone => config,
@@ -36,10 +36,10 @@ impl Scope {
         }
     }
 
-    /// The catalog as the statement sees it, with what it has changed so far.
+    /// The catalog as the statement sees it, with the transaction's changes so far.
     ///
     /// # Errors
-    /// Of a transaction that has failed or ended.
+    /// For a transaction that has failed or ended.
     pub(crate) fn snapshot(&self, catalog: &Catalog) -> Result<Snapshot, SqlError> {
         match self {
             Self::Alone => Ok(catalog.snapshot()),
@@ -47,7 +47,7 @@ impl Scope {
         }
     }
 
-    /// Refuses a statement in a transaction that has failed.
+    /// Refuses a statement in a failed transaction.
     ///
     /// # Errors
     /// [`SqlError::TransactionFailed`].
@@ -60,17 +60,17 @@ impl Scope {
         }
     }
 
-    /// The statement has failed.
+    /// Marks the transaction of a failed statement as failed.
     pub(crate) fn fail(&self) {
         if let Self::Within(transaction) = self {
             transaction.fail();
         }
     }
 
-    /// Makes a definition, and commits it unless it is a part of a transaction.
+    /// Applies a definition, and commits it unless it is part of a transaction.
     ///
     /// # Errors
-    /// Those of the definition; errors of the commit.
+    /// Errors of the definition and of the commit.
     pub(crate) async fn define<T>(
         &self,
         catalog: &Arc<Catalog>,
@@ -100,7 +100,7 @@ impl Scope {
         }
     }
 
-    /// Begins a change of the rows of a table.
+    /// Begins a rewrite of rows of a table.
     ///
     /// # Errors
     /// [`SqlError::Dropped`], [`SqlError::Conflict`], [`SqlError::Deadlock`].
@@ -109,7 +109,7 @@ impl Scope {
             Self::Alone => {
                 let lock = table.locks().statement();
                 lock.lock(table).await?;
-                // Held to the end: chunks that others add meanwhile would be missed.
+                // Held to the end: concurrently added chunks would be missed.
                 let writer = table.lock_writer().await;
                 (table.current()?, Hold::Alone(lock, writer))
             }
@@ -122,7 +122,7 @@ impl Scope {
     }
 }
 
-/// A table whose rows no other statement rewrites until this is dropped, or until the end of its
+/// A table whose rows no other statement can rewrite until this is dropped, or until the end of its
 /// transaction.
 pub(crate) struct Rewrite {
     table: Arc<Table>,
@@ -146,7 +146,7 @@ impl Rewrite {
         &self.version
     }
 
-    /// Makes the changes: at once, or with the transaction.
+    /// Applies the changes, with the transaction if there is one.
     ///
     /// # Errors
     /// [`SqlError::Dropped`]; errors of the commit.
@@ -154,7 +154,7 @@ impl Rewrite {
         let Self { table, version, hold } = self;
         match hold {
             Hold::Alone(lock, writer) => {
-                // Its chunks that go give their space back with the commit.
+                // Replaced chunks free their space at the commit.
                 drop(version);
                 table.commit((lock, writer), changes).await
             }
@@ -162,7 +162,7 @@ impl Rewrite {
         }
     }
 
-    /// Puts a new table with its rows in the place of this one.
+    /// Replaces this table by a new one with its rows.
     ///
     /// # Errors
     /// [`SqlError::Conflict`]; errors of the commit.
@@ -176,7 +176,7 @@ impl Rewrite {
             draft.put_table(table, changes.clone(), IfExists::Replace).map(drop)
         };
         let Self { table: held, version, hold } = self;
-        // Its chunks give their space back with the commit.
+        // Replaced chunks free their space at the commit.
         drop(version);
         match hold {
             Hold::Alone(lock, writer) => {

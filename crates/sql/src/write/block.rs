@@ -1,4 +1,4 @@
-//! Cuts a stream of batches into blocks of the size that segments want.
+//! Cutting a stream of batches into blocks of the size that segments need.
 
 use std::collections::VecDeque;
 
@@ -13,19 +13,19 @@ use crate::chunk::{BLOCK_BYTES, BLOCK_ROWS};
 use crate::error::SqlError;
 use crate::segment::{BlockPlan, HeapBytes, Segment, SegmentError, SegmentPlan};
 
-/// A batch that keeps this many times its own bytes alive is copied rather than held.
+/// A batch that keeps at least this many times its own bytes alive is copied instead of held.
 const SPARSE: usize = 8;
-/// Batches below this many bytes are held whatever they keep alive.
+/// Batches up to this many bytes are always held, whatever they keep alive.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// Casts that fail for a value which has no place in the other type.
+/// Cast options: a value that the target type cannot represent is an error.
 pub(super) const STRICT: CastOptions<'_> =
     CastOptions { safe: false, format_options: FormatOptions::new() };
 
 /// Some rows of a table, one array per column.
 pub(super) type Columns = Vec<ArrayRef>;
 
-/// Collects rows until they make a block.
+/// Buffer that collects rows until they make a block.
 pub(super) struct Blocker {
     table: String,
     schema: SchemaRef,
@@ -60,14 +60,14 @@ impl Blocker {
         Ok(blocks)
     }
 
-    /// The rows that are left.
+    /// Returns the remaining rows.
     pub(super) fn finish(&mut self) -> Result<Vec<Columns>, SqlError> {
         let mut blocks = Vec::new();
         self.flush(&mut blocks)?;
         Ok(blocks)
     }
 
-    /// The batch's columns as the table has them.
+    /// Casts and checks the batch's columns for the table.
     fn checked(&self, batch: &RecordBatch) -> Result<Columns, SqlError> {
         let fields = self.schema.fields();
         if batch.num_columns() != fields.len() {
@@ -87,7 +87,7 @@ impl Blocker {
                 let (table, column) = (self.table.clone(), field.name().clone());
                 return Err(SqlError::NotNull { table, column });
             }
-            // One NaN stands for all, so that statistics and comparisons of bits are right.
+            // All NaNs are stored as one, so that statistics and bitwise comparisons are right.
             columns.push(canonical_nans(&column)?);
         }
         Ok(columns)
@@ -106,7 +106,7 @@ impl Blocker {
         }
     }
 
-    /// Keeps a piece, as a copy when it would keep much more alive than itself.
+    /// Keeps a piece, as a copy if it would keep much more alive than itself.
     fn hold(&mut self, piece: Columns) -> Result<(), SqlError> {
         let piece = piece.iter().zip(self.schema.fields()).map(|(column, field)| {
             compacted(column).map_err(|source| SqlError::Segment {
@@ -122,7 +122,7 @@ impl Blocker {
         Ok(())
     }
 
-    /// Makes the pieces one block, or several where their dictionaries do not join.
+    /// Joins the pieces into one block, or several if their dictionaries cannot be joined.
     fn flush(&mut self, blocks: &mut Vec<Columns>) -> Result<(), SqlError> {
         (self.rows, self.bytes) = (0, 0);
         let pieces = Vec::from(std::mem::take(&mut self.pieces));
@@ -147,13 +147,13 @@ fn joined(pieces: &[Columns]) -> Option<Columns> {
     columns.collect()
 }
 
-/// The first and the second half of a block.
+/// Splits a block into its first and second half.
 pub(super) fn halves(block: &Columns) -> [Columns; 2] {
     let (rows, half) = (len(block), len(block) / 2);
     [slice(block, 0, half), slice(block, half, rows - half)]
 }
 
-/// Rows in a block.
+/// Returns the number of rows in a block.
 pub(super) fn len(block: &Columns) -> usize {
     block.first().map_or(0, |column| column.len())
 }
@@ -162,12 +162,12 @@ fn slice(block: &Columns, offset: usize, len: usize) -> Columns {
     block.iter().map(|column| column.slice(offset, len)).collect()
 }
 
-/// Bytes of the widest column, estimated.
+/// Returns the estimated bytes of the widest column.
 fn widest(block: &Columns) -> usize {
     block.iter().map(|column| estimate(column)).max().unwrap_or(0)
 }
 
-/// Bytes that the rows of an array take in a segment, roughly and quickly.
+/// Estimates the bytes that the rows of an array take in a segment, roughly and quickly.
 fn estimate(array: &dyn Array) -> usize {
     match array.data_type() {
         DataType::Utf8View => {
@@ -212,13 +212,13 @@ fn range<O: datafusion::arrow::array::OffsetSizeTrait>(offsets: &[O]) -> (usize,
     (first, last - first)
 }
 
-/// The array itself, or a copy of its rows when it keeps far more bytes alive than they take.
+/// Returns the array itself, or a copy of its rows if it keeps far more bytes alive than they take.
 fn compacted(array: &ArrayRef) -> Result<ArrayRef, SegmentError> {
     let kept = array.get_buffer_memory_size();
     if kept <= SMALL_BYTES || kept / SPARSE <= estimate(array) {
         return Ok(array.clone());
     }
-    // A segment of one block is the compact form of any array.
+    // Encoding an array as a segment of one block compacts it, whatever its type.
     let plan = SegmentPlan::new(array.data_type(), vec![BlockPlan::of(array)?])?;
     let mut bytes = MutableBuffer::from_len_zeroed(plan.bytes());
     plan.write(&mut bytes)?;

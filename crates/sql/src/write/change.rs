@@ -1,4 +1,4 @@
-//! Changes of the rows of a table, and the version that results.
+//! Row changes of a table, and the version that results from them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,90 +11,91 @@ use crate::error::SqlError;
 use crate::sketch::Sketch;
 use crate::table::{Table, TableVersion};
 
-/// Which of the chunks that are there go.
+/// Existing chunks that are removed.
 #[derive(Clone)]
 enum Removed {
     These(HashSet<u64>),
     All,
 }
 
-/// The changes of one statement, or of several, to one table.
+/// Changes of one table by one statement or several.
 #[derive(Clone)]
 pub(crate) struct Changes {
     added: Vec<Arc<Chunk>>,
     removed: Removed,
     sketches: Vec<Sketch>,
-    /// The rows stay as they are: other chunks hold them.
+    /// True if the rows stay the same and only move to other chunks.
     is_merge: bool,
 }
 
-/// What becomes of the sketches of a table's columns.
+/// Change of the sketches of a table's columns.
 pub(crate) enum SketchChange {
-    /// These are merged into those that are there. Sketches cannot forget values, so after a DELETE
-    /// they are an upper bound until the table is emptied.
+    /// Merged into the existing sketches. Sketches cannot remove values, so after a DELETE they are
+    /// an upper bound until the table is emptied.
     Merge(Vec<Sketch>),
-    /// These take their place.
+    /// Replace the existing sketches.
     Replace(Vec<Sketch>),
 }
 
 /// Changes of a table that are about to be committed.
 pub(crate) struct RowChange {
     table: Arc<Table>,
-    /// Chunks that come, in order.
+    /// Added chunks, in order.
     added: Vec<Arc<Chunk>>,
-    /// Chunks that go.
+    /// Removed chunks.
     removed: Vec<Arc<Chunk>>,
-    /// All chunks of the table from then on, by place.
+    /// All chunks of the table after the change, by place.
     kept: Vec<Arc<Chunk>>,
-    /// Chunks that were to go and are not there.
+    /// Number of chunks to remove that no longer exist.
     missing: usize,
-    /// The sketches of the values that come.
+    /// Sketches of the added values.
     sketches: SketchChange,
-    /// Those of the version.
+    /// Counters of the resulting version.
     number: u64,
     rewrites: u64,
 }
 
 impl Changes {
-    /// No change to a table with this schema.
+    /// Returns no changes, for a table with this schema.
     pub(crate) fn empty(schema: &SchemaRef) -> Self {
         Self::adding(vec![], vec![Sketch::default(); schema.fields().len()])
     }
 
-    /// New chunks, with a sketch of their values per column.
+    /// Returns an addition of new chunks, with a sketch of their values per column.
     pub(crate) fn adding(added: Vec<Arc<Chunk>>, sketches: Vec<Sketch>) -> Self {
         Self { added, removed: Removed::These(HashSet::new()), sketches, is_merge: false }
     }
 
-    /// The same rows as in chunks that go. The columns' sketches hold their values already.
+    /// Returns a merge: the chunks hold the rows of the removed ones, whose values the columns'
+    /// sketches contain already.
     pub(crate) fn merging(self, removed: HashSet<u64>) -> Self {
         let sketches = vec![];
         Self { removed: Removed::These(removed), sketches, is_merge: true, ..self }
     }
 
-    /// The same, in the place of these chunks.
+    /// Returns the same additions, replacing these chunks.
     pub(crate) fn replacing(self, removed: HashSet<u64>) -> Self {
         Self { removed: Removed::These(removed), ..self }
     }
 
-    /// The same, in the place of everything.
+    /// Returns the same additions, replacing all chunks.
     pub(crate) fn replacing_all(self) -> Self {
         Self { removed: Removed::All, ..self }
     }
 
-    /// Rows in the new chunks.
+    /// Returns the number of rows in the new chunks.
     pub(crate) fn rows(&self) -> u64 {
         let rows = self.added.iter().map(|chunk| chunk.rows).sum::<usize>();
         u64::try_from(rows).unwrap_or(u64::MAX)
     }
 
-    /// The chunks that come.
+    /// Returns the added chunks.
     pub(crate) fn added(&self) -> &[Arc<Chunk>] {
         &self.added
     }
 
-    /// Adds the changes of the next statement, which has read `version`: a version that these
-    /// changes have led to.
+    /// Appends the changes of the next statement, which has read `version`: a version with these
+    /// changes applied.
     pub(crate) fn then(&mut self, next: Self, version: &TableVersion) {
         let mut gone: HashSet<u64> = match next.removed {
             Removed::These(chunks) => chunks,
@@ -117,7 +118,7 @@ impl Changes {
         }
     }
 
-    /// The chunks of a version after the changes, by place.
+    /// Returns the chunks of a version after the changes, by place.
     pub(crate) fn kept(&self, version: &TableVersion) -> Vec<Arc<Chunk>> {
         let there = version.chunks.iter().filter(|chunk| self.keeps(chunk));
         let mut kept: Vec<_> = there.chain(&self.added).map(Arc::clone).collect();
@@ -127,7 +128,7 @@ impl Changes {
 }
 
 impl RowChange {
-    /// The changes over the current version of a table, whose writer's lock is held.
+    /// Applies the changes to the current version of a table, whose writer's lock the caller holds.
     pub(crate) fn new(table: &Arc<Table>, changes: Changes) -> Self {
         let before = table.snapshot();
         let kept = changes.kept(&before);
@@ -148,22 +149,22 @@ impl RowChange {
         Self { table, added, removed, kept, missing, sketches, number, rewrites }
     }
 
-    /// The table.
+    /// Returns the table.
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// Chunks that come, in order.
+    /// Returns the added chunks, in order.
     pub(crate) fn added(&self) -> &[Arc<Chunk>] {
         &self.added
     }
 
-    /// True if chunks that were to go are not there: another commit has removed them.
+    /// Returns true if chunks to remove no longer exist: another commit has removed them.
     pub(crate) fn misses_chunks(&self) -> bool {
         self.missing > 0
     }
 
-    /// True if chunks go.
+    /// Returns true if chunks are removed.
     pub(crate) fn gives_space_back(&self) -> bool {
         !self.removed.is_empty()
     }
@@ -181,8 +182,8 @@ impl RowChange {
         put_chunks(transaction, id, &self.added)
     }
 
-    /// Shows the rows to readers, once they are committed. Returns the version before, which gives
-    /// the space of its chunks back when it is dropped.
+    /// Publishes the rows to readers, once they are committed. Returns the previous version, which
+    /// frees the space of its removed chunks when it is dropped.
     pub(crate) fn publish(self) -> Arc<TableVersion> {
         self.removed.iter().for_each(|chunk| chunk.mark_retired());
         self.table.show(self.number, self.rewrites, self.kept)

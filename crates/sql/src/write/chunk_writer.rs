@@ -1,4 +1,4 @@
-//! Gathers blocks into chunks and has them persisted.
+//! Writer that gathers blocks into chunks and persists them.
 
 use std::sync::Arc;
 
@@ -17,23 +17,24 @@ use crate::sketch::Sketch;
 use crate::table::Table;
 use crate::tasks::Task;
 
-/// Writes rows into chunks of a table. While one chunk is encoded and persisted on a thread for
+/// Writer of rows into chunks of a table. While one chunk is encoded and persisted on a thread for
 /// blocking work, the next one gathers its rows here, and no more than that is in memory.
 pub struct ChunkWriter {
     table: Arc<Table>,
     blocker: Blocker,
     gathered: Gathered,
-    /// The chunk that is being written.
+    /// Chunk that is being written.
     in_flight: Option<Task<Result<Written, SqlError>>>,
     written: Vec<Arc<Chunk>>,
     sketches: Vec<Sketch>,
     reservation: MemoryReservation,
-    /// The place of the chunks, where that is not their numbers.
+    /// Place of the chunks, if that is not their ids.
     place: Option<u64>,
 }
 
 impl ChunkWriter {
-    /// A writer of rows for `table`. The rows it gathers are accounted for in `memory`.
+    /// Creates a writer of rows for `table`. The rows that it gathers are accounted for in
+    /// `memory`.
     #[must_use]
     pub fn new(table: Arc<Table>, memory: &Arc<dyn MemoryPool>) -> Self {
         let columns = table.schema().fields().len();
@@ -50,7 +51,7 @@ impl ChunkWriter {
         }
     }
 
-    /// The same, for chunks that are at `place`.
+    /// Returns the same writer, for chunks at `place`.
     pub(super) fn at(self, place: u64) -> Self {
         Self { place: Some(place), ..self }
     }
@@ -59,7 +60,7 @@ impl ChunkWriter {
     ///
     /// # Errors
     /// [`SqlError::NotNull`], [`SqlError::Columns`], [`SqlError::ValueTooLarge`]; errors of the
-    /// pool and the store for the chunk before.
+    /// pool and the store for the previous chunk.
     pub async fn push(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
         for block in self.blocker.push(&batch)? {
             self.add(block).await?;
@@ -67,7 +68,7 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Writes what is left. The result is durable and visible once it is committed.
+    /// Writes the remaining rows. The result is durable and visible once it is committed.
     pub(crate) async fn finish(mut self) -> Result<Changes, SqlError> {
         for block in self.blocker.finish()? {
             self.add(block).await?;
@@ -77,7 +78,7 @@ impl ChunkWriter {
         Ok(Changes::adding(self.written, self.sketches))
     }
 
-    /// Adds a block, in smaller ones if a column of it is too wide.
+    /// Adds a block, split into smaller ones if one of its columns is too wide.
     async fn add(&mut self, block: Columns) -> Result<(), SqlError> {
         let mut waiting = vec![block];
         while let Some(block) = waiting.pop() {
@@ -138,8 +139,8 @@ impl ChunkWriter {
                 && segments.iter().sum::<usize>() <= CHUNK_BYTES
     }
 
-    /// Accounts for the bytes of a block. Where the budget has none left, what was gathered goes
-    /// into pages first; a single block is then owed rather than refused.
+    /// Accounts for the bytes of a block. If the budget has none left, the gathered rows are first
+    /// written to pages; a single block is then taken as debt rather than refused.
     async fn reserve(&mut self, bytes: usize) -> Result<(), SqlError> {
         if self.reservation.try_grow(bytes).is_ok() {
             return Ok(());
@@ -152,8 +153,8 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Has the gathered rows written as a chunk, after the chunk before. It is full if no more rows
-    /// fit, and may be merged with others otherwise.
+    /// Starts writing the gathered rows as a chunk, after the previous chunk. A chunk is full if no
+    /// more rows fit; otherwise it may be merged with others.
     async fn seal(&mut self, is_full: bool) -> Result<(), SqlError> {
         self.land().await?;
         if self.gathered.rows() == 0 {
@@ -166,7 +167,7 @@ impl ChunkWriter {
         let sealed = Sealed { place: self.place, is_full };
         self.in_flight = Some(self.table.journal().tasks.spawn(move || {
             let written = write_chunk(&table, gathered, sealed);
-            // The heap bytes are held until they are in pages, whoever still waits for that.
+            // The heap bytes are charged until they are in pages, even if the writer was dropped.
             drop(reservation);
             written
         }));

@@ -1,8 +1,8 @@
-//! DELETE and UPDATE from the statement as it was parsed.
+//! Planning of DELETE and UPDATE from the unoptimised statement.
 //!
-//! DataFusion hands a table the filters it finds in the optimised plan. A condition that the
-//! optimiser proved false is no longer in that plan, and the statement would take every row. So
-//! the condition is taken from the plan before it is optimised, and simplified on its own.
+//! DataFusion passes a table the filters that it finds in the optimised plan. A condition that the
+//! optimiser proved false is no longer in that plan, and the statement would affect every row. So
+//! the condition is taken from the plan before it is optimised, and simplified separately.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::table::Table;
 /// Plans a DELETE or UPDATE of `table`.
 ///
 /// # Errors
-/// When rows are chosen by more than their own values, or an expression does not fit the table.
+/// If rows are selected by more than their own values, or an expression does not fit the table.
 pub fn dml_plan(
     state: &SessionState,
     table: &Arc<Table>,
@@ -59,19 +59,20 @@ pub fn dml_plan(
     }
 }
 
-/// A plan of a statement that no row satisfies.
+/// Builds the plan of a statement whose condition no row satisfies.
 fn no_rows(table: &Table) -> Arc<dyn ExecutionPlan> {
     let what = format!("NoRowsExec: table={}", table.full_name());
     CountExec::plan(what, |_| async { Ok(0) }.boxed())
 }
 
-/// What the plan of a statement says.
+/// Parts found in the plan of a statement.
 #[derive(Default)]
 struct Found {
     conditions: Vec<Expr>,
-    /// Of an UPDATE: the table's columns, some of them with new values.
+    /// For an UPDATE: the table's columns, some of them with new values.
     projection: Vec<Expr>,
-    /// A prepared statement is optimised already, and its condition was proved false.
+    /// True if the statement is prepared, thus already optimised, and its condition was proved
+    /// false.
     nothing: bool,
 }
 
@@ -104,7 +105,7 @@ impl Found {
     }
 }
 
-/// Makes expressions over the rows of a table ready to run.
+/// Compiler of expressions over the rows of a table.
 struct Expressions<'a> {
     state: &'a SessionState,
     table: &'a Table,
@@ -124,7 +125,7 @@ impl<'a> Expressions<'a> {
         Ok(Self { state, table, schema, simplifier: ExprSimplifier::new(context) })
     }
 
-    /// The expression with its types coerced and its constants computed.
+    /// Coerces the types of an expression and evaluates its constants.
     fn simplified(&self, expression: Expr) -> Result<Expr> {
         let expression = unqualified(expression)?;
         let expression = floats::in_double_precision(expression, self.schema.as_ref())?.data;
@@ -144,7 +145,7 @@ impl<'a> Expressions<'a> {
         self.state.create_physical_expr(expression.clone(), &self.schema)
     }
 
-    /// The columns of an UPDATE's projection that are more than themselves.
+    /// Returns the columns of an UPDATE's projection that are not merely themselves.
     fn assignments(&self, projection: Vec<Expr>) -> Result<Vec<Assignment>> {
         let fields = self.table.schema().fields();
         if projection.len() != fields.len() {
@@ -169,7 +170,7 @@ impl<'a> Expressions<'a> {
     }
 }
 
-/// The expression with its columns named as the table names them.
+/// Renames the columns of an expression to the table's own names.
 fn unqualified(expression: Expr) -> Result<Expr> {
     let renamed = expression.transform(|expression| match expression {
         Expr::Column(Column { relation: Some(_), name, .. }) => {

@@ -1,4 +1,4 @@
-//! Encodes a chunk into pages and persists them.
+//! Encoding of a chunk into pages, and their persistence.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::block::{Columns, len};
 use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
 use crate::error::SqlError;
 use crate::failpoint::Point;
-use crate::home::Home;
+use crate::placement::Home;
 use crate::segment::{BlockPlan, CompactPlan, Encoding, SegmentError, SegmentPlan};
 use crate::sketch::Sketch;
 use crate::statistics::{Collector, SegmentStatistics};
 use crate::table::Table;
 
-/// The blocks of a chunk to be.
+/// Blocks collected for a chunk.
 pub(super) struct Gathered {
     blocks: Vec<Columns>,
-    /// Per column, its plans in the order of the blocks.
+    /// Plans of each column, in the order of the blocks.
     plans: Vec<Vec<BlockPlan>>,
     bytes: Vec<usize>,
     rows: usize,
@@ -35,7 +35,7 @@ impl Gathered {
         self.rows
     }
 
-    /// Bytes of the blocks, per column.
+    /// Returns the bytes of the blocks, per column.
     pub(super) fn bytes(&self) -> &[usize] {
         &self.bytes
     }
@@ -56,7 +56,7 @@ pub(super) struct Written {
     pub(super) sketches: Vec<Sketch>,
 }
 
-/// Pages that are freed unless they become part of a chunk.
+/// Guard of pages that are freed unless they become part of a chunk.
 struct FreshPages<'a> {
     space: &'a Space,
     pages: Vec<PageRef>,
@@ -71,18 +71,18 @@ impl Drop for FreshPages<'_> {
     }
 }
 
-/// The pages of a compact segment are at most this part of those of the plain one; otherwise
-/// decoding it saves nothing.
+/// Maximum ratio of a compact segment's pages to those of the plain one; above it decoding does not
+/// pay off.
 const WORTHWHILE: (usize, usize) = (7, 8);
 
-/// A segment in the encoding it is written in.
+/// A segment in its chosen encoding.
 enum Encoded {
     Plain(SegmentPlan),
     Compact(CompactPlan),
 }
 
 impl Encoded {
-    /// The segment of a column as its table wants it, where that is worth it.
+    /// Encodes a column's segment as its table requests, or plain if that does not pay off.
     fn of(table: &Table, plain: SegmentPlan, blocks: &[Columns], column: usize) -> Self {
         if table.encoding() == Encoding::Plain {
             return Self::Plain(plain);
@@ -124,12 +124,12 @@ impl Encoded {
     }
 }
 
-/// What a chunk is to be, beside its rows.
+/// Properties of a chunk other than its rows.
 #[derive(Copy, Clone)]
 pub(super) struct Sealed {
-    /// Its place in the table, where that is not its number.
+    /// Its place in the table, if that is not its id.
     pub(super) place: Option<u64>,
-    /// It had no room for the next row.
+    /// True if it had no room for the next row.
     pub(super) is_full: bool,
 }
 

@@ -1,18 +1,18 @@
-//! Merging small chunks: many INSERTs of few rows leave as many chunks, each with a page and an
-//! extent of at least 4 KiB per column. A merge writes the rows of neighbouring ones into one.
+//! Merging of small chunks. Many INSERTs of few rows leave as many chunks, each with a page and an
+//! extent of at least 4 KiB per column. A merge rewrites neighbouring chunks as one.
 //!
-//! Which chunks are merged follows the size tiers of log-structured merge trees: from a chunk back,
-//! older ones join while they hold no more rows than the newer ones together, and a merge waits
-//! until [`WIDTH_MIN`] have come together. So each row is written again once for each time that its
-//! chunk at least doubles, 16 times at the very most on its way to a chunk of 65,536, and a table
-//! keeps few more small chunks than the binary digits of their rows. Behind a run of
-//! small chunks that is followed by a full one nothing will be added any more: all of it is merged.
-//! Only neighbours are merged, so the rows stay in their order.
+//! Chunks are chosen by size-tiered compaction, as in log-structured merge trees: going back from a
+//! chunk, older ones join while they hold no more rows than the newer ones together, and a merge
+//! waits until [`WIDTH_MIN`] have come together. So a row is rewritten only when its chunk at least
+//! doubles, at most 16 times on its way to a chunk of 65,536 rows, and the number of small chunks
+//! of a table hardly exceeds the number of binary digits of their rows. A run of small chunks that
+//! is followed by a full chunk cannot grow any more: all of it is merged. Only neighbours are
+//! merged, which keeps the order of rows.
 //!
 //! A merge reads without a lock, as any reader does. It takes the writer's lock of the table to
 //! commit, and gives up if a statement has removed one of its chunks meanwhile, or a transaction
-//! has rewritten rows of the table: what UPDATE, DELETE and TRUNCATE do is never undone, and
-//! neither a statement that holds the lock nor such a transaction sees chunks disappear.
+//! has rewritten rows of the table: a merge never undoes an UPDATE, DELETE or TRUNCATE, and neither
+//! a statement that holds the lock nor such a transaction sees chunks disappear.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -30,55 +30,55 @@ use crate::chunk::{CHUNK_BYTES, CHUNK_ROWS, Chunk};
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
 
-/// Chunks of a run that still grows that are worth a merge.
+/// Minimum number of chunks to merge in a run that still grows.
 pub(crate) const WIDTH_MIN: usize = 8;
-/// Chunks that one merge takes, at most: one commit names all of them.
+/// Maximum number of chunks per merge: one commit names all of them.
 const WIDTH_MAX: usize = 4_096;
-/// A chunk of this many rows or encoded bytes, or one whose writer had no room for the next row, is
-/// never merged.
+/// A chunk of at least this many rows or encoded bytes, or one whose writer had no room for the
+/// next row, is never merged.
 const SMALL_ROWS: usize = CHUNK_ROWS / 2;
 const SMALL_BYTES: usize = CHUNK_BYTES / 4;
-/// Batches that are copied into one before they are written: those of small chunks keep a page for
-/// each column.
+/// Number of batches that are copied into one before they are written: those of small chunks pin a
+/// page for each column.
 const GATHERED_BATCHES: usize = 64;
 
-/// What merging the chunks of a table has done since the process started.
+/// Counters of the merges of a table since the process started.
 #[derive(Debug, Default)]
 pub(crate) struct MergeCounters {
     pub(crate) merges: AtomicU64,
-    /// Chunks that went, and that came.
+    /// Chunks removed, and chunks written.
     pub(crate) merged_chunks: AtomicU64,
     pub(crate) written_chunks: AtomicU64,
     pub(crate) rows: AtomicU64,
-    /// Bytes of extents that went, and that came.
+    /// Bytes of the extents removed, and of those written.
     pub(crate) freed_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
-    /// Merges given up because a statement had removed a chunk.
+    /// Merges abandoned because of a conflict with a statement or a transaction.
     pub(crate) conflicts: AtomicU64,
-    /// Merges that failed and are tried again.
+    /// Merges that failed and are retried.
     pub(crate) failures: AtomicU64,
 }
 
-/// How a merge ended.
+/// Outcome of a merge.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Merged {
-    /// It is committed.
+    /// The merge is committed.
     Done,
-    /// No chunks of the table are worth one.
+    /// No chunks of the table are worth a merge.
     Nothing,
-    /// A statement has removed one of the chunks.
+    /// A statement has removed one of the chunks, or a transaction has rewritten rows of the table.
     Conflict,
-    /// The engine ends.
+    /// The engine is shutting down.
     Stopped,
 }
 
-/// A chunk as the choice of what to merge sees it.
+/// Properties of a chunk that decide about its merge.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Size {
     rows: usize,
     /// Encoded bytes of all columns.
     bytes: u64,
-    /// Rows of other chunks may join it.
+    /// True if it may be merged with other chunks.
     is_small: bool,
 }
 
@@ -93,7 +93,7 @@ impl Size {
     }
 }
 
-/// The neighbours to be merged next, if any are worth it.
+/// Returns the neighbours to be merged next, if any are worth it.
 fn pick(sizes: &[Size]) -> Option<Range<usize>> {
     let open = sizes.iter().rposition(|size| !size.is_small).map_or(0, |last| last + 1);
     for end in (open + 1..=sizes.len()).rev() {
@@ -114,7 +114,7 @@ fn pick(sizes: &[Size]) -> Option<Range<usize>> {
     None
 }
 
-/// Rows and bytes of chunks that are added up to at most one chunk's.
+/// Sum of the rows and bytes of chunks, limited to those of one chunk.
 #[derive(Default)]
 struct Sum {
     rows: usize,
@@ -122,7 +122,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds a chunk; false where the sum has no room for it.
+    /// Adds a chunk. Returns false if the sum has no room for it.
     fn add(&mut self, size: &Size) -> bool {
         let (rows, bytes) = (self.rows + size.rows, self.bytes + size.bytes);
         if rows > CHUNK_ROWS || bytes > to_u64(CHUNK_BYTES) {
@@ -133,9 +133,8 @@ impl Sum {
     }
 }
 
-/// How many of these, counted from the newest, are to be merged: as many as belong to one tier, if
-/// that are enough, or fill a chunk. The newest is not written again for the sake of fewer rows
-/// than its own.
+/// Returns the number of chunks to be merged, counted from the newest: those of one tier, if they
+/// are enough or fill a chunk. The newest chunk is not rewritten to add fewer rows than its own.
 fn newest_tier(sizes: &[Size]) -> usize {
     let (mut sum, mut width, mut fills) = (Sum::default(), 0, false);
     for size in sizes.iter().rev().take(WIDTH_MAX) {
@@ -153,25 +152,25 @@ fn newest_tier(sizes: &[Size]) -> usize {
     if is_enough && newest <= sum.rows - newest { width } else { 0 }
 }
 
-/// How many of these, counted from the oldest, fit one chunk.
+/// Returns the number of chunks, counted from the oldest, that fit one chunk.
 fn fitting(sizes: &[Size]) -> usize {
     let mut sum = Sum::default();
     sizes.iter().take(WIDTH_MAX).take_while(|size| sum.add(size)).count()
 }
 
 impl Table {
-    /// Whether some of its chunks are worth a merge.
+    /// Returns true if some of its chunks are worth a merge.
     pub(crate) fn wants_merge(&self) -> bool {
         !self.is_dropped() && self.pick(&self.snapshot()).is_some()
     }
 
-    /// Chunks that a merge might take now or later.
+    /// Returns the number of chunks that a merge might take now or later.
     pub(crate) fn small_chunks(&self) -> usize {
         self.snapshot().chunks.iter().filter(|chunk| Size::of(chunk).is_small).count()
     }
 
     fn pick(&self, version: &TableVersion) -> Option<Range<usize>> {
-        // What was said of one chunk holds for as long as it is there.
+        // A placement requested for a single chunk holds for as long as the chunk exists.
         let fixed = self.wishes().chunks();
         let sizes = version.chunks.iter().map(|chunk| {
             let size = Size::of(chunk);
@@ -180,7 +179,7 @@ impl Table {
         pick(&sizes.collect::<Vec<_>>())
     }
 
-    /// Merges some small chunks, if any are worth it. `is_stopped` is asked between chunks.
+    /// Merges some small chunks, if any are worth it. `is_stopped` is polled between chunks.
     ///
     /// # Errors
     /// Errors of the pool, the store and the catalog. Then nothing has changed.
@@ -191,7 +190,7 @@ impl Table {
     ) -> Result<Merged, SqlError> {
         let version = self.current()?;
         let Some(range) = self.pick(&version) else { return Ok(Merged::Nothing) };
-        // The version is let go: its other chunks may be replaced while this runs.
+        // The version is dropped: its other chunks may be replaced while this runs.
         let chunks = version.chunks[range].to_vec();
         drop(version);
         let Some(writer) = self.rewrite_chunks(&chunks, memory, is_stopped).await? else {
@@ -200,9 +199,9 @@ impl Table {
         let changes = writer.finish().await?;
         let lock = self.lock_writer().await;
         let now = self.current()?;
-        // Numbers of chunks are not used twice.
+        // Chunk ids are not reused.
         let here: HashSet<u64> = now.chunks.iter().map(|chunk| chunk.id).collect();
-        // A transaction that has rewritten chunks counts on the others to stay until it commits.
+        // A transaction that has rewritten chunks relies on the others to stay until it commits.
         let is_locked = self.locks().is_in_transaction(self);
         if is_locked || !chunks.iter().all(|chunk| here.contains(&chunk.id)) {
             self.merged().conflicts.fetch_add(1, Ordering::Relaxed);
@@ -216,7 +215,7 @@ impl Table {
         Ok(Merged::Done)
     }
 
-    /// Writes the rows of `chunks` again; none if it was stopped.
+    /// Rewrites the rows of `chunks`; returns `None` if it was stopped.
     async fn rewrite_chunks(
         self: &Arc<Self>,
         chunks: &[Arc<Chunk>],
@@ -244,7 +243,7 @@ impl Table {
     }
 }
 
-/// Writes batches as one, or one by one where they have no common form.
+/// Writes batches as one, or one by one if they cannot be joined.
 async fn push(writer: &mut ChunkWriter, batches: &mut Vec<RecordBatch>) -> Result<(), SqlError> {
     let batches = std::mem::take(batches);
     let Some(first) = batches.first() else { return Ok(()) };
@@ -281,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// Chunks of a table, and the rows that were written to them, by merges too.
+    /// Chunks of a table, and the number of rows that were written to them, including by merges.
     #[derive(Default)]
     struct Model {
         sizes: Vec<Size>,
@@ -305,7 +304,7 @@ mod tests {
             self.sizes.insert(at, Size { rows, bytes: to_u64(rows), is_small });
         }
 
-        /// Merges what is worth it, once or until nothing is.
+        /// Merges chunks that are worth it, once or until none are.
         fn merge(&mut self, again: bool) {
             while let Some(range) = pick(&self.sizes) {
                 assert!(range.len() > 1 && range.end <= self.sizes.len());

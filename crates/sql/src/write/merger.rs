@@ -1,12 +1,12 @@
-//! The thread that merges small chunks, and the tables that wait for it.
+//! Background thread that merges small chunks, and its queue of tables.
 //!
 //! A commit that leaves chunks worth a merge puts its table in the queue. The thread takes tables
-//! out of it a moment later, so that more chunks come together, one at a time, and rests after each
-//! merge for as long as it took: queries keep at least half of the machine and the device. A merge
-//! that fails is tried again after a pause that doubles.
+//! out of it one at a time, after a short delay so that more chunks come together, and rests after
+//! each merge for as long as it took: queries keep at least half of the machine and the device. A
+//! failed merge is retried after a back-off that doubles.
 //!
-//! Memory of a merge is that of any statement which writes: a consumer of the ledger by name, which
-//! takes what is free and writes a chunk early where nothing is.
+//! A merge takes memory like any write statement: as a named consumer of the ledger, which takes
+//! what is free and writes a chunk early if nothing is.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::MemoryPool;
 use futures::future::{Either, select};
-use terrace_exec::aside;
+use terrace_exec::run_blocking;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
@@ -25,19 +25,19 @@ use crate::error::SqlError;
 use crate::memory::{MemoryBudget, QueryMemory};
 use crate::table::Table;
 
-/// How long a table waits for more chunks before a merge.
+/// Delay of a merge, during which more chunks may be added to the table.
 const GATHER: Duration = Duration::from_millis(100);
-/// The pause after a merge that did not come to its end: at first, and at most.
+/// Initial and maximum back-off after a merge that was not completed.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
-/// The longest rest after a merge.
+/// Maximum rest after a merge.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// A table that waits.
+/// A table in the queue.
 struct Waiting {
     table: Weak<Table>,
     id: u64,
     due: Instant,
-    /// Of the last merge that did not come to its end.
+    /// Back-off after the last merge that was not completed.
     pause: Duration,
 }
 
@@ -54,7 +54,7 @@ struct Shared {
     stopped: Notify,
 }
 
-/// The tables with chunks to be merged. Clones are the same.
+/// Queue of the tables with chunks to be merged. Clones share the same queue.
 #[derive(Clone, Default)]
 pub(crate) struct MergeQueue(Arc<Shared>);
 
@@ -63,7 +63,7 @@ impl MergeQueue {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a table in the queue if it has chunks worth a merge and is not there.
+    /// Puts a table in the queue if it has chunks worth a merge and is not in the queue.
     pub(crate) fn note(&self, table: &Arc<Table>) {
         if !table.wants_merge() {
             return;
@@ -77,7 +77,7 @@ impl MergeQueue {
         }
     }
 
-    /// Takes the table that is due, and waits until one is; none at the end.
+    /// Waits until a table is due and takes it; `None` when the thread is to stop.
     fn take(&self) -> Option<Waiting> {
         let mut queue = self.queue();
         loop {
@@ -98,17 +98,17 @@ impl MergeQueue {
         }
     }
 
-    /// Puts a table back whose merge did not come to its end.
+    /// Puts a table back whose merge was not completed.
     fn retry(&self, mut waiting: Waiting) {
         waiting.pause = (2 * waiting.pause).clamp(PAUSE.0, PAUSE.1);
         waiting.due = Instant::now() + waiting.pause;
         let mut queue = self.queue();
-        // A commit may have put it there meanwhile.
+        // A commit may have put the table in the queue meanwhile.
         queue.waiting.retain(|other| other.id != waiting.id);
         queue.waiting.push(waiting);
     }
 
-    /// Waits for as long as the last merge took, unless the end comes first.
+    /// Waits for as long as the last merge took, or until the thread is to stop.
     fn rest(&self, took: Duration) {
         let queue = self.queue();
         let took = took.min(REST_MAX);
@@ -121,18 +121,17 @@ impl MergeQueue {
     }
 }
 
-/// The thread that merges. It ends with this.
+/// Handle of the merge thread; dropping it stops the thread.
 pub(crate) struct Merger {
     queue: MergeQueue,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Merger {
-    /// Starts the thread over the tables of `catalog`, of which those with many small chunks are
-    /// merged soon.
+    /// Starts the thread over the tables of `catalog`, and queues those with chunks worth a merge.
     ///
     /// # Errors
-    /// When the system has no thread.
+    /// If the system cannot create a thread.
     pub(crate) fn start(catalog: &Catalog, budget: &Arc<MemoryBudget>) -> std::io::Result<Self> {
         let queue = catalog.merges().clone();
         for table in catalog.schemas().iter().flat_map(|schema| catalog.tables(schema)) {
@@ -145,15 +144,15 @@ impl Merger {
         Ok(Self { queue, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Ends the thread, and gives up the merge that it is at.
+    /// Stops the thread, and abandons its current merge.
     pub(crate) fn stop(&self) {
         self.queue.queue().is_stopped = true;
         self.queue.0.rung.notify_all();
         self.queue.0.stopped.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // One that panicked has said so.
-            let _ = aside(|| thread.join());
+            // A panic of the thread was reported already.
+            let _ = run_blocking(|| thread.join());
         }
     }
 }
@@ -170,7 +169,7 @@ impl fmt::Debug for Merger {
     }
 }
 
-/// The life of the thread.
+/// Runs the thread's loop.
 fn run(queue: &MergeQueue, budget: &Arc<MemoryBudget>, runtime: &Runtime) {
     while let Some(waiting) = queue.take() {
         let Some(table) = waiting.table.upgrade() else { continue };
@@ -189,13 +188,14 @@ fn run(queue: &MergeQueue, budget: &Arc<MemoryBudget>, runtime: &Runtime) {
                 queue.retry(waiting);
             }
         }
-        // What is dropped here may give space back, and so takes its time.
+        // Dropping these may free space, which takes time.
         drop((table, memory));
         queue.rest(began.elapsed());
     }
 }
 
-/// One merge, which ends early when the thread is stopped while it waits for the table's writers.
+/// Runs one merge, which ends early if the thread is stopped while it waits for the table's
+/// writers.
 async fn merge(
     queue: &MergeQueue,
     table: &Arc<Table>,
@@ -205,7 +205,7 @@ async fn merge(
     let stopped = std::pin::pin!(queue.0.stopped.notified());
     match select(merge, stopped).await {
         Either::Left((merged, _)) => merged,
-        // A commit that began runs to its end; a chunk that is written is dropped after that.
+        // A commit that began runs to its end; a chunk that is being written is dropped afterwards.
         Either::Right(_) => Ok(Merged::Stopped),
     }
 }

@@ -1,4 +1,4 @@
-//! Rows that a plan chose by their numbers, in the order of the table.
+//! Rows that a plan selected by their numbers, in the order of the table.
 
 use std::sync::Arc;
 
@@ -15,28 +15,29 @@ use super::rewrite::{put, with_columns};
 use crate::error::SqlError;
 
 /// The rows that a plan returns: their numbers in the first column, in ascending order, and their
-/// new values in the others. Of rows with the same number the first one counts.
+/// new values in the others. Of rows with the same number the first is used.
 pub(crate) struct ByNumber {
     rows: SendableRecordBatchStream,
-    /// The columns of the table that the values are for; none where the rows go.
+    /// Columns of the table that the values are for; `None` for a deletion.
     columns: Option<Arc<[usize]>>,
-    /// What has been read and is not used up.
+    /// Batch that was read and is not used up.
     current: Option<RecordBatch>,
     last: Option<u64>,
 }
 
 impl ByNumber {
-    /// Rows that go.
+    /// Selects rows to be deleted.
     pub(crate) fn deleted(rows: SendableRecordBatchStream) -> Self {
         Self { rows, columns: None, current: None, last: None }
     }
 
-    /// Rows that get new values in these columns of the table.
+    /// Selects rows to be updated in these columns of the table.
     pub(crate) fn updated(rows: SendableRecordBatchStream, columns: Vec<usize>) -> Self {
         Self { rows, columns: Some(columns.into()), current: None, last: None }
     }
 
-    /// The rows among the `rows` rows from number `first_row` on; none if there are none.
+    /// Returns the selected rows among the `rows` rows from number `first_row` on; `None` if there
+    /// are none.
     pub(super) async fn pick(
         &mut self,
         first_row: u64,
@@ -83,7 +84,7 @@ impl ByNumber {
         Ok(None)
     }
 
-    /// Makes sure that every row was in a chunk.
+    /// Checks that every row was in a chunk.
     pub(super) async fn finish(mut self) -> Result<(), SqlError> {
         match self.next_part().await? {
             None => Ok(()),
@@ -92,16 +93,16 @@ impl ByNumber {
     }
 }
 
-/// The rows of one chunk.
+/// Selected rows of one chunk.
 pub(super) struct NumberedRows {
-    /// Their places in the chunk, ascending.
+    /// Their positions in the chunk, ascending.
     offsets: Vec<usize>,
     /// Their numbers and new values.
     values: RecordBatch,
     columns: Option<Arc<[usize]>>,
-    /// How many of them were in blocks before.
+    /// Number of them that were in previous blocks.
     used: usize,
-    /// Rows of the chunk in blocks before.
+    /// Number of rows of the chunk in previous blocks.
     passed: usize,
 }
 
@@ -114,7 +115,7 @@ impl NumberedRows {
         self.columns.is_none()
     }
 
-    /// The next block of the chunk as it is afterwards.
+    /// Applies the changes to the next block of the chunk.
     pub(super) fn apply(
         &mut self,
         block: &RecordBatch,

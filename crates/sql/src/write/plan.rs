@@ -1,4 +1,4 @@
-//! Statements that write, as plans: nothing happens before the plan is executed.
+//! Execution plans of write statements, which do nothing before they are executed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use super::{Assignment, TableSink};
 use crate::table::Table;
 use crate::transaction::Scope;
 
-/// A plan that inserts the rows of `input` into `table` and returns their number.
+/// Builds a plan that inserts the rows of `input` into `table` and returns their number.
 ///
 /// # Errors
-/// When the kind of insertion is not possible.
+/// If this kind of insertion is not supported.
 pub fn insert_plan(
     table: &Arc<Table>,
     input: Arc<dyn ExecutionPlan>,
@@ -36,7 +36,7 @@ pub fn insert_plan(
     Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
 }
 
-/// A plan that deletes the rows for which `filter` is true and returns their number.
+/// Builds a plan that deletes the rows for which `filter` is true and returns their number.
 #[must_use]
 pub fn delete_plan(
     table: &Arc<Table>,
@@ -57,7 +57,7 @@ pub fn delete_plan(
     })
 }
 
-/// A plan that changes the rows for which `filter` is true and returns their number.
+/// Builds a plan that updates the rows for which `filter` is true and returns their number.
 #[must_use]
 pub fn update_plan(
     table: &Arc<Table>,
@@ -84,7 +84,7 @@ pub fn update_plan(
     })
 }
 
-/// A plan that removes all rows of `table` and returns their number.
+/// Builds a plan that removes all rows of `table` and returns their number.
 #[must_use]
 pub fn truncate_plan(table: &Arc<Table>) -> Arc<dyn ExecutionPlan> {
     let what = format!("TruncateExec: table={}", table.full_name());
@@ -97,7 +97,7 @@ pub fn truncate_plan(table: &Arc<Table>) -> Arc<dyn ExecutionPlan> {
 
 type Statement = dyn Fn(Arc<TaskContext>) -> BoxFuture<'static, Result<u64>> + Send + Sync;
 
-/// Runs a statement when it is executed and returns one row with the number of affected rows.
+/// Plan node that runs a statement and returns one row with the number of affected rows.
 pub struct CountExec {
     what: String,
     statement: Arc<Statement>,
@@ -105,7 +105,7 @@ pub struct CountExec {
 }
 
 impl CountExec {
-    /// A plan that `what` describes in EXPLAIN and that does what `statement` does.
+    /// Builds a plan that runs `statement` and that EXPLAIN shows as `what`.
     pub fn plan<F>(what: String, statement: F) -> Arc<dyn ExecutionPlan>
     where
         F: Fn(Arc<TaskContext>) -> BoxFuture<'static, Result<u64>> + Send + Sync + 'static,

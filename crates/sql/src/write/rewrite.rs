@@ -1,5 +1,5 @@
-//! DELETE and UPDATE: the chunks that hold affected rows are written anew without or with changed
-//! rows; all others stay as they are.
+//! DELETE and UPDATE: chunks with affected rows are rewritten without these rows or with their new
+//! values; all other chunks are kept.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -33,15 +33,15 @@ use crate::transaction::{Rewrite, Scope};
 /// columns.
 #[derive(Clone, Debug)]
 pub struct Assignment {
-    /// The column's index in the table's schema.
+    /// Index of the column in the table's schema.
     pub column: usize,
-    /// Its new value.
+    /// New value.
     pub value: Arc<dyn PhysicalExpr>,
 }
 
 impl Table {
-    /// Removes the rows for which `filter` is true, all rows without one, and returns how many
-    /// there were. Chunks without such rows are kept as they are.
+    /// Removes the rows for which `filter` is true, or all rows without a filter, and returns their
+    /// number. Chunks without such rows are kept.
     ///
     /// # Errors
     /// Errors of the expression, the pool, the store and the catalog.
@@ -53,7 +53,7 @@ impl Table {
         Box::pin(async move { self.delete_in(&Scope::Alone, filter, memory).await })
     }
 
-    /// As [`Table::delete`], in a transaction perhaps.
+    /// Deletes as [`Table::delete`] does, possibly in a transaction.
     pub(crate) async fn delete_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -66,11 +66,12 @@ impl Table {
         }
     }
 
-    /// Gives the rows for which `filter` is true, all rows without one, new values, and returns
-    /// how many there were. Chunks without such rows are kept as they are.
+    /// Sets new values in the rows for which `filter` is true, or in all rows without a filter, and
+    /// returns their number. Chunks without such rows are kept.
     ///
     /// # Errors
-    /// As [`Table::delete`], and [`SqlError::NotNull`] for a null where none may be.
+    /// Those of [`Table::delete`], and [`SqlError::NotNull`] for a null in a column that allows
+    /// none.
     pub fn update<'a>(
         self: &'a Arc<Self>,
         assignments: Vec<Assignment>,
@@ -80,7 +81,7 @@ impl Table {
         Box::pin(async move { self.update_in(&Scope::Alone, assignments, filter, memory).await })
     }
 
-    /// As [`Table::update`], in a transaction perhaps.
+    /// Updates as [`Table::update`] does, possibly in a transaction.
     pub(crate) async fn update_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -103,8 +104,8 @@ impl Table {
         self.rewrite_rows(rewrite, Selection::Condition(selection), memory).await
     }
 
-    /// Writes the chunks with rows of `selection` anew, without them or with their new values, and
-    /// returns how many rows there were.
+    /// Rewrites the chunks with rows of `selection`, without these rows or with their new values,
+    /// and returns the number of rows.
     pub(crate) async fn rewrite_rows(
         self: &Arc<Self>,
         rewrite: Rewrite,
@@ -141,7 +142,7 @@ impl Table {
         Ok(count)
     }
 
-    /// A reader of these columns of chunks.
+    /// Returns a reader of these columns of chunks.
     pub(super) fn reader(&self, columns: Vec<usize>) -> Result<Arc<ChunkReader>, SqlError> {
         let (name, pins) = (self.full_name().into(), Arc::clone(&self.journal().pins));
         Ok(Arc::new(ChunkReader::new(name, self.schema(), columns, pins)?))
@@ -150,14 +151,15 @@ impl Table {
 
 /// The rows that a statement changes.
 pub(crate) enum Selection {
-    /// Those for which a condition over their own values is true.
+    /// Rows for which a condition over their own values is true.
     Condition(ByCondition),
-    /// Those whose numbers a plan returns.
+    /// Rows whose numbers a plan returns.
     Numbers(ByNumber),
 }
 
 impl Selection {
-    /// The rows of a chunk; none if there are none. Chunks are asked for in order.
+    /// Returns the selected rows of a chunk; `None` if there are none. Must be called in the order
+    /// of the chunks.
     async fn pick(
         &mut self,
         index: usize,
@@ -178,10 +180,10 @@ impl Selection {
     }
 }
 
-/// The rows of one chunk that change, and how.
+/// Selected rows of one chunk, and their change.
 pub(super) enum Picked {
     Masked {
-        /// For each block.
+        /// One per block.
         masks: VecDeque<BooleanArray>,
         count: usize,
         assignments: Option<Arc<[Assignment]>>,
@@ -197,7 +199,7 @@ impl Picked {
         }
     }
 
-    /// Whether the rows go.
+    /// Returns true if the rows are deleted.
     fn is_deletion(&self) -> bool {
         match self {
             Self::Masked { assignments, .. } => assignments.is_none(),
@@ -205,7 +207,7 @@ impl Picked {
         }
     }
 
-    /// The next block of the chunk as it is afterwards.
+    /// Applies the change to the next block of the chunk.
     fn apply(&mut self, block: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, SqlError> {
         match self {
             Self::Masked { masks, assignments, .. } => {
@@ -225,7 +227,7 @@ impl Picked {
 pub(crate) struct ByCondition {
     filter: Option<Arc<dyn PhysicalExpr>>,
     assignments: Option<Arc<[Assignment]>>,
-    /// The chunks that rows may come from, by the statistics of their columns.
+    /// Per chunk: false if the statistics of its columns exclude every row.
     possible: Vec<bool>,
     reader: Arc<ChunkReader>,
 }
@@ -245,7 +247,7 @@ impl ByCondition {
         let mut columns: Vec<usize> = read.iter().map(|column| column.index()).collect();
         columns.sort_unstable();
         if columns.is_empty() {
-            // Any column tells how many rows a block has.
+            // Any column tells the number of rows of a block.
             columns.push(0);
         }
         let reader = table.reader(columns)?;
@@ -269,7 +271,7 @@ impl ByCondition {
     }
 }
 
-/// The next block of a chunk; none at the end.
+/// Reads the next block of a chunk; `None` at the end.
 pub(super) async fn next_batch(
     blocks: &mut Blocks,
     schema: &SchemaRef,
@@ -280,7 +282,7 @@ pub(super) async fn next_batch(
     Ok(Some(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?))
 }
 
-/// The error for columns of one chunk that do not have the same blocks.
+/// Builds the error for a chunk whose columns do not have the same blocks.
 fn ended(table: &Table, chunk: &Chunk) -> SqlError {
     SqlError::Task(format!(
         "chunk {} of table {} has fewer blocks in one column than in another",
@@ -289,7 +291,7 @@ fn ended(table: &Table, chunk: &Chunk) -> SqlError {
     ))
 }
 
-/// The rows of a block that the filter takes; where it is null it takes none.
+/// Returns the mask of a block's rows for which the filter is true, not null.
 fn mask(
     filter: Option<&Arc<dyn PhysicalExpr>>,
     block: &RecordBatch,
@@ -302,13 +304,13 @@ fn mask(
         DataFusionError::Plan(format!("the condition {filter} is no truth value"))
     })?;
     Ok(match taken.null_count() {
-        // Not the column itself, which would keep its page pinned.
+        // A new array, since the column itself would keep its page pinned.
         0 => BooleanArray::new(taken.values() & taken.values(), None),
         _ => prep_null_mask_filter(taken),
     })
 }
 
-/// A block with new values in the rows of the mask.
+/// Returns the block with new values in the rows of the mask.
 fn assign(
     block: &RecordBatch,
     mask: &BooleanArray,
@@ -317,7 +319,7 @@ fn assign(
 ) -> Result<RecordBatch, SqlError> {
     let mut columns = block.columns().to_vec();
     if mask.true_count() > 0 {
-        // Only the rows that change are computed: for the others it might be an error.
+        // Values are computed only for changed rows: for others the expression might fail.
         let affected = filter_record_batch(block, mask)?;
         for Assignment { column, value } in assignments {
             let value = value.evaluate(&affected)?.into_array(affected.num_rows())?;
@@ -327,7 +329,7 @@ fn assign(
     with_columns(block, columns, schema)
 }
 
-/// A column with `values`, one for each row of the mask, in the place of the values there.
+/// Replaces the values of a column in the rows of the mask by `values`, one for each.
 pub(super) fn put(
     column: &ArrayRef,
     mask: &BooleanArray,
@@ -338,7 +340,7 @@ pub(super) fn put(
     Ok(zip(mask, &spread(mask, &values)?, column)?)
 }
 
-/// The block with other columns, of the types of `schema`.
+/// Returns the block with other columns, of the types of `schema`.
 pub(super) fn with_columns(
     block: &RecordBatch,
     columns: Vec<ArrayRef>,
@@ -349,7 +351,7 @@ pub(super) fn with_columns(
     Ok(RecordBatch::try_new_with_options(nullable, columns, &options)?)
 }
 
-/// As many values as the mask has rows, the next of `values` at every row where it is set.
+/// Returns one value per row of the mask, the next of `values` at every row where it is set.
 fn spread(mask: &BooleanArray, values: &ArrayRef) -> Result<ArrayRef, SqlError> {
     let last = to_u64(values.len()).saturating_sub(1);
     let mut next = 0_u64;
@@ -361,7 +363,7 @@ fn spread(mask: &BooleanArray, values: &ArrayRef) -> Result<ArrayRef, SqlError> 
     Ok(take(values, &UInt64Array::from_iter_values(indices), None)?)
 }
 
-/// The schema with every column nullable: whether a null may be is the writer's to say.
+/// Returns the schema with all columns nullable: the writer checks for nulls.
 fn all_nullable(schema: &Schema) -> Schema {
     let fields = schema.fields().iter();
     Schema::new(fields.map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! INSERT as DataFusion runs it: a sink at the end of a plan.
+//! DataFusion's sink for INSERT.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use crate::table::Table;
 use crate::transaction::Scope;
 
-/// Writes the rows of a plan to a table, all of them or none.
+/// Sink that writes the rows of a plan to a table, all of them or none.
 #[derive(Debug)]
 pub struct TableSink {
     table: Arc<Table>,
     insert: InsertOp,
-    /// The table's columns, all of which take nulls: the table itself refuses nulls, with the name
-    /// of the column.
+    /// The table's columns, all nullable: the table itself rejects nulls, with the name of the
+    /// column.
     schema: SchemaRef,
 }
 
 impl TableSink {
-    /// A sink that adds to `table` or puts rows in the place of all of its rows.
+    /// Creates a sink that adds rows to `table`, or replaces all of its rows.
     ///
     /// # Errors
-    /// When the statement wants rows replaced by key, which a table without keys cannot do.
+    /// If the statement replaces rows by key, which a table without keys cannot do.
     pub fn new(table: Arc<Table>, insert: InsertOp) -> Result<Self> {
         match insert {
             InsertOp::Append | InsertOp::Overwrite => {

@@ -1,4 +1,4 @@
-//! The table that an UPDATE or DELETE changes, with the number of each row as one more column.
+//! Target table of an UPDATE or DELETE, with the number of each row as an additional column.
 //!
 //! Rows are numbered from 0 in the order of the chunks of one version, so a statement that reads
 //! the numbers must write to the same version.
@@ -32,8 +32,8 @@ use crate::scan::{Blocks, ChunkReader};
 use crate::statistics::prune;
 use crate::table::TableVersion;
 
-/// The name of the column of row numbers. No column of a table can be confused with it: a
-/// statement names columns of the target by the target's own schema.
+/// Name of the column of row numbers. It cannot be confused with a column of a table: a statement
+/// names columns of the target by the target's own schema.
 pub const ROW_NUMBER: &str = "terrace row number";
 
 /// A stored table with the numbers of its rows.
@@ -44,7 +44,7 @@ pub struct TargetTable {
 }
 
 impl TargetTable {
-    /// The rows of `stored`, numbered as of its version.
+    /// Wraps `stored`, numbering its rows as of its version.
     pub(crate) fn new(stored: StoredTable) -> Self {
         let fields = stored.table().schema().fields().iter().cloned();
         let number = Arc::new(Field::new(ROW_NUMBER, DataType::UInt64, false));
@@ -56,7 +56,7 @@ impl TargetTable {
         &self.stored
     }
 
-    /// The index of the column of row numbers.
+    /// Returns the index of the column of row numbers.
     pub(crate) fn number_index(&self) -> usize {
         self.schema.fields().len() - 1
     }
@@ -81,7 +81,7 @@ impl TableProvider for TargetTable {
         Some(statistics)
     }
 
-    /// Filters leave out chunks; rows are filtered above.
+    /// Supports filters inexactly: they prune chunks, and rows are filtered above.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],
@@ -118,22 +118,22 @@ struct NumberedChunk {
     first_row: u64,
 }
 
-/// Reads the chunks of one version of a table, with the numbers of their rows.
+/// Scan of the chunks of one version of a table, with the numbers of their rows.
 struct TargetScanExec {
     scan: Arc<NumberedScan>,
-    /// The chunks of each partition.
+    /// Chunks of each partition.
     groups: Vec<Vec<NumberedChunk>>,
     properties: Arc<PlanProperties>,
 }
 
-/// What the partitions of a scan share.
+/// State shared by the partitions of a scan.
 struct NumberedScan {
     name: Arc<str>,
     version: Arc<TableVersion>,
-    /// None where no column is read.
+    /// `None` if no column is read.
     reader: Option<Arc<ChunkReader>>,
-    /// For each column of the output, its place among the columns that are read; none for the
-    /// number of the row.
+    /// For each column of the output, its index among the columns that are read; `None` for the row
+    /// number.
     places: Vec<Option<usize>>,
     schema: SchemaRef,
 }
@@ -175,7 +175,7 @@ impl TargetScanExec {
 }
 
 impl NumberedScan {
-    /// The columns of the output for `rows` rows from `first_row` on.
+    /// Builds the columns of the output for `rows` rows from `first_row` on.
     fn batch(&self, arrays: &[ArrayRef], first_row: u64, rows: usize) -> Result<RecordBatch> {
         let number = || -> ArrayRef {
             Arc::new(UInt64Array::from_iter_values(first_row..first_row + to_u64(rows)))
@@ -195,7 +195,7 @@ impl NumberedScan {
     }
 }
 
-/// The chunks that rows may come from, in at most `partitions` groups of neighbours.
+/// Returns the chunks that may hold matching rows, in at most `partitions` groups of neighbours.
 fn groups(version: &TableVersion, possible: &[bool], partitions: usize) -> Vec<Vec<NumberedChunk>> {
     let mut chunks = Vec::new();
     let mut first_row = 0;
@@ -210,7 +210,7 @@ fn groups(version: &TableVersion, possible: &[bool], partitions: usize) -> Vec<V
     if groups.is_empty() { vec![vec![]] } else { groups }
 }
 
-/// One chunk that is being read.
+/// A chunk that is being read.
 struct Reading {
     scan: Arc<NumberedScan>,
     blocks: Option<Blocks>,

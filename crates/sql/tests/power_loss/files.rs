@@ -1,4 +1,4 @@
-//! The recorded disk as the file system of an engine.
+//! The recorded disk as an engine's file system.
 
 use std::any::Any;
 use std::io;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 use terrace_sql::files::Files;
+use terrace_store::{Store, StoreError};
 use terrace_sys::size::{to_u64, to_usize};
 use terrace_testkit::{RecordedDisk, RecordedFile};
-use terrace_tier::store::{Store, StoreError};
 
-/// The most bytes that a store may hold.
+/// Capacity of the store.
 const STORE_BYTES: u64 = 1 << 30;
 
-/// The files of one database directory, which is there and durable from the start.
+/// The files of one data directory, which exists and is durable from the start.
 #[derive(Debug)]
 pub struct RecordedFiles(pub RecordedDisk);
 
@@ -79,7 +79,7 @@ impl Files for RecordedFiles {
     }
 }
 
-/// A recorded file as redb uses it.
+/// A recorded file as redb's storage backend.
 #[derive(Debug)]
 struct CatalogFile(RecordedFile);
 

@@ -1,4 +1,4 @@
-//! A database over several power losses.
+//! The life of a database over several power losses.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -15,22 +15,23 @@ use crate::workload::{self, Contents};
 const DRAM_BYTES: u64 = 32 << 20;
 const MERGE_PATIENCE: Duration = Duration::from_secs(20);
 
-/// A database from one power loss to the next, and what its record may leave behind.
+/// A database between two power losses, with the states that may be found after the next one.
 pub struct Life {
     runtime: Handle,
     syncs: Syncs,
-    /// The contents of the device when the machine was started, and the operations since.
+    /// The contents of the device when the machine started, and the operations since.
     base: Image,
     record: Vec<Operation>,
-    /// Operations before the database was first open.
+    /// Number of operations before the database was first open.
     opened: usize,
-    /// The rows of the database after each statement, and the number of operations when the
+    /// The contents of the database after each statement, and the number of operations when the
     /// statement began.
     states: Vec<Contents>,
     begun: Vec<usize>,
-    /// From how many operations on which state is the least: acknowledged statements.
+    /// Number of operations, and the state that is guaranteed from there on: acknowledged
+    /// statements.
     promises: Vec<(usize, usize)>,
-    /// The number of the next statement.
+    /// Number of the next statement.
     next: i64,
 }
 
@@ -58,8 +59,7 @@ impl Life {
         Ok((engine, session))
     }
 
-    /// Runs statements from the start of the machine on, with the database closed and opened in
-    /// between at times.
+    /// Starts the machine and runs statements, occasionally closing and reopening the database.
     pub fn run(&mut self, rng: &mut Rng) -> Result<(), String> {
         let disk = RecordedDisk::new(self.base.clone());
         let mut open = self.open(&disk)?;
@@ -81,7 +81,7 @@ impl Life {
         Ok(())
     }
 
-    /// Makes a table of small chunks and waits for the background to merge them.
+    /// Creates a table of small chunks and waits for a background merge.
     fn merge(
         &mut self,
         session: &Session,
@@ -118,10 +118,10 @@ impl Life {
         Ok(())
     }
 
-    /// Takes the power away after some operation of the record and opens what is left; with
-    /// `goes_on`, the database goes on with that.
+    /// Cuts the power after a random operation of the record and opens the result; with `goes_on`,
+    /// the database continues from it.
     pub fn lose_power(&mut self, rng: &mut Rng, goes_on: bool) -> Result<(), String> {
-        // A quarter of the losses meet the database while it is opened.
+        // A quarter of the losses happen while the database is being opened.
         let end = if rng.one_in(4) { self.opened } else { self.record.len() };
         let at = rng.index(end + 1);
         let what = |error| format!("power loss after operation {at}: {error}");
@@ -141,7 +141,7 @@ impl Life {
         Ok(())
     }
 
-    /// Takes the power away once more, while the database is opened and read.
+    /// Cuts the power again, while the database is opened and read.
     fn lose_power_again(
         &self,
         image: &Image,
@@ -159,7 +159,7 @@ impl Life {
         Err(what(format!("lost: {expected:?}, found: {found:?}")))
     }
 
-    /// Opens the database and reads everything. A panic is an error like any other.
+    /// Opens the database and reads all rows. A panic is reported like an error.
     fn contents(&self, disk: &RecordedDisk) -> Result<Contents, String> {
         let read = catch_unwind(AssertUnwindSafe(|| {
             let (engine, session) = self.open(disk)?;
@@ -169,8 +169,8 @@ impl Life {
         read.unwrap_or_else(|_| Err("a panic".to_owned()))
     }
 
-    /// The state that was found, of those that may be: all that was acknowledged, and what was
-    /// under way as a whole or not at all.
+    /// Returns the state that was found, if it is allowed: all acknowledged statements, and the one
+    /// under way entirely or not at all.
     fn state(&self, found: &Contents, at: usize) -> Result<usize, String> {
         let kept = self.promises.iter().filter(|(from, _)| *from <= at);
         let least = kept.map(|(_, state)| *state).max().unwrap_or(0);

@@ -1,12 +1,12 @@
-//! The engine after a power loss at any moment, also while it recovers from one.
+//! The engine after a power loss at any moment, even during recovery from another one.
 //!
-//! Engines run random statements over a disk in memory that records every write, sync and rename
-//! (`terrace_testkit::disk`). Of each record, states are built that a power loss may leave
-//! (`terrace_testkit::power`). Each state has to open, with all that was acknowledged and nothing
-//! by halves, and every row of every table is read. Of a third of them the power is lost again
-//! during the recovery; the rest of a life begins with one of the states.
+//! Engines run random statements over an in-memory disk that records every write, sync and rename
+//! (`terrace_testkit::disk`). From each record, states are built that a power loss may leave
+//! (`terrace_testkit::power`). Each state has to open, with all acknowledged statements and no
+//! partial ones, and every row of every table is read. In a third of them the power is lost again
+//! during recovery; the database then continues from one of the states.
 //!
-//! `TERRACE_SOAK_ROUNDS` sets how many times 50 states are built, `TERRACE_SOAK_SEED` which.
+//! `TERRACE_SOAK_ROUNDS` sets the number of rounds of 50 states, `TERRACE_SOAK_SEED` the seed.
 
 mod files;
 mod life;
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use life::Life;
 
-/// Power losses that are tried at moments of one record.
+/// Power losses tried within one record.
 const LOSSES: usize = 16;
 /// Records of one database.
 const RECORDS: usize = 4;
@@ -30,7 +30,7 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads")
 }
 
-/// Builds so many states and opens them; what was wrong with some.
+/// Builds and opens at least `states` states; returns the errors.
 fn lose_power(runtime: &Handle, rng: &mut Rng, states: usize, syncs: Syncs) -> Vec<String> {
     let (mut tried, mut wrong) = (0, vec![]);
     while tried < states {
@@ -52,7 +52,7 @@ fn lose_power(runtime: &Handle, rng: &mut Rng, states: usize, syncs: Syncs) -> V
     wrong
 }
 
-/// As [`lose_power`], by two threads.
+/// Runs [`lose_power`] on two threads.
 fn lose_power_twice(seed: u64, states: usize, syncs: Syncs) -> Vec<String> {
     let runtime = runtime();
     let lose = |seed| lose_power(runtime.handle(), &mut Rng::new(seed), states / 2, syncs);
@@ -73,7 +73,7 @@ fn nothing_acknowledged_is_lost_and_nothing_half_done_shows() {
     });
 }
 
-/// The states would tell of an engine that forgets to sync.
+/// The test detects an engine that forgets to sync.
 #[test]
 fn an_engine_with_half_of_its_syncs_loses_statements() {
     let wrong = lose_power_twice(1, 200, Syncs::Half);

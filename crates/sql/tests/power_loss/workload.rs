@@ -1,4 +1,4 @@
-//! Random statements, and what a database holds after them.
+//! Random statements, and the expected contents of a database after them.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 use terrace_sql::{Engine, Session, SqlError};
 use terrace_testkit::Rng;
 
-/// The schema that comes and goes beside the default one.
+/// A schema besides the default one, created and dropped repeatedly.
 const SCHEMA: &str = "s";
 const VIEW: &str = "w";
 const SMALL: &str = "small";
 
 type Row = (i64, i64, String);
 
-/// Everything that a database holds.
+/// The contents of a database.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contents {
     /// The rows of each table, in order.
@@ -25,7 +25,7 @@ pub struct Contents {
     has_schema: bool,
 }
 
-/// A statement and what it makes of `contents`. No two numbers write the same rows.
+/// A random statement, applied to `contents`. No two numbers write the same rows.
 pub fn statement(number: i64, contents: &mut Contents, rng: &mut Rng) -> String {
     let table = contents.tables.keys().nth(rng.index(contents.tables.len().max(1))).cloned();
     let Some(table) = table.filter(|_| !rng.one_in(5)) else {
@@ -67,7 +67,7 @@ pub fn statement(number: i64, contents: &mut Contents, rng: &mut Rng) -> String 
     }
 }
 
-/// An insertion of one row into the table whose chunks stay small, which it makes at first.
+/// Inserts one row into the table of small chunks; the first call creates the table.
 pub fn small_insertion(number: i64, contents: &mut Contents) -> String {
     let source = format!("SELECT {number} AS k, {number} AS v, 'small' AS s");
     let row = (number, number, "small".to_owned());
@@ -84,13 +84,13 @@ pub fn small_insertion(number: i64, contents: &mut Contents) -> String {
     }
 }
 
-/// True if the background has merged chunks of a table since the database was opened.
+/// True if a background merge has happened since the database was opened.
 pub async fn has_merged(session: &Session) -> bool {
     let outputs = session.sql("SELECT 1 FROM terrace.merges WHERE merges > 0").await;
     outputs.is_ok_and(|outputs| outputs[0].batches.iter().any(|batch| batch.num_rows() > 0))
 }
 
-/// A statement that makes or drops something.
+/// A statement that creates or drops an object.
 fn define(number: i64, contents: &mut Contents, rng: &mut Rng) -> String {
     let in_schema = contents.has_schema && rng.one_in(2);
     let table = format!("{}t{}", if in_schema { "s." } else { "" }, rng.below(3));
@@ -122,7 +122,7 @@ fn define(number: i64, contents: &mut Contents, rng: &mut Rng) -> String {
     }
 }
 
-/// A query of some rows, and those, in order.
+/// A query that produces some rows, and these rows in order.
 fn source(number: i64, rng: &mut Rng) -> (String, Vec<Row>) {
     let few = i64::try_from(rng.below(50)).unwrap_or(0);
     let count = [1, 1, few, few, 1_000 + 20 * few][rng.index(5)];
@@ -134,7 +134,7 @@ fn source(number: i64, rng: &mut Rng) -> (String, Vec<Row>) {
     (text, rows.collect())
 }
 
-/// The contents of a database, with every row of every table read.
+/// Reads every row of every table.
 pub async fn contents(engine: &Engine, session: &Session) -> Result<Contents, SqlError> {
     let catalog = engine.catalog();
     let mut contents = Contents { has_schema: catalog.has_schema(SCHEMA), ..Contents::default() };

@@ -1,11 +1,11 @@
-//! DELETE and UPDATE through a session: what they take, and what they leave alone.
+//! DELETE and UPDATE through a session: the rows that they change, and those that they do not.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
 use terrace_sql::{Engine, EngineConfig, Session};
-use terrace_tier::store::MemoryBlocks;
+use terrace_store::MemoryBlocks;
 
 const STORE_BYTES: u64 = 1 << 30;
 
@@ -32,7 +32,7 @@ async fn fails(session: &Session, text: &str) -> String {
     }
 }
 
-/// The number of rows that a statement says it changed.
+/// The number of changed rows that a statement returns.
 async fn changed(session: &Session, text: &str) -> u64 {
     let outputs = session.sql(text).await.unwrap_or_else(|error| panic!("{text}\n{error}"));
     outputs[0].batches[0].column(0).as_primitive::<UInt64Type>().value(0)

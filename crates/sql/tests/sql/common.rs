@@ -1,4 +1,4 @@
-//! What the query tests share: engines over memory, and results as text.
+//! Shared helpers of the tests: engines with an in-memory store, and results as text.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,34 +8,34 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use terrace_pool::Placement;
 use terrace_sql::{Engine, EngineConfig, Session, SqlError};
-use terrace_tier::store::MemoryBlocks;
+use terrace_store::MemoryBlocks;
 
 pub const MIB: u64 = 1 << 20;
 
-/// Bytes of the store in memory that engines of these tests have.
+/// Bytes of the in-memory store of the test engines.
 const STORE_BYTES: u64 = 4 << 30;
 
-/// A configuration of two partitions without a directory, in the placement that the environment
-/// names.
+/// A configuration with two partitions and no data directory, in the placement given by the
+/// environment.
 pub fn config(dram_bytes: u64) -> EngineConfig {
     let named = std::env::var("TERRACE_TEST_PLACEMENT").ok();
     let placement = named.map_or(Placement::default(), |name| name.parse().expect("a placement"));
     EngineConfig { threads: 2, placement, ..EngineConfig::new(dram_bytes) }
 }
 
-/// An engine whose store is in memory.
+/// An engine with an in-memory store.
 pub fn engine(dram_bytes: u64) -> Engine {
     let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
     Engine::over_blocks(&config(dram_bytes), blocks, STORE_BYTES).expect("engine")
 }
 
-/// An engine whose database is in a directory.
+/// An engine with its database in a directory.
 pub fn engine_in(path: &Path, dram_bytes: u64) -> Engine {
     let data_dir = Some(path.to_owned());
     Engine::open(&EngineConfig { data_dir, ..config(dram_bytes) }).expect("engine in a directory")
 }
 
-/// The last result of a text, as a table without its rules.
+/// Runs a text and returns its last result as text, see [`lines`].
 pub async fn show(session: &Session, text: &str) -> String {
     match try_show(session, text).await {
         Ok(table) => table,
@@ -56,7 +56,7 @@ pub async fn try_show(session: &Session, text: &str) -> Result<String, SqlError>
     Ok(last.batches.iter().flat_map(lines).collect::<Vec<_>>().join("\n"))
 }
 
-/// One line per row, with a blank between columns.
+/// One line per row, with a space between columns.
 pub fn lines(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default();
     let columns = batch.columns().iter();
@@ -66,7 +66,7 @@ pub fn lines(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(line).collect()
 }
 
-/// The error of a text that must fail.
+/// Runs a text that must fail and returns its error.
 pub async fn error(session: &Session, text: &str) -> String {
     match try_show(session, text).await {
         Ok(table) => panic!("{text}\nshould fail and gave\n{table}"),
@@ -74,7 +74,7 @@ pub async fn error(session: &Session, text: &str) -> String {
     }
 }
 
-/// Waits until `holds` does; what tasks that were cancelled hold comes back a moment later.
+/// Waits until `holds` returns true: cancelled tasks release their resources a moment later.
 pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !holds() {
@@ -83,7 +83,7 @@ pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A path in `directory` as it stands in a statement.
+/// A path in `directory`, and its quoted form for a statement.
 pub fn quoted(directory: &Path, name: &str) -> (PathBuf, String) {
     let path = directory.join(name);
     let text = format!("'{}'", path.display());

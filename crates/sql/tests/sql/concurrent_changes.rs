@@ -1,4 +1,4 @@
-//! Statements that change a table beside each other: no acknowledged change is lost.
+//! Concurrent changes of a table: no acknowledged change is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use crate::common::{MIB, engine, show, try_show};
 
 const DRAM: u64 = 64 * MIB;
 
-/// Inserts single rows until `replacing`, which reads and replaces the table, has run a while, and
-/// counts the rows that were acknowledged.
+/// Inserts single rows while `replacing`, which reads and replaces the table, runs repeatedly, and
+/// checks that no acknowledged row is lost.
 async fn nothing_is_lost_beside(replacing: &'static str) {
     let engine = Arc::new(engine(DRAM));
     let session = engine.session().expect("session");
@@ -69,7 +69,7 @@ async fn rows_are_changed_by_subqueries_and_other_tables() {
     assert_eq!(count("SELECT count(*), sum(id) FROM t").await, "180000 18000140000");
     assert_eq!(count("UPDATE t SET id = -x FROM u WHERE t.d = u.d").await, "20000");
     assert_eq!(count("SELECT count(*), min(d), max(d) FROM t WHERE id = -500").await, "20000 5 5");
-    // The mean is 88834.1 now, and the digits above it are all but 3 and 5.
+    // The mean is now 88834.1, and the digits above it are all but 3 and 5.
     let update = "UPDATE t AS v SET n = 'big', d = d + 1 WHERE v.id > (SELECT avg(id) FROM t)";
     assert_eq!(count(update).await, "88933");
     assert_eq!(count("SELECT count(*) FROM t WHERE n = 'big'").await, "88933");

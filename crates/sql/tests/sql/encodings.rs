@@ -1,10 +1,10 @@
-//! Compact tables beside plain ones.
+//! Compact tables, compared with plain ones.
 
 use crate::common::{MIB, engine, engine_in, error, show};
 use terrace_sql::{Engine, Session};
 use terrace_testkit::Rng;
 
-/// Rows with columns of every kind that is encoded, and some that are not.
+/// Rows with columns of every encoded kind, and some that are not encoded.
 const ROWS: &str = "SELECT value AS id, value % 7 AS few, CAST(value * 13 % 5000 AS INTEGER) AS n, \
      CASE WHEN value % 5 = 0 THEN NULL ELSE value / 100 END AS gap, \
      CAST(value % 900 AS DECIMAL(15, 2)) / 10 AS price, \
@@ -37,7 +37,7 @@ async fn a_table_has_the_encoding_it_was_made_with() {
     let encodings = "SELECT table_name, encoding, count(*) FROM terrace.segments \
                      GROUP BY 1, 2 ORDER BY 1, 2";
     assert_eq!(show(&session, encodings).await, "c compact 1\nd compact 1\np plain 1\nq plain 2");
-    // What does not shrink is plain in a compact table too.
+    // Incompressible data is plain in a compact table, too.
     let random = "SELECT random() AS a FROM generate_series(1, 10000)";
     show(&session, &format!("CREATE TABLE r WITH (encoding = 'compact') AS {random}")).await;
     let of_r = "SELECT DISTINCT encoding FROM terrace.segments WHERE table_name = 'r'";
@@ -59,7 +59,7 @@ async fn other_options_are_refused_with_what_there_is() {
     assert!(engine.catalog().table("public", "t").is_none());
 }
 
-/// A condition made at random.
+/// A random condition.
 fn condition(rng: &mut Rng) -> String {
     let number = rng.below(150_000);
     match rng.index(14) {
@@ -154,7 +154,7 @@ async fn compact_tables_are_read_in_little_memory_and_after_a_restart() {
     assert_eq!(show(&session, &sorted("c")).await, show(&session, &sorted("p")).await);
 }
 
-/// Joins whose build side leaves few keys: the scan of the other side leaves rows out by them.
+/// Joins whose build side has few keys: the scan of the probe side filters rows by them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_answer_the_same_where_scans_leave_rows_out_by_their_keys() {
     let engine = engine(512 * MIB);

@@ -82,7 +82,7 @@ async fn what_leaves_a_frame_leaves_no_trace() {
     assert_eq!(show(&session, all).await, "inf\n1e20\n4.0\n3.0");
 }
 
-/// Chunks are left out by the bounds of their numbers, whatever a filter makes of zeros.
+/// Chunks are pruned by the bounds of their numbers, also when zeros are made canonical.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_best_numbers_prune_chunks() {
     let engine = engine(DRAM);
@@ -95,7 +95,7 @@ async fn the_best_numbers_prune_chunks() {
     assert_eq!(show(&session, best).await, "1.0\n2.0");
 }
 
-/// Statistics of Parquet leave NaN out, and a NaN of a file may have any bits.
+/// Parquet statistics leave NaN out, and a NaN in a file may have any bits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nan_of_a_file_is_found() {
     let engine = engine(DRAM);
@@ -118,7 +118,7 @@ async fn a_nan_of_a_file_is_found() {
     assert_eq!(show(&session, &best).await, "NaN");
 }
 
-/// A join keeps its equalities where the order of its rows is asked for, too.
+/// A join treats the zeros as equal also if its rows are sorted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn zeros_are_equal_in_joins_whose_rows_are_sorted() {
     let engine = engine(DRAM);
@@ -137,7 +137,7 @@ async fn zeros_are_equal_in_joins_whose_rows_are_sorted() {
     }
 }
 
-/// Integers of more than 24 bits, which a REAL cannot tell apart.
+/// Integers of more than 24 bits, which a REAL cannot distinguish.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn integers_and_reals_meet_in_double_precision() {
     let engine = engine(DRAM);

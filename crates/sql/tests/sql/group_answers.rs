@@ -1,11 +1,11 @@
-//! Answers of groups over joins that DataFusion gets wrong.
+//! Results of groups over joins that DataFusion gets wrong.
 
 use crate::common::{MIB, check, engine, error, show};
 use terrace_sql::Session;
 
 const DRAM: u64 = 64 * MIB;
 
-/// Groups over a join one side of which has a key, as a view.
+/// Creates a view of groups over a join, one side of which has a key.
 async fn groups(session: &Session, join: &str) {
     let make = format!(
         "CREATE TABLE t AS SELECT * FROM (VALUES ('a', 5), ('b', 3), ('a', 4)) v(name, v);
@@ -17,7 +17,7 @@ async fn groups(session: &Session, join: &str) {
     show(session, &make).await;
 }
 
-/// A key of one side of a join is no key of the groups.
+/// A key of one side of a join is not a key of the groups.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_a_side_of_a_join_are_no_keys_of_its_groups() {
     let keys = "(SELECT x FROM u GROUP BY x) k";
@@ -50,7 +50,7 @@ async fn keys_of_a_side_of_a_join_are_no_keys_of_its_groups() {
     }
 }
 
-/// Columns that a key of a relation determines are not grouped by unless they are named.
+/// Columns determined by a key of a relation are not grouped by unless they are named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn columns_that_are_not_grouped_by_are_refused() {
     let engine = engine(DRAM);
@@ -70,7 +70,7 @@ async fn columns_that_are_not_grouped_by_are_refused() {
     }
 }
 
-/// A key that comes again is one key, also one that is a constant.
+/// A repeated key is one key, even if it is a constant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_come_again_are_one() {
     let engine = engine(DRAM);
@@ -88,8 +88,8 @@ async fn keys_that_come_again_are_one() {
     check(&session, &cases).await;
 }
 
-/// A key of one grouping set varies in the groups of another. The first aggregate decides the order
-/// of the rows.
+/// A key of one grouping set varies in the groups of another. The first aggregate determines the
+/// order of the rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_of_grouping_sets_come_in_their_whole_order() {
     let engine = engine(DRAM);

@@ -1,4 +1,4 @@
-//! Segments that live in heaps, and move while queries run.
+//! Segments placed in heaps, and migrated while queries run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ async fn engine_with_heaps() -> (Engine, Session) {
     (engine, session)
 }
 
-/// Waits for what the engine does by itself.
+/// Waits for background work of the engine.
 async fn until(session: &Session, query: &str, expected: &str) {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
@@ -89,7 +89,7 @@ async fn a_heap_over_a_file_keeps_to_its_dram() {
                  written_bytes > 16777216, read_bytes > 33554432, faults > 100 \
                  FROM terrace.heaps WHERE heap = 'far'";
     assert_eq!(show(&session, query).await, "true true true true true");
-    // Rows that are changed are of new chunks, which follow.
+    // Changed rows are in new chunks, which are then placed like the others.
     run(&session, "UPDATE t SET key = key + 1 WHERE id % 100 = 0").await;
     run(&session, "UPDATE t SET key = key - 1 WHERE id % 100 = 0").await;
     assert_eq!(show(&session, QUERY).await, expected);
@@ -118,7 +118,7 @@ async fn emulated_memory_is_as_far_as_was_said() {
         assert_eq!(show(&session, query).await, "true true true");
         run(&session, "DROP HEAP emulated").await;
     }
-    // More than a thousand blocks come, a few of them at a time.
+    // More than a thousand blocks are loaded, a few of them at a time.
     assert!(took > Duration::from_millis(250), "{took:?}");
 }
 
@@ -133,10 +133,10 @@ async fn columns_and_chunks_have_homes_of_their_own() {
                  ORDER BY column_name, chunk";
     assert_eq!(show(&session, homes).await, "key 1\npad 0\npad 1\npad 2\npad 3");
     assert_eq!(show(&session, QUERY).await, expected);
-    // What comes later follows what was said of the column.
+    // New chunks follow the placement of the column.
     run(&session, "INSERT INTO t SELECT id, key, pad FROM t LIMIT 10").await;
     until(&session, homes, "key 1\npad 0\npad 1\npad 2\npad 3\npad 4").await;
-    // What was said of a chunk holds, also against what was said of its column.
+    // The placement of a chunk takes precedence over that of its column.
     run(&session, "ALTER TABLE t COLUMN pad CHUNK 2 SET TIER pool").await;
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(show(&session, homes).await, "key 1\npad 0\npad 1\npad 3\npad 4");
@@ -164,7 +164,7 @@ async fn the_engine_keeps_near_what_is_read_most() {
     let session = engine.session().expect("session");
     table(&session, "t", 400_000).await;
     table(&session, "u", 400_000).await;
-    // For one of the two, with what an allocator needs.
+    // Large enough for one of the two tables, with allocator overhead.
     run(&session, "CREATE HEAP near WITH (size = '32MiB')").await;
     run(&session, "ALTER TABLE t SET TIER auto").await;
     run(&session, "ALTER TABLE u SET TIER auto").await;
@@ -213,7 +213,7 @@ async fn what_cannot_be_is_named() {
     assert_eq!(show(&session, "SELECT count(*) FROM terrace.heaps").await, "3");
 }
 
-/// What the pool caches is no reason to refuse a heap its part of the budget.
+/// Pages cached in the pool do not prevent a heap from getting its part of the budget.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn heaps_get_what_the_pool_can_spare() {
     let engine = Engine::open(&config(64 * MIB)).expect("engine");

@@ -1,10 +1,10 @@
-//! Answers of joins that DataFusion gets wrong.
+//! Results of joins that DataFusion gets wrong.
 
 use crate::common::{MIB, check, engine, show};
 
 const DRAM: u64 = 64 * MIB;
 
-/// A key of a join may take columns of several tables together.
+/// A key of a join may combine columns of several tables.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_several_tables_are_kept() {
     let engine = engine(DRAM);
@@ -38,7 +38,7 @@ async fn keys_of_several_tables_are_kept() {
     }
 }
 
-/// A key of a join may turn out to be a constant.
+/// A key of a join may simplify to a constant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_are_constants_are_kept() {
     let engine = engine(DRAM);
@@ -65,8 +65,8 @@ async fn keys_that_are_constants_are_kept() {
     check(&session, &[(distinct, "3")]).await;
 }
 
-/// A join that asks whether a row has a match looks at one of its matches: these tables have
-/// billions of pairs, which would take minutes.
+/// A semi or anti join stops at a row's first match: these tables have billions of pairs, which
+/// would take minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_match_is_enough_for_semi_and_anti_joins() {
     let engine = engine(DRAM);

@@ -1,4 +1,4 @@
-//! Statements through a session of an engine: their answers, their errors and their memory.
+//! Statements through a session of an engine: their results, their errors and their memory.
 
 mod change_flows;
 mod common;

@@ -1,4 +1,4 @@
-//! SLAs, tenants and the market as SQL has them.
+//! SLAs, tenants and the market, through SQL.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use terrace_sql::{Engine, QueryHandle, Session};
 const STEEP: &str = "SET terrace.sla = 'latency 1ms penalty 100 per 1ms'";
 const ROWS: usize = 500_000;
 
-/// An engine with a table `t` of some 50 MiB.
+/// An engine with a table `t` of about 50 MiB.
 async fn loaded(dram_bytes: u64) -> Engine {
     let engine = engine(dram_bytes);
     let session = engine.session().expect("session");
@@ -22,7 +22,7 @@ async fn loaded(dram_bytes: u64) -> Engine {
     engine
 }
 
-/// A sort of the table of which the first batch has been read: all of it is in its state.
+/// A running sort of the table that has returned its first batch: its state holds all rows.
 async fn sorting(session: &Session) -> (QueryHandle, usize) {
     let statement = session.parse("SELECT s, i FROM t ORDER BY s, i").expect("parses").remove(0);
     let mut handle = session.execute(statement).await.expect("starts");
@@ -30,7 +30,7 @@ async fn sorting(session: &Session) -> (QueryHandle, usize) {
     (handle, first.num_rows())
 }
 
-/// Reads a sort to its end, and checks its order.
+/// Reads a sort to its end, and checks the order.
 async fn finish(mut handle: QueryHandle, first: usize) {
     let (mut rows, mut last) = (first, String::new());
     while let Some(batch) = handle.stream.next().await {
@@ -142,8 +142,8 @@ async fn memory_moves_between_sessions_and_nothing_fails() {
     )
     .await;
     assert_eq!(seen, "2");
-    // Each operator gives back when it is asked for its next batch; a sort that merges keeps the
-    // first blocks of four runs, and the merge above two of them what it has read.
+    // Operators give memory back when they are polled for the next batch; a merging sort keeps the
+    // first blocks of four runs, and the merge above two sorts keeps what it has read.
     let mut read = first_rows;
     let is_above = |first: &QueryHandle| {
         let limit = first.query().memory().limit().unwrap_or(u64::MAX);
@@ -176,7 +176,7 @@ async fn a_preempted_query_resumes_with_the_right_answer() {
     finished.await.expect("in a minute");
 }
 
-/// Time is taken from a query, and no memory.
+/// Pausing takes CPU time from a query, but no memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_query_stands_still_with_what_it_holds() {
     let engine = loaded(128 * MIB).await;
@@ -184,11 +184,11 @@ async fn a_paused_query_stands_still_with_what_it_holds() {
     high.sql("SET terrace.sla = 'latency 0ms penalty 1, priority 1'").await.expect("taken");
     let (mut first, mut read) = sorting(&low).await;
     let query = std::sync::Arc::clone(first.query());
-    // Needs the processor alone, for a second.
+    // Needs only the processor, for about a second.
     let busy = "SELECT count(*) FROM generate_series(1, 200000000) WHERE value % 7 = 3";
     let second = tokio::spawn(async move { show(&high, busy).await });
     eventually("the lower one waits", || query.state() == QueryState::Preempted).await;
-    // What was made before may still come.
+    // Batches that were already produced may still arrive.
     let stands_still = loop {
         match tokio::time::timeout(Duration::from_millis(150), first.stream.next()).await {
             Err(_) => break true,
@@ -204,7 +204,7 @@ async fn a_paused_query_stands_still_with_what_it_holds() {
     finished.await.expect("in a minute");
 }
 
-/// Without a priority: by their SLAs, the delay of the other one costs more.
+/// Neither query has a priority; by their SLAs, delaying the other query costs more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn time_goes_to_the_query_whose_delay_costs_more() {
     let engine = loaded(128 * MIB).await;
@@ -223,7 +223,7 @@ async fn time_goes_to_the_query_whose_delay_costs_more() {
     finished.expect("in a minute").expect("no panic");
 }
 
-/// Others may wait for a change, so that it does not wait for them.
+/// Other queries may wait for a change, so it is not paused for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_is_not_paused_for_the_time_of_others() {
     let engine = loaded(128 * MIB).await;

@@ -1,5 +1,5 @@
-//! Merges of small chunks in a running engine: beside other sessions, at the next start, and what
-//! they are worth.
+//! Merges of small chunks in a running engine: concurrent with other sessions, after a restart, and
+//! their benefit.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use terrace_sql::table::Table;
 use terrace_sql::{Engine, Session};
 use terrace_testkit::soak_time;
 
-/// Chunks that a table of single rows keeps, at most: a few of each size.
+/// Maximum number of chunks of a table of single rows: a few of each size.
 const CHUNKS_MAX: usize = 32;
 
 fn table(engine: &Engine, name: &str) -> Arc<Table> {
@@ -35,7 +35,7 @@ async fn insert_singly(session: &Session, name: &str, rows: std::ops::Range<i64>
     }
 }
 
-/// With more of them, each returns rows when it has some.
+/// A single partition returns rows in order; several would return theirs as they have some.
 const ONE_PARTITION: &str = "SET datafusion.execution.target_partitions = 1";
 const COLUMNS: &str = "(i BIGINT NOT NULL, k BIGINT, s VARCHAR)";
 
@@ -66,8 +66,8 @@ fn to_u64(count: usize) -> u64 {
     u64::try_from(count).expect("small")
 }
 
-/// Inserts single rows as writer `w` until the time is over, and updates and deletes its own now
-/// and then; the values by their keys.
+/// Inserts single rows as writer `w` until the deadline, and occasionally updates and deletes its
+/// own rows; returns the values by their keys.
 async fn write(session: Session, w: i64, until: Instant) -> BTreeMap<i64, i64> {
     let mut rows = BTreeMap::new();
     for i in 0.. {
@@ -156,7 +156,7 @@ async fn a_database_with_small_chunks_is_merged_when_it_is_opened() {
     assert_eq!(show(&session, "SELECT i, s FROM t").await, expected, "the order is kept");
 }
 
-/// The least time of some scans of a table.
+/// The minimum time of several scans of a table.
 async fn scan_time(session: &Session, name: &str) -> Duration {
     let text = format!("SELECT count(*), sum(i), sum(k), max(s) FROM {name}");
     let mut least = Duration::MAX;
@@ -185,6 +185,6 @@ async fn a_scan_of_single_rows_is_as_fast_as_one_of_a_bulk_load() {
     let both = "SELECT count(*) FROM singly JOIN bulk USING (i, k, s)";
     assert_eq!(show(&session, both).await, rows.to_string());
     let (singly, bulk) = (scan_time(&session, "singly").await, scan_time(&session, "bulk").await);
-    // Loose: other tests run beside this one. A thousand chunks took a hundred times as long.
+    // Loose, since other tests run concurrently. A thousand chunks took a hundred times as long.
     assert!(singly < 4 * bulk + Duration::from_millis(10), "{singly:?}, bulk {bulk:?}");
 }

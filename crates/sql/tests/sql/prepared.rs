@@ -1,4 +1,4 @@
-//! Statements that are planned once and run many times.
+//! Prepared statements: planned once and run many times.
 
 use crate::common::{engine, error, lines, show};
 use datafusion::arrow::datatypes::DataType;
@@ -56,7 +56,7 @@ async fn parameters_have_types_and_take_values() {
     let few = try_run(&session, &prepared, vec![int(1)]).await.expect_err("two are missing");
     assert!(few.to_string().contains("it has 3 parameters"), "{few}");
 
-    // A type that nothing says is a text, unless the caller knows better.
+    // A parameter of undetermined type is a text, unless the caller gives its type.
     assert_eq!(prepare(&session, "SELECT $1", &[]).await.parameters(), [DataType::Utf8]);
     let known = prepare(&session, "SELECT $2 + 1, $1", &[None, Some(DataType::Int32)]).await;
     assert_eq!(known.parameters(), [DataType::Utf8, DataType::Int32]);
@@ -86,7 +86,7 @@ async fn each_run_sees_the_tables_of_its_time() {
     assert_eq!(run(&session, &tables, vec![int(10)]).await, "3");
     assert_eq!(run(&session, &view, vec![]).await, "13");
 
-    // What names stand for changes.
+    // Names get other meanings.
     show(&other, "CREATE OR REPLACE VIEW v AS SELECT k * 2 AS k FROM t").await;
     assert_eq!(run(&session, &view, vec![]).await, "26");
     show(&other, "CREATE OR REPLACE TABLE t AS SELECT 'x' AS more, CAST(7 AS BIGINT) AS k").await;

@@ -1,4 +1,4 @@
-//! Answers of aggregate functions: sums that do not fit, numbers that are none, values in order.
+//! Results of aggregate functions: overflowing sums, NaNs, ordered values.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ async fn a_sum_that_does_not_fit_is_an_error() {
     assert_eq!(show(&session, &wide).await, "9223372036854775813");
 }
 
-/// Makes a table of which any three consecutive rows have the sum 1, beside the largest integers.
+/// Creates a table in which any three consecutive rows sum to 1, despite the largest integers.
 async fn extremes(session: &Session) {
     let rows = format!(
         "SELECT value AS n, CASE value % 3 WHEN 0 THEN {MAX} WHEN 1 THEN -{MAX} \
@@ -60,7 +60,7 @@ async fn extremes(session: &Session) {
     show(session, &format!("CREATE TABLE t AS {rows}")).await;
 }
 
-/// The whole sum matters, not the sums of the parts of the rows that a thread saw first.
+/// Partial sums of the rows that a thread sees first may overflow, as long as the total does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_of_rows_does_not_make_a_sum_overflow() {
     let session = session(64 * MIB);
@@ -76,7 +76,8 @@ async fn the_order_of_rows_does_not_make_a_sum_overflow() {
     assert_eq!(show(&session, distinct).await, "1 1");
 }
 
-/// As doubles, which are whole numbers no more beyond 2^53, they would depend on the order of rows.
+/// Doubles do not represent all integers beyond 2^53, so the average would depend on the order of
+/// rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn averages_of_integers_are_exact() {
     let session = session(64 * MIB);
@@ -233,7 +234,7 @@ async fn zeros_are_one_value_and_so_are_nans() {
     assert_eq!(show(&session, join).await, "16");
 }
 
-/// The rows of a query as text, and the bytes that it spilled.
+/// Runs a query and returns its rows as text, and the bytes that it spilled.
 async fn run(session: &Session, text: &str) -> (String, u64) {
     let statement = session.parse(text).expect("parses").remove(0);
     let handle = session.execute(statement).await.expect("starts");
@@ -243,7 +244,7 @@ async fn run(session: &Session, text: &str) -> (String, u64) {
     (lines.join("\n"), query.spilled().bytes())
 }
 
-/// Ordered aggregates over groups that leave memory, beside the same with ample memory.
+/// Ordered aggregates over groups that spill, compared with ample memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ordered_aggregates_of_groups_that_spill_are_right() {
     let (ample, tiny) = (session(1024 * MIB), session(32 * MIB));
@@ -280,7 +281,7 @@ async fn ordered_aggregates_of_groups_that_spill_are_right() {
     assert!(spilled_in_all > 50 * MIB, "{spilled_in_all} bytes spilled");
 }
 
-/// Lists of 600,000 values in order need no more memory than the values.
+/// Ordered lists of 600,000 values need no more memory than the values.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ordered_lists_of_many_values_fit_a_small_budget() {
     const ROWS: usize = 600_000;
@@ -319,13 +320,13 @@ async fn ordered_lists_of_many_values_fit_a_small_budget() {
     };
     let expected = [Some(0), Some(1), Some(2), None].map(of).join("\n");
     assert_eq!(show(&session, groups).await, expected);
-    // The group's key is no part of the order that rows of a group need.
+    // The group's key is not part of the order of the rows within a group.
     let keyed = "SELECT g, sum(length(t)) FROM (SELECT g, string_agg(p, '' ORDER BY w, g, k) AS t \
                  FROM (SELECT id % 3 AS g, p, k, repeat(p, 100) AS w FROM s) GROUP BY g) \
                  GROUP BY g ORDER BY g";
     let of = |g: usize| format!("{g} {}", list(&|id| id % 3 == g, &|id| id % 100).concat().len());
     assert_eq!(show(&session, keyed).await, [0, 1, 2].map(of).join("\n"));
-    // Two orders, of which the input can have one.
+    // Two orders, of which the input can only have one.
     let two = "SELECT id % 3 AS g, array_to_string(array_agg(id ORDER BY k), ' '), \
                array_to_string(array_agg(id ORDER BY k DESC), ' ') \
                FROM s WHERE id < 1000 GROUP BY 1 ORDER BY 1";
@@ -338,7 +339,7 @@ async fn ordered_lists_of_many_values_fit_a_small_budget() {
     assert_eq!(show(&session, two).await, [0, 1, 2].map(of).join("\n"));
 }
 
-/// Each list has its own order, also with DISTINCT and beside a list of the opposite order.
+/// Each list has its own order, also with DISTINCT and next to a list of the opposite order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_of_several_orders_stand_side_by_side() {
     let session = session(64 * MIB);
@@ -392,14 +393,14 @@ async fn a_filter_of_constants_stays_above_a_row_of_no_rows() {
     for (query, answer) in cases {
         assert_eq!(show(&session, query).await, answer, "{query}");
     }
-    // Of each group all rows or none.
+    // All rows of a group, or none.
     show(&session, "CREATE TABLE u AS SELECT value % 50 AS k FROM generate_series(1, 5000)").await;
     let whole = "SELECT count(*) FROM (SELECT k, count(*) AS n FROM u GROUP BY k) \
                  WHERE random() < 0.5 AND n <> 100";
     assert_eq!(show(&session, whole).await, "0");
 }
 
-/// A key of a grouping set is null in the rows of other sets, also where it is constant.
+/// A key of a grouping set is null in the rows of other sets, even if it is constant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_of_grouping_sets_are_in_no_order_until_they_are_sorted() {
     let session = session(64 * MIB);

@@ -1,4 +1,4 @@
-//! Queries that others suspend, resume and cancel.
+//! Queries that other sessions suspend, resume and cancel.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn engine() -> Engine {
     Engine::open(&config).expect("opens")
 }
 
-/// A session with a table, and a query over it whose first batch has been read.
+/// A session with a table, and a running query over it that has returned its first batch.
 async fn begun(engine: &Engine) -> (Session, QueryHandle, usize) {
     let session = engine.session().expect("session");
     let source = format!("SELECT value AS i FROM generate_series(1, {ROWS})");
@@ -75,7 +75,7 @@ async fn a_reader_that_waits_hears_of_the_end() {
     drop(first);
     for endless in [
         "SELECT sum(a.i * b.i) FROM t a CROSS JOIN t b WHERE (a.i + b.i) % 3 = 0",
-        // One batch of the probe side has a billion pairs, none of which gives a row.
+        // One batch of the probe side has a billion pairs, none of which produces a row.
         "SELECT count(*) FROM t a WHERE EXISTS \
          (SELECT 1 FROM t b WHERE a.i % 2 = b.i % 2 AND a.i + b.i < 0)",
     ] {
@@ -90,7 +90,7 @@ async fn a_reader_that_waits_hears_of_the_end() {
         let error = ended.expect("no panic").expect_err("cancelled").to_string();
         assert!(error.contains("was cancelled"), "{error}");
         drop(query);
-        // Its tasks end at their next await, and are its consumer's last owners.
+        // Its tasks end at their next await; they are the last owners of its consumer.
         let is_there = || {
             let consumers = engine.ledger().consumers();
             consumers.into_iter().any(|consumer| consumer.name.starts_with("query"))
@@ -105,7 +105,7 @@ async fn a_reader_that_waits_hears_of_the_end() {
     }
 }
 
-/// With one thread the whole plan runs inside of the stream.
+/// The whole plan runs inside the stream with one thread.
 #[tokio::test]
 async fn a_suspended_query_of_one_thread_lets_go_of_its_pages() {
     let config = EngineConfig { threads: 1, ..EngineConfig::new(64 << 20) };

@@ -1,11 +1,11 @@
-//! A device that fails: one clear error each, and the session lives on.
+//! A failing device: each failure is one clear error, and the session stays usable.
 
 use std::sync::Arc;
 
 use crate::common::{MIB, config, error, eventually, show};
 use terrace_sql::{Engine, Session};
+use terrace_store::MemoryBlocks;
 use terrace_testkit::{Fault, FaultyBlocks, Target, When};
-use terrace_tier::store::MemoryBlocks;
 
 const STORE_BYTES: u64 = 1 << 30;
 const DRAM: u64 = 32 * MIB;

@@ -1,4 +1,4 @@
-//! What a user types, end to end.
+//! Typical statements of users, end to end.
 
 use crate::common::{MIB, engine, engine_in, error, eventually, quoted, show, try_show};
 use futures::StreamExt as _;

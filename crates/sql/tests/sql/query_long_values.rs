@@ -1,10 +1,10 @@
-//! Values and batches that are long beside the memory.
+//! Values and batches that are large compared to memory.
 
 use std::time::{Duration, Instant};
 
 use crate::common::{MIB, engine, error, show, try_show};
 
-/// Three times the memory, in a batch or two.
+/// Three times the memory, in one or two batches.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_of_long_texts_is_taken_in_pieces() {
     let session = engine(64 * MIB).session().expect("session");

@@ -1,4 +1,4 @@
-//! An operator that panics: its query fails, and nothing else notices.
+//! A panicking operator: its query fails, and no other query is affected.
 
 use crate::common::{MIB, engine, error, eventually, show};
 use datafusion::arrow::datatypes::DataType;
@@ -8,7 +8,7 @@ use datafusion::logical_expr::{
 };
 use terrace_sql::{Engine, Session};
 
-/// A function that panics where its argument is 77,777, in whatever thread that is.
+/// A function that panics on the argument 77,777, in whatever thread evaluates it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Explodes {
     signature: Signature,
@@ -70,7 +70,7 @@ async fn nothing_is_held(engine: &Engine) {
     assert!(engine.queries().running().is_empty());
 }
 
-/// Statements whose panic is in the middle of each kind of operator, and above and below exchanges.
+/// Statements that panic in each kind of operator, above and below exchanges.
 const STATEMENTS: &[&str] = &[
     "SELECT explodes(id) FROM t",
     "SELECT count(*) FROM t WHERE explodes(id) > 0",
@@ -117,7 +117,7 @@ async fn a_panic_of_the_planner_is_an_error_too() {
     nothing_is_held(&engine).await;
 }
 
-/// The output of a panic, as a child process sees it.
+/// Runs in a child process to capture the output of a panic.
 #[test]
 fn a_panic_is_not_printed_beside_its_error() {
     const CHILD: &str = "TERRACE_TEST_PANIC_CHILD";

@@ -1,11 +1,11 @@
-//! Recursive queries: those without an end, and those whose working table is larger than memory.
+//! Recursive queries without an end, or with a working table larger than memory.
 
 use std::time::Duration;
 
 use crate::common::{MIB, engine, error, eventually, show};
 use terrace_sql::Session;
 
-/// Each iteration has twice the rows of the one before, 2^22 in the last.
+/// Each iteration doubles the number of rows, to 2^22 in the last.
 const DOUBLING: &str = "WITH RECURSIVE t AS (SELECT 1 AS n, 'a text of twenty-odd bytes' AS s \
      UNION ALL SELECT n + 1, s FROM t, (VALUES (1), (2)) AS v(x) WHERE n < 23) \
      SELECT count(*), max(n), sum(n), min(s), max(s) FROM t";
@@ -64,14 +64,14 @@ async fn answers_are_those_of_datafusion() {
                   FROM generate_series(1, 1000)";
     session.sql(tables).await.expect("made");
     let queries = [
-        // A join per iteration, and columns that are left out.
+        // A join per iteration, and unused columns.
         "WITH RECURSIVE p AS (SELECT a, b, 1 AS steps, w AS cost FROM edges WHERE a < 20 \
          UNION ALL SELECT p.a, e.b, steps + 1, cost + e.w FROM p JOIN edges e ON p.b = e.a \
          WHERE steps < 6) SELECT steps, count(*), sum(cost), min(b) FROM p GROUP BY 1 ORDER BY 1",
-        // Columns in another order, and aggregates over the working table.
+        // Reordered columns, and arithmetic over the working table.
         "WITH RECURSIVE f(x, y) AS (SELECT 0, 1 UNION ALL SELECT y, x + y FROM f WHERE y < 1000) \
          SELECT * FROM f ORDER BY y, x",
-        // One recursion in the base of another, and the same name twice.
+        // A recursion within the base of another, and a name used twice.
         "WITH RECURSIVE o AS (SELECT n FROM (WITH RECURSIVE i AS (SELECT 1 AS n UNION ALL \
          SELECT n + 1 FROM i WHERE n < 5) SELECT n FROM i) AS base UNION ALL \
          SELECT n * 10 FROM o WHERE n < 100) SELECT n FROM o ORDER BY n",

@@ -1,4 +1,4 @@
-//! Scans: no copies, no needless reads, and what the planner is told.
+//! Scans: zero-copy batches, pruned reads, and the statistics for the planner.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use crate::common::{MIB, engine, eventually, lines, show};
 use datafusion::arrow::array::{ArrayData, RecordBatch};
 use datafusion::arrow::buffer::Buffer;
 use futures::StreamExt;
-use terrace_market::Class;
+use terrace_ledger::Class;
 use terrace_sql::catalog::LABEL_BYTES;
 use terrace_sql::{Engine, Session};
 
-/// Ten chunks in the order of `id`.
+/// Ten chunks, ordered by `id`.
 const TABLE: &str = "CREATE TABLE t WITH (encoding = 'plain') AS \
                      SELECT value AS id, value % 10 AS digit, \
                      CASE WHEN value % 3 = 0 THEN NULL ELSE value END AS some, \
@@ -24,13 +24,13 @@ async fn filled(dram_bytes: u64) -> (Engine, Session) {
     (engine, session)
 }
 
-/// The batches of a query.
+/// Runs a query and returns its batches.
 async fn batches(session: &Session, text: &str) -> Vec<RecordBatch> {
     let statement = session.parse(text).expect("parses").remove(0);
     session.execute(statement).await.expect("starts").collect().await.expect("runs").batches
 }
 
-/// The addresses of all pages of a column.
+/// Address ranges of all pages of a column.
 async fn addresses(engine: &Engine, column: usize) -> Vec<Range<usize>> {
     let table = engine.catalog().table("public", "t").expect("table");
     let mut ranges = Vec::new();
@@ -49,7 +49,7 @@ fn buffers(data: &ArrayData) -> Vec<Buffer> {
     own.chain(data.child_data().iter().flat_map(buffers)).collect()
 }
 
-/// The value of a metric in the text of EXPLAIN ANALYZE.
+/// Extracts the value of a metric from the text of EXPLAIN ANALYZE.
 fn metric(plan: &str, name: &str) -> String {
     let (_, rest) =
         plan.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("{name}: {plan}"));
@@ -90,9 +90,9 @@ async fn above_the_limit_of_pins_batches_are_copies() {
     }
     let rows: usize = kept.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(rows, 655_360);
-    assert!(most_copied > 0, "copies are in somebody's account");
+    assert!(most_copied > 0, "no copy is in an account");
     assert_eq!(engine.pins().copied_bytes(), 0);
-    // A column of a chunk per partition is pinned while it is copied.
+    // One column of a chunk per partition is pinned while it is copied.
     assert!(most <= limit + 16 * MIB, "{most} bytes pinned, {limit} allowed");
     let plan = show(&session, "EXPLAIN ANALYZE SELECT max(word || 'x') FROM t").await;
     assert_ne!(metric(&plan, "chunks_copied"), "");
@@ -104,7 +104,7 @@ async fn without_memory_for_copies_batches_are_copied_one_by_one() {
     let expected = batches(&session, "SELECT * FROM t").await;
     let expected: Vec<String> = expected.iter().flat_map(lines).collect();
     assert_eq!(expected.len(), 655_360);
-    // What is left is what the pool keeps for itself.
+    // Takes all memory but the pool's floor.
     let hog = engine.ledger().register("hog", Class::Other);
     let mut idle = 0;
     while idle < 3 {
@@ -120,7 +120,7 @@ async fn without_memory_for_copies_batches_are_copied_one_by_one() {
         let batch = batch.expect("batch");
         found.extend(lines(&batch));
         most_copied = most_copied.max(engine.pins().copied_bytes());
-        // Pins are held, so that most chunks have to be copied.
+        // Held pins force most chunks to be copied.
         if kept.len() < 16 {
             kept.push(batch);
         }
@@ -173,7 +173,7 @@ async fn joins_and_top_k_prune_while_they_run() {
     assert_eq!(metric(&plan, "chunks_pruned"), "9", "{plan}");
 }
 
-/// The table whose scan is below the first input of the first partitioned join of a plan.
+/// The table scanned by the first input of the first partitioned join of a plan.
 fn build_side(plan: &str) -> String {
     let is_join = |line: &&str| line.contains("PagedHashJoinExec: mode=Partitioned");
     let mut lines = plan.lines().skip_while(|line| !is_join(line));
@@ -193,15 +193,15 @@ async fn few_wide_rows_are_put_into_the_table_rather_than_many_narrow_ones() {
     );
     show(&session, &wide).await;
     show(&session, "SET datafusion.execution.target_partitions = 2").await;
-    // 15 MiB of columns, and 10.
+    // 15 MiB of columns, and 10 MiB.
     let sums: Vec<String> = (0..12).map(|n| format!("sum(wide.c{n})")).collect();
     let query =
         format!("SELECT sum(t.digit), {} FROM t JOIN wide ON t.id = wide.id", sums.join(", "));
     let plan = show(&session, &format!("EXPLAIN {query}")).await;
     assert_eq!(build_side(&plan), "wide", "{plan}");
     assert!(show(&session, &query).await.starts_with("675000 "));
-    // Two keys that name one row together are not taken for one key that names many: the join has
-    // 150,000 rows, not 45 million.
+    // Two keys that identify a row together are not estimated by one of them, which has many
+    // matches: the join has 150,000 rows, not 45 million.
     show(
         &session,
         "CREATE TABLE pairs AS SELECT value % 1000 AS one, value / 1000 AS other, value AS id \
@@ -233,7 +233,7 @@ async fn functions_of_decimals_keep_their_order() {
     assert_eq!(show(&session, &turned).await, expected);
 }
 
-/// A join above says which rows there are below, where its filter does not stand.
+/// A filter above a join reduces the estimated rows of the other side, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_join_above_leaves_counts_below_it() {
     let (_engine, session) = filled(256 * MIB).await;
@@ -274,7 +274,7 @@ async fn a_projection_reads_its_columns_and_a_limit_its_chunks() {
     assert_eq!(batches(&session, "SELECT id FROM t LIMIT 10").await[0].num_rows(), 10);
 }
 
-/// Bytes of segments that a query asked for.
+/// Bytes of segments that a query requested.
 async fn total_bytes(session: &Session, text: &str) -> u64 {
     let statement = session.parse(text).expect("parses").remove(0);
     let mut handle = session.execute(statement).await.expect("starts");

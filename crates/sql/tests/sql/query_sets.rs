@@ -1,4 +1,4 @@
-//! Set operations and joins with nulls, beside a model that compares every pair of rows.
+//! Set operations and joins with nulls, compared with a model that visits every pair of rows.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn session(dram_bytes: u64) -> Session {
     engine(dram_bytes).session().expect("session")
 }
 
-/// Rows of few values, some of them null.
+/// Random rows with few distinct values, some of them null.
 fn rows(rng: &mut Rng, most: usize, nulls: bool) -> Vec<Row> {
     let mut value = || {
         let value = i64::try_from(rng.below(4)).expect("small");
@@ -45,7 +45,7 @@ fn equal(a: Value, b: Value) -> Option<bool> {
     Some(a? == b?)
 }
 
-/// SQL's `a NOT IN (values)`, if it is true.
+/// True if SQL's `a NOT IN (values)` is true.
 fn not_in(a: Value, mut values: impl Iterator<Item = Value>) -> bool {
     values.all(|value| equal(a, value) == Some(false))
 }
@@ -191,7 +191,7 @@ async fn small_cases_of_not_in_and_set_operations() {
     assert_eq!(show(&session, in_subquery).await, "3");
 }
 
-/// The build side of NOT IN is all of the table on the left, which is ten times the memory.
+/// The build side of NOT IN is the whole left table, which is ten times the memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn not_in_of_nullable_columns_leaves_memory() {
     let session = session(32 * MIB);

@@ -1,4 +1,4 @@
-//! Queries that need more memory than there is.
+//! Queries that need more memory than the budget.
 
 use crate::common::{MIB, engine, eventually, show};
 use futures::StreamExt;
@@ -8,7 +8,7 @@ use terrace_sql::{Engine, Session};
 const AMPLE: u64 = 1024 * MIB;
 const TINY: u64 = 32 * MIB;
 
-/// A million rows of about 100 bytes in no order.
+/// A million rows of about 100 bytes in pseudo-random order.
 const ROWS: &str = "CREATE TABLE t AS SELECT value AS id, (value * 7919) % 1000003 AS key, \
                     (value * 104729) % 900001 AS grp, \
                     'padding that makes a row wider, ' || ((value * 31) % 1000) AS pad \
@@ -39,7 +39,7 @@ async fn digest(session: &Session, text: &str) -> (u64, u64) {
     (digest, query.spilled().bytes())
 }
 
-/// No query holds anything: neither memory, nor spill pages, nor pins.
+/// Asserts that no query holds memory, spill pages or pins.
 async fn nothing_is_held(engine: &Engine) {
     let queries = || {
         let consumers = engine.ledger().consumers();
@@ -118,7 +118,7 @@ async fn dropping_a_handle_cancels_and_gives_everything_back() {
     }
 }
 
-/// The least that each of them needs is together more than there is, so some have to wait.
+/// The minimum memory of all queries together exceeds the budget, so some have to wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_queries_than_there_is_room_for_all_end() {
     let (engine, session) = filled(TINY).await;

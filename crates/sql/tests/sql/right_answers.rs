@@ -1,4 +1,4 @@
-//! Answers that DataFusion, or an earlier version, gets wrong.
+//! Results that DataFusion, or an earlier version, gets wrong.
 
 use crate::common::{MIB, check, engine, error, show};
 use terrace_sql::Session;
@@ -28,8 +28,8 @@ async fn joins_of_tables_with_the_same_column_names_keep_their_rows() {
                   GROUP BY a.d ORDER BY a.d";
     let groups = show(&session, groups).await;
     assert_eq!(groups.lines().count(), 7, "{groups}");
-    // The filter of a top-k operator, and that of a semi join on a key whose name the other side
-    // has for another column.
+    // The filter of a top-k operator, and that of a semi join on a key whose name is that of
+    // another column on the other side.
     let top = "SELECT b.d FROM a JOIN b ON a.k = b.k ORDER BY b.d DESC, a.k LIMIT 1";
     assert_eq!(show(&session, top).await, "10");
     let semi = "SELECT count(*) FROM a WHERE a.d < 3 AND a.d IN (SELECT b.k - 1 FROM b)";
@@ -52,7 +52,7 @@ async fn the_filter_of_a_join_reaches_the_scan_of_its_column() {
     assert_eq!(show(&session, joined).await, "17999");
 }
 
-/// A column of one value below an outer join has two above it.
+/// A constant column below an outer join has two values above it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constants_of_outer_joins_are_sorted() {
     let engine = engine(DRAM);
@@ -135,8 +135,8 @@ async fn similar_to_matches_the_whole_value() {
     assert!(pattern.contains("SIMILAR TO"), "{pattern}");
 }
 
-/// Two lists that one value is compared with are not made one by what their members are written
-/// like, and null is in no list.
+/// Two lists that one value is compared with are not merged by the text of their members, and null
+/// is not in any list.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_of_one_value_are_not_mixed_up() {
     let engine = engine(DRAM);
@@ -183,8 +183,8 @@ async fn lists_of_one_value_are_not_mixed_up() {
     assert_eq!(show(&session, "SELECT a, x FROM t").await, "1 ");
 }
 
-/// The first rows of a join whose input is in order are the first of that order, also where the
-/// join does not keep it.
+/// A LIMIT over a join returns the first rows of the requested order, also if the join does not
+/// preserve the order of its input.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn first_rows_of_joins_in_order_are_those_of_the_order() {
     let engine = engine(DRAM);
@@ -202,7 +202,7 @@ async fn first_rows_of_joins_in_order_are_those_of_the_order() {
     assert!(paged.all(|join| !join.contains("fetch=")), "{plan}");
 }
 
-/// Local times that a change of clocks leaves out, or brings twice, as PostgreSQL 15 takes them.
+/// Local times that a clock change skips or repeats, as in PostgreSQL 15.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_times_at_changes_of_clocks() {
     let engine = engine(DRAM);
@@ -221,8 +221,8 @@ async fn local_times_at_changes_of_clocks() {
     }
 }
 
-/// Operators are streams that poll each other: the task's budget of tokio and the thread's stack
-/// suffice for any number of them.
+/// Operators are streams that poll each other: tokio's task budget and the thread's stack suffice
+/// for any number of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_tables_are_joined() {
     let engine = engine(DRAM);
@@ -440,7 +440,7 @@ async fn deep_statements_run_or_are_refused() {
     assert_eq!(show(&session, "SELECT count(*) FROM t").await, "1000");
 }
 
-/// The filter that DataFusion derives from one aggregate left out rows that another needs.
+/// DataFusion derives a filter from one aggregate that drops rows needed by another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn aggregates_over_chunks_see_all_rows() {
     let engine = engine(DRAM);
@@ -453,7 +453,7 @@ async fn aggregates_over_chunks_see_all_rows() {
     assert_eq!(show(&session, both).await, "10 2024");
 }
 
-/// A key of an order that stands in it already, also after expressions are simplified.
+/// A repeated key of an order, also after simplification of expressions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_an_order_may_come_again() {
     let engine = engine(DRAM);
@@ -513,7 +513,7 @@ async fn errors_name_the_column_and_the_call() {
     assert_eq!(zero, "division by zero");
 }
 
-/// That some keys are never null is known to the logical plan and not to the physical one.
+/// Only the logical plan, not the physical plan, knows that some keys are never null.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_may_be_null_by_their_columns_alone_are_grouped() {
     let session = engine(64 * MIB).session().expect("session");

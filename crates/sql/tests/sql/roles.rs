@@ -79,7 +79,7 @@ async fn views_read_with_the_rights_of_their_owners() {
     show(&owner, "GRANT CREATE ON SCHEMA public TO ada; GRANT SELECT ON v TO bob").await;
     assert_eq!(show(&bob, "SELECT y FROM v").await, "2");
     denied(&bob, "SELECT y FROM v, t").await;
-    // A view of a role that may not read the table reads nothing either.
+    // A view whose owner may not read the table cannot be read either.
     show(&owner, "GRANT SELECT ON t TO ada").await;
     show(&ada, "CREATE VIEW w AS SELECT x FROM t; GRANT SELECT ON w TO bob").await;
     assert_eq!(show(&bob, "SELECT x FROM w").await, "1");
@@ -108,7 +108,7 @@ async fn owners_do_everything_with_what_is_theirs() {
     denied(&bob, "GRANT SELECT ON s.mine TO bob").await;
     show(&ada, "GRANT SELECT ON s.mine TO bob; GRANT CREATE ON SCHEMA s TO bob").await;
     assert_eq!(show(&bob, "SELECT a FROM s.mine").await, "1");
-    // Grants stay with a table that is replaced, and go with one that is dropped.
+    // Grants survive the replacement of a table, but not a drop.
     show(&ada, "CREATE OR REPLACE TABLE s.mine AS SELECT 2 AS a").await;
     assert_eq!(show(&bob, "SELECT a FROM s.mine").await, "2");
     show(&ada, "DROP TABLE s.mine; CREATE TABLE s.mine AS SELECT 3 AS a").await;

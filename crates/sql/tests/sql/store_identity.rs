@@ -1,4 +1,4 @@
-//! A database and its store belong together: no other file, device or store is ever written to.
+//! A database writes only to its own store, never to another file, device or store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ impl Home {
         self.0.path().join(name)
     }
 
-    /// Opens the database in the directory of this name, or one that ends with the engine, with
-    /// the tier, which may name files of this home.
+    /// Opens the database in the directory of this name, or a temporary one, with the tier, in
+    /// which `~` stands for the path of this home.
     fn open(&self, data: Option<&str>, tier: Option<&str>) -> Result<Engine, SqlError> {
         let tiers = tier.map(|tier| tier.replace('~', &self.0.path().display().to_string()));
         let tiers = tiers.iter().map(|tier| tier.parse::<TierSpec>().expect("a tier")).collect();
@@ -40,7 +40,7 @@ impl Home {
         }
     }
 
-    /// The result of a text in a database that is opened for it and closed.
+    /// Opens a database, runs a text, closes the database, and returns the result.
     async fn show(&self, data: Option<&str>, tier: Option<&str>, text: &str) -> String {
         let engine = self.open(data, tier).expect("opens");
         let session = engine.session().expect("session");
@@ -66,7 +66,7 @@ async fn a_file_of_something_else_is_refused_and_left_as_it_is() {
             assert!(fs::read(home.path(name)).expect("read") == contents, "{name} was changed");
         }
     }
-    // The refusals left nothing behind that another try would stumble over.
+    // The refusals left nothing behind that would affect another attempt.
     home.show(Some("new"), Some("file:~/store:64MiB"), TABLE).await;
 }
 
@@ -144,7 +144,7 @@ async fn an_interrupted_first_start_is_finished() {
     home.show(Some("data"), None, TABLE).await;
     fs::remove_file(home.path("data/STORE")).expect("remove");
     assert_eq!(home.show(Some("data"), None, SUM).await, "300000 45000150000");
-    // A power cut may leave the first page as zeros.
+    // A power loss may leave the first page as zeros.
     fs::write(home.path("zeros"), [0; 4096]).expect("write");
     home.show(Some("late"), Some("file:~/zeros:64MiB"), TABLE).await;
 }
@@ -169,12 +169,12 @@ fn write_at(path: &Path, offset: u64, bytes: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_device_that_somebody_marked_is_refused() {
+async fn a_device_with_a_foreign_mark_is_refused() {
     const BYTES: u64 = 64 * MIB;
     let Some(device) = or_skip("a block device", LoopDevice::attach(BYTES)) else { return };
     let home = Home::new();
     let tier = format!("dev:{}", device.path().display());
-    // Where ext4, btrfs and the copy of a partition table have theirs.
+    // The offsets of the signatures of ext4, btrfs and a backup partition table.
     for offset in [1080, 65_600, BYTES - 512] {
         write_at(device.path(), offset, b"mine");
         for data in [None, Some("data")] {

@@ -1,4 +1,4 @@
-//! Limits of tenants: sessions, queries and their turns, time, memory, spilled bytes.
+//! Limits of tenants: sessions, concurrent queries and their queue, time, memory, spilled bytes.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use terrace_sql::{Engine, Session, SqlError};
 use crate::common::{engine, error, eventually, show};
 
 const DRAM: u64 = 64 << 20;
-/// Rows that come one batch after the other, for as long as they are asked for.
+/// A query that returns batches for as long as they are read.
 const LONG: &str = "SELECT value FROM generate_series(1, 100000000)";
 
-/// An engine with a tenant `t` of these limits, and a session of the tenant.
+/// An engine with a tenant `t` with these limits, and a session of the tenant.
 async fn with_tenant(limits: &str) -> (Engine, Session) {
     let engine = engine(DRAM);
     let owner = engine.session().expect("a session");
@@ -50,7 +50,7 @@ async fn queries_wait_for_their_turn() {
     let states = show(&owner, "SELECT state FROM terrace.queries WHERE tenant = 't'").await;
     assert_eq!(states, "running\nqueued");
     assert_eq!(running.query().state(), QueryState::Running);
-    // Others go on meanwhile, and what ends a transaction waits for nothing.
+    // Other tenants are not affected, and the end of a transaction does not wait.
     show(&owner, "SELECT 1").await;
     let third = of_tenant(&engine).await;
     show(&third, "BEGIN; ROLLBACK").await;
@@ -79,7 +79,7 @@ async fn a_query_that_waits_too_long_or_is_cancelled_has_one_error() {
     }
     show(&owner, &format!("CANCEL QUERY {id}")).await;
     assert!(waiting.await.expect("a thread").contains("was cancelled"));
-    // A higher limit lets those in that wait.
+    // A higher limit admits waiting queries.
     let third = of_tenant(&engine).await;
     let waiting = tokio::spawn(async move { show(&third, "SELECT 3").await });
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -95,7 +95,7 @@ async fn a_query_ends_when_its_time_is_over() {
     let ended = error(&session, "SELECT count(*) FROM generate_series(1, 100000000000)").await;
     assert!(ended.contains("tenant t allows a query 300ms"), "{ended}");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    // One that its reader leaves alone ends as well.
+    // A query that is not read times out as well.
     let handle = begun(&session).await;
     let query = handle.query().clone();
     eventually("it is cancelled", || query.state() == QueryState::Cancelled).await;

@@ -1,4 +1,4 @@
-//! Tiers that change their size while queries run.
+//! Tiers that are resized while queries run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +6,7 @@ use crate::common::{MIB, config, error, show};
 use terrace_pool::Placement;
 use terrace_sql::{Engine, EngineConfig, Session};
 
-/// Sizes by the names of tiers.
+/// Names and sizes of the memory tiers.
 async fn sizes(session: &Session) -> String {
     show(session, "SELECT tier, capacity_bytes FROM terrace.tiers WHERE kind = 'memory'").await
 }

@@ -1,12 +1,12 @@
 //! Random interleavings of eight sessions against a model of snapshot isolation.
 //!
-//! The model knows every row that is committed, the rows that each transaction sees, and who holds
-//! or waits for which table. So it tells of each statement whether it runs, waits, conflicts or
-//! would close a circle, and what a SELECT returns: a history has one right course. One thing is
-//! left to chance: whether small chunks were merged between a transaction's snapshot and its first
-//! change of a table, after rows were added to it. Then a conflict is right, too.
+//! The model tracks all committed rows, the rows that each transaction sees, and the holder and
+//! waiters of each table lock. So it predicts whether each statement runs, waits, conflicts or
+//! deadlocks, and the result of each SELECT: a history has one right outcome. The exception is
+//! whether small chunks were merged between a transaction's snapshot and its first change of a
+//! table, after rows were added to it. Then a conflict is right, too.
 //!
-//! `TERRACE_SOAK_ROUNDS` sets how many times ten histories are run, `TERRACE_SOAK_SEED` which.
+//! `TERRACE_SOAK_ROUNDS` sets the number of rounds of ten histories, `TERRACE_SOAK_SEED` the seed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const STEPS: usize = 60;
 
 type Rows = BTreeMap<i64, i64>;
 
-/// A table as a commit left it.
+/// A table as of a commit.
 #[derive(Clone, Default)]
 struct Table {
     rows: Rows,
@@ -32,14 +32,14 @@ struct Table {
     rewrites: u64,
 }
 
-/// Rows of a table in a transaction.
+/// A table as seen by a transaction.
 #[derive(Clone)]
 struct Seen {
     base: Table,
     rows: Rows,
     added: Vec<i64>,
     is_changed: bool,
-    /// Rows of the base were changed or deleted.
+    /// True if rows of the base were updated or deleted.
     is_rewritten: bool,
 }
 
@@ -77,13 +77,13 @@ impl Seen {
         }
     }
 
-    /// Commits the rows to a table as it is now.
+    /// Commits the rows to the current state of a table.
     fn commit(&self, table: &mut Table) {
         if !self.is_changed {
             return;
         }
         if self.is_rewritten {
-            // Others have added rows at most.
+            // Other transactions have at most added rows.
             let mut rows = self.rows.clone();
             let others = table.rows.iter().filter(|(key, _)| !self.base.rows.contains_key(key));
             rows.extend(others.map(|(key, value)| (*key, *value)));
@@ -126,7 +126,7 @@ impl Change {
 
 #[derive(Clone)]
 struct Open {
-    /// None before the first statement.
+    /// `None` before the first statement.
     seen: Option<Vec<Seen>>,
     statements: u64,
     is_failed: bool,
@@ -177,7 +177,7 @@ impl History {
         Self { sessions, tables, open, waiting, locks: BTreeMap::new(), next_key: 0, log: vec![] }
     }
 
-    /// The steps so far, for a failure.
+    /// The steps so far, to report a failure.
     fn story(&self) -> String {
         self.log.join("\n")
     }
@@ -222,7 +222,7 @@ impl History {
         self.sessions[who].sql(text).await.map(drop)
     }
 
-    /// The rows that a session sees, at the beginning of a statement.
+    /// Begins a statement of a session; `None` without a transaction.
     fn begin_statement(&mut self, who: usize) -> Option<&mut Open> {
         let tables = &self.tables;
         let open = self.open[who].as_mut()?;
@@ -258,7 +258,7 @@ impl History {
                 self.sql(who, "SAVEPOINT a").await.expect("set");
             }
             (false, Some(seen)) => {
-                // One that was set before the first statement keeps that statement's snapshot.
+                // A savepoint set before the first statement keeps that statement's snapshot.
                 let begun = |seen: &Vec<Seen>| seen.iter().map(|it| Seen::of(&it.base)).collect();
                 open.seen = seen.clone().or_else(|| open.seen.as_ref().map(begun));
                 open.is_failed = false;
@@ -281,7 +281,7 @@ impl History {
             return;
         }
         match self.locks.get(&table) {
-            // Two statements by themselves that go on at one moment commit in any order.
+            // Single statements that resume at the same moment commit in any order.
             Some(lock) if lock.holder != who && self.open[who].is_none() => {}
             Some(lock) if lock.holder != who && self.closes_circle(who, table) => {
                 let circle = self.sql(who, &text).await;
@@ -295,7 +295,7 @@ impl History {
                 let session = Arc::clone(&self.sessions[who]);
                 let task = tokio::spawn(async move { session.sql(&text).await.map(drop) });
                 self.waiting[who] = Some(Waiting { table, change, task });
-                // Its place in the queue is known once it is there.
+                // The sleep fixes its place in the queue.
                 tokio::time::sleep(Duration::from_millis(3)).await;
                 let waiting = self.waiting[who].as_ref().expect("it waits");
                 assert!(!waiting.task.is_finished(), "it has not waited\n{}", self.story());
@@ -324,7 +324,7 @@ impl History {
         false
     }
 
-    /// A session has the lock of a table: what becomes of its statement.
+    /// Predicts the outcome of a statement whose session has locked the table.
     fn lock(&mut self, who: usize, table: usize) -> Outcome {
         let now = &self.tables;
         let Some(open) = &mut self.open[who] else { return Outcome::Done };
@@ -387,7 +387,7 @@ impl History {
         }
     }
 
-    /// A statement has failed. Without a savepoint the session's locks are given back.
+    /// Handles a failed statement. Without a savepoint the session's locks are released.
     async fn fail(&mut self, who: usize) {
         let Some(open) = &mut self.open[who] else { return };
         open.is_failed = true;
@@ -411,7 +411,7 @@ impl History {
         self.release(who).await;
     }
 
-    /// Hands the locks of a session on, and sees what those do that have waited.
+    /// Passes the locks of a session on, and checks the outcomes of the statements that waited.
     async fn release(&mut self, who: usize) {
         let held = self.locks.iter().filter(|(_, lock)| lock.holder == who);
         let held: Vec<usize> = held.map(|(table, _)| *table).collect();
@@ -433,7 +433,7 @@ impl History {
         }
     }
 
-    /// Ends all transactions, and compares the rows that are left.
+    /// Ends all transactions, and compares the remaining rows.
     async fn finish(&mut self) {
         while (0..SESSIONS).any(|who| self.open[who].is_some()) {
             for who in 0..SESSIONS {

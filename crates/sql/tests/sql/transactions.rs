@@ -1,4 +1,4 @@
-//! Transactions of several statements: what they see, what is left of them, and their conflicts.
+//! Multi-statement transactions: visibility, commit and rollback, and conflicts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn a_transaction_reads_one_state_of_the_database() {
     let (one, other) = (engine.session().expect("session"), engine.session().expect("session"));
     run(&one, "CREATE TABLE a AS SELECT 1 AS x; CREATE TABLE b AS SELECT 1 AS x").await;
     run(&one, "BEGIN").await;
-    // The state is that of the first statement, not that of BEGIN.
+    // The snapshot is taken by the first statement, not by BEGIN.
     run(&other, "INSERT INTO a VALUES (2)").await;
     assert_eq!(show(&one, "SELECT count(*) FROM a").await, "2");
     run(&other, "INSERT INTO a VALUES (3); DROP TABLE b; CREATE TABLE c AS SELECT 1 AS x").await;
@@ -122,7 +122,7 @@ async fn the_second_of_two_that_change_a_table_waits_and_conflicts() {
     let one = engine.session().expect("session");
     let other = Arc::new(engine.session().expect("session"));
     run(&one, "CREATE TABLE t AS SELECT 1 AS k, 1 AS v; CREATE TABLE u AS SELECT 1 AS k").await;
-    // One that has read before conflicts.
+    // A transaction that has already read the table conflicts.
     run(&other, "BEGIN; SELECT * FROM t").await;
     run(&one, "BEGIN; UPDATE t SET v = v + 1").await;
     let waiting = tokio::spawn({
@@ -131,7 +131,7 @@ async fn the_second_of_two_that_change_a_table_waits_and_conflicts() {
     });
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!waiting.is_finished(), "the table is locked");
-    // Rows may be added meanwhile, and are kept.
+    // Rows can be added meanwhile, and are kept.
     let third = engine.session().expect("session");
     run(&third, "INSERT INTO t VALUES (2, 1)").await;
     run(&one, "COMMIT").await;
@@ -139,7 +139,7 @@ async fn the_second_of_two_that_change_a_table_waits_and_conflicts() {
     assert!(conflict.to_string().contains("public.t was changed by another transaction"));
     run(&other, "ROLLBACK").await;
     assert_eq!(show(&one, "SELECT * FROM t ORDER BY k").await, "1 2\n2 1");
-    // One whose first statement waits reads the rows of after.
+    // A transaction whose first statement waits reads the committed rows.
     run(&one, "BEGIN; UPDATE t SET v = v + 1").await;
     let waiting = tokio::spawn({
         let other = Arc::clone(&other);
@@ -150,7 +150,7 @@ async fn the_second_of_two_that_change_a_table_waits_and_conflicts() {
     run(&one, "COMMIT").await;
     waiting.await.expect("no panic").expect("it waits");
     assert_eq!(show(&one, "SELECT * FROM t ORDER BY k").await, "1 30\n2 20");
-    // A statement by itself waits for a transaction, too, and so does one that drops the table.
+    // A single statement waits for a transaction, too, and so does a DROP TABLE.
     run(&one, "BEGIN; DELETE FROM t WHERE k = 1").await;
     let late = Duration::from_millis(50);
     for waits in ["UPDATE t SET v = 0", "DROP TABLE t"] {
@@ -158,7 +158,7 @@ async fn the_second_of_two_that_change_a_table_waits_and_conflicts() {
     }
     run(&one, "ROLLBACK").await;
     run(&other, "UPDATE t SET v = 0").await;
-    // Two in a circle.
+    // A deadlock of two transactions.
     run(&one, "BEGIN; UPDATE t SET v = 1").await;
     run(&other, "BEGIN; DELETE FROM u").await;
     let waiting = tokio::spawn({
@@ -279,7 +279,7 @@ async fn prepared_statements_run_in_transactions() {
     assert_eq!(show(&other, "SELECT count(*) FROM t").await, "0");
     assert!(one.commit().await.expect("committed"));
     assert_eq!(show(&other, "SELECT count(*) FROM t").await, "3");
-    // A handle that is read after its transaction has ended adds nothing.
+    // A handle read after the end of its transaction adds nothing.
     one.begin(None).expect("begun");
     let late = one.execute_prepared(&insert, vec![9_i64.into()]).await.expect("starts");
     one.roll_back().expect("ended");
@@ -306,7 +306,7 @@ async fn rows_of_others_are_not_lost_with_a_table_that_is_replaced() {
     assert_eq!(show(&one, "SELECT * FROM t ORDER BY k").await, "1 1\n2 2\n8 8\n9 9");
     run(&one, &format!("BEGIN; {replace}; COMMIT")).await;
     assert_eq!(show(&one, "SELECT sum(v) FROM t").await, "24");
-    // Rows that replace others are those of the moment at which the table is free.
+    // Replacing rows are read once the table is unlocked.
     let replaced =
         ["INSERT OVERWRITE t SELECT 7, v FROM b", "CREATE OR REPLACE TABLE t AS SELECT v FROM b"];
     for replace in replaced {
@@ -334,7 +334,7 @@ async fn snapshots_and_locks_of_savepoints_settings_and_failures() {
     let engine = engine(64 * MIB);
     let (one, other) = (engine.session().expect("session"), engine.session().expect("session"));
     run(&one, "CREATE TABLE t AS SELECT 10 AS v").await;
-    // A savepoint from before the first statement does not move the snapshot.
+    // A savepoint from before the first statement does not change the snapshot.
     run(&one, "BEGIN; SAVEPOINT a; SELECT v FROM t").await;
     run(&other, "UPDATE t SET v = v + 1").await;
     run(&one, "ROLLBACK TO a").await;
@@ -342,12 +342,12 @@ async fn snapshots_and_locks_of_savepoints_settings_and_failures() {
     let lost = error(&one, "UPDATE t SET v = 11").await;
     assert!(lost.contains("by another transaction"), "{lost}");
     run(&one, "ROLLBACK").await;
-    // A setting is no first statement.
+    // A setting does not count as the first statement.
     run(&one, "BEGIN; SET datafusion.execution.batch_size = 4096").await;
     run(&other, "UPDATE t SET v = v + 1").await;
     run(&one, "UPDATE t SET v = v + 1; COMMIT").await;
     assert_eq!(show(&one, "SELECT v FROM t").await, "13");
-    // One that has failed holds nothing up, unless it may go on at a savepoint.
+    // A failed transaction holds no locks, unless it can roll back to a savepoint.
     run(&one, "BEGIN; UPDATE t SET v = 0").await;
     error(&one, "SELECT nothing").await;
     run(&other, "UPDATE t SET v = v + 1").await;

@@ -1,4 +1,4 @@
-//! Joins by USING and NATURAL joins: the column that is merged, its value, and the order of `*`.
+//! Joins by USING and NATURAL joins: the merged column, its value, and the order of `*`.
 
 use crate::common::{MIB, engine, error, show};
 use terrace_sql::Session;
@@ -82,7 +82,7 @@ async fn subqueries_see_the_merged_column_unless_they_have_their_own() {
         ),
         ("SELECT x FROM a JOIN b USING (k) WHERE x IN (SELECT 1 FROM c WHERE k = 11)", "1"),
     ];
-    // In the first, c has a column k of its own; under another name it sees that of the join.
+    // In the first case, c has its own column k; under an alias without k, the join's k is visible.
     assert_eq!(show(&session, cases[0].0).await, "2\n9");
     let outer = "SELECT k FROM a RIGHT JOIN b USING (k) \
                  WHERE EXISTS (SELECT 1 FROM (SELECT z FROM c) d WHERE d.z = k * 10) ORDER BY 1";

@@ -1,4 +1,4 @@
-//! Which version of a table a statement sees.
+//! The version of a table that a statement reads.
 
 use crate::common::{MIB, engine, error, eventually, lines, show};
 use terrace_sql::catalog::LABEL_BYTES;

@@ -145,7 +145,7 @@ fn who_faults_waits_for_the_answer() {
     });
     let twice = fault.copy_in(&mapping, 0, &[0; PAGE_BYTES], false).expect_err("it is there");
     assert_eq!(twice.error.raw_os_error(), Some(libc::EEXIST));
-    fault.wake(&mapping, 0, PAGE_BYTES).expect("nobody waits");
+    fault.wake(&mapping, 0, PAGE_BYTES).expect("no thread waits");
     assert!(fault.poison(&mapping, PAGE_BYTES, PAGE_BYTES).is_err(), "a page is there");
     fault.poison(&mapping, 3 * PAGE_BYTES, PAGE_BYTES).expect("poisoned");
     assert!(fault.wake(&mapping, 1, PAGE_BYTES).is_err());

@@ -56,8 +56,8 @@ fn is_blank(text: &str) -> bool {
     true
 }
 
-/// Length in bytes of the first token: a quoted text, a comment, a word, or one character. An
-/// unclosed token extends to the end.
+/// Returns the length in bytes of the first token: a quoted text, a comment, a word, or one
+/// character. An unclosed token extends to the end.
 fn token_length(text: &str) -> usize {
     let first = text.chars().next();
     match first {
@@ -76,19 +76,19 @@ fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// Length of a name or number, which may contain dollar signs that begin no quotation.
+/// Returns the length of a name or number, which may contain dollar signs that begin no quotation.
 fn word_length(text: &str) -> usize {
     text.find(|letter: char| !is_word(letter) && letter != '$').unwrap_or(text.len())
 }
 
-/// Length of a quoted text. A doubled quote, as in `'it''s'`, reads as two adjacent quoted texts,
-/// which does not change where statements end.
+/// Returns the length of a quoted text. A doubled quote, as in `'it''s'`, reads as two adjacent
+/// quoted texts, which does not change where statements end.
 fn quoted_length(text: &str, quote: char) -> usize {
     text[1..].find(quote).map_or(text.len(), |at| at + 2)
 }
 
-/// Length of an escaped text, as `E'it\'s'`: neither a character behind a backslash nor a doubled
-/// quote ends it.
+/// Returns the length of an escaped text, as `E'it\'s'`: neither a character behind a backslash nor
+/// a doubled quote ends it.
 fn escaped_length(text: &str) -> usize {
     let mut letters = text.char_indices().skip(2).peekable();
     while let Some((at, letter)) = letters.next() {
@@ -105,7 +105,7 @@ fn closed_comment(text: &str) -> bool {
     comment_length(text).is_some()
 }
 
-/// Length of a comment, or `None` if it is not closed. Comments nest.
+/// Returns the length of a comment, or `None` if it is not closed. Comments nest.
 fn comment_length(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
     let mut at = 0;
@@ -127,8 +127,8 @@ fn comment_length(text: &str) -> Option<usize> {
     None
 }
 
-/// Length of a dollar-quoted text, `$$text$$` or `$tag$text$tag$`; a single dollar sign, as in
-/// `$1`, begins no quotation.
+/// Returns the length of a dollar-quoted text, `$$text$$` or `$tag$text$tag$`; a single dollar
+/// sign, as in `$1`, begins no quotation.
 fn dollar_length(text: &str) -> Option<usize> {
     let tag_end = text[1..].find('$')? + 2;
     let tag = &text[..tag_end];

@@ -112,7 +112,7 @@ async fn kill(rng: &mut Rng, rounds: u64) {
     assert!(rounds < 8 || acknowledged > 0, "no server lived long enough to do anything");
 }
 
-/// Command that starts a server on an empty or earlier directory.
+/// Returns the command that starts a server on an empty or earlier directory.
 fn serve(home: &Home) -> std::process::Command {
     let data = home.path("data");
     home.command(&["serve", "--dram", "64MiB", "--data", &data, "--listen", "127.0.0.1:0"])
@@ -177,7 +177,7 @@ impl Found {
         Ok(found)
     }
 
-    /// Accounts whose balance differs from the journal.
+    /// Returns the accounts whose balance differs from the journal.
     fn unlike(&self) -> Vec<(i64, i64, i64)> {
         let of = |account: i64| {
             let all = self.journal.values().flatten();

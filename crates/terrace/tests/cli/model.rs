@@ -136,7 +136,7 @@ fn whole_rows(row: &Value) -> u64 {
     rows
 }
 
-/// A random number of rows: mostly small, sometimes many chunks.
+/// Draws a number of rows: mostly small, sometimes many chunks.
 fn rows(dice: &mut Dice) -> u64 {
     match dice.roll(6) {
         0 => 100_000 + dice.roll(300_000),

@@ -65,9 +65,9 @@ fn a_budget_too_small_to_work_with() {
 }
 
 #[test]
-fn a_file_that_somebody_needs() {
+fn a_file_with_foreign_data() {
     let home = Home::new();
-    let backup = home.write("backup.tar", &"somebody needs this ".repeat(1000));
+    let backup = home.write("backup.tar", &"foreign data ".repeat(1000));
     let before = std::fs::read(&backup).expect("read");
     let tier = format!("file:{}:1GiB", backup.display());
     let data = home.path("data");

@@ -5,6 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use serde::Serialize;
+use terrace_store::checksum;
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::map::Mapping;
 use terrace_sys::migrate::nodes_of;
@@ -15,7 +16,6 @@ use terrace_sys::userfault::FilledPages;
 
 use super::{Effort, gib_per_s, median, seconds, us_each};
 use crate::mover::{Mover, Outcome};
-use crate::store::checksum;
 
 /// Cost of page operations for one page size, in microseconds per page.
 #[derive(Copy, Clone, Debug, Serialize)]

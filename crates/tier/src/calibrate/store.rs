@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
+use terrace_store::{
+    Blocks, EngineChoice, Extent, FileBlocks, Io, Read, Store, StoreError, Stored, Write,
+};
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{KIB, to_u64, to_usize};
 
 use super::{Effort, gib_per_s, median, seconds};
-use crate::store::{
-    Blocks, EngineChoice, Extent, FileBlocks, Io, Read, Store, StoreError, Stored, Write,
-};
 
 const PAGE_BYTES: u64 = 4 * KIB;
 const LONG_BYTES: u64 = 256 * KIB;
@@ -258,7 +258,7 @@ impl Drop for Scratch<'_> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::store::MemoryBlocks;
+    use terrace_store::MemoryBlocks;
 
     #[test]
     fn a_store_is_measured_and_left_as_it_was() {

@@ -8,7 +8,7 @@ fn specs(texts: &[&str]) -> Vec<TierSpec> {
 fn every_tier_is_examined_and_nothing_stays_behind() {
     let dir = tempfile::tempdir().expect("writable");
     let file = dir.path().join("store");
-    std::fs::write(&file, b"somebody's data").expect("writable");
+    std::fs::write(&file, b"foreign data").expect("writable");
     let text = format!("file:{}:1GiB", file.display());
     let specs = specs(&["dram:256MiB", "emu:1GiB@300ns", "node900:1GiB", &text]);
     let report = Report::gather_with(&specs, dir.path(), &Effort::brief());
@@ -21,7 +21,7 @@ fn every_tier_is_examined_and_nothing_stays_behind() {
     let error = report.tiers[3].error.as_deref().expect("no such node");
     assert!(error.contains("node0"), "{error}");
     assert!(report.tiers[4].store.is_some(), "{:?}", report.tiers[4].error);
-    assert_eq!(std::fs::read(&file).expect("still there"), b"somebody's data");
+    assert_eq!(std::fs::read(&file).expect("still there"), b"foreign data");
     assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1);
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use terrace_store::{EXTENT_ALIGN_BYTES, Store, StoreError};
 use terrace_sys::file::DirectFile;
 use terrace_sys::file_system::free_bytes;
 use terrace_sys::numa::Node;
@@ -12,7 +13,6 @@ use terrace_sys::size::format_bytes;
 use super::{NodeKind, TierSpec, count_named, memory_bytes};
 use crate::error::TierError;
 use crate::memory::MemoryTier;
-use crate::store::{EXTENT_ALIGN_BYTES, Store, StoreError};
 
 /// Function that opens a store by its path, with an optional capacity.
 type Open = fn(&Path, Option<u64>) -> Result<Store, StoreError>;

@@ -2,13 +2,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use terrace_store::Write;
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::numa::Node;
 use terrace_sys::probe::Probe;
 use terrace_sys::size::{GIB, MIB, TIB, to_usize};
 
 use super::*;
-use crate::store::Write;
 
 fn specs() -> impl Strategy<Value = TierSpec> {
     let capacity = || CAPACITY_BYTES_MIN..=u64::MAX;
@@ -27,7 +27,7 @@ fn specs() -> impl Strategy<Value = TierSpec> {
             node,
             capacity_bytes
         }),
-        (capacity(), 0..=EMULATED_LATENCY_NS_MAX).prop_map(|(capacity_bytes, latency_ns)| {
+        (capacity(), 0..=terrace_store::LATENCY_NS_MAX).prop_map(|(capacity_bytes, latency_ns)| {
             TierSpec::Emulated { capacity_bytes, latency_ns }
         }),
         (path(), maybe(), rate()).prop_map(|(path, capacity_bytes, bytes_per_second)| {

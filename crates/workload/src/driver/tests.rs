@@ -1,6 +1,6 @@
 use std::sync::atomic::AtomicU64;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::PoolConfig;
 
 use super::*;

@@ -64,7 +64,7 @@ mod tests {
         };
         tpcc.customer_by_name.scan(&prefix, &prefix, see).expect("scanned");
         assert!(!there.is_empty() && there.iter().all(|key| remove(key)));
-        let error = tpcc.customer_named(&mut Vec::new(), 1, 2, &last).expect_err("nobody");
+        let error = tpcc.customer_named(&mut Vec::new(), 1, 2, &last).expect_err("no customer");
         assert!(error.to_string().starts_with("customer-by-name has no row"), "{error}");
         let insert = |first, number| tpcc.customer_by_name.insert(&key(first, number), &[]);
         insert("M", 7).expect("inserted");

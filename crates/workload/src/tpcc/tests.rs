@@ -2,7 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::PoolConfig;
 
 use super::load::Progress;

@@ -1,4 +1,4 @@
-use terrace_market::Ledger;
+use terrace_ledger::Ledger;
 use terrace_pool::PoolConfig;
 use terrace_sys::size::to_usize;
 

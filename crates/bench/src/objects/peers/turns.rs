@@ -1,4 +1,4 @@
-//! The turns themselves.
+//! The measurements, in turns.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -12,10 +12,10 @@ use super::super::{refused, store};
 use super::{Config, Popularity, STORE, Turn, Way};
 use crate::error::{BenchError, Result};
 
-/// One that takes part.
+/// One of the compared maps, or the store.
 struct Peer {
     name: &'static str,
-    /// Bytes of an object, as the kernel counts them.
+    /// Bytes of memory per object, as the kernel counts them.
     taken_bytes: f64,
     table: Made,
 }
@@ -44,7 +44,7 @@ pub(in crate::objects) fn measure(
     Ok(turns)
 }
 
-/// The store and its peers, each with all objects, and the ids of these.
+/// Creates the store and the maps, each with all objects. Returns them with the ids of the objects.
 fn all(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<(Vec<Peer>, Vec<ObjectId>)> {
     observe("filling the store");
     let mut ids = Vec::with_capacity(to_usize(config.objects));

@@ -1,4 +1,4 @@
-//! Averages: a count and a sum, which is wider than the values if they are integers or decimals.
+//! `avg`: a count and a sum, which is wider than the values if they are integers or decimals.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,15 +13,15 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use super::{Cell, Input, Room, Taken, array, natives, nulls, out_of_range, put, taken};
 use crate::rows::Slots;
 
-/// A count of values and their sum. The division is the function's. `U` is the type of values
-/// that are unsigned, where `V` is that of integers.
+/// A count of values and their sum. The function does the division. `U` is the type of unsigned
+/// values, where `V` is that of signed ones.
 pub(super) struct Avg<V, S, U = V> {
     count: usize,
     sum: usize,
     sum_type: DataType,
     function: Arc<AggregateFunctionExpr>,
     taken: Taken,
-    /// A sum did not fit its type.
+    /// True if a sum did not fit its type.
     overflowed: std::cell::Cell<bool>,
     values: PhantomData<fn(V, U) -> S>,
 }

@@ -1,4 +1,4 @@
-//! Which aggregates are kept in the rows, and how.
+//! Selection of the cell of an aggregate whose state is kept in the rows.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use super::{Cell, Room, array};
 use crate::floats::Float;
 use crate::functions::{Kind, Wide, kind, state_type, stock};
 
-/// The cell of an aggregate whose state is kept in the rows; `None` if the aggregate is of another
-/// kind.
+/// Returns the cell of an aggregate whose state is kept in the rows; `None` for any other
+/// aggregate.
 ///
 /// # Errors
-/// What DataFusion says of the aggregate.
+/// DataFusion's, if it rejects the aggregate.
 pub(in super::super) fn choose(
     function: &Arc<AggregateFunctionExpr>,
     room: &mut Room,
@@ -66,7 +66,7 @@ pub(in super::super) fn choose(
     })
 }
 
-/// Whether an aggregate counts every row: its one argument is a constant that is not null.
+/// Returns true if an aggregate counts every row: its one argument is a constant that is not null.
 pub(in super::super) fn counts_rows(function: &AggregateFunctionExpr) -> bool {
     let arguments = function.expressions();
     let constant = |value: &Literal| !value.value().is_null();
@@ -78,7 +78,7 @@ pub(in super::super) fn counts_rows(function: &AggregateFunctionExpr) -> bool {
 
 type Chosen = Option<Box<dyn Cell>>;
 
-/// A sum in a wider type than its result, as [`crate::functions`] keeps them.
+/// Returns a sum in a wider type than its result, as in [`crate::functions`].
 fn wide_sum(room: &mut Room, result: &DataType) -> Chosen {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Duration, Int64, UInt64};
     let sum = state_type(result)?;
@@ -94,7 +94,7 @@ fn wide_sum(room: &mut Room, result: &DataType) -> Chosen {
     })
 }
 
-/// A sum in the type of its result.
+/// Returns a sum in the type of its result.
 fn sum(room: &mut Room, data_type: &DataType) -> Chosen {
     Some(match data_type {
         DataType::Int64 | DataType::Decimal64(..) | DataType::Duration(_) => {
@@ -146,7 +146,7 @@ fn avg(
     })
 }
 
-/// The lesser or the greater of two values.
+/// Minimum or maximum of two values.
 trait Extreme: 'static {
     fn replaces<T: PartialOrd>(new: &T, old: &T) -> bool;
     fn replaces_float<T: Float>(new: T, old: T) -> bool;

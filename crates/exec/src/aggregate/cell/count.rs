@@ -1,4 +1,4 @@
-//! The number of rows whose value is not null.
+//! `count`: the number of rows whose value is not null.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
@@ -7,7 +7,7 @@ use datafusion::common::Result;
 use super::{Cell, Input, Room, Taken, array, natives, put, taken};
 use crate::rows::Slots;
 
-/// A count.
+/// A count of rows.
 #[derive(Debug)]
 pub(super) struct Count {
     count: usize,

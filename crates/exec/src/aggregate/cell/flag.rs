@@ -1,4 +1,4 @@
-//! A truth value that every row is combined with: `bool_and` and `bool_or`.
+//! `bool_and` and `bool_or`: a truth value that every row is combined with.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use datafusion::common::Result;
 use super::{Cell, Input, Room, Taken, nulls, put, taken};
 use crate::rows::Slots;
 
-/// A truth value and whether there was one.
+/// A truth value, and a flag that is set once there was one.
 #[derive(Debug)]
 pub(super) struct Flag {
     value: usize,
     seen: usize,
-    /// All must be true, else any.
+    /// True for `bool_and`, false for `bool_or`.
     all: bool,
     taken: Taken,
 }

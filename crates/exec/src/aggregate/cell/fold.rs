@@ -1,4 +1,4 @@
-//! One value that every row is folded into: min, max and the operations on bits.
+//! Aggregates that fold every row into one value: min, max and the operations on bits.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use datafusion::common::Result;
 use super::{Cell, Input, Room, Taken, array, natives, nulls, put, taken};
 use crate::rows::Slots;
 
-/// A value and whether there was one.
+/// A value, and a flag that is set once there was one.
 pub(super) struct Fold<T, F> {
     value: usize,
     seen: usize,
     start: T,
-    /// Takes a value; whether that changed what was there.
+    /// Folds in a value; returns true if that changed the state.
     fold: F,
     data_type: DataType,
     taken: Taken,
-    /// Some groups of the table may not have seen a value.
+    /// True if some groups of the table may not have seen a value.
     unseen: bool,
 }
 
@@ -45,7 +45,7 @@ impl<T: ArrowNativeType, F: Fn(&mut T, T) -> bool + Send> Cell for Fold<T, F> {
 
     fn start(&self, row: &mut [u8]) {
         put(row, self.value, self.start);
-        // Whoever makes a group is one of its rows.
+        // A group is created by one of its own rows.
         row[self.seen] = u8::from(matches!(self.taken, Taken::All));
     }
 

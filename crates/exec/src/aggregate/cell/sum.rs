@@ -1,4 +1,4 @@
-//! Sums, which are kept in a wider type than the values where they could overflow.
+//! `sum`, with a state in a wider type than the values where they could overflow.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,10 +11,10 @@ use datafusion::common::Result;
 use super::{Cell, Input, Room, Taken, array, natives, nulls, out_of_range, put, taken};
 use crate::rows::Slots;
 
-/// Makes results of sums.
+/// Converts sums to results.
 pub(super) type Finish<S> = fn(&str, Vec<S>, Option<NullBuffer>, &DataType) -> Result<ArrayRef>;
 
-/// A sum and whether there was a value.
+/// A sum, and a flag that is set once there was a value.
 pub(super) struct Sum<V, S> {
     sum: usize,
     seen: usize,
@@ -22,9 +22,9 @@ pub(super) struct Sum<V, S> {
     result: DataType,
     finish: Finish<S>,
     taken: Taken,
-    /// Some groups of the table may not have seen a value.
+    /// True if some groups of the table may not have seen a value.
     unseen: bool,
-    /// A sum did not fit its type.
+    /// True if a sum did not fit its type.
     overflowed: std::cell::Cell<bool>,
     values: PhantomData<fn(V) -> S>,
 }
@@ -80,7 +80,7 @@ where
 
     fn start(&self, row: &mut [u8]) {
         put(row, self.sum, S::ZERO);
-        // Whoever makes a group is one of its rows.
+        // A group is created by one of its own rows.
         row[self.seen] = u8::from(matches!(self.taken, Taken::All));
     }
 

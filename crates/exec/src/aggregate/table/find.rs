@@ -1,4 +1,4 @@
-//! Finding the groups of rows by hash and keys, and making those that are new.
+//! Lookup of the groups of rows by hash and keys, and creation of new ones.
 
 use datafusion::common::Result;
 use terrace_sys::size::{to_u64, to_usize};
@@ -8,7 +8,8 @@ use crate::aggregate::directory::Found;
 use crate::rows::Columns;
 
 impl Table {
-    /// Finds or makes the groups of the rows in `work.open`; `work.addresses`.
+    /// Finds or creates the groups of the rows in `work.open`; their addresses go to
+    /// `work.addresses`.
     pub(super) fn find_or_make(&mut self, keys: &Columns) -> Result<()> {
         if self.work.open.is_empty() {
             return Ok(());
@@ -34,8 +35,8 @@ impl Table {
         Ok(())
     }
 
-    /// Sorts the open rows into those of new groups and those to be compared; the others stay
-    /// open. Whether the directory is full.
+    /// Moves open rows to the new groups or to those to be compared; rows that find no slot stay
+    /// open. Returns true if the directory is full.
     fn probe(&mut self, work: &mut Work) -> bool {
         work.made.clear();
         work.alike.clear();
@@ -94,7 +95,8 @@ impl Table {
         Ok(())
     }
 
-    /// Compares keys with those of the rows found; where they differ the search goes on.
+    /// Compares keys with those of the rows found; rows that differ are open again, from the next
+    /// slot on.
     fn compare(&mut self, keys: &Columns, work: &mut Work) -> Result<()> {
         if work.alike.is_empty() {
             return Ok(());
@@ -136,7 +138,7 @@ impl Table {
         Ok(())
     }
 
-    /// Rows by the partition of their hash.
+    /// Groups rows by the partition of their hash.
     pub(super) fn split(&self, rows: &[u32], hashes: &[u64]) -> Vec<Vec<u32>> {
         let mut parts = vec![Vec::new(); self.parts.len()];
         for row in rows {
@@ -149,7 +151,7 @@ impl Table {
         to_usize(hash >> PART_SHIFT) % PARTS
     }
 
-    /// Makes the directory larger.
+    /// Grows the directory, and inserts all groups again.
     fn grow(&mut self) -> Result<()> {
         let more = self.directory.bytes_grown() - self.directory.bytes();
         if !self.pages.grant.try_grow_heap(more) {

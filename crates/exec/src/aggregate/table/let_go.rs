@@ -1,4 +1,4 @@
-//! Letting groups go: their rows split into partitions and unpinned.
+//! Spilling of groups: splits their rows into partitions and unpins them.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use terrace_sys::size::to_usize;
 
 use super::{HASH, PARTS, Table};
 use crate::aggregate::program::State;
-use crate::aggregate::spilled::{Part, columns};
+use crate::aggregate::spill::{Part, columns};
 use crate::aggregate::values::{StateColumn, States};
 use crate::rows::{Columns, RowAddress, RowLayout, RowPages};
 
-/// Pages that a partition is to have at least, where pages can be that small.
+/// Minimum number of pages that a partition should have, where pages can be that small.
 const PAGES_PER_PART: usize = 8;
-/// Rows whose states are written at once, at most.
+/// Maximum number of rows whose states are written at once.
 const ROWS_AT_ONCE: usize = 8192;
 
 impl Table {
-    /// Lets go of all groups: splits their rows into partitions, unpins them, and forgets where
-    /// they are. Bytes unpinned.
+    /// Spills all groups: splits their rows into partitions, unpins them, and clears the directory.
+    /// Returns the bytes unpinned.
     ///
     /// # Errors
-    /// What the pool says when there is no page to be had.
+    /// The pool's, if it has no page left.
     pub(in crate::aggregate) fn let_go(&mut self) -> Result<u64> {
         let mut unpinned = if self.parts.len() == 1 { self.partition()? } else { 0 };
         self.write_beside()?;
@@ -32,7 +32,7 @@ impl Table {
         Ok(unpinned)
     }
 
-    /// Forgets where which group is.
+    /// Clears the directory.
     pub(in crate::aggregate) fn forget_places(&mut self) {
         let grant = &self.pages.grant;
         grant.shrink_heap(self.directory.bytes());
@@ -40,13 +40,14 @@ impl Table {
         grant.grow_heap(self.directory.bytes());
     }
 
-    /// Copies the rows of the one collection into partitions; bytes unpinned on the way.
+    /// Copies the rows of the one collection into partitions; returns the bytes unpinned on the
+    /// way.
     fn partition(&mut self) -> Result<u64> {
         let Some(mut all) = self.parts.pop() else { return Ok(0) };
         let mut unpinned = 0;
         let layouts = self.layouts.clone();
-        // The last page of each partition is nearly empty: together those are a part of what is
-        // let go, not more than it.
+        // The last page of each partition is nearly empty: the limit keeps all of these smaller
+        // than the rows spilled.
         let page_bytes = to_usize(all.rows.bytes()) / (PARTS * PAGES_PER_PART);
         let part = || Part::new(&self.pages, &layouts.rows, layouts.beside.as_ref());
         let part = || part().with_page_limit(page_bytes);
@@ -108,7 +109,7 @@ impl Table {
         Ok(())
     }
 
-    /// The states beside the rows, by group; they are no longer in the table.
+    /// Takes the states beside the rows out of the table, by group.
     fn take_states(&mut self) -> Result<States> {
         let mut columns = Vec::new();
         for (state, aggregate) in self.states.iter_mut().zip(self.program.aggregates()) {
@@ -123,14 +124,14 @@ impl Table {
         Ok(States::new(columns, self.program.options().piece_bytes))
     }
 
-    /// The partitions that have rows, of a table that let all of them go.
+    /// Returns the partitions that have rows, of a table that spilled all of its groups.
     pub(in crate::aggregate) fn into_parts(mut self) -> Vec<Part> {
         let parts = std::mem::take(&mut self.parts).into_iter();
         parts.filter(|part| part.rows.rows() > 0).collect()
     }
 }
 
-/// Appends the rows of `from` that `rows` picks of `addresses`, whose keys are `keys`, to `to`.
+/// Appends the rows of `from` at `addresses` that `rows` selects, with their `keys`, to `to`.
 fn copy(
     from: &RowPages,
     addresses: &[RowAddress],

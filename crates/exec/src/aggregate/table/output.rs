@@ -1,4 +1,4 @@
-//! Reading groups: as results, or as states to be taken in by another table.
+//! Reading of groups: as results, or as states for another table.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
@@ -6,15 +6,15 @@ use datafusion::logical_expr::EmitTo;
 
 use super::Table;
 use crate::aggregate::program::{Arguments, Evaluated, State};
-use crate::aggregate::spilled::{Part, columns};
+use crate::aggregate::spill::{Part, columns};
 use crate::rows::{RowAddress, RowPages};
 
 impl Table {
-    /// Begins to give out groups: the results of the states beside the rows, by group; those aside
-    /// are `picked`.
+    /// Begins the output of results: returns those of the states beside the rows, by group; the
+    /// results of states aside are `picked`.
     ///
     /// # Errors
-    /// What an aggregate says.
+    /// The aggregate's own.
     pub(in crate::aggregate) fn evaluate_beside(
         &mut self,
         picked: Vec<ArrayRef>,
@@ -35,10 +35,10 @@ impl Table {
         Ok(values)
     }
 
-    /// Begins to hand groups on: the states beside the rows, by group.
+    /// Begins the output of states: returns those beside the rows, by group.
     ///
     /// # Errors
-    /// What an aggregate says.
+    /// The aggregate's own.
     pub(in crate::aggregate) fn states_beside(&mut self) -> Result<Vec<ArrayRef>> {
         self.parts[0].rows.release_reserve();
         let mut values = Vec::new();
@@ -50,17 +50,17 @@ impl Table {
         Ok(values)
     }
 
-    /// The rows of a table that has let none go.
+    /// Returns the rows of a table that never spilled.
     pub(in crate::aggregate) fn rows(&mut self) -> &mut RowPages {
         &mut self.parts[0].rows
     }
 
-    /// The output of the groups at `addresses`, which are consecutive; the first of them is the
-    /// `from`th group, and `beside` what [`Table::evaluate_beside`] or, if the output is states,
-    /// [`Table::states_beside`] gave.
+    /// Returns the output of the groups at `addresses`, which are consecutive, the first of them
+    /// being group `from`. `beside` is the result of [`Table::evaluate_beside`] or, if the output
+    /// is states, of [`Table::states_beside`].
     ///
     /// # Errors
-    /// What an aggregate says.
+    /// The aggregate's own.
     pub(in crate::aggregate) fn output(
         &self,
         addresses: &[RowAddress],
@@ -85,7 +85,7 @@ impl Table {
         Ok(output)
     }
 
-    /// Groups of a partition that another table let go, as a batch to be taken in.
+    /// Reads groups of a partition that another table spilled, as a batch to be aggregated.
     ///
     /// # Errors
     /// As [`crate::rows::Rows::gather`].

@@ -1,6 +1,6 @@
 //! Averages of integers: their exact sum, divided by their number and rounded once.
 //!
-//! DataFusion adds integers up as floating-point numbers. Beyond 2^53 each addition rounds, and the
+//! DataFusion adds integers as floating-point numbers. Beyond 2^53 each addition rounds, and the
 //! average depends on the order of rows, which differs from run to run with several threads.
 
 use std::fmt;
@@ -23,13 +23,13 @@ use super::groups::{nulls, nulls_of_taken, taken};
 use super::{Sum, Types, one};
 use crate::functions::wide::{array, natives, state_type};
 
-/// True of arguments whose averages are kept here.
+/// Returns true for arguments whose averages are computed here.
 pub(in crate::functions) fn is_exact(argument: &DataType) -> bool {
     matches!(argument, DataType::Int64 | DataType::UInt64)
 }
 
-/// The type to which an argument of type `from` is cast, if it is an integer or the null without a
-/// type.
+/// Returns the type to which an argument of type `from` is cast, if it is an integer or an untyped
+/// null.
 pub(in crate::functions) fn coerced(from: &DataType) -> Option<DataType> {
     match from {
         DataType::UInt64 => Some(DataType::UInt64),
@@ -39,7 +39,7 @@ pub(in crate::functions) fn coerced(from: &DataType) -> Option<DataType> {
     }
 }
 
-/// The fields of a state: the number of values and their sum, or a list of those that differ.
+/// Returns the fields of a state: the number of values and their sum, or a list of distinct values.
 pub(in crate::functions) fn state_fields(
     args: StateFieldsArgs<'_>,
     argument: &DataType,
@@ -65,7 +65,7 @@ macro_rules! of_argument {
     };
 }
 
-/// The accumulator of one group.
+/// Creates the accumulator of one group.
 pub(in crate::functions) fn accumulator(
     args: &AccumulatorArgs<'_>,
     argument: &DataType,
@@ -73,14 +73,14 @@ pub(in crate::functions) fn accumulator(
     let types = Types::of_average(argument);
     if args.is_distinct {
         let return_field = Arc::new(Field::new(args.name, argument.clone(), true));
-        // It collects the values that differ.
+        // It collects the distinct values.
         let stock = sum_udaf().accumulator(AccumulatorArgs { return_field, ..args.clone() })?;
         return of_argument!(argument, of_distinct(types, stock));
     }
     of_argument!(argument, of_one(types))
 }
 
-/// The accumulator of a window frame that moves.
+/// Creates the accumulator of a sliding window frame.
 pub(in crate::functions) fn sliding(
     args: &AccumulatorArgs<'_>,
     argument: &DataType,
@@ -92,7 +92,7 @@ pub(in crate::functions) fn sliding(
     }
 }
 
-/// The accumulator of many groups.
+/// Creates the accumulator of many groups.
 pub(in crate::functions) fn groups(argument: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
     of_argument!(argument, of_many(Types::of_average(argument)))
 }
@@ -131,16 +131,16 @@ fn average(_: &Types, sum: i128, count: u64) -> Result<ScalarValue> {
     Ok(ScalarValue::Float64((count > 0).then(|| quotient(sum, count))))
 }
 
-/// The double next to `sum / count`; of two that are equally near, the even one. `count` is at
-/// least 1.
+/// Returns the double nearest to `sum / count`; of two that are equally near, the even one. `count`
+/// is at least 1.
 fn quotient(sum: i128, count: u64) -> f64 {
     const EXACT: u64 = 1 << 53;
     let size = sum.unsigned_abs();
     if size <= u128::from(EXACT) && count <= EXACT {
         return sum as f64 / count as f64;
     }
-    // With 64 bits or more of the quotient, whatever is left of it tells above from below the
-    // middle of two doubles, and nothing else.
+    // The quotient has 64 bits or more here, so the remainder only decides between above and below
+    // the midpoint of two doubles: one sticky bit.
     let shift = size.leading_zeros();
     let (shifted, count) = (size << shift, u128::from(count));
     let quotient = (shifted / count) | u128::from(shifted % count != 0);
@@ -309,7 +309,7 @@ mod tests {
             (max, 1, 9_223_372_036_854_775_807.0),
             ((1 << 53) + 1, 1, 9_007_199_254_740_992.0),
             ((1 << 53) + 3, 1, 9_007_199_254_740_996.0),
-            // A little above the middle of two doubles.
+            // A little above the midpoint of two doubles.
             (((1 << 53) + 1) * 1000 + 1, 1000, 9_007_199_254_740_994.0),
             (-((1 << 53) + 1) * 1000 - 1, 1000, -9_007_199_254_740_994.0),
             (max * 3 - 1, 3, 9_223_372_036_854_775_807.0),
@@ -318,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Doubles are compared with the exact quotient by integers: none is nearer.
+    /// Compares doubles with the exact quotient, in integers: none is nearer.
     #[test]
     fn no_double_is_nearer_than_the_quotient() {
         let mut rng = Rng::new(7);

@@ -1,4 +1,4 @@
-//! Sums of the values that differ, and averages.
+//! Sums and averages of distinct values.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,7 +13,7 @@ use datafusion::logical_expr::Accumulator;
 use super::{Finish, Types};
 use crate::functions::wide::{Wide, array, out_of_range};
 
-/// The accumulator of a group, whose values `stock` collects.
+/// Creates the accumulator of a group, whose distinct values `stock` collects.
 pub(super) fn distinct<V, S>(
     types: Types,
     stock: Box<dyn Accumulator>,
@@ -27,7 +27,7 @@ where
     Box::new(Distinct { types, stock, finish, values: PhantomData::<fn(V)> })
 }
 
-/// The accumulator of a window frame that moves.
+/// Creates the accumulator of a sliding window frame.
 pub(super) fn sliding_distinct<V, S>(types: Types, finish: Finish<S>) -> Box<dyn Accumulator>
 where
     V: ArrowPrimitiveType,
@@ -38,7 +38,7 @@ where
     Box::new(SlidingDistinct { types, sum, counts, finish, values: PhantomData::<fn(V)> })
 }
 
-/// The sum of the values that differ, which DataFusion's accumulator collects.
+/// The sum of distinct values, which DataFusion's accumulator collects.
 struct Distinct<V, S> {
     types: Types,
     stock: Box<dyn Accumulator>,
@@ -85,7 +85,7 @@ where
     }
 }
 
-/// The sum of the values that differ in a frame that moves.
+/// The sum of the distinct values of a sliding frame.
 struct SlidingDistinct<V: ArrowPrimitiveType, S> {
     types: Types,
     sum: S,
@@ -95,7 +95,7 @@ struct SlidingDistinct<V: ArrowPrimitiveType, S> {
     values: PhantomData<fn(V)>,
 }
 
-/// The bytes of a value, which integers of Arrow that are equal have in common.
+/// The bytes of a value, which are the same for equal integers of Arrow.
 type Bits = [u8; 32];
 
 fn bits_of<T: ArrowNativeType>(value: T) -> Bits {

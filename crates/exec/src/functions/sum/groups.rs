@@ -10,7 +10,7 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use super::Types;
 use crate::functions::wide::{Wide, array, natives};
 
-/// The accumulator of many groups.
+/// Creates the accumulator of many groups.
 pub(super) fn many<V, S>(types: Types) -> Box<dyn GroupsAccumulator>
 where
     V: ArrowPrimitiveType,
@@ -24,7 +24,7 @@ where
 struct Sums<V, S> {
     types: Types,
     sums: Vec<S>,
-    /// Groups that have a value.
+    /// True for groups that have a value.
     seen: Vec<bool>,
     values: PhantomData<fn(V)>,
 }
@@ -103,13 +103,13 @@ where
     }
 }
 
-/// Nulls of groups without a value.
+/// Returns the nulls of groups without a value.
 pub(super) fn nulls(seen: Vec<bool>) -> Option<NullBuffer> {
     let nulls = NullBuffer::new(BooleanBuffer::from(seen));
     (nulls.null_count() > 0).then_some(nulls)
 }
 
-/// The nulls of states that rows become one by one: those that are null or filtered out.
+/// Returns the nulls of states of single rows: of rows that are null or filtered out.
 pub(in crate::functions) fn nulls_of_taken(
     of_values: Option<&NullBuffer>,
     filter: Option<&BooleanArray>,
@@ -120,7 +120,7 @@ pub(in crate::functions) fn nulls_of_taken(
     nulls(seen)
 }
 
-/// Rows that are neither null nor filtered out.
+/// Returns the rows that are neither null nor filtered out.
 pub(in crate::functions) fn taken<'a>(
     nulls: Option<&'a NullBuffer>,
     filter: Option<&'a BooleanArray>,

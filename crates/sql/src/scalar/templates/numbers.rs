@@ -1,4 +1,4 @@
-//! Templates of `to_char` for numbers, as PostgreSQL has them.
+//! Templates of `to_char` for numbers, as in PostgreSQL.
 
 mod writer;
 
@@ -6,12 +6,12 @@ use datafusion::common::{Result, exec_err};
 
 use writer::Writer;
 
-/// Digits that a double and a single precision number have for certain.
+/// Decimal digits that a double and a single precision number represent exactly.
 const DOUBLE_DIGITS: usize = 15;
 const SINGLE_DIGITS: usize = 6;
-/// Most digits of a template, more than any number has. The formatter of floats has a limit too.
+/// Maximum digits of a template, more than any number has. The formatter of floats has a limit too.
 const PLACES_MAX: usize = 1_000;
-/// Width of a Roman number without `FM`, and of one that does not fit.
+/// Width of a Roman number without `FM`, and of the # for a number without a Roman one.
 const ROMAN_WIDTH: usize = 15;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Keyword {
     Nothing,
 }
 
-/// The keywords in capitals, longer ones before those that they begin with.
+/// Keywords in capitals, ordered so that a keyword precedes its own prefixes.
 const KEYWORDS: &[(&str, Keyword)] = &[
     ("EEEE", Keyword::Exponent),
     ("FM", Keyword::Unpadded),
@@ -67,7 +67,7 @@ enum Item {
     Keyword(Keyword),
 }
 
-/// The place of the sign that an `S` asks for.
+/// Position of the sign of an `S`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Anchor {
     #[default]
@@ -76,25 +76,25 @@ enum Anchor {
     Behind,
 }
 
-/// A template of a number that was read.
+/// A parsed template for numbers.
 #[derive(Debug, Default)]
 pub(super) struct NumberTemplate {
     items: Vec<Item>,
     layout: Layout,
 }
 
-/// The places of a template, and the signs at them.
+/// The places of a template, and its signs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
-    /// Digits before the point and behind it.
+    /// Number of digits before and after the decimal point.
     before: usize,
     behind: usize,
-    /// Decimal places that `V` shifts a number by.
+    /// Number of decimal places that `V` shifts a number by.
     shift: Option<usize>,
     anchor: Anchor,
-    /// Digits before the point ahead of an `S`.
+    /// Number of digits before the decimal point that precede an `S`.
     before_anchor: usize,
-    /// The place of the first zero, and the places up to the last one.
+    /// The place of the first zero, and the number of places up to the last one.
     zero_first: Option<usize>,
     zero_end: usize,
     point: bool,
@@ -106,10 +106,10 @@ struct Layout {
     exponent: bool,
 }
 
-/// A number whose digits are asked for.
+/// A number to be formatted.
 #[derive(Debug)]
 pub(super) enum Number {
-    /// An integer or a decimal in its usual text.
+    /// An integer or a decimal, in its usual text.
     Exact(String),
     Single(f32),
     Double(f64),
@@ -117,7 +117,7 @@ pub(super) enum Number {
 
 impl NumberTemplate {
     /// # Errors
-    /// Keywords that do not go together.
+    /// If keywords contradict each other.
     pub(super) fn parsed(text: &str) -> Result<Self> {
         let mut template = Self::default();
         let mut rest = text;
@@ -139,7 +139,7 @@ impl NumberTemplate {
         Ok(template)
     }
 
-    /// The number as the template says.
+    /// Formats a number by the template.
     pub(super) fn write(&self, number: &Number, text: &mut String) {
         let mut layout = self.layout;
         if layout.roman {
@@ -161,7 +161,7 @@ impl NumberTemplate {
         };
         let before = digits.find('.').unwrap_or(digits.len());
         if before > layout.before {
-            // It does not fit.
+            // Too large for the template.
             let hashes = |count: usize| "#".repeat(count);
             let digits = format!("{}.{}", hashes(layout.before), hashes(layout.behind));
             return Writer::new(layout, &digits, 0, negative).write(&self.items, text);
@@ -262,7 +262,7 @@ impl Layout {
         }
     }
 
-    /// The digits of a float; fewer behind the point where it has no more.
+    /// The digits of a float; reduces the digits after the decimal point to its precision.
     fn rounded_float(&mut self, value: f64, digits: usize) -> String {
         let value = value * 10_f64.powi(self.shift.unwrap_or(0).try_into().unwrap_or(i32::MAX));
         let before = named(value.abs(), 0).len();
@@ -274,7 +274,8 @@ impl Layout {
         named(value, self.behind)
     }
 
-    /// A digit, a point, digits and an exponent; a space stands for a sign that is not written.
+    /// Formats as a digit, a decimal point, digits and an exponent; a space replaces the sign of a
+    /// positive number.
     fn scientific(&self, number: &Number) -> String {
         let digits = match number {
             Number::Exact(digits) => scientific_of(digits, self.behind),
@@ -308,7 +309,8 @@ fn keyword(text: &str) -> Option<(Keyword, &str)> {
     None
 }
 
-/// A float with so many digits behind the point; what is no number in PostgreSQL's words.
+/// Formats a float with `behind` digits after the decimal point; NaN and infinities as in
+/// PostgreSQL.
 fn named(value: f64, behind: usize) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -319,8 +321,8 @@ fn named(value: f64, behind: usize) -> String {
     }
 }
 
-/// The digits of an exact number, shifted to the left, with so many behind the point; halves are
-/// rounded away from zero.
+/// The digits of an exact number, shifted left by `shift` places, with `behind` digits after the
+/// decimal point; rounds half away from zero.
 fn rounded(number: &str, shift: usize, behind: usize) -> String {
     let (sign, number) = match number.strip_prefix('-') {
         Some(number) => ("-", number),
@@ -347,7 +349,7 @@ fn rounded(number: &str, shift: usize, behind: usize) -> String {
     }
 }
 
-/// Adds one to the last place.
+/// Adds one in the last place.
 fn increment(digits: &mut Vec<u8>) {
     for digit in digits.iter_mut().rev() {
         if *digit < b'9' {
@@ -399,7 +401,7 @@ fn exponent_of(exponent: i64) -> String {
     format!("e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// A number from 1 to 3999 in Roman numerals, and a row of # for another.
+/// A number from 1 to 3999 in Roman numerals, or a row of # for any other.
 fn roman(number: &Number) -> String {
     const NUMERALS: [(i64, &str); 13] = [
         (1_000, "M"),
@@ -421,7 +423,7 @@ fn roman(number: &Number) -> String {
         Number::Single(value) => named(f64::from(*value), 0),
         Number::Double(value) => named(*value, 0),
     };
-    // What is no integer is not between those either.
+    // Infinities and NaN do not parse, and are out of range as well.
     let whole = digits.parse().unwrap_or(0);
     if !(1..4_000).contains(&whole) {
         return "#".repeat(ROMAN_WIDTH);

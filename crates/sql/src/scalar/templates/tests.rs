@@ -1,4 +1,4 @@
-//! Answers of PostgreSQL 15.
+//! Expected outputs of PostgreSQL 15.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Templates of `to_char` for dates, times and intervals, as PostgreSQL has them.
+//! Templates of `to_char` for dates, times and intervals, as in PostgreSQL.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ const NAME_WIDTH: usize = 9;
 /// The day before 0001-01-01 as a Julian day.
 const JULIAN_DAY_BEFORE_CE: i64 = 1_721_425;
 
-/// A part of a value that a template shows.
+/// A field of a value that a template can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Era,
@@ -53,7 +53,7 @@ enum Field {
     Hour24,
     Minute,
     Second,
-    /// So many digits of a second's fraction.
+    /// This many digits of a second's fraction.
     Fraction(u8),
     SecondOfDay,
     Month,
@@ -66,11 +66,11 @@ enum Field {
     ZoneHours,
     ZoneMinutes,
     Offset,
-    /// `FX`, which matters to what is read.
+    /// `FX`, which affects only parsing.
     Nothing,
 }
 
-/// The keywords in capitals, longer ones before those that they begin with.
+/// Keywords in capitals, ordered so that a keyword precedes its own prefixes.
 const KEYWORDS: &[(&str, Field)] = &[
     ("MONTH", Field::MonthName),
     ("SSSSS", Field::SecondOfDay),
@@ -128,7 +128,7 @@ const KEYWORDS: &[(&str, Field)] = &[
     ("Y", Field::Year(1)),
 ];
 
-/// The case of a name, which that of its keyword says.
+/// The case of a name, determined by the case of its keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     Upper,
@@ -152,13 +152,13 @@ enum Item {
     Field { field: Field, case: Case, unpadded: bool, ordinal: Option<Case> },
 }
 
-/// A template of a date, a time or an interval that was read.
+/// A parsed template for a date, a time or an interval.
 #[derive(Debug)]
 pub(super) struct TimeTemplate {
     items: Vec<Item>,
 }
 
-/// A value with its fields; those of an interval do not name a day.
+/// The fields of a value; an interval has no calendar day.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields {
     year: i64,
@@ -168,14 +168,14 @@ pub(super) struct Fields {
     minute: i64,
     second: i64,
     microsecond: i64,
-    /// The day, where the value has one.
+    /// The calendar day, if the value has one.
     date: Option<NaiveDate>,
     /// Seconds east of UTC, and the zone's name.
     zone: Option<(i32, String)>,
 }
 
 impl Fields {
-    /// Of a local time, with the offset and the name of its zone where it has one.
+    /// The fields of a local time, with the offset and the name of its zone, if any.
     pub(super) fn of_time(time: NaiveDateTime, zone: Option<(i32, String)>) -> Self {
         Self {
             year: i64::from(time.year()),
@@ -190,7 +190,7 @@ impl Fields {
         }
     }
 
-    /// Of an interval of months, days and nanoseconds.
+    /// The fields of an interval of months, days and nanoseconds.
     pub(super) fn of_interval(months: i32, days: i32, nanoseconds: i64) -> Self {
         let seconds = nanoseconds / 1_000_000_000;
         Self {
@@ -209,12 +209,12 @@ impl Fields {
     fn day_of_year(&self) -> i64 {
         match self.date {
             Some(date) => i64::from(date.ordinal()),
-            // An interval's days, where each month has thirty.
+            // The days of an interval, with 30 days per month.
             None => (self.year * 12 + self.month) * 30 + self.day,
         }
     }
 
-    /// The year as it is written: 1 BC is not zero.
+    /// The year as it is written: there is no year zero, 1 BC precedes 1 AD.
     fn written_year(&self, year: i64) -> i64 {
         if self.date.is_some() && year <= 0 { 1 - year } else { year }
     }
@@ -222,7 +222,7 @@ impl Fields {
 
 impl TimeTemplate {
     /// # Errors
-    /// A format of `strftime`, which would be written as it stands.
+    /// For a format of `strftime`, which would be output verbatim.
     pub(super) fn parsed(text: &str) -> Result<Self> {
         let mut items = Vec::new();
         let mut rest = text;
@@ -257,7 +257,7 @@ impl TimeTemplate {
         Ok(Self { items })
     }
 
-    /// Appends what the template says of the fields.
+    /// Appends the fields formatted by the template.
     pub(super) fn write(&self, fields: &Fields, text: &mut String) -> Result<()> {
         for item in &self.items {
             match item {
@@ -283,13 +283,13 @@ impl TimeTemplate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prefix {
     None,
-    /// `FM`: neither zeros nor spaces fill it up.
+    /// `FM`: no padding by zeros or spaces.
     Unpadded,
-    /// `TM`: names as the locale has them, which is always that of C; no spaces fill them up.
+    /// `TM`: localized names, always those of the C locale; no padding by spaces.
     Localized,
 }
 
-/// The prefix of a keyword, and the rest.
+/// Splits off the prefix of a keyword.
 fn prefix(text: &str) -> (Prefix, &str) {
     let words = [
         ("FM", Prefix::Unpadded),
@@ -305,7 +305,7 @@ fn prefix(text: &str) -> (Prefix, &str) {
     (Prefix::None, text)
 }
 
-/// The ending of a number that is asked for behind a keyword, and what follows.
+/// Splits off the ordinal suffix of a keyword.
 fn suffix(text: &str) -> (Option<Case>, &str) {
     for (word, ordinal) in [("TH", Some(Case::Upper)), ("th", Some(Case::Lower)), ("SP", None)] {
         if let Some(behind) = text.strip_prefix(word) {
@@ -339,7 +339,7 @@ fn keyword(text: &str) -> Option<(Field, Case, &str)> {
     None
 }
 
-/// Passes the characters of a quotation on, and returns what follows it.
+/// Passes the characters of a quotation to `each`, and returns the text after it.
 pub(super) fn quotation(text: &str, mut each: impl FnMut(char)) -> &str {
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -366,14 +366,14 @@ pub(super) fn ordinal_ending(number: &str) -> &'static str {
 }
 
 impl Field {
-    /// True of a field that `TH` puts an ending behind.
+    /// True for a field that `TH` can follow.
     fn is_number(self) -> bool {
         let is_name = self.names_a_day() && self != Self::DayOfWeek;
         let is_word = matches!(self, Self::Half | Self::HalfWithPeriods | Self::RomanMonth);
         !is_name && !is_word
     }
 
-    /// True of a field that intervals do not have.
+    /// True for a field that intervals do not have.
     fn names_a_day(self) -> bool {
         matches!(
             self,
@@ -414,13 +414,13 @@ impl Field {
         Ok(())
     }
 
-    /// True if a sign makes the number wider; elsewhere it takes the place of a digit.
+    /// True if a sign adds to the width; in other fields it takes the place of a digit.
     fn has_sign(self) -> bool {
         let of_time = matches!(self, Self::Hour12 | Self::Hour24 | Self::Minute | Self::Second);
         of_time || matches!(self, Self::Month | Self::Century | Self::Year(_) | Self::IsoYear(_))
     }
 
-    /// The field's number and its width, where it is one.
+    /// The field's number and its width, if it is a number.
     fn number(self, of: &Fields) -> Option<(i64, usize)> {
         let date = of.date.unwrap_or_default();
         let iso_day = i64::from(date.weekday().number_from_monday());
@@ -516,7 +516,7 @@ impl Field {
     }
 }
 
-/// Two capitals, each with a period behind it where one is asked for.
+/// Puts a period after each letter if `periods`.
 fn periods(letters: &str, periods: bool) -> String {
     if periods {
         letters.chars().flat_map(|letter| [letter, '.']).collect()
@@ -525,7 +525,7 @@ fn periods(letters: &str, periods: bool) -> String {
     }
 }
 
-/// The month in Roman numerals; months before a year's begin count from its end.
+/// The month in Roman numerals; negative months count from the end of the year.
 fn roman_month(of: &Fields) -> Option<&'static str> {
     let index = match (of.month, of.year) {
         (0, 0) => return None,

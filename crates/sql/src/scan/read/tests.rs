@@ -3,7 +3,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use terrace_pool::Pinned;
-use terrace_tier::store::MemoryBlocks;
+use terrace_store::MemoryBlocks;
 
 use super::*;
 use crate::catalog::IfExists;
@@ -18,8 +18,8 @@ fn hold(database: &Database, count: usize) -> Vec<Pinned> {
     (0..count).map(page).collect()
 }
 
-/// A chunk of two columns of a little more than 512 KiB, where the pool has 1 MiB for both,
-/// although the account of pins would let them be pinned.
+/// A chunk of two columns of a little more than 512 KiB each, while the pool has 1 MiB for both;
+/// the limit of pins would allow pinning both.
 #[tokio::test]
 async fn a_chunk_without_frames_for_all_its_columns_is_copied_column_by_column() {
     let directory = tempfile::tempdir().expect("tempdir");
@@ -28,7 +28,7 @@ async fn a_chunk_without_frames_for_all_its_columns_is_copied_column_by_column()
     let database = Database::open_with(&catalog, blocks, 16 << 20).expect("open");
     let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int64, false));
     let schema = Arc::new(Schema::new(fields.to_vec()));
-    // Values that no encoding makes small.
+    // Values that no encoding makes smaller.
     let value = |row: i64| row.wrapping_mul(0x5851_F42D_4C95_7F2D);
     let column = |sign: i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values((0..65_536).map(|row| sign.wrapping_mul(value(row)))))

@@ -1,4 +1,4 @@
-//! Compact segments against the arrays they were made of, and against damage.
+//! Tests of compact segments against their source arrays, and against damage.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use datafusion::arrow::compute::filter;
 
 use super::*;
 
-/// Arrays of every type, those that shrink and those that do not; blocks that begin anywhere.
+/// Builds arrays of every type, some of which shrink, in blocks at arbitrary offsets.
 fn blocks_of(rng: &mut Rng, data_type: &DataType) -> Vec<ArrayRef> {
     let nulls = rng.below(4);
     // Few distinct values, so that most types shrink.
@@ -71,7 +71,7 @@ proptest! {
             damaged.copy_from_slice(&page);
             damaged[rng.index(directory)] ^= 1 << rng.below(8);
             prop_assert!(open(damaged, &data_type).is_err(), "{}", data_type);
-            // With the right checksum over the wrong bytes: an array or an error.
+            // With the right checksum over wrong bytes: an array or an error.
             let mut page = page;
             for _ in 0..1 + rng.index(4) {
                 let at = HEADER_BYTES + rng.index(directory - HEADER_BYTES);

@@ -1,4 +1,4 @@
-//! The columns of FROM items by name, and the conditions of their joins.
+//! Columns of FROM items by name, and conditions of their joins.
 
 use std::collections::HashMap;
 
@@ -13,33 +13,33 @@ use crate::session::dialect::call;
 use crate::session::join_constraint::{constraint, constraint_mut};
 use crate::session::normalize::refused;
 
-/// Functions in FROM whose one column has this name.
+/// Functions in FROM with a single column, and its name.
 const SERIES: (&[&str], &str) = (&["generate_series", "range"], "value");
 
-/// A column as the expressions of its SELECT see it.
+/// A column as visible to the expressions of its SELECT.
 #[derive(Clone, Debug)]
 pub(super) struct Visible {
-    /// Its name.
+    /// Name of the column.
     pub(super) name: String,
-    /// Its value.
+    /// Expression of its value.
     pub(super) expr: Expr,
 }
 
 /// The columns of FROM items.
 #[derive(Default)]
 pub(super) struct Joined {
-    /// All, in the order of `*`.
+    /// All columns, in the order of `*`.
     pub(super) columns: Vec<Visible>,
-    /// The values of those that joins have merged, by name.
+    /// Values of the columns that joins have merged, by name.
     pub(super) merged: HashMap<String, Expr>,
 }
 
-/// Columns of WITH queries by name; none where they are not known.
+/// Columns of WITH queries by name; `None` if they are unknown.
 type Scope = HashMap<String, Option<Vec<String>>>;
 
-/// The names of columns of tables, of WITH queries and of subqueries.
+/// Names of the columns of tables, WITH queries and subqueries.
 pub(super) struct Names {
-    /// Columns of tables, by their names as the planner writes them.
+    /// Columns of tables, by table names as the planner writes them.
     tables: HashMap<String, Vec<String>>,
     lowers: bool,
     scopes: Vec<Scope>,
@@ -54,7 +54,7 @@ pub(super) fn merges(table: &TableWithJoins) -> bool {
     any_join(table, &|join| is_merging(&join.join_operator))
 }
 
-/// True if a join that merges columns returns rows that one side has no row for.
+/// True if a join that merges columns can return rows of one side without a match.
 pub(super) fn merges_rows_of_one_side(table: &TableWithJoins) -> bool {
     any_join(table, &|join| {
         is_merging(&join.join_operator)
@@ -132,7 +132,7 @@ impl Names {
         }
     }
 
-    /// The columns of a query's result, if all are known.
+    /// The columns of a query's result; `None` unless all are known.
     fn of_query(&mut self, query: &Query) -> Option<Vec<String>> {
         self.enter(query);
         let columns = self.of_body(&query.body);
@@ -171,14 +171,14 @@ impl Names {
                     let excluded = self.excluded(options);
                     names.extend(columns.into_iter().filter(|name| !excluded.contains(name)));
                 }
-                // A result without a name of its own is named by no one.
+                // A result column without a name cannot be referred to.
                 item => names.push(self.of_item(item).unwrap_or_default()),
             }
         }
         Some(names)
     }
 
-    /// The name of an item of a SELECT list, if it is one of a column or an alias.
+    /// The name of an item of a SELECT list, if it is a column or has an alias.
     pub(super) fn of_item(&self, item: &SelectItem) -> Option<String> {
         match item {
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(self.normal(name)),
@@ -206,7 +206,7 @@ impl Names {
         names.iter().map(|name| self.normal(name)).collect()
     }
 
-    /// The columns of FROM items, as they will be once their joins are written out.
+    /// The columns of FROM items, as after the rewrite of their joins.
     fn of_from(&mut self, from: &[TableWithJoins]) -> Option<Vec<Visible>> {
         let mut columns = Vec::new();
         for table in from {
@@ -216,7 +216,7 @@ impl Names {
         Some(columns)
     }
 
-    /// The columns of one of the sources of FROM items.
+    /// The columns of the source `name` of FROM items.
     fn of_one(&mut self, from: &[TableWithJoins], name: &ObjectName) -> Option<Vec<String>> {
         let wanted = name.0.last()?.as_ident().map(|ident| self.normal(ident))?;
         let mut sources = Vec::new();
@@ -237,8 +237,8 @@ impl Names {
         None
     }
 
-    /// Gives every join that merges columns a condition. None if a source is not known; the item
-    /// may have been changed in part then.
+    /// Gives every join that merges columns a condition. `None` if a source is unknown; the item
+    /// may then be partly rewritten.
     ///
     /// # Errors
     /// [`SqlError::Refused`] for a column that is not exactly once on each side.
@@ -319,7 +319,7 @@ impl Names {
         }
         match condition {
             Some(condition) => set_condition(operator, condition),
-            // A natural join of tables that share no column.
+            // A natural join of tables that have no common column.
             None if matches!(operator, JoinOperator::Join(_) | JoinOperator::Inner(_)) => {
                 *operator = JoinOperator::CrossJoin(JoinConstraint::None);
             }
@@ -328,7 +328,7 @@ impl Names {
         Ok(Some(joined(left, right, first, merged, operator)))
     }
 
-    /// The columns of a table, a subquery or a function. A subquery without a name is given one.
+    /// The columns of a table, a subquery or a function. A subquery without an alias is given one.
     fn of_factor(&mut self, factor: &mut TableFactor) -> Option<Vec<Visible>> {
         let (columns, table, alias) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
@@ -382,7 +382,7 @@ impl Names {
         self.tables.get(&parts.join(".")).cloned()
     }
 
-    /// The columns with the names that an alias gives the first of them.
+    /// The columns, of which the alias may rename the first ones.
     fn renamed(&self, mut columns: Vec<String>, alias: &TableAlias) -> Vec<String> {
         for (column, given) in columns.iter_mut().zip(&alias.columns) {
             *column = self.normal(&given.name);
@@ -391,7 +391,7 @@ impl Names {
     }
 }
 
-/// The columns of a join: those that were merged, then the others of each side.
+/// The columns of a join: the merged ones, then the others of each side.
 fn joined(
     left: Joined,
     right: Joined,
@@ -423,7 +423,7 @@ fn collect<'a>(table: &'a TableWithJoins, sources: &mut Vec<&'a TableFactor>) {
     }
 }
 
-/// The names that both sides have, in the order of the left one.
+/// The names common to both sides, in the order of the left one.
 fn common(left: &[Visible], right: &[Visible]) -> Vec<String> {
     let mut names = Vec::new();
     for column in left {

@@ -1,5 +1,5 @@
-//! The power fails at every point of every statement: what is acknowledged is there afterwards,
-//! nothing else is, and no space is leaked.
+//! Power-cut tests at every point of every statement: all acknowledged changes survive, no others
+//! do, and no space is leaked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::common::DFSchema;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::{SessionContext, col, lit};
+use terrace_store::{Blocks, Buffer, Done, Io};
 use terrace_testkit::{Rng, with_seed};
-use terrace_tier::store::{Blocks, Buffer, Done, Io};
 
 use crate::catalog::{IfExists, TableDefinition};
 use crate::failpoint::{Hook, Point};
@@ -33,7 +33,7 @@ impl CachedBlocks {
         Self { pages: Mutex::new((pages.clone(), pages)) }
     }
 
-    /// What the device holds after a power cut at this moment.
+    /// Returns the contents of the device after a power cut at this moment.
     fn durable(&self) -> Pages {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
@@ -74,7 +74,7 @@ impl Blocks for CachedBlocks {
         Ok(())
     }
 
-    /// Freed space is gone at once, synced or not: whoever frees too early finds nothing left.
+    /// Discards freed space at once, synced or not, so that freeing too early loses data.
     fn punch(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = |number: &u64| !(offset / PAGE..(offset + len_bytes) / PAGE).contains(number);
@@ -96,10 +96,10 @@ impl Blocks for CachedBlocks {
     }
 }
 
-/// The rows of every table.
+/// Rows of every table.
 type Contents = BTreeMap<String, Vec<i64>>;
 
-/// A moment at which the power may fail, and what is on the devices then.
+/// A moment of a power cut, and the contents of the devices then.
 struct Cut {
     point: Point,
     catalog: PathBuf,
@@ -117,7 +117,7 @@ async fn contents(database: &Database) -> Contents {
     contents
 }
 
-/// Keeps a copy of both devices at every point.
+/// Copies both devices at every point.
 fn recorder(
     directory: &Path,
     blocks: &Arc<CachedBlocks>,
@@ -139,7 +139,7 @@ fn physical(expr: datafusion::prelude::Expr) -> Arc<dyn PhysicalExpr> {
     SessionContext::new().create_physical_expr(expr, &schema).expect("expression")
 }
 
-/// A random statement; it may fail because its table is or is not there.
+/// Runs a random statement; it may fail because its table exists or does not.
 async fn statement(database: &Database, rng: &mut Rng) {
     let name = ["a", "b"][rng.index(2)];
     let first = i64::try_from(rng.below(1_000)).expect("small");
@@ -179,7 +179,7 @@ async fn statement(database: &Database, rng: &mut Rng) {
     }
 }
 
-/// Makes a schema, fills it with two tables, or drops it with both, whatever is next.
+/// Creates a schema, or fills it with two tables, or drops it with both, whichever is next.
 async fn schema_statement(database: &Database, first: i64) {
     let catalog = &database.catalog;
     if catalog.create_schema("s", true).await.expect("schema") {
@@ -219,7 +219,7 @@ async fn run(seed: u64) {
     assert_all_passed(&points);
 }
 
-/// Adds as many chunks of one row as are merged.
+/// Adds as many single-row chunks as trigger a merge.
 async fn append_single_rows(database: &Database, name: &str) {
     let Some(table) = database.find(name) else { return };
     for i in 0..8 {
@@ -231,7 +231,7 @@ async fn append_single_rows(database: &Database, name: &str) {
 struct Devices<'a> {
     directory: &'a Path,
     blocks: &'a Arc<CachedBlocks>,
-    /// Tells the copies of one statement from those of others.
+    /// Distinguishes the copies of one statement from those of others.
     name: u64,
 }
 
@@ -260,7 +260,7 @@ async fn cut_during(
         let reopened = Database::open(&cut.catalog, survivors).expect("reopen");
         assert_eq!(&contents(&reopened).await, expected, "statement {name}, {:?}", cut.point);
         reopened.assert_no_leak();
-        // The survivor is a database like any other.
+        // The surviving database is fully usable.
         let schema = int_schema();
         let again = reopened.table_as("c", IfExists::Fail, &schema, vec![ints(0..9)]).await;
         assert_eq!(again.expect("usable"), Some(9));

@@ -1,4 +1,4 @@
-//! DELETE and UPDATE from their text.
+//! Tests of DELETE and UPDATE from SQL text.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::TempDir;
-use terrace_tier::store::MemoryBlocks;
+use terrace_store::MemoryBlocks;
 
 use crate::table::Table;
 use crate::test_support::{Database, int_schema, ints, memory, rows_of, stream_of};
@@ -36,7 +36,7 @@ async fn session() -> Session {
 }
 
 impl Session {
-    /// Runs a statement, and returns how many rows it says it changed and what EXPLAIN shows.
+    /// Runs a statement. Returns the reported number of changed rows, and the output of EXPLAIN.
     async fn run(&self, text: &str) -> Result<(u64, String)> {
         let state = self.context.state();
         let plan = state.create_logical_plan(text).await?;

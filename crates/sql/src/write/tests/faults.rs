@@ -1,11 +1,12 @@
-//! Failures on the way: one clear error each, nothing kept of the statement, the table intact.
+//! Tests of failures during writes: one clear error each, nothing kept of the statement, the table
+//! intact.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
+use terrace_store::MemoryBlocks;
 use terrace_testkit::{Fault, FaultyBlocks, Target, When};
-use terrace_tier::store::MemoryBlocks;
 
 use crate::catalog::IfExists;
 use crate::error::SqlError;
@@ -48,7 +49,8 @@ async fn a_failure_at_any_point_before_the_commit_leaves_nothing() {
             let schema = int_schema();
             let created = database.table_as("u", IfExists::Fail, &schema, vec![ints(0..9)]).await;
             database.catalog.set_failpoint(None);
-            // The first pass of a point is the append's, and Sync and Commit have one each.
+            // The first pass of a point is the append's; Sync and Commit are passed once by each
+            // statement.
             let shared = matches!(failing, Point::Sync | Point::Commit);
             assert_eq!(appended.is_err(), nth == 0 || !shared, "{failing:?} {nth}");
             assert_eq!(created.is_err(), nth == 1 && shared, "{failing:?} {nth}");
@@ -100,7 +102,7 @@ async fn a_full_store_is_one_error_and_has_room_again_afterwards() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_bit_is_found_and_the_rest_stays_readable() {
-    // Little DRAM: what was written is evicted and read again.
+    // Little DRAM, so that written pages are evicted and read again.
     let Faulty { database, blocks, .. } = &faulty(8 << 20);
     let table = database.plain_table("t", &int_schema()).await;
     let other = database.table("u", &int_schema()).await;

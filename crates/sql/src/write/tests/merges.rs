@@ -1,4 +1,5 @@
-//! Merges of small chunks: what they leave as it is, and what they give way to.
+//! Tests of merges of small chunks: the order and contents that they preserve, and the statements
+//! that they yield to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use tempfile::TempDir;
-use terrace_tier::store::MemoryBlocks;
+use terrace_store::MemoryBlocks;
 
 use crate::error::SqlError;
 use crate::failpoint::Point;
@@ -30,7 +31,7 @@ async fn merge(table: &Arc<Table>) -> Merged {
     table.merge_some(&memory(), || false).await.expect("merge")
 }
 
-/// The integers of a table in the order of a scan.
+/// Returns the integers of a table in the order of a scan.
 async fn in_order(table: &Table) -> Vec<i64> {
     let batches = collect(table).await.expect("read");
     let values = batches.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values());
@@ -55,7 +56,7 @@ async fn a_merge_changes_no_row_and_no_order() {
     assert!(Arc::ptr_eq(&before.chunks[0], &after.chunks[0]), "a full chunk stays");
     assert_eq!(*after.statistics(), *statistics);
     assert_eq!(in_order(&table).await, expected);
-    // Who reads the version before has its chunks, and their space goes back after it.
+    // Readers of the previous version keep its chunks, whose space is freed after them.
     assert!(database.used_bytes() > used);
     drop((before, after));
     database.assert_no_leak();

@@ -1,4 +1,4 @@
-//! What statements leave behind when nothing goes wrong, and what they refuse.
+//! Tests of the results of write statements without failures, and of their refusals.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::{Expr, SessionContext, col, lit};
 use futures::{StreamExt as _, stream};
 use tempfile::TempDir;
+use terrace_store::MemoryBlocks;
 use terrace_testkit::{Rng, with_seed};
-use terrace_tier::store::MemoryBlocks;
 
 use crate::catalog::{IfExists, LABEL_BYTES};
 use crate::chunk::{BLOCK_ROWS, CHUNK_ROWS};
@@ -166,7 +166,7 @@ async fn rows_are_checked_and_cast() {
     database.assert_no_leak();
 }
 
-/// Integers in four chunks of 65,536, each with its own range.
+/// Creates a table of integers in four chunks of 65,536, each with its own range.
 async fn four_chunks(database: &Database) -> Arc<crate::table::Table> {
     let table = database.table("t", &int_schema()).await;
     let rows = CHUNK_ROWS as i64;
@@ -192,7 +192,7 @@ async fn deleting_rewrites_the_affected_chunks_alone() {
     assert!(Arc::ptr_eq(&before.chunks[3], &after.chunks[1]));
     let expected: Vec<i64> = (0..rows).chain(2 * rows + 100..4 * rows).collect();
     assert_eq!(rows_of(&table).await, expected);
-    // What the reader of the old version sees is still there, and goes with it.
+    // The chunks of the old version still exist for its reader, and are freed with it.
     assert!(database.used_bytes() > database.directory_bytes());
     drop(before);
     database.assert_no_leak();
@@ -200,7 +200,7 @@ async fn deleting_rewrites_the_affected_chunks_alone() {
     let deleted = table.delete(Some(physical(&int_schema(), none)), &memory()).await;
     assert_eq!(deleted.expect("delete"), 0);
     assert_eq!(table.snapshot().number, after.number);
-    // Where the condition is null the row stays.
+    // A row for which the condition is null stays.
     let null = col("s").not_eq(lit("no such string"));
     let deleted = table.delete(Some(physical(&int_schema(), null)), &memory()).await;
     assert_eq!(deleted.expect("delete"), expected.iter().filter(|i| *i % 7 != 0).count() as u64);
@@ -352,7 +352,7 @@ async fn failing_and_cancelled_streams_leave_nothing() {
     let append = table.append(Box::pin(endless), &memory);
     let patience = std::time::Duration::from_millis(300);
     assert!(tokio::time::timeout(patience, append).await.is_err(), "must still wait");
-    // A chunk that was on its way is given back by the thread that wrote it.
+    // A chunk in flight is freed by the thread that wrote it.
     for _ in 0..1000 {
         let is_done = database.catalog.tasks().wait(std::time::Duration::ZERO);
         if is_done && database.used_bytes() == 0 {
@@ -369,7 +369,7 @@ async fn failing_and_cancelled_streams_leave_nothing() {
 async fn writers_hold_little_and_go_on_when_there_is_nothing_to_hold() {
     let (_directory, database) = database();
     let table = database.table("t", &int_schema()).await;
-    // Less than a block: every block is owed, and nothing fails.
+    // Less than a block: every block becomes debt, and nothing fails.
     let tight: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1_000));
     let batches = (0..20).map(|i| ints(i * 10_000..(i + 1) * 10_000)).collect();
     table.append(stream_of(&int_schema(), batches), &tight).await.expect("append");

@@ -1,4 +1,4 @@
-//! Digits at the places of a template.
+//! Output of digits at the places of a number template.
 
 use super::super::times::ordinal_ending;
 use super::{Anchor, Item, Keyword, Layout};
@@ -6,20 +6,20 @@ use super::{Anchor, Item, Keyword, Layout};
 /// Writes one number by a template.
 pub(super) struct Writer<'a> {
     layout: Layout,
-    /// The digits without a sign.
+    /// The digits, without a sign.
     digits: &'a [u8],
-    /// The digit that comes next.
+    /// Index of the next digit.
     next: usize,
-    /// Places ahead of the digits.
+    /// Number of places before the first digit.
     spaces: usize,
     negative: bool,
     sign_written: bool,
-    /// The last digit that is written where `FM` leaves zeros at the end out.
+    /// The last digit to write, if `FM` drops trailing zeros.
     last: Option<usize>,
-    /// The place of the template that comes next, and the number of places.
+    /// The next place of the template, and the number of places.
     place: usize,
     places: usize,
-    /// A digit has been written just before.
+    /// True right after a digit was written.
     in_number: bool,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Writer<'a> {
     pub(super) fn new(mut layout: Layout, digits: &'a str, spaces: usize, negative: bool) -> Self {
         let digits = digits.as_bytes();
         let sign_written = if layout.plus || layout.minus {
-            // `PL` alone says nothing of a negative number.
+            // `PL` alone does not show the sign of a negative number.
             layout.minus
         } else {
             if !negative && layout.unpadded {
@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the place of a digit or of the point.
+    /// Writes the place of a digit or of the decimal point.
     fn place(&mut self, keyword: Keyword, text: &mut String) {
         self.in_number = false;
         self.sign_before(text);
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
                 text.push('.');
             }
         } else if self.last.is_some_and(|last| self.next > last) && keyword != Keyword::Zero {
-            // A zero at the end that `FM` leaves out.
+            // A trailing zero that `FM` drops.
         } else if self.is_zero_before_point() {
             if !self.layout.unpadded {
                 text.push(' ');
@@ -148,7 +148,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// True if the next digit is the one zero before the point, which a 9 does not show.
+    /// True if the next digit is the only zero before the decimal point, which a 9 does not show.
     fn is_zero_before_point(&self) -> bool {
         let behind = self.layout.behind > 0;
         self.layout.zero_first.is_none()
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The last digit that is no zero at the end, or that a zero of the template asks for.
+/// The last digit that is not a trailing zero, or that a zero of the template requires.
 fn last_digit(digits: &[u8], zero_end: usize, spaces: usize) -> Option<usize> {
     let point = digits.iter().position(|digit| *digit == b'.')?;
     let last = digits[point..].iter().rposition(|digit| *digit != b'0' && *digit != b'.');

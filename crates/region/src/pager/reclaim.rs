@@ -1,0 +1,161 @@
+//! Distribution of frames to waiting blocks, and choice of victims.
+
+use std::time::Instant;
+
+use super::{ASIDE, ASIDE_SHARE, AT_ONCE, FRAMES_MIN, Pager};
+use crate::block::Place;
+use crate::command_queue::Want;
+use crate::config::Method;
+
+/// Maximum number of blocks checked to find a victim.
+const LOOKS: usize = 16 << 10;
+
+impl Pager {
+    /// Hands frames to waiting blocks and to readahead, enforces the cap, and evicts ahead of
+    /// demand. Returns true if it ran out of time.
+    pub(super) fn balance(&mut self) -> bool {
+        let end = Instant::now() + AT_ONCE;
+        let is_late = self.serve_wanted(end) | self.shrink(end);
+        self.keep_ready();
+        is_late | self.serve_wanted(end) | self.serve_ahead(end)
+    }
+
+    fn serve_wanted(&mut self, end: Instant) -> bool {
+        while let Some(block) = self.wanted.front().copied() {
+            let Place::Queued(since) = self.place(block) else {
+                self.wanted.pop_front();
+                continue;
+            };
+            if !self.block(block).faulted && !self.has_waiter(block, Want::Pin) {
+                // The caller that wanted to pin the block has stopped waiting.
+                self.block(block).place = Place::Absent;
+                self.wanted.pop_front();
+                continue;
+            }
+            if self.filling_count >= self.shared.depth {
+                return false;
+            }
+            let Some(slot) = self.take_frame(self.shared.block_len(block)) else { return false };
+            self.wanted.pop_front();
+            self.fill(block, slot, since);
+            // Blocks of zeros complete without a transfer, so this loop is bounded by time.
+            if Instant::now() > end {
+                return !self.wanted.is_empty();
+            }
+        }
+        false
+    }
+
+    fn serve_ahead(&mut self, end: Instant) -> bool {
+        while let Some(block) = self.ahead.front().copied() {
+            if !matches!(self.place(block), Place::Absent) {
+                self.ahead.pop_front();
+                continue;
+            }
+            if !self.wanted.is_empty() || self.filling_count >= self.shared.depth {
+                return false;
+            }
+            let len = self.shared.block_len(block);
+            let slot = self.take_frame(len).or_else(|| {
+                self.keep_ready();
+                self.take_frame(len)
+            });
+            let Some(slot) = slot else {
+                // Readahead waits for transfers in flight, but not for frames that other blocks
+                // hold.
+                if self.in_flight() == 0 {
+                    self.ahead.clear();
+                }
+                return false;
+            };
+            self.ahead.pop_front();
+            self.shared.counters.ahead.add(1);
+            let state = self.block(block);
+            (state.dirty, state.faulted) = (false, false);
+            self.fill(block, slot, Instant::now());
+            self.keep_ready();
+            if Instant::now() > end {
+                return !self.ahead.is_empty();
+            }
+        }
+        false
+    }
+
+    /// Gives back frames beyond the cap. Returns true if it ran out of time.
+    fn shrink(&mut self, end: Instant) -> bool {
+        // Blocks in write-back leave soon and are not counted.
+        while self.frames - self.writing_count.min(self.frames) > self.cap().max(FRAMES_MIN) {
+            if Instant::now() > end {
+                return true;
+            }
+            let spare = self.free.pop().or_else(|| self.take_aside());
+            match spare {
+                Some(slot) if self.shared.method == Method::Copy && self.free.is_empty() => {
+                    // The last copy buffer is kept.
+                    self.free.push(slot);
+                    if !self.take_out_next() {
+                        return false;
+                    }
+                }
+                Some(slot) => self.drop_frame(slot),
+                None if self.take_out_next() => {}
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Evicts ahead of demand, to keep spare frames ready for the next faults.
+    fn keep_ready(&mut self) {
+        if !self.is_full && self.frames < self.cap() {
+            return;
+        }
+        let spare = (self.cap() / ASIDE_SHARE).clamp(ASIDE.0, ASIDE.1);
+        // Beyond the cap, `shrink` evicts as time permits; here only blocks for waiting ones are
+        // evicted.
+        let spare = if self.frames > self.cap() { 0 } else { spare };
+        let target = spare + self.wanted.len();
+        let ready = |pager: &Self| {
+            let free = match pager.shared.method {
+                Method::Move => pager.free.len(),
+                // Copy buffers are freed to make room, except for one.
+                Method::Copy => (pager.free.len() + pager.filling_count).saturating_sub(1),
+            };
+            let room = pager.cap().saturating_sub(pager.frames);
+            let room = if pager.is_full { 0 } else { room };
+            pager.aside_count + pager.writing_count + free + room
+        };
+        // Bounded: beyond the cap a dropped frame makes no room.
+        for _ in 0..target {
+            let is_ready = ready(self) >= target.min(self.empty_staging.len());
+            if is_ready || !self.take_out_next() {
+                return;
+            }
+        }
+    }
+
+    /// Evicts the next victim; false if there is none, or none within `LOOKS` blocks.
+    fn take_out_next(&mut self) -> bool {
+        if self.shared.method == Method::Move && self.empty_staging.is_empty() {
+            return false;
+        }
+        let now = Instant::now();
+        for _ in 0..LOOKS.min(2 * self.queue.len()) {
+            let Some(block) = self.queue.pop_front() else { return false };
+            self.block(block).queued = false;
+            if !matches!(self.place(block), Place::Resident) {
+                continue;
+            }
+            let stuck = self.stuck.get(&block).is_some_and(|until| *until > now);
+            let hot = std::mem::take(&mut self.block(block).hot);
+            if stuck || hot || self.shared.words[block].is_pinned() || !self.take_out(block) {
+                if !std::mem::replace(&mut self.block(block).queued, true) {
+                    self.queue.push_back(block);
+                }
+                continue;
+            }
+            return true;
+        }
+        false
+    }
+}

@@ -1,0 +1,141 @@
+//! Placement of segments: in pages of the pool, or copied to a heap.
+//!
+//! Every segment has a page and an extent, which make it durable. A heap may hold an additional
+//! copy of its bytes: scans then read that copy in place, and the page is evicted like any other
+//! unused page. Migration follows the three steps of the paper (Weisgut et al., 2022, section
+//! III.E): the segment is copied, the pointer is switched, and the previous copy is freed when its
+//! last reader drops it.
+//!
+//! Placements last for the life of the process: when a database is opened, all segments are in the
+//! pool.
+
+mod auto;
+mod heaps;
+mod keeper;
+mod migration;
+
+use std::alloc::Layout;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use terrace_heap::{HeapBuffer, HeapError, object_bytes};
+use terrace_sys::size::{to_u64, to_usize};
+
+use crate::table::TableVersion;
+
+pub(crate) use heaps::{HeapDefinition, Heaps, NamedHeap};
+pub(crate) use keeper::{Keeper, Parts as KeeperParts};
+pub(crate) use migration::{Scope, Target, Wish, Wishes, forget_reads, move_table};
+
+/// Alignment of a copied segment, the minimum for its buffers.
+const ALIGN: usize = 64;
+
+/// Placement of a segment, and its recent reads.
+#[derive(Debug, Default)]
+pub(crate) struct Home {
+    copy: RwLock<Option<Arc<Copied>>>,
+    reads: AtomicU32,
+}
+
+/// A copy of a segment's bytes in a heap.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    heap: Arc<NamedHeap>,
+    bytes: HeapBuffer,
+}
+
+/// Owner of the bytes that Arrow's buffers point into.
+struct Owner(Arc<Copied>);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes.as_ref()
+    }
+}
+
+impl Home {
+    /// Returns the copy in a heap, if there is one.
+    pub(crate) fn copied(&self) -> Option<Arc<Copied>> {
+        self.copy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the name of the heap with the copy.
+    pub(crate) fn heap_name(&self) -> Option<String> {
+        self.copied().map(|copied| copied.heap.name().to_owned())
+    }
+
+    /// Counts a read of the segment.
+    pub(crate) fn count(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the exponentially decayed read count; each call halves it.
+    fn reads_lately(&self) -> u32 {
+        let halve = |reads: u32| Some(reads / 2);
+        self.reads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, halve).unwrap_or(0)
+    }
+
+    /// Switches later reads to `copy`, or to the pool. The caller keeps the heap from being
+    /// dropped.
+    fn switch(&self, copy: Option<Arc<Copied>>) {
+        let mut current = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *current, copy);
+        drop(current);
+        // Freeing may wait for a page fault, so it happens after the lock is released.
+        drop(before);
+    }
+
+    /// Switches later reads to the pool, if the copy is in `heap`.
+    fn leave(&self, heap: &Arc<NamedHeap>) {
+        let mut current = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let before = current.take_if(|copy| Arc::ptr_eq(&copy.heap, heap));
+        drop(current);
+        drop(before);
+    }
+
+    /// Resets the read count.
+    fn forget_reads(&self) {
+        self.reads.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Returns the bytes of a heap that a copy of `len` bytes takes.
+fn copy_bytes(len: u64) -> u64 {
+    let layout = Layout::from_size_align(to_usize(len), ALIGN);
+    layout.map_or(len, |layout| to_u64(object_bytes(layout)))
+}
+
+impl Copied {
+    fn new(heap: &Arc<NamedHeap>, bytes: &[u8]) -> Result<Self, HeapError> {
+        Ok(Self { heap: Arc::clone(heap), bytes: heap.copy(bytes, ALIGN)? })
+    }
+
+    /// Returns the bytes, which stay valid for as long as a buffer points into them.
+    pub(crate) fn bytes(self: &Arc<Self>) -> Bytes {
+        Bytes::from_owner(Owner(Arc::clone(self)))
+    }
+
+    /// Returns true if the bytes are always in DRAM.
+    pub(crate) fn is_dram(&self) -> bool {
+        self.heap.is_dram()
+    }
+
+    /// Prefetches the bytes if the heap is over a region, whose blocks may not be in DRAM.
+    pub(crate) fn prefetch(&self) {
+        let bytes = self.bytes.as_ref();
+        let Some(region) = self.heap.heap().region() else { return };
+        let offset = bytes.as_ptr().addr().wrapping_sub(region.as_ptr().addr());
+        // The range is inside the region, so a rejected hint would be a bug here.
+        if let Err(error) = region.prefetch(to_u64(offset), to_u64(bytes.len())) {
+            tracing::warn!(%error, "a segment is not asked for ahead");
+        }
+    }
+}
+
+/// Moves every segment that is copied to this heap back to the pool.
+pub(crate) fn leave(version: &TableVersion, heap: &Arc<NamedHeap>) {
+    for segment in version.chunks.iter().flat_map(|chunk| &chunk.columns) {
+        segment.home.leave(heap);
+    }
+}

@@ -1,0 +1,81 @@
+//! Words of comments and documents.
+
+use super::{
+    Finding,
+    tree::{File, Tree},
+};
+
+/// Words that a doc comment does not begin with: its subject is a noun of the field, or its first
+/// word a verb.
+const INTERROGATIVES: &[&str] =
+    &["Who", "What", "Whom", "Whose", "Whether", "How", "Where", "Which", "Until", "When", "Why"];
+
+/// Words for a thread, a query, a session or a caller, which have names. They are put together here
+/// so that this file does not contain them.
+const PERSONS: &[&str] = &[concat!("no", "body"), concat!("some", "body")];
+
+/// Beginnings of doc comments, and words for persons, in everything that people write.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    tree.files.iter().flat_map(|file| interrogatives(file).chain(persons(file))).collect()
+}
+
+fn interrogatives(file: &File) -> impl Iterator<Item = Finding> {
+    let is_rust = file.rust.is_some();
+    let mut before = None;
+    file.text.lines().enumerate().filter(move |_| is_rust).filter_map(move |(index, line)| {
+        let (kind, text) = doc(line).unzip();
+        let begins = kind.is_some() && kind != before;
+        before = kind;
+        let word = text?.split_whitespace().next()?.trim_end_matches([',', ':', '?', '.']);
+        let is_found = begins && INTERROGATIVES.contains(&word);
+        is_found.then(|| {
+            let message =
+                format!("a doc comment begins with `{word}`; begin with what it is or does");
+            Finding::new(&file.path, index + 1, message)
+        })
+    })
+}
+
+/// The kind of a line's doc comment, and its text.
+fn doc(line: &str) -> Option<(&'static str, &str)> {
+    let line = line.trim_start();
+    ["//!", "///"].into_iter().find_map(|kind| Some((kind, line.strip_prefix(kind)?)))
+}
+
+fn persons(file: &File) -> impl Iterator<Item = Finding> {
+    file.text.lines().enumerate().filter_map(|(index, line)| {
+        let line = line.to_ascii_lowercase();
+        let word = PERSONS.iter().find(|word| line.contains(**word))?;
+        let message = format!("`{word}`: say which thread, query, session or caller");
+        Some(Finding::new(&file.path, index + 1, message))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(path: &str, text: &str) -> Vec<String> {
+        check(&Tree::of(&[(path, text)])).into_iter().map(|it| it.message).collect()
+    }
+
+    #[test]
+    fn docs_that_begin_with_an_interrogative_are_found() {
+        let found = "a doc comment begins with `What`; begin with what it is or does";
+        assert_eq!(messages("a.rs", "//! What a thing is.\n"), [found]);
+        assert_eq!(messages("a.rs", "struct A {\n    /// What, or not.\n"), [found]);
+        assert_eq!(messages("a.rs", "//! A thing.\n/// What.\nfn a() {}\n"), [found]);
+        assert_eq!(messages("a.rs", "/// A value and\n/// What it is.\n"), [""; 0]);
+        assert_eq!(messages("a.rs", "/// Whatever holds it.\n"), [""; 0]);
+        assert_eq!(messages("a.md", "/// What.\n"), [""; 0]);
+    }
+
+    #[test]
+    fn words_for_persons_are_found() {
+        for word in PERSONS {
+            let found = format!("`{word}`: say which thread, query, session or caller");
+            assert_eq!(messages("a.md", &format!("Then {word} waits.\n")), [found.as_str()]);
+            assert_eq!(messages("a.rs", &format!("fn {word}_waits() {{}}\n")), [found]);
+        }
+    }
+}
