@@ -19,8 +19,8 @@
 //! answer of the same tables before they were moved to a heap.
 
 mod blocks;
-mod fitting;
 mod footprint;
+mod in_dram;
 mod pair;
 mod place;
 mod separation;
@@ -48,8 +48,8 @@ use crate::suite::table::Benchmark;
 
 pub use blocks::Block;
 use blocks::Curve;
-use fitting::Fit;
 use footprint::Share;
+use in_dram::Fit;
 use pair::Pair;
 use place::{Passes, Place, Visit};
 use separation::Change;
@@ -375,7 +375,7 @@ fn summarise(rows: &[Row]) -> Summary {
     let groups = |figure| Group::all(rows, figure);
     Summary {
         blocks: groups(Figure::Blocks).iter().flat_map(blocks::curves).collect(),
-        fitting: groups(Figure::Fitting).iter().flat_map(fitting::fits).collect(),
+        fitting: groups(Figure::Fitting).iter().flat_map(in_dram::fits).collect(),
         footprint: groups(Figure::Footprint).iter().flat_map(footprint::shares).collect(),
         queries: groups(Figure::Queries).iter().flat_map(separation::changes).collect(),
         migration: groups(Figure::Migration).iter().flat_map(separation::changes).collect(),
@@ -399,7 +399,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
 /// Draws the pictures, with their names, in the order of the study.
 fn pictures(summary: &Summary) -> Vec<(String, Bars)> {
     let blocks = blocks::pictures(&summary.blocks);
-    let fitting = fitting::picture(&summary.fitting).map(|bars| ("fit".to_owned(), bars));
+    let fitting = in_dram::picture(&summary.fitting).map(|bars| ("fit".to_owned(), bars));
     let footprint = footprint::picture(&summary.footprint).map(|bars| ("6".to_owned(), bars));
     let changes = [("7a", &summary.queries), ("7b", &summary.migration)];
     let changes = changes.into_iter().filter_map(|(name, changes)| {
@@ -517,7 +517,7 @@ mod tests {
         let mut rows = Vec::new();
         for memory in &options.memories {
             rows.extend(blocks::visits(memory, 1000, 0, &options));
-            rows.extend(fitting::visits(memory, 1000, 0, &options));
+            rows.extend(in_dram::visits(memory, 1000, 0, &options));
             rows.extend(footprint::visits(memory, 1000));
             for figure in [Figure::Queries, Figure::Migration] {
                 rows.extend(separation::visits(figure, memory, 1000, 0, &options));

@@ -33,7 +33,7 @@ pub mod lock;
 pub mod log;
 pub mod object;
 pub mod pin;
-pub mod recovered;
+pub mod recovery;
 pub mod region;
 pub mod stats;
 pub mod status;

@@ -10,7 +10,7 @@ use terrace_objects::{
 
 use crate::arguments::{self, path, patience, place, shared, take_handle};
 use crate::ledger::Ledger;
-use crate::recovered::Found;
+use crate::recovery::Found;
 use crate::region::Region;
 use crate::status::{Failure, Status, status};
 

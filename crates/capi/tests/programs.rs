@@ -108,7 +108,7 @@ fn with_both_libraries(compiler: &str, flags: &[&str], names: &[&str]) {
 #[test]
 fn programs_in_c_run_with_either_library() {
     if has(&["cc"]) {
-        let names = ["heap.c", "objects.c", "errors.c", "fork.c", "lasting.c", "cost.c"];
+        let names = ["heap.c", "objects.c", "errors.c", "fork.c", "durability.c", "cost.c"];
         with_both_libraries("cc", C, &names);
     }
 }
@@ -165,7 +165,7 @@ fn cmake_finds_the_package() {
     if !has(&["cmake", "cc", "c++"]) {
         return;
     }
-    let all = &["heap", "objects", "errors", "fork", "lasting", "cost", "pmr", "store"][..];
+    let all = &["heap", "objects", "errors", "fork", "durability", "cost", "pmr", "store"][..];
     let some = &["errors", "pmr", "store"][..];
     for (library, names) in [("-Dterrace_STATIC=OFF", all), ("-Dterrace_STATIC=ON", some)] {
         let build = directory();

@@ -36,7 +36,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
 
-use crate::bounded::bounded;
+use crate::batch_limit::bounded;
 use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::memory::{QueryExtension, Watched};
 use crate::rows::RowPages;

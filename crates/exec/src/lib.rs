@@ -36,9 +36,9 @@
 pub mod aggregate;
 pub mod any_order;
 pub mod arithmetic;
+mod batch_limit;
 pub mod block;
 mod blocking;
-mod bounded;
 mod decimal;
 mod delegate;
 mod error;

@@ -25,7 +25,7 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 
-use crate::bounded::bounded;
+use crate::batch_limit::bounded;
 use crate::delegate::node_of_stock;
 use crate::memory::{QueryExtension, Watched};
 use crate::stream::{Emitter, generate, give_way};

@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
 };
 
-use crate::bounded::bounded;
+use crate::batch_limit::bounded;
 use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::hash_join::partitions;
 use crate::memory::{QueryExtension, Watched};

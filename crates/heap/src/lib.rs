@@ -22,6 +22,20 @@
 //! Databases: Friend or Foe?" (2022), section III; where it differs, `docs/design/heap.md` says
 //! why.
 //!
+//! ```
+//! use terrace_heap::{Heap, HeapConfig, HeapMemory, allocator_api2::vec::Vec};
+//!
+//! # fn main() -> Result<(), terrace_heap::HeapError> {
+//! // `HeapMemory::region` takes a region, which may be larger than DRAM, and `Node` a memory node.
+//! let heap = Heap::new(HeapConfig::new("orders", HeapMemory::Dram { bytes: 64 << 20 }))?;
+//! let mut keys = Vec::new_in(&heap);
+//! keys.extend(0..1_000_000_u64);
+//! assert!(heap.contains(keys.as_ptr().cast()));
+//! assert!(heap.stats()?.large_bytes >= 8_000_000);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Rules that hold everywhere
 //!
 //! - A hook never allocates. It takes one lock, that of the extents, which no thread holds while it

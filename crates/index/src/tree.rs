@@ -15,7 +15,7 @@ mod batch;
 mod bulk;
 mod change;
 mod edit;
-mod hinted;
+mod hints;
 mod merge;
 mod node;
 mod records;
@@ -36,7 +36,7 @@ use crate::tree::records::{Frame, Records};
 use crate::tree::source::Source;
 use crate::tree::walk::Visit;
 
-pub use hinted::{HintStats, RecordHint};
+pub use hints::{HintStats, RecordHint};
 pub use verify::TreeShape;
 
 /// Maximum page size of a tree: offsets in a page have 16 bits, and one value stands for none.

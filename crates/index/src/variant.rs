@@ -4,8 +4,8 @@ use terrace_pool::{Pages, Space};
 
 use crate::error::Result;
 use crate::hash_index::{HashConfig, HashIndex, Shape};
+use crate::no_hints::Unhinted;
 use crate::single_latch::SingleLatch;
-use crate::unhinted::Unhinted;
 
 /// Method by which an index finds the next page of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

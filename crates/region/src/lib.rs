@@ -24,6 +24,28 @@
 //! UMap does (Peng et al., "UMap: Enabling Application-driven Optimizations for Page Management",
 //! 2019).
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use terrace_ledger::Ledger;
+//! use terrace_region::{Contents, Region, RegionConfig, Source};
+//! use terrace_store::MemoryBlocks;
+//!
+//! # fn main() -> Result<(), terrace_region::RegionError> {
+//! // 64 MiB of addresses in 8 MiB of DRAM. `FileBlocks` are the blocks of a file or device.
+//! let blocks = Arc::new(MemoryBlocks::new(64 << 20));
+//! let source = Source { blocks, offset: 0, len: 64 << 20, contents: Contents::Blank };
+//! let region = Region::new(RegionConfig::new("example", Ledger::new(8 << 20)), source)?;
+//! for at in (0..region.len()).step_by(4096) {
+//!     region.store(at, 7); // a page fault if the block is not resident
+//! }
+//! assert_eq!(region.load(4096), 7);
+//! assert!(region.stats().resident_bytes <= 8 << 20);
+//! region.flush(0, 64 << 20)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A thread that touches a region may wait for its pager, and a pager logs failures (by `tracing`):
 //! memory of a region must not be touched while holding a lock that the logger takes, such as that
 //! of standard error.

@@ -31,9 +31,9 @@
 //! ticket or a message may stay unread.
 
 mod answer;
+mod calls;
 mod columns;
 mod connection;
-mod front;
 mod ingest;
 mod interrupt;
 mod keys;

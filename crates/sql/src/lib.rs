@@ -3,6 +3,23 @@
 //! A table is a list of immutable [chunks](chunk), a chunk is one segment per column, and a segment
 //! is one page of the pool and one extent of the store. The [catalog] names every extent in use;
 //! all others are free, so that no space can leak.
+//!
+//! ```
+//! use terrace_sql::{Engine, EngineConfig};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), terrace_sql::SqlError> {
+//! // One budget for cached tables, the memory of queries and everything else. Without a data
+//! // directory the tables are gone when the engine closes.
+//! let engine = Engine::open(&EngineConfig::new(64 << 20))?;
+//! let session = engine.session()?;
+//! session.sql("CREATE TABLE t AS SELECT value AS k FROM generate_series(1, 1000000)").await?;
+//! let outputs = session.sql("SELECT k % 10 AS g, sum(k) FROM t GROUP BY g ORDER BY g").await?;
+//! assert_eq!(outputs[0].rows(), 10);
+//! drop(session);
+//! engine.close()
+//! # }
+//! ```
 
 pub mod access;
 pub mod bytea;

@@ -4,7 +4,7 @@
 //! in one snapshot of the catalog. External tables (`CREATE EXTERNAL TABLE`) are names for files
 //! and belong to the session that created them.
 
-mod added;
+mod added_schema;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,8 +27,8 @@ use crate::system::{SYSTEM_SCHEMA, SystemSchema};
 use crate::transaction::OpenTransaction;
 use crate::view;
 
-pub(crate) use added::Added;
-pub use added::{AddedSchema, Names, Relation, RelationKind};
+pub(crate) use added_schema::Added;
+pub use added_schema::{AddedSchema, Names, Relation, RelationKind};
 
 /// The name of the database's catalog in a session.
 pub const CATALOG: &str = "main";

@@ -1,9 +1,9 @@
 //! Scalar functions that DataFusion lacks, or whose results differ from PostgreSQL's.
 
-mod apart;
+mod alias;
 mod bytes;
 mod canonical;
-mod renamed;
+mod identity;
 mod round;
 mod templates;
 mod timezone;
@@ -16,10 +16,10 @@ use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions::datetime::to_char;
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF};
 
-pub(crate) use apart::Apart;
+use alias::Renamed;
 pub(crate) use bytes::BytesOfText;
 pub(crate) use canonical::Canonical;
-use renamed::Renamed;
+pub(crate) use identity::Apart;
 pub(crate) use round::RoundToInteger;
 use templates::ToChar;
 use timezone::TimeZoneConversion;

@@ -12,9 +12,9 @@ mod dml;
 mod encode;
 mod merge;
 mod merger;
-mod numbered;
 mod plan;
 mod rewrite;
+mod row_numbers;
 mod sink;
 mod target;
 #[cfg(test)]
@@ -38,10 +38,10 @@ pub(crate) use merge::MergeCounters;
 #[cfg(test)]
 pub(crate) use merge::Merged;
 pub(crate) use merger::{MergeQueue, Merger};
-pub(crate) use numbered::ByNumber;
 pub use plan::{CountExec, delete_plan, insert_plan, truncate_plan, update_plan};
 pub use rewrite::Assignment;
 pub(crate) use rewrite::Selection;
+pub(crate) use row_numbers::ByNumber;
 pub use sink::TableSink;
 pub(crate) use target::{ROW_NUMBER, TargetTable};
 

@@ -14,9 +14,58 @@ const INTERROGATIVES: &[&str] =
 /// so that this file does not contain them.
 const PERSONS: &[&str] = &[concat!("no", "body"), concat!("some", "body")];
 
-/// Beginnings of doc comments, and words for persons, in everything that people write.
+/// Names of files that are participles or figures of speech, which no reader searches for.
+const NAMES: &[&str] = &[
+    "ahead",
+    "apart",
+    "aside",
+    "asked",
+    "bell",
+    "books",
+    "bounded",
+    "broken",
+    "chance",
+    "counted",
+    "crowd",
+    "duel",
+    "early",
+    "fair",
+    "fitting",
+    "fixed",
+    "forget",
+    "giant",
+    "hinted",
+    "inbox",
+    "larger",
+    "lasting",
+    "let_go",
+    "mischief",
+    "numbered",
+    "oblivious",
+    "referee",
+    "renamed",
+    "spilled",
+    "twin",
+    "unhinted",
+    "unused",
+    "waiting",
+    "watched",
+];
+
+/// Beginnings of doc comments, words for persons, and names of files, in everything that people
+/// write.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    tree.files.iter().flat_map(|file| interrogatives(file).chain(persons(file))).collect()
+    let findings = |file| interrogatives(file).chain(persons(file)).chain(name(file));
+    tree.files.iter().flat_map(findings).collect()
+}
+
+fn name(file: &File) -> Option<Finding> {
+    let stem = file.path.rsplit('/').next()?.split('.').next()?;
+    let is_code = matches!(file.extension(), "rs" | "c" | "cpp" | "h" | "hpp");
+    (is_code && NAMES.contains(&stem)).then(|| {
+        let message = format!("`{stem}` is no name for a file; take a noun of the field");
+        Finding::new(&file.path, 1, message)
+    })
 }
 
 fn interrogatives(file: &File) -> impl Iterator<Item = Finding> {
@@ -68,6 +117,14 @@ mod tests {
         assert_eq!(messages("a.rs", "/// A value and\n/// What it is.\n"), [""; 0]);
         assert_eq!(messages("a.rs", "/// Whatever holds it.\n"), [""; 0]);
         assert_eq!(messages("a.md", "/// What.\n"), [""; 0]);
+    }
+
+    #[test]
+    fn names_that_are_no_nouns_are_found() {
+        let found = "`crowd` is no name for a file; take a noun of the field";
+        assert_eq!(messages("a/crowd.rs", "fn a() {}\n"), [found]);
+        assert_eq!(messages("a/crowd.md", "A page.\n"), [""; 0]);
+        assert_eq!(messages("crowd/a.rs", "fn a() {}\n"), [""; 0]);
     }
 
     #[test]

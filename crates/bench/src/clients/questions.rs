@@ -1,7 +1,7 @@
 //! The queries of the clients.
 
 use crate::error::Result;
-use crate::peer::referee::Question;
+use crate::peer::comparison::Question;
 use crate::tpch::query::Query;
 
 /// TPC-H queries with large joins and groupings.

@@ -4,10 +4,10 @@
 //! text to the last row. A line to a peer is a [`Request`], a line from it a [`Reply`]. The first
 //! reply to each client reports that the peer is ready for it.
 
+pub mod comparison;
 pub mod control_group;
 pub mod engine;
 pub mod process;
-pub mod referee;
 pub mod serve;
 
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@
 use super::place::{Visit, in_turn};
 use super::sizes::engine_count;
 use super::tables::Tables;
-use super::{Figure, QuerySeconds, Row, fitting, separation};
+use super::{Figure, QuerySeconds, Row, in_dram, separation};
 use crate::error::Result;
 use crate::experiment::Setting;
 
@@ -42,7 +42,7 @@ impl<'a> Pair<'a> {
         for round in 0..setting.rounds.get() {
             for memory in &options.memories {
                 let visits = match figure {
-                    Figure::Fitting => fitting::visits(memory, data_bytes, round, options),
+                    Figure::Fitting => in_dram::visits(memory, data_bytes, round, options),
                     _ => separation::visits(figure, memory, data_bytes, round, options),
                 };
                 let (name, number) = (self.first.benchmark.name(), round + 1);

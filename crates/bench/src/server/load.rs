@@ -18,10 +18,10 @@ use super::psql::Psql;
 use super::{Config, SLACK};
 use crate::error::{BenchError, Result};
 use crate::peer::Reply;
+use crate::peer::comparison::{Question, Referee};
 use crate::peer::control_group::ControlGroup;
 use crate::peer::engine::{Arena, Contender};
 use crate::peer::process::{Client, Peer, peak_resident_bytes};
-use crate::peer::referee::{Question, Referee};
 use crate::statistic::percentile;
 use crate::tpch::query::Query;
 

@@ -12,8 +12,8 @@ use super::psql::Psql;
 use super::{Config, SLACK};
 use crate::clients::short_questions;
 use crate::error::{BenchError, Result};
+use crate::peer::comparison::{Question, Referee};
 use crate::peer::engine::Arena;
-use crate::peer::referee::{Question, Referee};
 use crate::statistic::percentile;
 
 /// SLA of the client with short queries.

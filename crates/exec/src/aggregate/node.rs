@@ -18,7 +18,7 @@ use super::early_flush::Probe;
 use super::program::Program;
 use super::run;
 use super::values;
-use crate::bounded::bounded;
+use crate::batch_limit::bounded;
 use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::memory::QueryExtension;
 use crate::rows::RowLayout;

@@ -2,8 +2,8 @@
 //! arguments.
 
 mod find;
-mod let_go;
 mod output;
+mod spill;
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ use super::merge::MergeContext;
 use super::sizes::SortSizes;
 use super::sorter::Sorter;
 use super::top::Top;
-use crate::bounded::bounded;
+use crate::batch_limit::bounded;
 use crate::delegate::node_of_stock;
 use crate::memory::{Grant, ObliviousGrant, QueryExtension};
 use crate::stream::{Emitter, execute_input, generate};

@@ -19,8 +19,8 @@ use terrace_pool::Space;
 
 use super::large::Large;
 use super::ranks::{Groups, GroupsOf};
+use crate::batch_limit::bounded;
 use crate::block::Lease;
-use crate::bounded::bounded;
 use crate::delegate::node_of_stock;
 use crate::memory::{Grant, QueryExtension};
 use crate::sort::piece::batch_bytes;

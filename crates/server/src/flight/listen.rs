@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 use tonic::transport::Server as Grpc;
 
+use super::calls::Front;
 use super::connection::{Connection, Io};
-use super::front::Front;
 use super::sessions::{Login, Sessions};
 use crate::postgres::Shared;
 use crate::runtimes::Runtimes;

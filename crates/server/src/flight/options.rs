@@ -153,13 +153,13 @@ impl ClientSession {
                 if !is_known {
                     return invalid(format!("there is no schema {value:?}"));
                 }
-                let _told = set(&self.session, settings, SEARCH_PATH, &value).await?;
+                let _told = set(&self.session, settings, SEARCH_PATH, &value, false).await?;
                 Ok(())
             }
             name => match Settings::name_of(name) {
                 Some(name) => {
                     let value = value.as_deref().unwrap_or("default");
-                    let _told = set(&self.session, settings, name, value).await?;
+                    let _told = set(&self.session, settings, name, value, false).await?;
                     Ok(())
                 }
                 None => self.set_of_engine(name, value).await,

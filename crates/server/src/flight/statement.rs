@@ -324,7 +324,7 @@ impl ClientSession {
         let settings = &self.place.settings;
         match access {
             Access::Set(name, value) => {
-                let _told = set(&self.session, settings, name, value).await?;
+                let _told = set(&self.session, settings, name, value, false).await?;
             }
             Access::Show(name) => {
                 let schema = schema_of_setting(name);
@@ -334,8 +334,8 @@ impl ClientSession {
                 let interrupt = Arc::new(interrupt);
                 return Ok(Outcome::Rows(Query { schema, source, interrupt }));
             }
-            Access::SetLocal(name) => {
-                let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
+            Access::SetLocal(..) | Access::SetLocalOfSession(_) => {
+                let text = "SET LOCAL is not possible by Flight SQL; SET lasts for the session";
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));
             }
             Access::Cursor(cursor) => {

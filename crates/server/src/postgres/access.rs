@@ -6,7 +6,7 @@ use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::data::NoData;
-use pgwire::messages::response::CommandComplete;
+use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
 use pgwire::messages::startup::ParameterStatus;
 use terrace_sql::Session;
 use terrace_sql::session::{CursorAction, CursorStatement};
@@ -23,7 +23,8 @@ type Told = (&'static str, String);
 /// The zone of what has none.
 const UTC: &str = "+00:00";
 
-/// Changes a setting, and has the session know it. Returns what the client is told of it.
+/// Changes a setting, until the end of the transaction if `is_local`, and has the session know it.
+/// Returns what the client is told of it.
 ///
 /// # Errors
 /// A setting that there is not, or that does not take the value.
@@ -32,8 +33,9 @@ pub(crate) async fn set(
     settings: &SharedSettings,
     name: &str,
     value: &str,
+    is_local: bool,
 ) -> Result<Option<Told>, Failure> {
-    let told = settings.set(name, value)?;
+    let told = settings.set(name, value, is_local)?;
     if let Some(statement) = settings.of_session(name) {
         session.sql(&statement).await?;
     }
@@ -65,13 +67,20 @@ impl Connection {
         let tag = match access {
             Access::Forget(what) => return self.forget(what).await,
             Access::Cursor(cursor) => return self.cursor_simply(cursor).await,
-            Access::SetLocal(name) => {
+            Access::SetLocalOfSession(name) => {
                 let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));
             }
-            Access::Set(name, value) => {
-                if let Some((name, value)) = set(&self.session, &self.settings, name, value).await?
-                {
+            Access::SetLocal(..) if self.status() == Status::Idle => {
+                let text = "SET LOCAL has no effect outside of a transaction";
+                let warning = Failure::new(SqlState::NO_TRANSACTION, text).warning();
+                self.wire.put(warning)?;
+                "SET"
+            }
+            Access::Set(name, value) | Access::SetLocal(name, value) => {
+                let is_local = matches!(access, Access::SetLocal(..));
+                let told = set(&self.session, &self.settings, name, value, is_local).await?;
+                if let Some((name, value)) = told {
                     let status = ParameterStatus::new(name.to_owned(), value);
                     self.wire.put(Out::ParameterStatus(status))?;
                 }

@@ -333,6 +333,7 @@ impl Connection {
 
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
         self.control.registered.rest();
+        self.follow_settings().await?;
         self.wire.put(Out::ReadyForQuery(ReadyForQuery::new(self.status())))?;
         self.wire.flush().await
     }
@@ -382,7 +383,9 @@ impl Connection {
                 (_, Some(access)) => {
                     self.refuse_if_failed()?;
                     // Statements that are sent together are one transaction.
-                    if !is_one && matches!(access, Access::Cursor(_)) {
+                    let is_of_transaction =
+                        matches!(access, Access::Cursor(_) | Access::SetLocal(..));
+                    if !is_one && is_of_transaction {
                         self.begin_implicitly()?;
                     }
                     if let Access::Show(name) = access {

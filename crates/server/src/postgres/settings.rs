@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use terrace_sql::session::{CursorStatement, SessionStatement};
 
 use super::failure::{Failure, SqlState};
-use super::forget::Forget;
+use super::reset::Forget;
 
 pub(crate) use shared::SharedSettings;
 
@@ -116,8 +116,10 @@ pub(crate) enum Access {
     Set(&'static str, String),
     /// `SHOW name`.
     Show(&'static str),
-    /// `SET LOCAL name = value`, which is refused.
-    SetLocal(String),
+    /// `SET LOCAL name = value`.
+    SetLocal(&'static str, String),
+    /// `SET LOCAL` of a setting of the session, which is refused.
+    SetLocalOfSession(String),
     /// `DISCARD`, `DEALLOCATE`, `RESET ALL`, `CLOSE ALL`.
     Forget(Forget),
     /// `DECLARE`, `FETCH`, `MOVE`, `CLOSE`.
@@ -143,20 +145,24 @@ impl Settings {
         };
         match statement.as_ref() {
             SqlStatement::Set(Set::SingleAssignment { scope, variable, values, .. }) => {
-                if *scope == Some(ContextModifier::Local) {
-                    return Some(Access::SetLocal(variable.to_string()));
-                }
-                let setting = find(&variable.to_string())?;
+                let is_local = *scope == Some(ContextModifier::Local);
+                let name = variable.to_string();
                 let value = values.iter().map(text_of).collect::<Vec<_>>().join(", ");
-                Some(Access::Set(setting.name, value))
+                match find(&name) {
+                    Some(setting) if is_local => Some(Access::SetLocal(setting.name, value)),
+                    Some(setting) => Some(Access::Set(setting.name, value)),
+                    None => is_local.then_some(Access::SetLocalOfSession(name)),
+                }
             }
-            SqlStatement::Set(Set::SetTimeZone { value, .. }) => {
+            SqlStatement::Set(Set::SetTimeZone { value, local }) => {
                 let value = match value {
                     Expr::Identifier(name) => name.value.clone(),
                     value => text_of(value),
                 };
-                let is_local = value.eq_ignore_ascii_case("local");
-                Some(Access::Set(TIME_ZONE, if is_local { "default".to_owned() } else { value }))
+                let is_default = value.eq_ignore_ascii_case("local");
+                let value = if is_default { "default".to_owned() } else { value };
+                let set = if *local { Access::SetLocal } else { Access::Set };
+                Some(set(TIME_ZONE, value))
             }
             SqlStatement::ShowVariable { variable } => {
                 // `SHOW TIME ZONE` is two words.
@@ -241,6 +247,21 @@ impl Settings {
             _ => return None,
         };
         Some(format!("SET {key} = '{}'", value.replace('\'', "''")))
+    }
+
+    /// The settings whose values differ from those of `others`.
+    pub(super) fn differing<'a>(
+        &'a self,
+        others: &'a Self,
+    ) -> impl Iterator<Item = &'static str> + 'a {
+        let names = SETTINGS.iter().map(|setting| setting.name);
+        names.filter(|name| self.get(name) != others.get(name))
+    }
+
+    /// The value that the client is told of a setting, if it is told of changes.
+    pub(super) fn told(&self, name: &str) -> Option<(&'static str, String)> {
+        let setting = find(name).filter(|setting| setting.is_reported)?;
+        Some((setting.name, self.get(name).to_owned()))
     }
 
     /// The names of what the client has changed.

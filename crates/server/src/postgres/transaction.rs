@@ -101,6 +101,7 @@ impl Connection {
                 self.is_implicit = false;
                 self.end_unheld_portals();
                 let committed = self.session.commit().await;
+                self.settings.end(matches!(committed, Ok(true)));
                 self.end_portals(matches!(committed, Ok(true)));
                 if !committed? {
                     "ROLLBACK".clone_into(&mut tag);
@@ -109,11 +110,16 @@ impl Connection {
             (TransactionStatement::RollBack, _) => {
                 self.end_portals(false);
                 self.is_implicit = false;
+                self.settings.end(false);
                 self.session.roll_back()?;
             }
             (statement, _) => {
+                let begins = matches!(statement, TransactionStatement::Begin { .. });
                 let statement = SessionStatement::Transaction(statement.clone());
                 self.session.execute(statement).await?.collect().await?;
+                if begins {
+                    self.settings.begin();
+                }
             }
         }
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
@@ -123,6 +129,7 @@ impl Connection {
     pub(super) fn begin_implicitly(&mut self) -> Result<(), Failure> {
         if self.status() == Status::Idle {
             self.session.begin(None)?;
+            self.settings.begin();
             self.is_implicit = true;
         }
         Ok(())
@@ -133,6 +140,7 @@ impl Connection {
         if std::mem::take(&mut self.is_implicit) {
             self.end_unheld_portals();
             let committed = self.session.commit().await;
+            self.settings.end(matches!(committed, Ok(true)));
             self.end_portals(matches!(committed, Ok(true)));
             committed?;
         }
@@ -144,6 +152,7 @@ impl Connection {
         if std::mem::take(&mut self.is_implicit) {
             // It may have ended with its failure.
             let _ended = self.session.roll_back();
+            self.settings.end(false);
             self.end_portals(false);
         }
     }

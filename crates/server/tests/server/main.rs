@@ -11,5 +11,6 @@ mod logins;
 #[path = "../running/server.rs"]
 mod running;
 mod sessions;
+mod settings;
 mod slow;
 mod urgent;

@@ -21,7 +21,7 @@ use terrace_sys::size::to_u64;
 
 use super::ChunkWriter;
 use super::block::STRICT;
-use super::numbered::{ByNumber, NumberedRows};
+use super::row_numbers::{ByNumber, NumberedRows};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::scan::{Blocks, ChunkReader};

@@ -1,7 +1,7 @@
 //! Functions that return facts of the connection, the server and the sizes of tables, and those
 //! that end statements and connections.
 
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 
 use super::super::value::Value;
 use super::super::{UTF8, activity, relations, roles};
@@ -113,11 +113,9 @@ fn current_setting(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> 
 
 fn set_config(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let [name, value, is_local] = arguments else { return Ok(Value::Null) };
-    if is_true(Some(is_local)) {
-        return plan_err!("set_config for a transaction is not possible; say false");
-    }
+    let is_local = is_true(Some(is_local));
     let (name, value) = (text(name).unwrap_or_default(), text(value).unwrap_or_default());
-    let changed = call.source.facts.settings.set_in_statement(&name, &value);
+    let changed = call.source.facts.settings.set_in_statement(&name, &value, is_local);
     Ok(changed.map_err(|failure| exec_datafusion_err!("{}", failure.text()))?.into())
 }
 

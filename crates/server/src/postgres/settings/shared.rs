@@ -14,17 +14,53 @@ pub(crate) struct SharedSettings {
 #[derive(Debug, Default)]
 struct State {
     settings: Settings,
-    /// Settings that statements have changed, and the values of those that clients are told.
+    /// Settings that statements, or the end of a transaction, have changed, and the values of those
+    /// that clients are told.
     changed: Vec<Change>,
+    /// True while a transaction is open.
+    is_open: bool,
+    /// The settings to restore at its end, once it has changed one.
+    undo: Option<Undo>,
 }
 
+/// Settings to restore at the end of a transaction.
+#[derive(Debug)]
+struct Undo {
+    /// Those of its beginning, for a rollback.
+    at_begin: Settings,
+    /// Those that last, for a commit: all changes but those of `SET LOCAL`.
+    lasting: Settings,
+}
+
+impl State {
+    /// Changes a setting, until the end of the transaction if `is_local`.
+    fn set(&mut self, name: &str, value: &str, is_local: bool) -> Result<Option<Told>, Failure> {
+        self.keep();
+        let told = self.settings.set(name, value)?;
+        if let Some(undo) = self.undo.as_mut().filter(|_| !is_local) {
+            undo.lasting.set(name, value)?;
+        }
+        Ok(told)
+    }
+
+    /// Keeps the settings before the first change of a transaction.
+    fn keep(&mut self) {
+        if self.is_open && self.undo.is_none() {
+            let (at_begin, lasting) = (self.settings.clone(), self.settings.clone());
+            self.undo = Some(Undo { at_begin, lasting });
+        }
+    }
+}
+
+/// Name and value of a setting that a client is told of.
+type Told = (&'static str, String);
 /// A change by a statement: the name, and what the client is told of it.
-pub(crate) type Change = (&'static str, Option<(&'static str, String)>);
+pub(crate) type Change = (&'static str, Option<Told>);
 
 impl SharedSettings {
     /// The settings that a client has logged in with.
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { state: Arc::new(Mutex::new(State { settings, changed: vec![] })) }
+        Self { state: Arc::new(Mutex::new(State { settings, ..State::default() })) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -37,7 +73,8 @@ impl SharedSettings {
         Some(self.state().settings.get(name).to_owned())
     }
 
-    /// Changes a setting. Returns what the client is told of the change.
+    /// Changes a setting, until the end of the transaction if `is_local`. Returns the value that
+    /// the client is told, if any.
     ///
     /// # Errors
     /// As [`Settings::set`].
@@ -45,18 +82,48 @@ impl SharedSettings {
         &self,
         name: &str,
         value: &str,
-    ) -> Result<Option<(&'static str, String)>, Failure> {
-        self.state().settings.set(name, value)
+        is_local: bool,
+    ) -> Result<Option<Told>, Failure> {
+        self.state().set(name, value, is_local)
     }
 
-    /// Changes a setting for a statement, and returns its value. The connection carries the change
-    /// out after the statement.
+    /// A transaction begins.
+    pub(crate) fn begin(&self) {
+        self.state().is_open = true;
+    }
+
+    /// A transaction ends: restores the settings that it has changed, those of `SET LOCAL` alone if
+    /// it is committed. The connection carries the changes out as those of statements.
+    pub(crate) fn end(&self, is_committed: bool) {
+        let mut state = self.state();
+        state.is_open = false;
+        let Some(Undo { at_begin, lasting }) = state.undo.take() else { return };
+        let restored = if is_committed { lasting } else { at_begin };
+        let before = std::mem::replace(&mut state.settings, restored);
+        let names = state.settings.differing(&before);
+        let changes: Vec<_> = names.map(|name| (name, state.settings.told(name))).collect();
+        state.changed.extend(changes);
+    }
+
+    /// Changes a setting for a statement, until the end of the transaction if `is_local`, and
+    /// returns its value. Outside of a transaction a local change has no effect beyond the
+    /// statement. The connection carries the change out after the statement.
     ///
     /// # Errors
     /// As [`Settings::set`].
-    pub(crate) fn set_in_statement(&self, name: &str, value: &str) -> Result<String, Failure> {
+    pub(crate) fn set_in_statement(
+        &self,
+        name: &str,
+        value: &str,
+        is_local: bool,
+    ) -> Result<String, Failure> {
         let mut state = self.state();
-        let told = state.settings.set(name, value)?;
+        if is_local && !state.is_open {
+            let mut settings = state.settings.clone();
+            settings.set(name, value)?;
+            return Ok(settings.get(Settings::name_of(name).unwrap_or_default()).to_owned());
+        }
+        let told = state.set(name, value, is_local)?;
         let Some(name) = Settings::name_of(name) else { return Ok(String::new()) };
         state.changed.push((name, told));
         Ok(state.settings.get(name).to_owned())
@@ -81,7 +148,12 @@ impl SharedSettings {
 
     /// Replaces all settings. Returns those of before.
     pub(crate) fn replace(&self, settings: Settings) -> Settings {
-        std::mem::replace(&mut self.state().settings, settings)
+        let mut state = self.state();
+        state.keep();
+        if let Some(undo) = &mut state.undo {
+            undo.lasting = settings.clone();
+        }
+        std::mem::replace(&mut state.settings, settings)
     }
 
     /// The limit on the duration of a statement, if there is one.

@@ -2,7 +2,7 @@
  * Reports of a store with a log: a failure of its last sync, the results of recovery, and messages
  * of its threads; and that a child process does not change it.
  *
- *     lasting [DIRECTORY]    directory for the logs
+ *     durability [DIRECTORY]    directory for the logs
  */
 
 #define _POSIX_C_SOURCE 200809L

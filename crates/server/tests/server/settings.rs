@@ -1,0 +1,93 @@
+//! Settings that last as long as their transaction.
+
+use terrace_server::Limits;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use crate::common::{connect, with_server};
+
+/// Runs statements. Returns the first values of their rows.
+async fn values(client: &Client, text: &str) -> Vec<String> {
+    let messages = match client.simple_query(text).await {
+        Ok(messages) => messages,
+        Err(error) => panic!("{text}: {error:?}"),
+    };
+    let value = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    messages.iter().filter_map(value).collect()
+}
+
+/// The value of a setting, for SHOW and for functions.
+async fn shown(client: &Client, name: &str) -> String {
+    let both = values(client, &format!("SHOW {name}; SELECT current_setting('{name}')")).await;
+    assert_eq!(both[0], both[1], "{name}");
+    both[0].clone()
+}
+
+async fn check(client: &Client, name: &str, value: &str, after: &str) {
+    assert_eq!(shown(client, name).await, value, "{name} after {after}");
+}
+
+#[tokio::test]
+async fn settings_end_with_their_transaction() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let moment = "SELECT TIMESTAMPTZ '2024-07-01 12:00:00+00'";
+
+        let local = "BEGIN; SET LOCAL TimeZone = 'Europe/Berlin'; SET statement_timeout = '50s'";
+        values(&client, local).await;
+        check(&client, "TimeZone", "Europe/Berlin", local).await;
+        assert!(values(&client, moment).await[0].starts_with("2024-07-01 14:00:00"));
+        values(&client, "COMMIT").await;
+        check(&client, "TimeZone", "UTC", "COMMIT").await;
+        assert!(values(&client, moment).await[0].starts_with("2024-07-01 12:00:00"));
+        check(&client, "statement_timeout", "50s", "COMMIT").await;
+
+        let undone = "BEGIN; SET TimeZone = 'Asia/Tokyo'; SET LOCAL search_path = other; ROLLBACK";
+        values(&client, undone).await;
+        check(&client, "TimeZone", "UTC", undone).await;
+        check(&client, "search_path", "public", undone).await;
+
+        values(&client, "BEGIN; SET TIME ZONE 'Asia/Tokyo'").await;
+        client.simple_query("SELECT 1 / (SELECT 0)").await.expect_err("a division by zero");
+        values(&client, "COMMIT").await;
+        check(&client, "TimeZone", "UTC", "a transaction that failed").await;
+
+        let both = "BEGIN; SET application_name = 'a'; SET LOCAL application_name = 'b'; COMMIT";
+        values(&client, both).await;
+        check(&client, "application_name", "a", both).await;
+
+        let function = "BEGIN; SELECT set_config('application_name', 'd', true)";
+        assert_eq!(values(&client, function).await, ["d"]);
+        values(&client, "SET LOCAL TIME ZONE 'Asia/Tokyo'").await;
+        check(&client, "application_name", "d", function).await;
+        check(&client, "TimeZone", "Asia/Tokyo", "SET LOCAL TIME ZONE").await;
+        values(&client, "COMMIT").await;
+        check(&client, "application_name", "a", "COMMIT").await;
+        check(&client, "TimeZone", "UTC", "COMMIT").await;
+    })
+    .await;
+}
+
+/// Statements that are sent together are a transaction, and a statement by itself is one.
+#[tokio::test]
+async fn local_settings_need_a_transaction() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let together =
+            "SET LOCAL application_name = 'c'; SELECT current_setting('application_name')";
+        assert_eq!(values(&client, together).await, ["c"]);
+        for alone in
+            ["SET LOCAL application_name = 'e'", "SELECT set_config('application_name', 'e', true)"]
+        {
+            values(&client, alone).await;
+            check(&client, "application_name", "test", alone).await;
+        }
+        let refused = client.simple_query("SET LOCAL terrace.sla = 'latency 1s penalty 1 per 1s'");
+        let error = refused.await.expect_err("a setting of the session");
+        assert_eq!(error.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
+    })
+    .await;
+}
