@@ -42,9 +42,9 @@ const KERNEL: &[&str] = &["io-uring", "libc"];
 
 /// Checks every crate's manifest.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    // The programs of clients are outside of the workspace.
-    let manifest =
-        |file: &&File| file.path.ends_with("/Cargo.toml") && !file.path.contains("/clients/");
+    // The programs of clients and the targets of cargo-fuzz are outside of the workspace.
+    let is_outside = |path: &str| path.contains("/clients/") || path.starts_with("fuzz/");
+    let manifest = |file: &&File| file.path.ends_with("/Cargo.toml") && !is_outside(&file.path);
     tree.files.iter().filter(manifest).flat_map(manifest_faults).collect()
 }
 

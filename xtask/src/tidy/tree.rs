@@ -31,7 +31,7 @@ impl File {
 
     /// Returns true if the whole file is test code: integration tests, benchmarks, examples.
     pub fn is_test(&self) -> bool {
-        ["tests/", "benches/", "examples/"].iter().any(|name| {
+        ["tests/", "benches/", "examples/", "fuzz_targets/"].iter().any(|name| {
             self.path.split_once(name).is_some_and(|(before, _)| !before.contains("/src/"))
         })
     }
