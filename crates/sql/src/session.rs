@@ -16,6 +16,7 @@ mod cursor;
 mod define;
 mod depth;
 mod dialect;
+mod duplicate_names;
 mod exclusive;
 mod filter_pushdown;
 pub(crate) mod floats;
@@ -37,6 +38,7 @@ mod order_keys;
 mod outer_conditions;
 mod prepared;
 mod role;
+mod row_subqueries;
 mod row_values;
 mod rules;
 mod selectivity;
@@ -449,7 +451,7 @@ impl Session {
         Added::rewrite(state, &mut statement);
         check_names(state, &statement, &self.rights(snapshot), Reading::Statement)?;
         using::write_out(state, &mut statement).await?;
-        match state.statement_to_plan(statement.clone()).await {
+        match duplicate_names::plan(state, &statement).await {
             Ok(plan) => {
                 depth::check_plan(&plan)?;
                 Ok(multiplicity::by_multiplicity(snapshot::unpin(plan)?)?)

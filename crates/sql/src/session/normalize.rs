@@ -6,7 +6,8 @@
 //! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
 //! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
-//! - Comparisons of rows become comparisons of their columns (`row_values`).
+//! - Comparisons of rows become comparisons of their columns (`row_values`), memberships of rows in
+//!   subqueries conditions with EXISTS (`row_subqueries`).
 //! - `x SIMILAR TO pattern` becomes a match with a regular expression (`similar_to`).
 //! - A number with an exponent becomes double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
@@ -32,7 +33,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::dialect::{TerraceDialect, call, double};
 use super::join_constraint::constraint;
 use super::walk::Walk;
-use super::{row_values, similar_to};
+use super::{row_subqueries, row_values, similar_to};
 use crate::error::SqlError;
 
 /// Minimum number of operands of a chain of AND, OR or UNION that is balanced.
@@ -90,10 +91,12 @@ impl VisitorMut for Normalizer {
                 "CREATE INDEX",
                 "leave it out: scans skip chunks by the minimum and maximum of their columns",
             )),
-            SqlStatement::Delete(delete) => delete_using(delete),
+            SqlStatement::Delete(delete) => {
+                write_out_condition(delete.selection.as_mut()).and_then(|()| delete_using(delete))
+            }
             SqlStatement::Update(update) => {
                 join_updated(update);
-                Ok(())
+                write_out_condition(update.selection.as_mut())
             }
             _ => Ok(()),
         })
@@ -129,7 +132,8 @@ impl VisitorMut for Normalizer {
                 .goes_on(Err(refused(&what, &format!("at most {COLUMNS_MAX} are possible"))));
         }
         let mut joins = select.from.iter().flat_map(|from| &from.joins);
-        self.goes_on(joins.try_for_each(|join| refuse_join(&join.join_operator)))
+        let joined = joins.try_for_each(|join| refuse_join(&join.join_operator));
+        self.goes_on(joined.and_then(|()| write_out_condition(select.selection.as_mut())))
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
@@ -138,7 +142,9 @@ impl VisitorMut for Normalizer {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         // The walk visits the rewritten expression next, which measures its depth.
-        let written = row_values::write_out(expr).and_then(|()| similar_to::write_out(expr));
+        let written = row_values::write_out(expr)
+            .and_then(|()| row_subqueries::write_out(expr))
+            .and_then(|()| similar_to::write_out(expr));
         balance_chain(expr);
         self.enter(1);
         self.goes_on(written)
@@ -212,6 +218,18 @@ fn parsed_query(text: &str) -> Result<Query, SqlError> {
     let parser = Parser::new(&TerraceDialect).try_with_sql(text);
     let query = parser.and_then(|mut parser| parser.parse_query());
     query.map(|query| *query).map_err(|error| DataFusionError::SQL(Box::new(error), None).into())
+}
+
+/// Rewrites the memberships of rows in the condition of a WHERE.
+fn write_out_condition(condition: Option<&mut Expr>) -> Result<(), SqlError> {
+    condition.map_or(Ok(()), row_subqueries::write_out_condition)
+}
+
+/// Parses a text that is known to be an expression.
+pub(super) fn parsed_expr(text: &str) -> Result<Expr, SqlError> {
+    let parser = Parser::new(&TerraceDialect).try_with_sql(text);
+    let expr = parser.and_then(|mut parser| parser.parse_expr());
+    expr.map_err(|error| DataFusionError::SQL(Box::new(error), None).into())
 }
 
 /// Rewrites a sampled table as a subquery that samples its rows.

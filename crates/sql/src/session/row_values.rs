@@ -52,16 +52,16 @@ fn is_comparison(op: &BinaryOperator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
-fn nested(expr: Expr) -> Expr {
+pub(super) fn nested(expr: Expr) -> Expr {
     Expr::Nested(Box::new(expr))
 }
 
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 /// Combines the conditions of all columns.
-fn joined(conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
+pub(super) fn joined(conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
     let join = |left, right| nested(binary(left, op.clone(), right));
     balanced(conditions, &join).unwrap_or(Expr::Value(Value::Null.into()))
 }

@@ -3,6 +3,7 @@
 mod change_flows;
 mod common;
 mod concurrent_changes;
+mod duplicate_names;
 mod encodings;
 mod float_answers;
 mod group_answers;

@@ -137,6 +137,52 @@ async fn conditions_on_the_outer_row_alone_are_no_join() {
     assert!(seconds < 30, "{seconds} s for three subqueries over 200,000 rows");
 }
 
+/// A comparison of rows is unknown if it is of a column, and no other column differs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_compared_with_subqueries() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(
+        &session,
+        "CREATE TABLE t AS SELECT * FROM (VALUES (1, 1, 1), (2, 1, NULL), (3, 2, 2), \
+         (4, NULL, NULL), (5, 3, 3)) v(id, a, b)",
+    )
+    .await;
+    show(&session, "CREATE TABLE s AS SELECT * FROM (VALUES (1, 1), (2, NULL)) v(x, y)").await;
+    let of_filter = [
+        ("(a, b) IN (SELECT x, y FROM s)", "1"),
+        ("(a, b) NOT IN (SELECT x, y FROM s)", "5"),
+        ("NOT (a, b) IN (SELECT x, y FROM s)", "5"),
+        ("NOT ((a, b) NOT IN (SELECT x, y FROM s))", "1"),
+        ("((a, b) IN (SELECT x, y FROM s)) IS NULL", "2 3 4"),
+        ("(a, b) IN (SELECT x, y FROM s) OR id = 4", "1 4"),
+        ("id > 1 AND (a, b) NOT IN (SELECT x, y FROM s WHERE y > 5)", "2 3 4 5"),
+        ("(a, b) IN (SELECT x, x FROM s WHERE s.x = t.a)", "1 3"),
+        ("(a + 1, b) IN (SELECT x + 1, y FROM s ORDER BY x LIMIT 1)", "1"),
+        ("(id, a, b) IN (SELECT x, x, y FROM s)", "1"),
+    ];
+    for (condition, ids) in of_filter {
+        let query = format!("SELECT id FROM t WHERE {condition} ORDER BY id");
+        assert_eq!(show(&session, &query).await.replace('\n', " "), ids, "{condition}");
+    }
+    let wrong = error(&session, "SELECT id FROM t WHERE (a, b) IN (SELECT x FROM s)").await;
+    assert!(wrong.contains("column"), "{wrong}");
+    show(
+        &session,
+        "CREATE TABLE l AS SELECT value AS a, value % 9 AS b FROM generate_series(1, 100000)",
+    )
+    .await;
+    let many = "SELECT count(*) FROM l WHERE (a, b) IN (SELECT a * 2, b FROM l WHERE b > 0)";
+    assert_eq!(show(&session, many).await, "0");
+    let many = "SELECT count(*) FROM l WHERE (a, b) IN (SELECT a, b FROM l WHERE b > 0)";
+    assert_eq!(show(&session, many).await, "88889");
+    assert_eq!(show(&session, "DELETE FROM t WHERE (a, b) IN (SELECT x, y FROM s)").await, "1");
+    assert_eq!(
+        show(&session, "UPDATE t SET a = 9 WHERE (a, b) NOT IN (SELECT x, y FROM s)").await,
+        "1"
+    );
+}
+
 /// An aggregation without groups returns a row, even for no input.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn existence_of_aggregates_and_of_rows_behind_an_offset() {

@@ -1,0 +1,75 @@
+//! SELECTs with several columns of one name.
+
+use crate::common::{MIB, check, engine, error, show};
+
+const DRAM: u64 = 64 * MIB;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_of_one_name_are_returned() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT * FROM (VALUES (1, 10), (2, 20)) v(k, w)").await;
+    show(&session, "CREATE TABLE u AS SELECT * FROM (VALUES (1, 5), (3, 6)) v(k, x)").await;
+    let names_and_rows = [
+        ("SELECT 1, 1", "1 1", "1 1"),
+        ("SELECT k, k FROM t ORDER BY k DESC", "k k", "2 2\n1 1"),
+        ("SELECT k, w AS k FROM t ORDER BY w", "k k", "1 10\n2 20"),
+        ("SELECT w AS a, k AS a, k + w FROM t ORDER BY k", "a a t.k + t.w", "10 1 11\n20 2 22"),
+        ("SELECT *, k FROM t ORDER BY w", "k w k", "1 10 1\n2 20 2"),
+        ("SELECT count(*), count(*), max(k) FROM t", "count(*) count(*) max(t.k)", "2 2 2"),
+        ("SELECT k, k, count(*) AS n FROM t GROUP BY k ORDER BY k", "k k n", "1 1 1\n2 2 1"),
+        ("SELECT * FROM (SELECT 1 AS a, 2 AS a) s", "a a", "1 2"),
+        ("SELECT * FROM (SELECT t.k, u.k FROM t JOIN u ON t.k = u.k) s", "k k", "1 1"),
+        (
+            "SELECT s.* FROM t, (SELECT *, k FROM u) s WHERE t.k = 2 ORDER BY x",
+            "k x k",
+            "1 5 1\n3 6 3",
+        ),
+        ("SELECT 1 AS a, 2 AS a UNION ALL SELECT 3, 3", "a a", "1 2\n3 3"),
+        ("WITH c AS (SELECT k, k FROM t) SELECT count(*) AS n FROM c", "n", "2"),
+        ("SELECT DISTINCT k % 1, k % 1 FROM t", "k % 1 k % 1", "0 0"),
+    ];
+    for (query, names, rows) in names_and_rows {
+        let outputs = match session.sql(query).await {
+            Ok(outputs) => outputs,
+            Err(error) => panic!("{query}: {error}"),
+        };
+        let fields = outputs[0].schema.fields().iter();
+        let found: Vec<_> = fields.map(|field| field.name().clone()).collect();
+        assert_eq!(found.join(" "), names, "{query}");
+        let mut found: Vec<_> = outputs[0].batches.iter().flat_map(crate::common::lines).collect();
+        if !query.contains("ORDER BY") {
+            found.sort();
+        }
+        assert_eq!(found.join("\n"), rows, "{query}");
+    }
+    // A name of different values is ambiguous; of one value it is not.
+    for query in [
+        "SELECT a FROM (SELECT 1 AS a, 2 AS a) s",
+        "SELECT k AS a, w AS a FROM t ORDER BY a",
+        "CREATE TABLE n AS SELECT k, k FROM t",
+        "CREATE VIEW n AS SELECT 1 AS a, 2 AS a",
+    ] {
+        let refused = error(&session, query).await;
+        assert!(!refused.contains('\u{1f}'), "{query}: {refused}");
+    }
+    check(&session, &[("SELECT k FROM (SELECT k, k FROM t) s ORDER BY 1", "1\n2")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_with_equal_values_are_inserted_and_prepared() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t (a BIGINT, b BIGINT)").await;
+    check(
+        &session,
+        &[
+            ("INSERT INTO t SELECT 0, 0", "1"),
+            ("INSERT INTO t SELECT a, a FROM (SELECT 7 AS a) s", "1"),
+            ("SELECT * FROM t ORDER BY a", "0 0\n7 7"),
+        ],
+    )
+    .await;
+    show(&session, "PREPARE p AS SELECT a, a FROM t WHERE a > $1").await;
+    check(&session, &[("EXECUTE p(5)", "7 7")]).await;
+}
