@@ -6,7 +6,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
-use terrace_heap::{Heap, HeapConfig, HeapMemory};
+use terrace_heap::{Backing, Heap, HeapConfig};
 use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::{EngineChoice, FileBlocks};
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let source = Source { blocks, offset: 0, len: FILE_BYTES, contents: Contents::Blank };
     let region = Region::new(RegionConfig::new("map", Ledger::new(DRAM_BYTES)), source)?;
     let region = Arc::new(region);
-    let heap = Heap::new(HeapConfig::new("map", HeapMemory::region(Arc::clone(&region))))?;
+    let heap = Heap::new(HeapConfig::new("map", Backing::region(Arc::clone(&region))))?;
 
     let mut map = HashMap::with_hasher_in(DefaultHashBuilder::default(), &heap);
     for key in 0..KEYS {

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use terrace_objects::{LogConfig, ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, LogConfig, ObjectConfig, ObjectId, ObjectStore};
 
 const PROFILES: usize = 100_000;
 
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn open(directory: &Path) -> Result<ObjectStore, Box<dyn Error>> {
-    let memory = ObjectMemory::Dram { bytes: 256 << 20 };
+    let memory = Backing::Dram { bytes: 256 << 20 };
     let config = ObjectConfig::new("profiles", memory);
     let (store, recovered) = ObjectStore::open(config, LogConfig::new(directory))?;
     println!("{recovered:?}");

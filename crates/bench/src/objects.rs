@@ -30,7 +30,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
-use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 use terrace_sys::size::{GIB, to_usize};
 use terrace_workload::zipf::{Scatter, Zipf};
 
@@ -249,7 +249,7 @@ fn refused(error: &ObjectError) -> BenchError {
 }
 
 fn store() -> Result<ObjectStore> {
-    let memory = ObjectMemory::Dram { bytes: to_usize(ADDRESS_BYTES) };
+    let memory = Backing::Dram { bytes: to_usize(ADDRESS_BYTES) };
     ObjectStore::new(ObjectConfig::new("bench", memory)).map_err(|error| refused(&error))
 }
 

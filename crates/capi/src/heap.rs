@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use terrace_heap::{HeapConfig, HeapMemory, Metadata, Retain};
+use terrace_heap::{Backing, HeapConfig, Metadata, Retain};
 
 use crate::arguments::{self, or, place, shared, take_handle};
 use crate::ledger::Ledger;
@@ -70,7 +70,7 @@ impl HeapOptions {
     /// # Safety
     /// Each pointer of the options is NULL or valid for its type, and its target does not change
     /// during the call.
-    unsafe fn config(&self, memory: HeapMemory) -> Result<HeapConfig, Failure> {
+    unsafe fn config(&self, memory: Backing) -> Result<HeapConfig, Failure> {
         // SAFETY: the caller's promise, for both.
         let (name, ledger) =
             unsafe { (arguments::name(self.name, "heap"), arguments::ledger(self.ledger)) };
@@ -116,7 +116,7 @@ pub extern "C" fn terrace_heap_options_default() -> HeapOptions {
 /// `options` is NULL, or leads to options whose pointers are valid; `out` is NULL or leads to room
 /// for a pointer.
 unsafe fn start(
-    memory: HeapMemory,
+    memory: Backing,
     options: *const HeapOptions,
     out: *mut *mut Heap,
 ) -> Result<(), Failure> {
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn terrace_heap_dram(
     out: *mut *mut Heap,
 ) -> Status {
     // SAFETY: the caller's promise.
-    status(|| unsafe { start(HeapMemory::Dram { bytes }, options, out) })
+    status(|| unsafe { start(Backing::Dram { bytes }, options, out) })
 }
 
 /// Creates a heap in the memory of one NUMA node and stores its handle in *out; otherwise as
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn terrace_heap_node(
     out: *mut *mut Heap,
 ) -> Status {
     // SAFETY: the caller's promise.
-    status(|| unsafe { start(HeapMemory::Node { node, bytes }, options, out) })
+    status(|| unsafe { start(Backing::Node { node, bytes }, options, out) })
 }
 
 /// Creates a heap in a part of a region and stores its handle in *out. The part begins at the
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn terrace_heap_region(
         let rest = region.len().saturating_sub(offset);
         let bytes = if bytes == 0 { rest } else { bytes };
         // SAFETY: the caller's promise.
-        unsafe { start(HeapMemory::Region { region, offset, bytes }, options, out) }
+        unsafe { start(Backing::Region { region, offset, bytes }, options, out) }
     })
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use terrace_objects::{
-    Durability, Keeper, KeeperConfig, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
+    Backing, Durability, Keeper, KeeperConfig, LogConfig, ObjectConfig, ObjectError, ObjectId,
     ObjectStore,
 };
 
@@ -122,7 +122,7 @@ impl ObjectsOptions {
     ///
     /// # Safety
     /// As for [`ObjectsOptions::config`].
-    unsafe fn open(&self, memory: ObjectMemory) -> Result<(ObjectStore, Found), Failure> {
+    unsafe fn open(&self, memory: Backing) -> Result<(ObjectStore, Found), Failure> {
         // SAFETY: the caller's promise.
         let config = unsafe { self.config(memory) }?;
         let name = config.name.clone();
@@ -160,7 +160,7 @@ impl ObjectsOptions {
     /// # Safety
     /// Each pointer of the options is NULL or valid for its type, and its target does not change
     /// during the call.
-    unsafe fn config(&self, memory: ObjectMemory) -> Result<ObjectConfig, Failure> {
+    unsafe fn config(&self, memory: Backing) -> Result<ObjectConfig, Failure> {
         // SAFETY: the caller's promise, for both.
         let (name, ledger) =
             unsafe { (arguments::name(self.name, "objects"), arguments::ledger(self.ledger)) };
@@ -201,7 +201,7 @@ pub extern "C" fn terrace_objects_options_default() -> ObjectsOptions {
 /// `options` is NULL, or leads to options whose pointers are valid; `out` is NULL or leads to room
 /// for a pointer.
 unsafe fn start(
-    memory: ObjectMemory,
+    memory: Backing,
     options: *const ObjectsOptions,
     out: *mut *mut Objects,
 ) -> Result<(), Failure> {
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn terrace_objects_dram(
     out: *mut *mut Objects,
 ) -> Status {
     // SAFETY: the caller's promise.
-    status(|| unsafe { start(ObjectMemory::Dram { bytes }, options, out) })
+    status(|| unsafe { start(Backing::Dram { bytes }, options, out) })
 }
 
 /// Creates a store of objects in the memory of one NUMA node and stores its handle in *out;
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn terrace_objects_node(
     out: *mut *mut Objects,
 ) -> Status {
     // SAFETY: the caller's promise.
-    status(|| unsafe { start(ObjectMemory::Node { node, bytes }, options, out) })
+    status(|| unsafe { start(Backing::Node { node, bytes }, options, out) })
 }
 
 /// Creates a store of objects in a part of a region and stores its handle in *out; otherwise as
@@ -305,7 +305,7 @@ pub unsafe extern "C" fn terrace_objects_region(
         let rest = region.len().saturating_sub(offset);
         let bytes = if bytes == 0 { rest } else { bytes };
         // SAFETY: the caller's promise.
-        unsafe { start(ObjectMemory::Region { region, offset, bytes }, options, out) }
+        unsafe { start(Backing::Region { region, offset, bytes }, options, out) }
     })
 }
 

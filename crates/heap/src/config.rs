@@ -1,68 +1,13 @@
 //! Configuration of a heap.
 
-use std::sync::Arc;
-
 use terrace_ledger::Ledger;
-use terrace_region::Region;
+use terrace_region::Backing;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 
 use crate::error::HeapError;
 
 /// Minimum size of a heap: the first block of an arena's metadata, aligned, and one extent.
 pub(crate) const BYTES_MIN: usize = 8 << 20;
-
-/// Memory that holds the objects of a heap.
-#[derive(Clone, Debug)]
-pub enum HeapMemory {
-    /// Local memory: a range of addresses that takes memory as it is used.
-    Dram {
-        /// Bytes of addresses.
-        bytes: usize,
-    },
-    /// Memory of one NUMA node.
-    Node {
-        /// The node's number.
-        node: u32,
-        /// Bytes of addresses.
-        bytes: usize,
-    },
-    /// A part of a region; several heaps may share one, each with a part of its own.
-    Region {
-        /// The region.
-        region: Arc<Region>,
-        /// Offset of the part in the region, a multiple of 4 KiB.
-        offset: usize,
-        /// Bytes of the part, a multiple of 4 KiB.
-        bytes: usize,
-    },
-}
-
-impl HeapMemory {
-    /// Returns the memory of a whole region.
-    #[must_use]
-    pub fn region(region: Arc<Region>) -> Self {
-        let bytes = region.len();
-        Self::Region { region, offset: 0, bytes }
-    }
-
-    /// Returns the kind in one word, as statistics show it.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Dram { .. } => "dram",
-            Self::Node { .. } => "node",
-            Self::Region { .. } => "region",
-        }
-    }
-
-    /// Bytes of addresses.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Dram { bytes } | Self::Node { bytes, .. } | Self::Region { bytes, .. } => *bytes,
-        }
-    }
-}
 
 /// Placement of the arena's metadata, which describe its extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +56,7 @@ pub struct HeapConfig {
     /// Name in errors, statistics and the ledger.
     pub name: String,
     /// Memory that holds the data.
-    pub memory: HeapMemory,
+    pub memory: Backing,
     /// Placement of the metadata.
     pub metadata: Metadata,
     /// Retention policy of the arena.
@@ -130,7 +75,7 @@ impl HeapConfig {
     /// Returns the defaults: metadata in DRAM, thread caches, freed pages given back after a
     /// second, no ledger.
     #[must_use]
-    pub fn new(name: impl Into<String>, memory: HeapMemory) -> Self {
+    pub fn new(name: impl Into<String>, memory: Backing) -> Self {
         Self {
             name: name.into(),
             memory,
@@ -149,7 +94,7 @@ impl HeapConfig {
             let (least, has) = (format_bytes(to_u64(BYTES_MIN)), bytes);
             return wrong(format!("{has} bytes: it takes {least} at least, in pages of 4 KiB"));
         }
-        if let HeapMemory::Region { region, offset, bytes } = &self.memory {
+        if let Backing::Region { region, offset, bytes } = &self.memory {
             let end = offset.checked_add(*bytes);
             let all = region.len();
             if !offset.is_multiple_of(PAGE_BYTES) || end.is_none_or(|end| end > all) {

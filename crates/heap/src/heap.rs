@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use terrace_ledger::Class;
-use terrace_region::{Part, Pin, Region, RegionError};
+use terrace_region::{Backing, Part, Pin, Region, RegionError};
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 use tikv_jemalloc_sys::{
@@ -22,7 +22,7 @@ use tikv_jemalloc_sys::{
 use crate::arena::{self, Arena, Refused};
 use crate::blocks::UsedBlocks;
 use crate::cache::{self, CachesOfHeap};
-use crate::config::{HeapConfig, HeapMemory, Metadata, Retain};
+use crate::config::{HeapConfig, Metadata, Retain};
 use crate::error::HeapError;
 use crate::hooks::{self, Memory, Range};
 use crate::stats::{self, HeapStats};
@@ -482,7 +482,7 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
     let consumer = ledger.map(|ledger| ledger.register(config.name.clone(), Class::Heap));
     let keeps = config.retain != Retain::Off;
     let bytes = config.memory.bytes();
-    if let HeapMemory::Region { region, offset, .. } = &config.memory {
+    if let Backing::Region { region, offset, .. } = &config.memory {
         let part = Part::take(region, format!("heap {}", config.name), *offset, bytes);
         let part = part.map_err(of_region(&config.name))?;
         let start = part.as_ptr();
@@ -490,7 +490,7 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
         return Ok(Range::new((start, bytes), Memory::Region(blocks), keeps, consumer));
     }
     let mapping = Mapping::reserve(bytes).map_err(system("reserving addresses"))?;
-    if let HeapMemory::Node { node, .. } = config.memory {
+    if let Backing::Node { node, .. } = config.memory {
         mapping.bind(node).map_err(system("binding memory to the node"))?;
     }
     let start = mapping.as_ptr();
@@ -499,7 +499,7 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
 
 /// Pins the first block of an arena over a region.
 fn first_block(config: &HeapConfig) -> Result<Option<Pin>, HeapError> {
-    let HeapMemory::Region { region, offset, bytes } = &config.memory else { return Ok(None) };
+    let Backing::Region { region, offset, bytes } = &config.memory else { return Ok(None) };
     let pinned = region.pin(to_u64(*offset), to_u64(FIRST_BLOCK_BYTES.min(*bytes)));
     Ok(Some(pinned.map_err(of_region(&config.name))?))
 }
@@ -536,7 +536,7 @@ mod tests {
     /// jemalloc does not destroy an arena that threads are bound to, and may still call its hooks.
     #[test]
     fn the_hooks_of_an_arena_that_stays_stay_too() {
-        let memory = HeapMemory::Dram { bytes: 64 << 20 };
+        let memory = Backing::Dram { bytes: 64 << 20 };
         let heap = Heap::new(HeapConfig::new("stays", memory)).expect("a heap");
         let (range, arena) = (Arc::downgrade(&heap.inner.range), heap.inner.arena.index());
         arena::bind_thread(arena);

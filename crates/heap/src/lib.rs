@@ -23,11 +23,11 @@
 //! why.
 //!
 //! ```
-//! use terrace_heap::{Heap, HeapConfig, HeapMemory, allocator_api2::vec::Vec};
+//! use terrace_heap::{Heap, HeapConfig, Backing, allocator_api2::vec::Vec};
 //!
 //! # fn main() -> Result<(), terrace_heap::HeapError> {
-//! // `HeapMemory::region` takes a region, which may be larger than DRAM, and `Node` a memory node.
-//! let heap = Heap::new(HeapConfig::new("orders", HeapMemory::Dram { bytes: 64 << 20 }))?;
+//! // `Backing::region` takes a region, which may be larger than DRAM, and `Node` a memory node.
+//! let heap = Heap::new(HeapConfig::new("orders", Backing::Dram { bytes: 64 << 20 }))?;
 //! let mut keys = Vec::new_in(&heap);
 //! keys.extend(0..1_000_000_u64);
 //! assert!(heap.contains(keys.as_ptr().cast()));
@@ -61,10 +61,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use allocator_api2;
 pub use buffer::HeapBuffer;
-pub use config::{HeapConfig, HeapMemory, Metadata, Retain};
+pub use config::{HeapConfig, Metadata, Retain};
 pub use error::HeapError;
 pub use heap::{Heap, object_bytes};
 pub use stats::{HeapStats, allocator_bytes, heaps, stats_of};
+pub use terrace_region::Backing;
 
 /// Locks a mutex and ignores poisoning: a thread that panicked left the value consistent, since no
 /// lock is held across a multi-step change.

@@ -102,11 +102,11 @@ fn taken_once<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HeapConfig, HeapMemory};
+    use crate::{Backing, HeapConfig};
 
     #[test]
     fn statistics_of_many_heaps_are_taken_once() {
-        let memory = || HeapMemory::Dram { bytes: 8 << 20 };
+        let memory = || Backing::Dram { bytes: 8 << 20 };
         let heaps: Vec<Heap> = (0..5)
             .map(|number| Heap::new(HeapConfig::new(number.to_string(), memory())))
             .collect::<Result<_, _>>()

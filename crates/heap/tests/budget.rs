@@ -2,7 +2,7 @@
 
 use std::alloc::Layout;
 
-use terrace_heap::{Heap, HeapConfig, HeapError, HeapMemory, Retain};
+use terrace_heap::{Backing, Heap, HeapConfig, HeapError, Retain};
 use terrace_ledger::{Class, Ledger};
 
 const MIB: usize = 1 << 20;
@@ -17,7 +17,7 @@ fn refusals_cost_no_addresses() {
     for retain in [Retain::default(), Retain::Off] {
         let ledger = Ledger::new(64 << 20);
         let others = ledger.register("others", Class::Region);
-        let memory = HeapMemory::Dram { bytes: 128 * MIB };
+        let memory = Backing::Dram { bytes: 128 * MIB };
         let ledger_of = Some(ledger.clone());
         let heap =
             Heap::new(HeapConfig { ledger: ledger_of, retain, ..HeapConfig::new("poor", memory) });
@@ -47,7 +47,7 @@ fn refusals_cost_no_addresses() {
 #[test]
 fn what_is_free_is_one_with_what_lies_behind_it() {
     for retain in [Retain::default(), Retain::Off] {
-        let memory = HeapMemory::Dram { bytes: 64 * MIB };
+        let memory = Backing::Dram { bytes: 64 * MIB };
         let heap = Heap::new(HeapConfig { retain, ..HeapConfig::new("small", memory) });
         let heap = heap.expect("a heap");
         for bytes in [20 * MIB, 40 * MIB, 50 * MIB] {

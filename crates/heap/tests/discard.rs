@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terrace_heap::{Heap, HeapConfig, HeapMemory, Retain};
+use terrace_heap::{Backing, Heap, HeapConfig, Retain};
 use terrace_ledger::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, Source};
 use terrace_store::MemoryBlocks;
@@ -30,7 +30,7 @@ fn region(bytes: usize, cap: usize) -> Arc<Region> {
 }
 
 fn heap(region: &Arc<Region>, retain: Retain, decay_ms: u32) -> Heap {
-    let memory = HeapMemory::region(Arc::clone(region));
+    let memory = Backing::region(Arc::clone(region));
     let decay_ms = Some(decay_ms);
     Heap::new(HeapConfig { retain, decay_ms, ..HeapConfig::new("freed", memory) }).expect("a heap")
 }
@@ -99,8 +99,7 @@ fn regions_outlive_their_heaps() {
     let layout = Layout::from_size_align(16 * KIB, 8).expect("a layout");
     for (round, region) in (0..6_u8).flat_map(|round| regions.iter().map(move |of| (round, of))) {
         let offset = usize::from(round % 3) * 4096;
-        let memory =
-            HeapMemory::Region { region: Arc::clone(region), offset, bytes: 16 * MIB + 4096 };
+        let memory = Backing::Region { region: Arc::clone(region), offset, bytes: 16 * MIB + 4096 };
         let heap = Heap::new(HeapConfig::new("in turn", memory)).expect("a heap");
         let objects: Vec<_> = (0..500).map(|_| heap.allocate(layout).expect("room")).collect();
         objects.iter().for_each(|object| bytes(*object, 16 * KIB).fill(round + 1));

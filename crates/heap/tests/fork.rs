@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata};
+use terrace_heap::{Backing, Heap, HeapConfig, Metadata};
 use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::MemoryBlocks;
@@ -31,12 +31,12 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn heap(memory: HeapMemory, metadata: Metadata) -> Heap {
+fn heap(memory: Backing, metadata: Metadata) -> Heap {
     Heap::new(HeapConfig { metadata, ..HeapConfig::new("forked", memory) }).expect("a heap")
 }
 
 fn in_dram() -> Heap {
-    heap(HeapMemory::Dram { bytes: 64 * MIB }, Metadata::Separate)
+    heap(Backing::Dram { bytes: 64 * MIB }, Metadata::Separate)
 }
 
 fn in_a_region(metadata: Metadata) -> Heap {
@@ -46,7 +46,7 @@ fn in_a_region(metadata: Metadata) -> Heap {
     let ledger = Ledger::new(to_u64(8 * MIB));
     let config = RegionConfig { block_bytes: 64 * KIB, ..RegionConfig::new("below", ledger) };
     let region = Region::new(config, source).expect("a region");
-    heap(HeapMemory::region(Arc::new(region)), metadata)
+    heap(Backing::region(Arc::new(region)), metadata)
 }
 
 /// Objects of a heap, filled with a stamp that tests check.
@@ -122,8 +122,8 @@ fn make_children(heap: &Heap, make: impl Fn()) {
 #[test]
 fn a_child_has_a_copy_of_a_heap_in_dram() {
     let _alone = alone();
-    let node = needs::nodes().then_some(HeapMemory::Node { node: 0, bytes: 64 * MIB });
-    for memory in [HeapMemory::Dram { bytes: 64 * MIB }].into_iter().chain(node) {
+    let node = needs::nodes().then_some(Backing::Node { node: 0, bytes: 64 * MIB });
+    for memory in [Backing::Dram { bytes: 64 * MIB }].into_iter().chain(node) {
         for metadata in [Metadata::Separate, Metadata::Together] {
             let heap = heap(memory.clone(), metadata);
             let mut objects = Objects::new(&heap, OBJECTS, 1);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use allocator_api2::vec::Vec as HeapVec;
 use hashbrown::{DefaultHashBuilder, HashMap};
-use terrace_heap::{Heap, HeapConfig, HeapError, HeapMemory, Metadata, Retain, allocator_api2};
+use terrace_heap::{Backing, Heap, HeapConfig, HeapError, Metadata, Retain, allocator_api2};
 use terrace_ledger::Ledger;
 use terrace_region::{Advice, Contents, Method, Region, RegionConfig, Source};
 use terrace_store::MemoryBlocks;
@@ -33,9 +33,9 @@ fn region(bytes: usize, cap: usize) -> Arc<Region> {
 fn heaps(bytes: usize) -> Vec<Heap> {
     let (nodes, regions) = (needs::nodes(), needs::regions());
     let memories = || {
-        let node = nodes.then_some(HeapMemory::Node { node: 0, bytes });
-        let region = regions.then(|| HeapMemory::region(region(bytes, 16 * MIB)));
-        [HeapMemory::Dram { bytes }].into_iter().chain(node).chain(region)
+        let node = nodes.then_some(Backing::Node { node: 0, bytes });
+        let region = regions.then(|| Backing::region(region(bytes, 16 * MIB)));
+        [Backing::Dram { bytes }].into_iter().chain(node).chain(region)
     };
     let both = [Metadata::Separate, Metadata::Together];
     let all =
@@ -166,7 +166,7 @@ fn separate_metadata_touch_nothing_of_the_range() {
     }
     let touched = |metadata| {
         let region = region(512 * MIB, 64 * MIB);
-        let memory = HeapMemory::region(Arc::clone(&region));
+        let memory = Backing::region(Arc::clone(&region));
         let heap = Heap::new(HeapConfig { metadata, ..HeapConfig::new("fig", memory) });
         let heap = heap.expect("a heap");
         let before = heap.stats().expect("statistics").taken_bytes;
@@ -188,7 +188,7 @@ fn separate_metadata_touch_nothing_of_the_range() {
 fn a_range_is_filled() {
     for retain in [Retain::default(), Retain::Off] {
         for (size, at_most) in [(KIB, 1.05), (16 * KIB, 1.05), (100 * KIB, 1.16)] {
-            let memory = HeapMemory::Dram { bytes: 64 * MIB };
+            let memory = Backing::Dram { bytes: 64 * MIB };
             let config =
                 HeapConfig { retain, thread_caches: false, ..HeapConfig::new("x", memory) };
             let heap = Heap::new(config).expect("a heap");
@@ -217,7 +217,7 @@ fn a_range_is_filled() {
 fn memory_in_use_counts_and_comes_back() {
     for retain in [Retain::default(), Retain::Off] {
         let ledger = Ledger::new(to_u64(32 * MIB));
-        let memory = HeapMemory::Dram { bytes: 256 * MIB };
+        let memory = Backing::Dram { bytes: 256 * MIB };
         let config =
             HeapConfig { retain, ledger: Some(ledger.clone()), ..HeapConfig::new("h", memory) };
         let heap = Heap::new(config).expect("a heap");
@@ -295,7 +295,7 @@ fn one_region_serves_many_heaps() {
     let heaps: Vec<Heap> = (0..4)
         .map(|part| {
             let (offset, bytes) = (part * 16 * MIB, 16 * MIB);
-            let memory = HeapMemory::Region { region: Arc::clone(&region), offset, bytes };
+            let memory = Backing::Region { region: Arc::clone(&region), offset, bytes };
             Heap::new(HeapConfig::new(format!("part {part}"), memory)).expect("a heap")
         })
         .collect();
@@ -312,13 +312,13 @@ fn one_region_serves_many_heaps() {
 
 #[test]
 fn what_cannot_be_is_named() {
-    let small = HeapMemory::Dram { bytes: MIB };
+    let small = Backing::Dram { bytes: MIB };
     let error = Heap::new(HeapConfig::new("small", small)).expect_err("too small").to_string();
     assert!(error.contains("small") && error.contains("8MiB"), "{error}");
-    let node = HeapMemory::Node { node: 777, bytes: 16 * MIB };
+    let node = Backing::Node { node: 777, bytes: 16 * MIB };
     let error = Heap::new(HeapConfig::new("far", node)).expect_err("no such node").to_string();
     assert!(error.contains("heap far") && error.contains("node"), "{error}");
-    let memory = HeapMemory::Dram { bytes: 16 * MIB };
+    let memory = Backing::Dram { bytes: 16 * MIB };
     let heap = Heap::new(HeapConfig::new("full", memory)).expect("a heap");
     let error = heap.allocate(layout(17 * MIB, 8)).expect_err("no room").to_string();
     assert_eq!(error, "heap full: no room for 17825792 bytes");
@@ -330,10 +330,10 @@ fn what_cannot_be_in_a_region_is_named() {
         return;
     }
     let region = region(16 * MIB, 16 * MIB);
-    let beyond = HeapMemory::Region { region: region.clone(), offset: 8 * MIB, bytes: 16 * MIB };
+    let beyond = Backing::Region { region: region.clone(), offset: 8 * MIB, bytes: 16 * MIB };
     let error = Heap::new(HeapConfig::new("beyond", beyond)).expect_err("outside").to_string();
     assert!(error.contains("region below"), "{error}");
-    let memory = HeapMemory::region(region);
+    let memory = Backing::region(region);
     let config = HeapConfig { ledger: Some(Ledger::new(1)), ..HeapConfig::new("twice", memory) };
     assert!(Heap::new(config).expect_err("counted twice").to_string().contains("ledger"));
 }
@@ -345,7 +345,7 @@ fn a_part_of_a_region_is_one_heap_s() {
         return;
     }
     let region = region(64 * MIB, 16 * MIB);
-    let part = |offset| HeapMemory::Region { region: region.clone(), offset, bytes: 32 * MIB };
+    let part = |offset| Backing::Region { region: region.clone(), offset, bytes: 32 * MIB };
     let first = Heap::new(HeapConfig::new("first", part(0))).expect("a heap");
     let beside = Heap::new(HeapConfig::new("beside", part(32 * MIB))).expect("a heap");
     for offset in [0, 16 * MIB, 32 * MIB - 4096] {
@@ -374,7 +374,7 @@ fn metadata_that_do_not_fit_the_cap_are_refused() {
     if !needs::regions() {
         return;
     }
-    let memory = HeapMemory::region(region(64 * MIB, 2 * MIB));
+    let memory = Backing::region(region(64 * MIB, 2 * MIB));
     let config = HeapConfig { metadata: Metadata::Together, ..HeapConfig::new("tight", memory) };
     let began = Instant::now();
     let error = Heap::new(config).expect_err("it takes 4 MiB").to_string();
@@ -397,7 +397,7 @@ fn four_mib_and_a_block_for_each_pager_hold_the_first_metadata() {
             let source = Source { blocks, offset: 0, len, contents };
             let below = RegionConfig::new("below", Ledger::new(cap));
             let below = RegionConfig { block_bytes, pagers, method: Some(method), ..below };
-            let memory = HeapMemory::region(Arc::new(Region::new(below, source).expect("made")));
+            let memory = Backing::region(Arc::new(Region::new(below, source).expect("made")));
             let metadata = Metadata::Together;
             let heap = Heap::new(HeapConfig { metadata, ..HeapConfig::new("tight", memory) });
             heap.unwrap_or_else(|error| panic!("{method}, {block_bytes}, {pagers}: {error}"));
@@ -407,7 +407,7 @@ fn four_mib_and_a_block_for_each_pager_hold_the_first_metadata() {
 
 #[test]
 fn heaps_are_listed_while_they_live() {
-    let memory = HeapMemory::Dram { bytes: 16 * MIB };
+    let memory = Backing::Dram { bytes: 16 * MIB };
     let heap = Heap::new(HeapConfig::new("listed", memory)).expect("a heap");
     let object = heap.allocate(layout(1 << 20, 8)).expect("room");
     let find = || terrace_heap::heaps().into_iter().find(|heap| heap.name == "listed");

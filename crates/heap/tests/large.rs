@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata, Retain};
+use terrace_heap::{Backing, Heap, HeapConfig, Metadata, Retain};
 use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::MemoryBlocks;
@@ -50,7 +50,7 @@ fn large_objects_follow_small_ones() {
     let [on, off] = RETAINS;
     let all = [(Metadata::Separate, on), (Metadata::Separate, off), (Metadata::Together, on)];
     for (metadata, retain) in all {
-        let memory = HeapMemory::Dram { bytes: BYTES };
+        let memory = Backing::Dram { bytes: BYTES };
         let config = HeapConfig { retain, metadata, ..HeapConfig::new("small", memory) };
         let heap = Heap::new(config).expect("a heap");
         let first = largest(&heap);
@@ -69,7 +69,7 @@ fn large_objects_follow_small_ones() {
 #[test]
 fn what_another_thread_gives_back_is_waited_for() {
     for metadata in [Metadata::Separate, Metadata::Together] {
-        let memory = HeapMemory::Dram { bytes: BYTES };
+        let memory = Backing::Dram { bytes: BYTES };
         let heap = Heap::new(HeapConfig { metadata, ..HeapConfig::new("shared", memory) });
         let heap = heap.expect("a heap");
         let size = layout(largest(&heap) * MIB);
@@ -95,7 +95,7 @@ fn what_another_thread_gives_back_is_waited_for() {
 fn a_budget_serves_large_objects_after_small_ones() {
     for retain in RETAINS {
         let ledger = Ledger::new(to_u64(16 * MIB));
-        let memory = HeapMemory::Dram { bytes: BYTES };
+        let memory = Backing::Dram { bytes: BYTES };
         let decay_ms = None;
         let config = HeapConfig::new("poor", memory);
         let heap =
@@ -113,7 +113,7 @@ fn a_budget_serves_large_objects_after_small_ones() {
 /// again costs more than the rest of an allocation.
 #[test]
 fn what_is_freed_stays_for_its_time() {
-    let memory = HeapMemory::Dram { bytes: BYTES };
+    let memory = Backing::Dram { bytes: BYTES };
     let config = HeapConfig { decay_ms: None, ..HeapConfig::new("kept", memory) };
     let heap = Heap::new(config).expect("a heap");
     let taken = || heap.stats().expect("told").taken_bytes;
@@ -133,7 +133,7 @@ fn a_region_serves_large_objects_after_small_ones() {
     let blocks = Arc::new(MemoryBlocks::new(to_u64(BYTES)));
     let source = Source { blocks, offset: 0, len: to_u64(BYTES), contents: Contents::Blank };
     let config = RegionConfig::new("below", Ledger::new(to_u64(16 * MIB)));
-    let memory = HeapMemory::region(Arc::new(Region::new(config, source).expect("a region")));
+    let memory = Backing::region(Arc::new(Region::new(config, source).expect("a region")));
     let heap = Heap::new(HeapConfig::new("far", memory)).expect("a heap");
     let before = heap.region().map(|region| region.stats().zeroed);
     assert_eq!(before, Some(0), "no block came to memory for addresses");

@@ -3,7 +3,7 @@
 
 use std::alloc::Layout;
 
-use terrace_heap::{Heap, HeapConfig, HeapMemory};
+use terrace_heap::{Backing, Heap, HeapConfig};
 use terrace_sys::fault_injection;
 use terrace_sys::process::resident_bytes;
 use terrace_testkit::{child, needs};
@@ -26,7 +26,7 @@ fn addresses_take_no_memory_where_the_process_locks_it() {
         return needs::skip(&format!("memory cannot be locked: {error}"));
     }
     let before = resident_bytes().expect("told");
-    let memory = HeapMemory::Dram { bytes: 512 * MIB };
+    let memory = Backing::Dram { bytes: 512 * MIB };
     let heap = Heap::new(HeapConfig::new("locked", memory)).expect("a heap");
     assert!(grown_mib(before) < 16, "{} MiB for addresses", grown_mib(before));
     let layout = Layout::new::<[u8; MIB]>();

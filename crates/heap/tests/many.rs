@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use std::fs;
 use std::time::Instant;
 
-use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata, Retain};
+use terrace_heap::{Backing, Heap, HeapConfig, Metadata, Retain};
 use terrace_sys::process::resident_bytes;
 use terrace_testkit::{Rng, soak_time};
 
@@ -39,7 +39,7 @@ fn heap(rng: &mut Rng) -> Heap {
     let bytes = (8 + rng.index(56)) * MIB;
     let metadata = if rng.below(4) == 0 { Metadata::Together } else { Metadata::Separate };
     let retain = if rng.below(2) == 0 { Retain::Off } else { Retain::default() };
-    let config = HeapConfig::new("one of many", HeapMemory::Dram { bytes });
+    let config = HeapConfig::new("one of many", Backing::Dram { bytes });
     let heap = Heap::new(HeapConfig { metadata, retain, ..config }).expect("a heap");
     for _ in 0..8 {
         let size = 1 << rng.below(19);

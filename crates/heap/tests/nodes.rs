@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata};
+use terrace_heap::{Backing, Heap, HeapConfig, Metadata};
 use terrace_sys::migrate::node_of;
 use terrace_sys::numa::nodes;
 use terrace_testkit::needs;
@@ -35,7 +35,7 @@ fn objects_lie_on_the_node_of_their_heap() {
     }
     for node in nodes() {
         for metadata in [Metadata::Separate, Metadata::Together] {
-            let memory = HeapMemory::Node { node: node.id, bytes: 64 * MIB };
+            let memory = Backing::Node { node: node.id, bytes: 64 * MIB };
             let config = HeapConfig { metadata, ..HeapConfig::new("far", memory) };
             let heap = Heap::new(config).expect("a heap");
             for size in [100, 16 << 10, MIB] {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
-use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata, Retain};
+use terrace_heap::{Backing, Heap, HeapConfig, Metadata, Retain};
 use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::MemoryBlocks;
@@ -134,9 +134,9 @@ fn heaps() -> Vec<Heap> {
     let memory = |at: usize| match &region {
         Some(region) if at >= 4 => {
             let (region, offset) = (Arc::clone(region), (at - 4) * HEAP_BYTES);
-            HeapMemory::Region { region, offset, bytes: HEAP_BYTES }
+            Backing::Region { region, offset, bytes: HEAP_BYTES }
         }
-        _ => HeapMemory::Dram { bytes: HEAP_BYTES },
+        _ => Backing::Dram { bytes: HEAP_BYTES },
     };
     let make = |at: usize| {
         let metadata = if at.is_multiple_of(2) { Metadata::Separate } else { Metadata::Together };
@@ -154,7 +154,7 @@ fn a_thread_that_ends_keeps_no_heap() {
     const BYTES: u64 = 1 << 20;
     for round in 0..200 {
         let ledger = Ledger::new(64 * BYTES);
-        let memory = HeapMemory::Dram { bytes: 16 << 20 };
+        let memory = Backing::Dram { bytes: 16 << 20 };
         let named = HeapConfig::new("short", memory);
         let heap = Heap::new(HeapConfig { ledger: Some(ledger.clone()), ..named }).expect("a heap");
         let ready = Arc::new(std::sync::Barrier::new(9));

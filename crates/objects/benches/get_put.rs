@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use divan::Bencher;
-use terrace_objects::{ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, ObjectConfig, ObjectId, ObjectStore};
 
 const OBJECTS: usize = 100_000;
 
@@ -12,7 +12,7 @@ fn main() {
 }
 
 fn store() -> (ObjectStore, Vec<ObjectId>) {
-    let memory = ObjectMemory::Dram { bytes: 256 << 20 };
+    let memory = Backing::Dram { bytes: 256 << 20 };
     let store = ObjectStore::new(ObjectConfig::new("objects", memory)).expect("a store");
     let ids = (0..OBJECTS).map(|_| store.create_with(&[7; 32]).expect("room")).collect();
     (store, ids)

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use terrace_ledger::Ledger;
 
-use crate::memory::ObjectMemory;
+use terrace_region::Backing;
 
 /// Configuration of a store of objects.
 #[derive(Clone, Debug)]
 pub struct ObjectConfig {
     /// Name of the store in errors, statistics and the ledger.
     pub name: String,
-    /// Memory that holds the bytes of objects.
-    pub memory: ObjectMemory,
+    /// Memory that holds the bytes of objects, at most 4 TiB. Objects of more than 2 MiB take whole
+    /// slabs of 2 MiB. The table of groups is always in DRAM.
+    pub memory: Backing,
     /// Node in the store's ids.
     pub node: u16,
     /// Budget that memory in use is charged to: the memory of objects, unless a region charges it
@@ -41,7 +42,7 @@ impl ObjectConfig {
     /// Returns a configuration with node 0, huge pages, no generations, ten seconds of patience and
     /// no ledger.
     #[must_use]
-    pub fn new(name: impl Into<String>, memory: ObjectMemory) -> Self {
+    pub fn new(name: impl Into<String>, memory: Backing) -> Self {
         Self {
             name: name.into(),
             memory,

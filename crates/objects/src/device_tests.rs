@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use terrace_region::Backing;
+
 use crate::blocks::{HEAD_BYTES, Place, u64_at};
 use crate::config::{Durability, LogConfig, ObjectConfig};
 use crate::id::ObjectId;
 use crate::keeper::{Keeper, KeeperConfig};
 use crate::log::{BATCH_HEAD_BYTES, BatchHead, Link};
-use crate::memory::ObjectMemory;
 use crate::memory_files::MemoryFiles;
 use crate::store::ObjectStore;
 
 const MIB: usize = 1 << 20;
 
 fn open(files: &MemoryFiles, durability: Durability) -> ObjectStore {
-    let memory = ObjectMemory::Dram { bytes: 64 * MIB };
+    let memory = Backing::Dram { bytes: 64 * MIB };
     let config = ObjectConfig::new("on a device", memory);
     let log = LogConfig { durability, ..LogConfig::new("store") };
     ObjectStore::open_in(Arc::new(files.clone()), config, log).expect("sound").0
@@ -48,7 +49,7 @@ fn a_start_reads_a_log_in_a_few_passes() {
     files.intrude(log, |log| log.truncate(log.len() - 1000));
     let len = files.disk().files[files.disk().names[log]].len() as u64;
     let files = MemoryFiles::of(files.disk(), 1);
-    let memory = ObjectMemory::Dram { bytes: 64 * MIB };
+    let memory = Backing::Dram { bytes: 64 * MIB };
     let config = ObjectConfig::new("on a device", memory);
     let opened = ObjectStore::open_in(Arc::new(files.clone()), config, LogConfig::new("store"));
     let (store, found) = opened.expect("sound");

@@ -24,10 +24,10 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use terrace_objects::{ObjectConfig, ObjectMemory, ObjectStore};
+//! use terrace_objects::{ObjectConfig, Backing, ObjectStore};
 //!
 //! # fn main() -> Result<(), terrace_objects::ObjectError> {
-//! let memory = ObjectMemory::Dram { bytes: 64 << 20 };
+//! let memory = Backing::Dram { bytes: 64 << 20 };
 //! let store = ObjectStore::new(ObjectConfig::new("example", memory))?;
 //! let id = store.create_with(b"an object")?;
 //! let mut bytes = [0; 16];
@@ -113,10 +113,10 @@ pub use guard::{Pin, ReadGuard, WriteGuard};
 pub use id::{LOCAL_BITS, LOCAL_MAX, ObjectId};
 pub use keeper::{Keeper, KeeperConfig};
 pub use locks::LockMode;
-pub use memory::ObjectMemory;
 pub use recover::Recovered;
 pub use stats::{Checked, ObjectStats};
 pub use store::{OBJECT_BYTES_MAX, ObjectStore};
+pub use terrace_region::Backing;
 #[cfg(feature = "serde")]
 pub use typed::Postcard;
 pub use typed::{Codec, Id, InPlace, Look, Typed};

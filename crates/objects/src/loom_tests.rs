@@ -13,12 +13,13 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 use terrace_latch::ParkingLot;
+use terrace_region::Backing;
 
 use crate::account::Account;
 use crate::bytes;
 use crate::group::Group;
 use crate::group_edit::{Content, Editor};
-use crate::memory::{Memory, ObjectMemory};
+use crate::memory::Memory;
 use crate::slabs::{GRANULE_BYTES, Run, SLAB_BYTES, SLAB_GRANULES, Slabs, Supply};
 use crate::sync::bytes::use_memory;
 
@@ -47,7 +48,7 @@ impl World {
     /// Makes a world with these objects in the first slots of the first group, which has no granule
     /// more than they need. `free` other granules are free.
     fn new(objects: &[&[u8]], free: u64) -> Self {
-        let memory = Memory::new(&ObjectMemory::Dram { bytes: SLAB_BYTES }, false);
+        let memory = Memory::new(&Backing::Dram { bytes: SLAB_BYTES }, false);
         let account = Plain::new(Account::new(None, "loom", true));
         let slabs = Slabs::new(memory.expect("memory"), 1, account).expect("memory");
         use_memory(slabs.address(0), USED * GRANULE_BYTES);

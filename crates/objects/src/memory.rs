@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_region::{Advice, Part, Region};
+use terrace_region::{Advice, Backing, Part, Region};
 use terrace_sys::identity::ProcessMark;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
@@ -13,62 +13,6 @@ use crate::slabs::{GRANULE_BYTES, SLAB_BYTES};
 
 /// Largest memory that the first granule in a group's run word can address: 4 TiB.
 const MEMORY_BYTES_MAX: usize = GRANULE_BYTES << START_BITS;
-
-/// Memory that holds the bytes of a store's objects, at most 4 TiB. The table is always in DRAM.
-///
-/// Objects of more than 2 MiB take whole slabs of 2 MiB.
-#[derive(Clone, Debug)]
-pub enum ObjectMemory {
-    /// Local memory: so many bytes of addresses, committed on first use.
-    Dram {
-        /// Bytes of addresses.
-        bytes: usize,
-    },
-    /// Memory of one NUMA node.
-    Node {
-        /// Number of the node.
-        node: u32,
-        /// Bytes of addresses.
-        bytes: usize,
-    },
-    /// Part of a region: the objects may exceed DRAM in sum. Several stores may share a region,
-    /// each with an exclusive part.
-    Region {
-        /// The region.
-        region: Arc<Region>,
-        /// Offset of the part, a multiple of 4 KiB.
-        offset: usize,
-        /// Bytes of the part.
-        bytes: usize,
-    },
-}
-
-impl ObjectMemory {
-    /// Returns the whole of a region.
-    #[must_use]
-    pub fn region(region: Arc<Region>) -> Self {
-        let bytes = region.len();
-        Self::Region { region, offset: 0, bytes }
-    }
-
-    /// Returns the kind in one word, as in statistics.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Dram { .. } => "dram",
-            Self::Node { .. } => "node",
-            Self::Region { .. } => "region",
-        }
-    }
-
-    /// Bytes of addresses.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Dram { bytes } | Self::Node { bytes, .. } | Self::Region { bytes, .. } => *bytes,
-        }
-    }
-}
 
 /// Address range of the slabs; their contents are up to the groups.
 pub(crate) enum Memory {
@@ -81,7 +25,7 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(memory: &ObjectMemory, huge: bool) -> Result<Self, ObjectError> {
+    pub(crate) fn new(memory: &Backing, huge: bool) -> Result<Self, ObjectError> {
         let len = memory.bytes();
         if len < SLAB_BYTES {
             let (has, least) = (format_bytes(to_u64(len)), format_bytes(to_u64(SLAB_BYTES)));
@@ -92,9 +36,9 @@ impl Memory {
             return Err(ObjectError::Config(format!("memory of {has}: {most} is the most")));
         }
         let node = match memory {
-            ObjectMemory::Region { region, offset, .. } => return part(region, *offset, len),
-            ObjectMemory::Dram { .. } => None,
-            ObjectMemory::Node { node, .. } => Some(*node),
+            Backing::Region { region, offset, .. } => return part(region, *offset, len),
+            Backing::Dram { .. } => None,
+            Backing::Node { node, .. } => Some(*node),
         };
         let failed = |what: &str| {
             let what = format!("{what} of {} for objects", format_bytes(to_u64(len)));

@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use terrace_region::Backing;
 use terrace_sys::size::to_usize;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
 use crate::config::{Durability, LogConfig, ObjectConfig};
 use crate::id::ObjectId;
-use crate::memory::ObjectMemory;
 use crate::memory_files::{Asked, Disk, MemoryFiles};
 use crate::recover::Recovered;
 use crate::store::ObjectStore;
@@ -93,7 +93,7 @@ impl Life {
     }
 
     fn open(&self, files: &MemoryFiles) -> Result<(ObjectStore, Recovered), String> {
-        let memory = ObjectMemory::Dram { bytes: 4 << 20 };
+        let memory = Backing::Dram { bytes: 4 << 20 };
         let usual = ObjectConfig::new("stopped", memory);
         let (generations, huge_pages) = (self.generations, false);
         let config = ObjectConfig { generations, huge_pages, ..usual };

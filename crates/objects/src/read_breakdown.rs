@@ -140,11 +140,11 @@ fn ends(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ObjectConfig, ObjectMemory};
+    use crate::{Backing, ObjectConfig};
 
     #[test]
     fn reads_up_to_the_copy_see_what_a_get_sees() {
-        let memory = ObjectMemory::Dram { bytes: 16 << 20 };
+        let memory = Backing::Dram { bytes: 16 << 20 };
         let store = ObjectStore::new(ObjectConfig::new("parts", memory)).expect("room");
         for len in [32, 5000] {
             let one = |n: u8| store.create_with(&vec![n; len]).expect("room");

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use terrace_latch::ParkingLot;
+use terrace_region::Backing;
 use terrace_sys::size::to_u64;
 
 use crate::account::Account;
@@ -20,7 +21,7 @@ use crate::id::ObjectId;
 use crate::ids::{FreeGroups, Maker};
 use crate::locks::{Locks, Record};
 use crate::log::{Log, Position};
-use crate::memory::{Memory, ObjectMemory};
+use crate::memory::Memory;
 use crate::record::Change;
 use crate::recover::Home;
 use crate::slabs::{GRANULE_BYTES, NoRoom, Run, SLAB_BYTES, Slabs, Supply};
@@ -146,7 +147,7 @@ impl ObjectStore {
         let memory = Memory::new(&config.memory, config.huge_pages)?;
         let places = std::thread::available_parallelism().map_or(4, |cores| 2 * cores.get());
         let places = places.clamp(4, 64);
-        let in_region = matches!(config.memory, ObjectMemory::Region { .. });
+        let in_region = matches!(config.memory, Backing::Region { .. });
         let account = Account::new(config.ledger.as_ref(), &config.name, !in_region);
         let account = Arc::new(account);
         // A store has at most as many objects as bytes, except for empty objects and ids reserved

@@ -5,7 +5,7 @@
 //! the traits of `serde` are stored in the format of `postcard` (feature `serde`).
 //!
 //! ```
-//! use terrace_objects::{ObjectConfig, ObjectMemory, ObjectStore};
+//! use terrace_objects::{ObjectConfig, Backing, ObjectStore};
 //! use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 //!
 //! #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Debug, PartialEq)]
@@ -16,7 +16,7 @@
 //! }
 //!
 //! # fn main() -> Result<(), terrace_objects::ObjectError> {
-//! let memory = ObjectMemory::Dram { bytes: 64 << 20 };
+//! let memory = Backing::Dram { bytes: 64 << 20 };
 //! let store = ObjectStore::new(ObjectConfig::new("accounts", memory))?;
 //! let accounts = store.typed::<Account>();
 //! let id = accounts.create(&Account { owner: 7, cents: 100 })?;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use terrace_objects::{ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, ObjectConfig, ObjectId, ObjectStore};
 use terrace_testkit::soak_time;
 
 const MIB: usize = 1 << 20;
@@ -13,7 +13,7 @@ const ALIVE: u64 = 64;
 /// Ids of other nodes make groups that did not exist at the check before.
 #[test]
 fn a_sound_store_passes_beside_ids_of_other_nodes() {
-    let memory = ObjectMemory::Dram { bytes: 64 * MIB };
+    let memory = Backing::Dram { bytes: 64 * MIB };
     let store = ObjectStore::new(ObjectConfig::new("checked", memory)).expect("memory");
     let (stop, end) = (AtomicBool::new(false), Instant::now() + soak_time());
     std::thread::scope(|scope| {

@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use terrace_objects::{LockMode, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, LockMode, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 
 const MIB: usize = 1 << 20;
 
 fn store(bytes: usize) -> ObjectStore {
-    ObjectStore::new(ObjectConfig::new("test", ObjectMemory::Dram { bytes })).expect("memory")
+    ObjectStore::new(ObjectConfig::new("test", Backing::Dram { bytes })).expect("memory")
 }
 
 fn store_of_node(node: u16, bytes: usize) -> ObjectStore {
-    let config = ObjectConfig::new("test", ObjectMemory::Dram { bytes });
+    let config = ObjectConfig::new("test", Backing::Dram { bytes });
     ObjectStore::new(ObjectConfig { node, ..config }).expect("memory")
 }
 

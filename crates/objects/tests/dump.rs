@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace_ledger::Ledger;
-use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 use terrace_testkit::{Rng, soak_time, with_seed};
 
 const MIB: usize = 1 << 20;
 
 fn config(bytes: usize) -> ObjectConfig {
-    ObjectConfig::new("dumped", ObjectMemory::Dram { bytes })
+    ObjectConfig::new("dumped", Backing::Dram { bytes })
 }
 
 fn store(bytes: usize) -> ObjectStore {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use terrace_objects::{Batch, Id, ObjectConfig, ObjectError, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, Batch, Id, ObjectConfig, ObjectError, ObjectStore};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Profile {
@@ -15,7 +15,7 @@ struct Profile {
 }
 
 fn store() -> ObjectStore {
-    let memory = ObjectMemory::Dram { bytes: 16 << 20 };
+    let memory = Backing::Dram { bytes: 16 << 20 };
     ObjectStore::new(ObjectConfig::new("encoded", memory)).expect("memory")
 }
 

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use terrace_ledger::Ledger;
-use terrace_objects::{LockMode, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, LockMode, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 use terrace_testkit::Rng;
 
 const MIB: usize = 1 << 20;
 
 fn config(bytes: usize) -> ObjectConfig {
-    ObjectConfig::new("full", ObjectMemory::Dram { bytes })
+    ObjectConfig::new("full", Backing::Dram { bytes })
 }
 
 fn store(bytes: usize) -> ObjectStore {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use terrace_ledger::Ledger;
 use terrace_objects::{
-    Batch, Durability, LockMode, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
+    Backing, Batch, Durability, LockMode, LogConfig, ObjectConfig, ObjectError, ObjectId,
     ObjectStore,
 };
 use terrace_testkit::{Rng, with_seed};
@@ -13,7 +13,7 @@ use terrace_testkit::{Rng, with_seed};
 const MIB: usize = 1 << 20;
 
 fn config() -> ObjectConfig {
-    let memory = ObjectMemory::Dram { bytes: 16 * MIB };
+    let memory = Backing::Dram { bytes: 16 * MIB };
     ObjectConfig { generations: true, node: 2, ..ObjectConfig::new("generations", memory) }
 }
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_objects::{
-    Durability, Keeper, KeeperConfig, LogConfig, ObjectConfig, ObjectId, ObjectMemory, ObjectStore,
+    Backing, Durability, Keeper, KeeperConfig, LogConfig, ObjectConfig, ObjectId, ObjectStore,
 };
 
 const MIB: usize = 1 << 20;
 
 fn config() -> ObjectConfig {
-    ObjectConfig::new("kept", ObjectMemory::Dram { bytes: 64 * MIB })
+    ObjectConfig::new("kept", Backing::Dram { bytes: 64 * MIB })
 }
 
 fn soon() -> KeeperConfig {

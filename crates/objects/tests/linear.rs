@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 use terrace_testkit::{Rng, soak_time, with_seed};
 
 /// Number of objects, in many groups, so that some are moved.
@@ -238,7 +238,7 @@ fn after(
 fn operations_are_as_if_they_came_one_after_the_other() {
     with_seed(|seed| {
         let bytes = if cfg!(miri) { 1 << 20 } else { 16 << 20 };
-        let config = ObjectConfig::new("history", ObjectMemory::Dram { bytes });
+        let config = ObjectConfig::new("history", Backing::Dram { bytes });
         let begun = std::time::Instant::now();
         let (mut round, mut moved) = (0, 0);
         // On one slow processor a round may end before anything is moved.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_ledger::Ledger;
-use terrace_objects::{Batch, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, Batch, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 use terrace_region::{Advice, Contents, Region, RegionConfig, Source};
 use terrace_store::MemoryBlocks;
 use terrace_sys::size::to_u64;
@@ -57,7 +57,7 @@ fn objects_are_more_than_memory_in_sum() {
         return;
     }
     let region = region(96 * MIB, to_u64(16 * MIB));
-    let config = ObjectConfig::new("far", ObjectMemory::region(Arc::clone(&region)));
+    let config = ObjectConfig::new("far", Backing::region(Arc::clone(&region)));
     let store = ObjectStore::new(config).expect("a store");
     let mut objects = fill(&store, 64 * MIB, &mut Rng::new(1));
     read_all(&store, &objects);
@@ -77,8 +77,7 @@ fn stores_share_a_region() {
         return;
     }
     let region = region(32 * MIB, to_u64(8 * MIB));
-    let half =
-        |offset| ObjectMemory::Region { region: Arc::clone(&region), offset, bytes: 16 * MIB };
+    let half = |offset| Backing::Region { region: Arc::clone(&region), offset, bytes: 16 * MIB };
     let stores = [0, 16 * MIB]
         .map(|offset| ObjectStore::new(ObjectConfig::new("half", half(offset))).expect("a store"));
     let objects = [0, 1].map(|n| fill(&stores[n], 12 * MIB, &mut Rng::new(7)));
@@ -97,7 +96,7 @@ fn a_part_of_a_region_is_one_store_s() {
     }
     let region = region(32 * MIB, to_u64(16 * MIB));
     let part = |offset| {
-        let memory = ObjectMemory::Region { region: region.clone(), offset, bytes: 16 * MIB };
+        let memory = Backing::Region { region: region.clone(), offset, bytes: 16 * MIB };
         ObjectStore::new(ObjectConfig::new("part", memory))
     };
     let first = part(0).expect("free");
@@ -114,12 +113,12 @@ fn objects_live_on_a_node() {
     if !needs::nodes() {
         return;
     }
-    let memory = ObjectMemory::Node { node: 0, bytes: 16 * MIB };
+    let memory = Backing::Node { node: 0, bytes: 16 * MIB };
     let store = ObjectStore::new(ObjectConfig::new("node", memory)).expect("node 0");
     let objects = fill(&store, 8 * MIB, &mut Rng::new(3));
     read_all(&store, &objects);
     assert_eq!(store.stats().memory, "node");
-    let memory = ObjectMemory::Node { node: 1000, bytes: 16 * MIB };
+    let memory = Backing::Node { node: 1000, bytes: 16 * MIB };
     let error = ObjectStore::new(ObjectConfig::new("node", memory)).expect_err("no such node");
     assert!(error.to_string().contains("1000"), "{error}");
 }
@@ -127,7 +126,7 @@ fn objects_live_on_a_node() {
 #[test]
 fn the_budget_is_kept_and_given_back() {
     let ledger = Ledger::new(to_u64(8 * MIB));
-    let memory = ObjectMemory::Dram { bytes: 1 << 30 };
+    let memory = Backing::Dram { bytes: 1 << 30 };
     let config =
         ObjectConfig { ledger: Some(ledger.clone()), ..ObjectConfig::new("budget", memory) };
     let store = ObjectStore::new(config).expect("addresses");
@@ -157,7 +156,7 @@ fn the_budget_is_kept_and_given_back() {
 
 #[test]
 fn memory_below_a_slab_is_refused() {
-    let memory = ObjectMemory::Dram { bytes: MIB };
+    let memory = Backing::Dram { bytes: MIB };
     let error = ObjectStore::new(ObjectConfig::new("tiny", memory)).expect_err("too little");
     assert!(error.to_string().contains("2MiB"), "{error}");
 }

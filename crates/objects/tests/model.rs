@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
 const MIB: usize = 1 << 20;
@@ -17,7 +17,7 @@ struct Model {
 
 impl Model {
     fn new(bytes: usize, seed: u64) -> Self {
-        let config = ObjectConfig::new("model", ObjectMemory::Dram { bytes });
+        let config = ObjectConfig::new("model", Backing::Dram { bytes });
         let config = ObjectConfig { generations: seed.is_multiple_of(2), ..config };
         Self {
             store: ObjectStore::new(config).expect("memory"),

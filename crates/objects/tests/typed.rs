@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use terrace_objects::{Batch, Id, ObjectConfig, ObjectError, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, Batch, Id, ObjectConfig, ObjectError, ObjectStore};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -18,7 +18,7 @@ struct Account {
 struct Wide([u64; 80]);
 
 fn store() -> ObjectStore {
-    let memory = ObjectMemory::Dram { bytes: 16 << 20 };
+    let memory = Backing::Dram { bytes: 16 << 20 };
     ObjectStore::new(ObjectConfig::new("typed", memory)).expect("memory")
 }
 

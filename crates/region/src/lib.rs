@@ -50,6 +50,7 @@
 //! memory of a region must not be touched while holding a lock that the logger takes, such as that
 //! of standard error.
 
+mod backing;
 mod block;
 mod calibrate;
 mod command_queue;
@@ -68,6 +69,7 @@ mod waiter;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use backing::Backing;
 pub use config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
 };

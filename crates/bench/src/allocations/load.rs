@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use terrace_heap::allocator_api2::vec::Vec as HeapVec;
-use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata};
+use terrace_heap::{Backing, Heap, HeapConfig, Metadata};
 use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
@@ -276,9 +276,9 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
         Place::Node | Place::Dram => None,
     };
     let memory = match (&region, case.place) {
-        (Some(region), _) => HeapMemory::region(Arc::clone(region)),
-        (None, Place::Node) => HeapMemory::Node { node: stage.node, bytes: to_usize(bytes) },
-        (None, _) => HeapMemory::Dram { bytes: to_usize(bytes) },
+        (Some(region), _) => Backing::region(Arc::clone(region)),
+        (None, Place::Node) => Backing::Node { node: stage.node, bytes: to_usize(bytes) },
+        (None, _) => Backing::Dram { bytes: to_usize(bytes) },
     };
     // Without thread caches every call reaches the arena and its metadata, as published.
     let config =

@@ -161,7 +161,7 @@ fn insert(table: &mut [u64], key: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use terrace_heap::{HeapConfig, HeapMemory};
+    use terrace_heap::{Backing, HeapConfig};
 
     use super::super::load::CASES;
     use super::*;
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn queries_free_what_they_kept() {
-        let memory = HeapMemory::Dram { bytes: to_usize(ADDRESS_BYTES + 64 * MIB) };
+        let memory = Backing::Dram { bytes: to_usize(ADDRESS_BYTES + 64 * MIB) };
         let config = HeapConfig { thread_caches: false, ..HeapConfig::new("temporary", memory) };
         let heap = Heap::new(config).expect("a heap");
         let case = CASES.iter().find(|case| case.name.contains("temporary")).expect("one");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use terrace_ledger::Ledger;
-use terrace_objects::{ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, ObjectConfig, ObjectId, ObjectStore};
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::{EngineChoice, FileBlocks};
 use terrace_sys::file::DirectFile;
@@ -126,7 +126,7 @@ fn empty(
         ..RegionConfig::new("bench", Ledger::new(cap_bytes))
     };
     let region = Arc::new(Region::new(region, source).map_err(|error| failed(&error))?);
-    let memory = ObjectMemory::region(Arc::clone(&region));
+    let memory = Backing::region(Arc::clone(&region));
     let store = ObjectStore::new(ObjectConfig::new("bench", memory));
     Ok((store.map_err(|error| refused(&error))?, region))
 }

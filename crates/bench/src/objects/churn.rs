@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 use terrace_sys::histogram::{Histogram, Recorder};
 use terrace_sys::size::{MIB, format_bytes, to_u64, to_usize};
 
@@ -241,7 +241,7 @@ impl Full {
     fn new(plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<Self> {
         let bytes = to_usize(plan.memory_bytes);
         observe(&format!("filling {} with objects", format_bytes(plan.memory_bytes)));
-        let config = ObjectConfig::new("bench", ObjectMemory::Dram { bytes });
+        let config = ObjectConfig::new("bench", Backing::Dram { bytes });
         let store = ObjectStore::new(config).map_err(|error| refused(&error))?;
         let (mut ids, mut chance) = (Vec::new(), Chance::new(0));
         while let Some(id) = create(&store, &[7; LEN])? {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use serde::Serialize;
-use terrace_objects::{Durability, LogConfig, ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, Durability, LogConfig, ObjectConfig, ObjectId, ObjectStore};
 use terrace_sys::size::{format_bytes, to_u64, to_usize};
 
 use super::{ADDRESS_BYTES, Config, Popularity, mid, refused};
@@ -81,7 +81,7 @@ pub(super) fn measure(
 }
 
 fn open(log: Option<(&Path, Durability)>) -> Result<ObjectStore> {
-    let memory = ObjectMemory::Dram { bytes: to_usize(ADDRESS_BYTES) };
+    let memory = Backing::Dram { bytes: to_usize(ADDRESS_BYTES) };
     let config = ObjectConfig::new("bench", memory);
     let store = match log {
         None => ObjectStore::new(config),
@@ -149,7 +149,7 @@ fn again(store: ObjectStore, log: &Path, observe: &mut dyn FnMut(&str)) -> Resul
     let file_bytes = store.log_bytes();
     drop(store);
     let began = Instant::now();
-    let memory = ObjectMemory::Dram { bytes: to_usize(ADDRESS_BYTES) };
+    let memory = Backing::Dram { bytes: to_usize(ADDRESS_BYTES) };
     let opened = ObjectStore::open(ObjectConfig::new("bench", memory), LogConfig::new(log));
     let (_, found) = opened.map_err(|error| refused(&error))?;
     let per_second_k = found.changes as f64 / 1e3 / began.elapsed().as_secs_f64();
@@ -188,7 +188,7 @@ fn dumps(config: &Config, dir: &Path, observe: &mut dyn FnMut(&str)) -> Result<V
     row("objects dumped beside puts", 1, objects_k / took, 0);
     drop(store);
     let began = Instant::now();
-    let memory = ObjectMemory::Dram { bytes: to_usize(ADDRESS_BYTES) };
+    let memory = Backing::Dram { bytes: to_usize(ADDRESS_BYTES) };
     let restored = ObjectStore::restore(ObjectConfig::new("bench", memory), &path);
     restored.map_err(|error| refused(&error))?;
     row("objects restored", 1, objects_k / began.elapsed().as_secs_f64(), dumped.dump_bytes);

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
 use rusqlite::ffi;
-use terrace_heap::{Heap, HeapConfig, HeapMemory};
+use terrace_heap::{Backing, Heap, HeapConfig};
 use terrace_ledger::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::{EngineChoice, FileBlocks};
@@ -30,7 +30,7 @@ pub fn install(cap_bytes: u64) -> Result<&'static Heap, Box<dyn Error>> {
         ..RegionConfig::new("sqlite", Ledger::new(cap_bytes))
     };
     let region = Arc::new(Region::new(config, source)?);
-    let made = Heap::new(HeapConfig::new("sqlite", HeapMemory::region(region)))?;
+    let made = Heap::new(HeapConfig::new("sqlite", Backing::region(region)))?;
     let heap = HEAP.get_or_init(|| made);
     let methods = ffi::sqlite3_mem_methods {
         xMalloc: Some(allocate),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use terrace_objects::{LockMode, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Backing, LockMode, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 
 use crate::program::{Op, SLAB_BYTES, Verb};
 use crate::world::{About, By, Fault, Room, Said, Verdict, World, locked};
@@ -269,7 +269,7 @@ impl World {
         if self.reserved.len() > 10_000 {
             return Ok(());
         }
-        let memory = ObjectMemory::Dram { bytes: self.setup.bytes + 2 * SLAB_BYTES };
+        let memory = Backing::Dram { bytes: self.setup.bytes + 2 * SLAB_BYTES };
         let config = ObjectConfig {
             generations: self.setup.generations,
             huge_pages: false,

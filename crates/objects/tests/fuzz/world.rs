@@ -9,8 +9,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use terrace_ledger::Ledger;
 use terrace_objects::{
-    Durability, LOCAL_MAX, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
-    ObjectStats, ObjectStore,
+    Backing, Durability, LOCAL_MAX, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectStats,
+    ObjectStore,
 };
 use terrace_testkit::Rng;
 
@@ -100,7 +100,7 @@ pub struct World {
 }
 
 fn open(setup: Setup, ledger: Option<&Ledger>, home: Option<&TempDir>) -> Said<ObjectStore> {
-    let memory = ObjectMemory::Dram { bytes: setup.bytes };
+    let memory = Backing::Dram { bytes: setup.bytes };
     let config = ObjectConfig {
         node: setup.node,
         ledger: ledger.cloned(),
@@ -149,7 +149,7 @@ impl World {
             (None | Some(Ok(_)), _) | (Some(Err(ObjectError::OutOfMemory { .. })), Some(_)) => {}
             (Some(Err(error)), _) => return Err(format!("checkpoint: {error}")),
         }
-        let none = ObjectMemory::Dram { bytes: SLAB_BYTES };
+        let none = Backing::Dram { bytes: SLAB_BYTES };
         let none = ObjectConfig { huge_pages: false, ..ObjectConfig::new("none", none) };
         self.store = ObjectStore::new(none).map_err(|error| error.to_string())?;
         let mut store = open(self.setup, self.ledger.as_ref(), self.home.as_ref());

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use terrace_objects::{
-    Durability, Keeper, KeeperConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
-    ObjectStore,
+    Backing, Durability, Keeper, KeeperConfig, ObjectConfig, ObjectError, ObjectId, ObjectStore,
 };
 use terrace_sys::fault_injection;
 
@@ -160,7 +159,7 @@ fn a_child_ends_without_its_parents_keeper() {
     let slot = Mutex::new(Some(keeper));
     let status = child(|| {
         drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let memory = ObjectMemory::Dram { bytes: 8 * MIB };
+        let memory = Backing::Dram { bytes: 8 * MIB };
         let own = ObjectConfig::new("a child's", memory);
         let own_dir = scratch.path().join("own");
         let own = ObjectStore::open(own, log(&own_dir, Durability::Synced));

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use terrace_objects::{
-    Durability, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore,
+    Backing, Durability, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectStore,
 };
 use terrace_testkit::device::SmallFileSystem;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
@@ -19,7 +19,7 @@ use terrace_testkit::{Rng, soak_rounds, with_seed};
 const MIB: usize = 1 << 20;
 
 fn config() -> ObjectConfig {
-    ObjectConfig::new("logged", ObjectMemory::Dram { bytes: 64 * MIB })
+    ObjectConfig::new("logged", Backing::Dram { bytes: 64 * MIB })
 }
 
 fn log(dir: &Path, durability: Durability) -> LogConfig {
@@ -223,7 +223,7 @@ fn a_checkpoint_that_failed_is_still_due() {
 /// Changes made in a nearly full store are redone in a store with as little room.
 #[test]
 fn full_stores_open_again() {
-    let small = || ObjectConfig::new("small", ObjectMemory::Dram { bytes: 4 * MIB });
+    let small = || ObjectConfig::new("small", Backing::Dram { bytes: 4 * MIB });
     let scratch = tempfile::tempdir().expect("a directory");
     let open = || {
         let log = log(scratch.path(), Durability::Written);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use terrace_heap::{Heap, HeapBuffer, HeapConfig, HeapError, HeapMemory, Metadata, Retain};
+use terrace_heap::{Backing, Heap, HeapBuffer, HeapConfig, HeapError, Metadata, Retain};
 use terrace_ledger::Ledger;
 use terrace_region::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, Region, RegionConfig, Source};
 use terrace_store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
@@ -160,8 +160,8 @@ impl HeapDefinition {
     fn open(&self, name: &str, ledger: &Ledger, home: &Path) -> Result<Heap, SqlError> {
         let bytes = to_usize(self.bytes);
         let (memory, ledger) = match &self.memory {
-            Memory::Dram => (HeapMemory::Dram { bytes }, Some(ledger.clone())),
-            Memory::Node(node) => (HeapMemory::Node { node: *node, bytes }, None),
+            Memory::Dram => (Backing::Dram { bytes }, Some(ledger.clone())),
+            Memory::Node(node) => (Backing::Node { node: *node, bytes }, None),
             Memory::File(directory) => {
                 let blocks = self.file(directory.as_deref().unwrap_or(home))?;
                 (self.over(name, ledger, Arc::new(blocks))?, None)
@@ -190,14 +190,14 @@ impl HeapDefinition {
         name: &str,
         ledger: &Ledger,
         blocks: Arc<dyn Blocks>,
-    ) -> Result<HeapMemory, SqlError> {
+    ) -> Result<Backing, SqlError> {
         let source = Source { blocks, offset: 0, len: self.bytes, contents: Contents::Blank };
         let config = RegionConfig {
             block_bytes: self.block_bytes,
             cap_bytes: self.dram_bytes.unwrap_or(ledger.budget() / DRAM_SHARE),
             ..RegionConfig::new(name, ledger.clone())
         };
-        Ok(HeapMemory::region(Arc::new(Region::new(config, source)?)))
+        Ok(Backing::region(Arc::new(Region::new(config, source)?)))
     }
 }
 
