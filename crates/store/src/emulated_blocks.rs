@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use terrace_sys::duration::parse_duration;
 use terrace_sys::size::{GIB, to_u64};
 
 use super::{Blocks, Done, Io, MemoryBlocks};
@@ -46,10 +47,7 @@ pub const LATENCY_NS_MAX: u64 = 1_000_000;
 /// # Errors
 /// If the text is no delay or a longer one, as a sentence that names it.
 pub fn parse_latency(text: &str) -> Result<u64, String> {
-    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)];
-    let parsed = units.iter().find_map(|(unit, factor)| {
-        text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*factor)
-    });
+    let parsed = parse_duration(text).and_then(|delay| u64::try_from(delay.as_nanos()).ok());
     match parsed {
         Some(latency_ns) if latency_ns <= LATENCY_NS_MAX => Ok(latency_ns),
         Some(_) => Err(format!("a delay of {text} is above the most, 1ms")),

@@ -22,6 +22,7 @@
 //! | [`histogram`] | compact histograms of latencies |
 //! | [`process`] | resident memory and processor time of this process |
 //! | [`identity`] | identity of this process across `fork`, and of the machine's current boot |
+//! | [`duration`] | durations as text |
 //! | [`fault_injection`] | fault injection into the process of a test |
 //! | [`probe`] | features of the kernel that this process may use |
 //!
@@ -32,6 +33,7 @@
 
 pub mod buffer;
 pub mod claim;
+pub mod duration;
 pub mod event_loop;
 pub mod event_ring;
 pub mod fault_injection;

@@ -11,8 +11,9 @@
 
 use std::{fmt, str::FromStr};
 
+use terrace_sys::duration::{UNITS, parse_duration};
+
 use super::{Clause, Metric, Sla};
-use crate::number::{count, float};
 
 /// Error of parsing a text that is not an SLA.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,16 +28,6 @@ pub struct SlaError {
     /// Problem of the text.
     pub problem: String,
 }
-
-/// Units of time in nanoseconds, the longest first.
-const UNITS: [(&str, u64); 6] = [
-    ("h", 3_600_000_000_000),
-    ("min", 60_000_000_000),
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("ns", 1),
-];
 
 impl FromStr for Sla {
     type Err = SlaError;
@@ -155,15 +146,7 @@ impl<'a> Words<'a> {
 
 /// Parses a time such as `50ms` and returns it in nanoseconds.
 pub(crate) fn nanoseconds(word: &str) -> Option<u64> {
-    let split = word.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))?;
-    let (number, unit) = word.split_at(split);
-    let factor = UNITS.iter().find(|(name, _)| *name == unit)?.1;
-    // Whole numbers are exact whatever their length.
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor);
-    }
-    let nanoseconds = (number.parse::<f64>().ok()? * float(factor)).round();
-    (nanoseconds < float(u64::MAX)).then(|| count(nanoseconds))
+    u64::try_from(parse_duration(word)?.as_nanos()).ok()
 }
 
 /// Writes a time in the largest unit that divides it.

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     ContextModifier, Expr, Set, Statement as SqlStatement, Value,
 };
 use terrace_sql::session::{CursorStatement, SessionStatement};
+use terrace_sys::duration::parse_duration;
 
 use super::failure::{Failure, SqlState};
 use super::reset::Forget;
@@ -315,17 +316,12 @@ fn text_of(value: &Expr) -> String {
     }
 }
 
+/// A time as PostgreSQL reads it: a number without a unit is in milliseconds.
 fn time(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits.trim().parse().ok()?;
-    let millis = match &text[digits.len()..] {
-        "" | "ms" => 1,
-        "s" => 1000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    Some(Duration::from_millis(number.checked_mul(millis)?))
+    match text.parse() {
+        Ok(millis) => Some(Duration::from_millis(millis)),
+        Err(_) => parse_duration(text),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use terrace_sys::duration::parse_duration;
 use terrace_sys::size::{format_bytes, parse_bytes};
 
 use super::bytes::{FieldReader, FieldWriter, Missing};
@@ -135,20 +136,10 @@ impl fmt::Display for TenantLimits {
     }
 }
 
-/// Parses a number with its unit: `500ms`, `30s`, `5min`, `2h`.
+/// Parses a time of whole milliseconds, above zero.
 fn parse_time(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(end);
-    let millis = match unit.trim() {
-        "ms" => 1,
-        "s" => 1000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    let time = number.parse::<u64>().ok()?.checked_mul(millis)?;
-    (time > 0).then(|| Duration::from_millis(time))
+    let time = parse_duration(text.trim())?;
+    (!time.is_zero() && time.subsec_nanos().is_multiple_of(1_000_000)).then_some(time)
 }
 
 #[cfg(test)]
