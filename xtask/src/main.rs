@@ -10,6 +10,7 @@ mod ci;
 mod clients;
 mod counts;
 mod features;
+mod graph;
 mod install;
 mod job;
 mod lab;
@@ -32,6 +33,8 @@ cargo x COMMAND
           it is installed, the low crates in debug, the README's main job at a small scale, the lab
           where there is an emulator
   tidy    the house rules: lengths, banned calls, unsafe, layers, links
+  graph   arrows between crates and between the files of each, circles first: [CRATE],
+          [--summary] for their sizes, [--known] for the list of circles that may stay
   features  one set of compiled dependencies serves running and testing
   loom    the lock-free words under the loom model checker
   miri    the crates without system calls under Miri (needs a nightly toolchain with miri)
@@ -67,6 +70,7 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
     match command {
         "soak" => return soak::run(&root, rest),
         "lab" => return lab::run(&root, rest),
+        "graph" => return graph::run(&root, rest),
         "install" => return install::run(&root, rest),
         "clients" => return clients::run(&root, rest),
         "slt" | "fuzz" => return sqltest::run(&root, command, rest),

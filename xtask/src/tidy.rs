@@ -4,13 +4,13 @@
 //! test` alone detects violations.
 
 mod banned;
-mod layers;
+pub mod layers;
 mod links;
 mod region;
-mod rust;
+pub mod rust;
 mod shape;
 mod text;
-mod tree;
+pub mod tree;
 mod unsafety;
 mod words;
 
@@ -20,7 +20,7 @@ use tree::Tree;
 
 /// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
+pub struct Finding {
     path: String,
     line: usize,
     message: String,

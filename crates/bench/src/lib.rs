@@ -1,47 +1,32 @@
 //! The experiments of Terrace, which can be repeated: each gives a table, JSON and a picture.
 //!
-//! [`suite`] generates, loads, runs and checks [`tpch`] and [`tpcds`]. The experiments compare
-//! several ways to do the same work, alternate between them, and report medians and ratios.
+//! An experiment is a type that implements the trait `Experiment`, in a module of its own with its
+//! options; [`registry`] lists all of them. They compare several ways to do the same work,
+//! alternate between them, and report medians and ratios.
+//!
+//! | modules, from top to bottom | contents |
+//! |---|---|
+//! | [`registry`] | the list of experiments |
+//! | `experiments` | the experiments |
+//! | [`peer`] | engines in processes of their own |
+//! | [`tpch`], [`tpcds`], [`flag`] | the benchmarks, and values of options that name their parts |
+//! | `experiment`, [`setting`] | the interface, the parameters and the result of an experiment |
+//! | [`suite`], [`duckdb`] | generating, loading, running and comparing; DuckDB to compare with |
+//! | [`report`], [`measure`] | tables, JSON and pictures; statistics, memory, directories |
 
 #![forbid(unsafe_code)]
 
-pub(crate) mod ab_run;
-pub mod adaptive;
-pub mod allocations;
-pub mod chart;
-pub mod clients;
-pub mod dram_curve;
 pub mod duckdb;
-pub mod encodings;
 pub mod error;
-pub mod experiment;
-pub mod grid;
-pub mod hash_index;
-pub mod lines;
-pub mod machine;
-pub mod market;
-pub mod memory_table;
-pub mod meter;
-pub mod migration;
-pub mod objects;
-pub mod operators;
-pub mod out_of_core;
-pub mod paged_scan;
-pub mod pages;
+mod experiment;
+mod experiments;
+pub mod flag;
+pub mod measure;
 pub mod peer;
-pub mod picture;
-mod random;
-pub mod region;
+pub mod registry;
 pub mod report;
-pub mod scratch;
-pub mod segments;
-pub mod server;
-pub mod statistic;
+pub mod setting;
 pub mod suite;
-pub mod suspend;
-pub mod tenants;
-pub mod tiers;
-pub mod timing;
 pub mod tpcds;
 pub mod tpch;
 

@@ -396,8 +396,8 @@ typedef struct terrace_region_stats {
     uint64_t fault_p99_ns;
     /// Maximum latency of faults, in nanoseconds.
     uint64_t fault_max_ns;
-    /// Error of the last write that the device refused, until it takes a block again; or, for good,
-    /// the reason why writes may be lost; empty otherwise.
+    /// Error of the last write that the device refused, until the last refused block is written or
+    /// discarded; or, for good, the reason why writes may be lost; empty otherwise.
     char latched[TERRACE_STATS_TEXT_BYTES];
 } terrace_region_stats;
 

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
 use std::fmt::{Debug, Write};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{OnceLock, RwLock};
 
+use terrace_sys::sync::{read, write};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
@@ -80,7 +81,7 @@ impl Subscriber for ToProgram {
 
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         let inside = INSIDE.try_with(Cell::get).unwrap_or(true);
-        !inside && RECEIVER.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        !inside && read(&RECEIVER).is_some()
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -96,7 +97,7 @@ impl Subscriber for ToProgram {
         event.record(&mut text);
         text.message.push_str(&text.fields);
         let (target, message) = (string(event.metadata().target()), string(&text.message));
-        let receiver = RECEIVER.read().unwrap_or_else(PoisonError::into_inner);
+        let receiver = read(&RECEIVER);
         if let Some(Receiver { function, context }) = *receiver {
             let _ = INSIDE.try_with(|inside| inside.set(true));
             // SAFETY: the caller of `terrace_set_log` promised that any thread may call the
@@ -173,7 +174,7 @@ pub unsafe extern "C" fn terrace_set_log(function: LogFunction, context: *mut c_
             let text = "messages go to a subscriber of `tracing` that this program has set before";
             return Err(Failure::invalid(text));
         }
-        let mut receiver = RECEIVER.write().unwrap_or_else(PoisonError::into_inner);
+        let mut receiver = write(&RECEIVER);
         *receiver = function.map(|function| Receiver { function, context });
         Ok(())
     })
@@ -183,6 +184,8 @@ pub unsafe extern "C" fn terrace_set_log(function: LogFunction, context: *mut c_
 mod tests {
     use std::ffi::CStr;
     use std::sync::Mutex;
+
+    use terrace_sys::sync::lock;
 
     use super::*;
 
@@ -201,7 +204,7 @@ mod tests {
         // SAFETY: both are zero-terminated strings, as the function's contract says.
         let (target, message) = unsafe { (CStr::from_ptr(target), CStr::from_ptr(message)) };
         let text = format!("{} {}", target.to_string_lossy(), message.to_string_lossy());
-        heard.lock().unwrap_or_else(PoisonError::into_inner).push((level, text));
+        lock(heard).push((level, text));
         tracing::error!("of the function itself");
         // SAFETY: no function is set.
         assert_eq!(unsafe { terrace_set_log(None, std::ptr::null_mut()) }, Status::Invalid);

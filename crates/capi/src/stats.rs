@@ -47,8 +47,8 @@ pub struct RegionStats {
     pub fault_p99_ns: u64,
     /// Maximum latency of faults, in nanoseconds.
     pub fault_max_ns: u64,
-    /// Error of the last write that the device refused, until it takes a block again; or, for good,
-    /// the reason why writes may be lost; empty otherwise.
+    /// Error of the last write that the device refused, until the last refused block is written or
+    /// discarded; or, for good, the reason why writes may be lost; empty otherwise.
     pub latched: [c_char; STATS_TEXT_BYTES],
 }
 

@@ -19,7 +19,7 @@ const SOURCES: &[&str] = &[
     "heap",
     "object",
     "store",
-    "recovered",
+    "recovery",
     "id",
     "access",
     "lock",

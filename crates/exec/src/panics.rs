@@ -22,10 +22,11 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once};
 use std::task::{Context, Poll};
 
 use datafusion::common::DataFusionError;
+use terrace_sys::sync::lock;
 
 /// Maximum number of panics of other threads whose location is kept until their query fails.
 const NOTES_MAX: usize = 16;
@@ -202,7 +203,7 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
 
 /// Keeps the location of a panic for the thread that will catch it.
 fn remember(note: Note) {
-    let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut notes = lock(&NOTES);
     if notes.len() == NOTES_MAX {
         notes.pop_front();
     }
@@ -215,7 +216,7 @@ fn location_of(message: &str) -> Option<String> {
     if let Some(note) = last.filter(|note| note.message == message) {
         return note.location;
     }
-    let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut notes = lock(&NOTES);
     let place = notes.iter().position(|note| note.message == message)?;
     notes.remove(place)?.location
 }

@@ -12,7 +12,7 @@ mod key;
 mod queue;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -30,6 +30,7 @@ use crate::hash_join::partitions;
 use crate::memory::{QueryExtension, Watched};
 use crate::stream::{execute_input, generate};
 use exchange::{Exchange, Input, Reader};
+use terrace_sys::sync::lock;
 
 /// A repartitioning whose queued batches may be in pages.
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl PagedRepartitionExec {
 
     /// Takes the reader of one output.
     fn reader(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Reader> {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readers = lock(&self.readers);
         if readers.is_none() {
             *readers = Some(self.open(context)?);
         }

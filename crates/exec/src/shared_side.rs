@@ -2,10 +2,11 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::common::{DataFusionError, Result};
 use futures::future::{BoxFuture, Shared};
+use terrace_sys::sync::lock;
 
 /// Future of a side being collected, by the stream that is polled first.
 pub(crate) type Collecting<T> = Shared<BoxFuture<'static, Result<Arc<T>, Arc<DataFusionError>>>>;
@@ -28,7 +29,7 @@ impl<T> SharedSide<T> {
         &self,
         collect: impl FnOnce() -> Result<Collecting<T>>,
     ) -> Result<Collecting<T>> {
-        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut side = lock(&self.side);
         if let Some(side) = side.as_ref() {
             return Ok(side.clone());
         }
@@ -47,7 +48,7 @@ pub(crate) struct Share<T>(Arc<SharedSide<T>>);
 impl<T> Drop for Share<T> {
     fn drop(&mut self) {
         if self.0.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.side.lock().unwrap_or_else(PoisonError::into_inner).take();
+            lock(&self.0.side).take();
         }
     }
 }

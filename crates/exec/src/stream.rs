@@ -10,7 +10,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::RecordBatch;
@@ -20,6 +20,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_plan::ExecutionPlan;
 use futures::Stream;
 use futures::future::BoxFuture;
+use terrace_sys::sync::lock;
 use tokio::task::coop::poll_proceed;
 
 use crate::QueryMemory;
@@ -60,7 +61,7 @@ impl Emitter {
     }
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<RecordBatch>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

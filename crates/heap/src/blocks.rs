@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use terrace_region::{Advice, Part, Region};
 use terrace_sys::size::{PAGE_BYTES, to_u64};
-
-use crate::lock;
+use terrace_sys::sync::lock;
 
 /// Number of pages in use per block, for the blocks that lie entirely within a heap's part of a
 /// region. Nothing here allocates after construction, because the extent hooks call it.

@@ -9,11 +9,12 @@ use std::collections::HashSet;
 use std::ffi::{c_int, c_uint};
 use std::sync::{Arc, Mutex, Weak};
 
+use terrace_sys::sync::lock;
+
 use tikv_jemalloc_sys::{MALLOCX_TCACHE, MALLOCX_TCACHE_NONE};
 
 use crate::arena;
 use crate::heap::Inner;
-use crate::lock;
 
 /// Thread caches of a heap, each with the life of the heap that it belongs to. An exiting thread
 /// keeps this structure alive for a moment, but not the heap.

@@ -14,12 +14,12 @@ use terrace_ledger::Consumer;
 use terrace_region::Region;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
+use terrace_sys::sync::lock;
 use tikv_jemalloc_sys::extent_hooks_t;
 
 use crate::base;
 use crate::blocks::UsedBlocks;
 use crate::extents::Extents;
-use crate::lock;
 
 /// Address range of one arena, and the state of its extent hooks. jemalloc is given the address of
 /// `hooks`, which is also the address of the whole structure.

@@ -57,8 +57,6 @@ mod heap;
 mod hooks;
 mod stats;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 pub use allocator_api2;
 pub use buffer::HeapBuffer;
 pub use config::{HeapConfig, Metadata, Retain};
@@ -66,9 +64,3 @@ pub use error::HeapError;
 pub use heap::{Heap, object_bytes};
 pub use stats::{HeapStats, allocator_bytes, heaps, stats_of};
 pub use terrace_region::Backing;
-
-/// Locks a mutex and ignores poisoning: a thread that panicked left the value consistent, since no
-/// lock is held across a multi-step change.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

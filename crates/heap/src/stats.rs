@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 
 use crate::arena::{self, Refused};
 use crate::config::Metadata;
 use crate::error::HeapError;
 use crate::heap::{Heap, Inner, refused};
-use crate::lock;
 
 /// Statistics of a heap at one moment.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use terrace_heap::{Backing, Heap, HeapConfig, Metadata};
 use terrace_ledger::Ledger;
@@ -16,6 +16,7 @@ use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::MemoryBlocks;
 use terrace_sys::fault_injection;
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 use terrace_testkit::needs;
 
 const KIB: usize = 1 << 10;
@@ -28,7 +29,7 @@ const CHILDREN: usize = 20;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ONE_AT_A_TIME)
 }
 
 fn heap(memory: Backing, metadata: Metadata) -> Heap {

@@ -1,9 +1,10 @@
 //! Walks along the pages of a bucket.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use terrace_pool::{PageRef, Pages};
+use terrace_sys::sync::lock;
 
 use crate::error::{Result, in_page};
 use crate::page::{NEXT, View};
@@ -36,7 +37,7 @@ impl Bucket {
 
     /// Locks the bucket for changes. The guard has the number of its records.
     pub(crate) fn lock(&self) -> MutexGuard<'_, u64> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.writer)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use terrace_pool::{OptimisticGuard, PageId, PageRef, Pages, PoolError};
 use terrace_store::Stored;
+use terrace_sys::sync::{read, write};
 
 use crate::id_hash::IdHash;
 
@@ -29,11 +30,11 @@ impl<P: Pages> SingleLatch<P> {
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Frames> {
-        self.frames.read().unwrap_or_else(PoisonError::into_inner)
+        read(&self.frames)
     }
 
     fn exclusive(&self) -> RwLockWriteGuard<'_, Frames> {
-        self.frames.write().unwrap_or_else(PoisonError::into_inner)
+        write(&self.frames)
     }
 
     /// Adds the hint of the map to a reference.

@@ -5,7 +5,7 @@
 //! decide, and publishes each decision in a [`Target`], which the consumer reads without a lock.
 //! The broker neither takes nor gives memory itself: a consumer that holds more than its target
 //! gives the excess back at its next opportunity, and every byte still needs a grant of the
-//! [`crate::Ledger`].
+//! `terrace_ledger::Ledger`.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -5,10 +5,11 @@
 //! together toward the beginning of their slab, until whole slabs can be freed. A group's latch is
 //! held for one copy of at most some 80 KiB, or of one object with a run of its own.
 
+use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
-use std::sync::{PoisonError, TryLockError};
 
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 
 use crate::group::{Flag, Group, Kind, NEAR_BYTES_MAX, View, bits};
 use crate::group_edit::Editor;
@@ -49,7 +50,7 @@ impl ObjectStore {
     /// Other threads wait for at most the time that one group takes: a copy of at most 80 KiB, or
     /// of one object that is longer than 1008 bytes. Pinned objects keep their addresses.
     pub fn defragment(&self) -> Defragmented {
-        let _alone = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = lock(&self.moving);
         self.defragment_alone(Need::Tidiness)
     }
 
@@ -72,7 +73,7 @@ impl ObjectStore {
     /// True if an operation that needs as much or less found no room lately, and hardly anything
     /// was freed since: another attempt would take long and fail.
     pub(crate) fn is_exhausted(&self, granules: u64) -> bool {
-        let noted = *self.exhausted.lock().unwrap_or_else(PoisonError::into_inner);
+        let noted = *lock(&self.exhausted);
         let Some(noted) = noted.filter(|noted| granules >= noted.granules) else { return false };
         let worth = granules.max(self.slabs.granules() / WORTH_PARTS);
         let given = self.slabs.given().saturating_sub(noted.given);
@@ -84,7 +85,7 @@ impl ObjectStore {
     pub(crate) fn note_exhausted(&self, granules: u64) {
         let noted =
             Exhausted { granules, given: self.slabs.given(), object_bytes: self.object_bytes() };
-        *self.exhausted.lock().unwrap_or_else(PoisonError::into_inner) = Some(noted);
+        *lock(&self.exhausted) = Some(noted);
     }
 
     fn object_bytes(&self) -> i64 {

@@ -6,10 +6,11 @@
 //!
 //! Locking order: a maker, then a group's latch, then a list.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::sync::lock;
 
 use crate::error::ObjectError;
 use crate::group::{Far, Flag, GROUP_SLOTS, Group, Kind, NEAR_BYTES_MAX, View};
@@ -177,10 +178,6 @@ impl FreeGroups {
         let len = |list: &usize| self.lists[*list].len.load(Ordering::Relaxed);
         (0..self.lists.len()).max_by_key(len).unwrap_or(EMPTY_LIST)
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ObjectStore {

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use terrace_sys::identity::ProcessMark;
+use terrace_sys::sync::lock;
 
 use crate::log::Log;
 use crate::store::ObjectStore;
@@ -52,7 +53,7 @@ struct Stop {
 impl Stop {
     /// Sleeps for `time`. Returns false if the keeper was stopped.
     fn sleep(&self, time: Duration) -> bool {
-        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let stopped = lock(&self.stopped);
         let woken = self.changed.wait_timeout_while(stopped, time, |stopped| !*stopped);
         !*woken.unwrap_or_else(PoisonError::into_inner).0
     }
@@ -81,7 +82,7 @@ impl Drop for Keeper {
             let _never_joined = self.thread.take().map(ManuallyDrop::new);
             return;
         }
-        *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.stop.stopped) = true;
         self.stop.changed.notify_all();
         // If the thread was the last owner of the store, it runs this itself.
         let thread = self.thread.take();

@@ -13,6 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
+use terrace_sys::sync::lock;
 
 use crate::id::ObjectId;
 
@@ -157,7 +158,7 @@ impl Locks {
 
 impl Shard {
     pub(crate) fn records(&self) -> Records<'_> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.records)
     }
 
     /// Sleeps until a record of the shard changes. Returns `None` if the deadline has passed.

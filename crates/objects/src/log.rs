@@ -65,6 +65,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::identity::ProcessMark;
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 
 pub(crate) use batch::{BATCH_HEAD_BYTES, BatchHead, Link};
 pub(crate) use file::LogFile;
@@ -129,11 +130,11 @@ impl Log {
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pending)
     }
 
     fn file(&self) -> MutexGuard<'_, LogFile> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.file)
     }
 
     /// Checks that this is the process that opened the store. In a child, locks of the log may be

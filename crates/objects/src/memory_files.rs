@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::sync::lock;
 
 use crate::files::{Files, StoredFile};
 
@@ -110,7 +111,7 @@ impl MemoryFiles {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.state)
     }
 
     pub(crate) fn disk(&self) -> Disk {
@@ -139,7 +140,7 @@ impl MemoryFiles {
     /// Runs `work` once, after the next log has begun and before its dump has.
     pub(crate) fn before_dump(&self, work: impl FnOnce() + Send + 'static) {
         let work: Box<dyn FnOnce() + Send> = Box::new(work);
-        *self.inner.before_dump.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        *lock(&self.inner.before_dump) = Some(work);
     }
 
     pub(crate) fn read_bytes(&self) -> u64 {
@@ -181,8 +182,7 @@ impl Files for MemoryFiles {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn StoredFile>> {
         if path.extension().is_some_and(|extension| extension == "unfinished") {
-            let mut before_dump =
-                self.inner.before_dump.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut before_dump = lock(&self.inner.before_dump);
             let work = before_dump.take();
             drop(before_dump);
             work.into_iter().for_each(|work| work());

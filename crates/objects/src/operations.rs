@@ -1,8 +1,10 @@
 //! Changes of single objects.
 
 use std::cell::Cell;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
+
+use terrace_sys::sync::lock;
 
 use crate::bytes;
 use crate::error::ObjectError;
@@ -258,7 +260,7 @@ impl<'a> Placed<'a> {
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Run>> {
-        self.store.placed[self.list].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.store.placed[self.list])
     }
 }
 

@@ -1,16 +1,17 @@
 //! Reservation of ids, objects with ids of other nodes, and objects with consecutive ids.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::sync::lock;
+use terrace_sys::sync::read;
 
 use crate::error::ObjectError;
 use crate::group::{GROUP_SLOTS, Group, View};
 use crate::group_edit::Content;
 use crate::id::{LOCAL_MAX, ObjectId};
-use crate::ids::{Maker, Purpose, lock};
+use crate::ids::{Maker, Purpose};
 use crate::log::Position;
 use crate::record::Change;
 use crate::store::{OBJECT_BYTES_MAX, ObjectStore, Trouble, signed};
@@ -137,7 +138,7 @@ impl ObjectStore {
         let part_bytes = self.table.part_bytes();
         self.account.pay_table(part_bytes).map_err(|_| self.out_of_memory(part_bytes))?;
         // `check` latches all existing groups, so no group may be added meanwhile.
-        let _building = self.building.read().unwrap_or_else(PoisonError::into_inner);
+        let _building = read(&self.building);
         let (made, group) = self.table.get_or_make(number);
         if !made {
             self.account.give_back(part_bytes);
@@ -222,7 +223,7 @@ impl ObjectStore {
         first: ObjectId,
         objects: &[&[u8]],
     ) -> Result<Option<Position>, ObjectError> {
-        let _building = self.building.read().unwrap_or_else(PoisonError::into_inner);
+        let _building = read(&self.building);
         let mut built = Built { store: self, groups: VecDeque::new() };
         for objects in objects.chunks(to_usize(GROUP_SLOTS)) {
             built.groups.push_back(Group::default());

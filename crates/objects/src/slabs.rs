@@ -25,10 +25,11 @@ mod check;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use terrace_sys::map::Mapping;
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 
 use crate::account::Account;
 use crate::bitmap::Bitmap;
@@ -575,8 +576,4 @@ impl Drop for Slabs {
 
 fn run(slab: usize, start: usize, len: usize) -> Run {
     Run { start: to_u64(slab * SLAB_GRANULES + start), len: to_u64(len) }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 
 use crate::error::ObjectError;
 use crate::group::{Flag, Group, RunWord, View};
@@ -162,10 +163,6 @@ impl Snapshot {
 
 fn turn_flag(group: &Group, turn: Turn) {
     group.set_word(group.view().word.with(Flag::Turned, turn.0 & TURNED != 0));
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A dump in progress. Dropping it turns the flags of the groups that it has not copied.

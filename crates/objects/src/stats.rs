@@ -3,6 +3,8 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use terrace_sys::sync::{lock, write};
+
 use crate::error::ObjectError;
 use crate::group::{GROUP_SLOTS, Group, Kind, View};
 use crate::id::ObjectId;
@@ -85,8 +87,8 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::Damaged`] with the first inconsistency found.
     pub fn check(&self) -> Result<Checked, ObjectError> {
-        let _built = self.building.write().unwrap_or_else(PoisonError::into_inner);
-        let _still = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _built = write(&self.building);
+        let _still = lock(&self.moving);
         let makers = self.makers.iter().map(|maker| maker.lock());
         let _makers: Vec<_> = makers.collect();
         let mut latched = Vec::new();

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::sync::{read, write};
 
 use crate::config::ObjectConfig;
 use crate::error::ObjectError;
@@ -157,7 +158,7 @@ impl Table {
             // first, which are accessed as atomics alone.
             return work(unsafe { &*generations.as_ptr().add(at).cast::<AtomicU8>() });
         }
-        let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        let parts = read(&self.others);
         let place = to_usize(group % PART_GROUPS * GROUP_SLOTS) + slot as usize;
         let part = parts.get(&(group / PART_GROUPS));
         part.and_then(|part| part.generations.get(place)).map_or(0, work)
@@ -218,7 +219,7 @@ impl Table {
 
     #[cold]
     fn other(&self, group: u64) -> Option<&Group> {
-        let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        let parts = read(&self.others);
         let part = parts.get(&(group / PART_GROUPS))?;
         let group = part.groups.get(to_usize(group % PART_GROUPS))?;
         // SAFETY: parts are dropped with the table only, and their memory does not move when the
@@ -230,7 +231,7 @@ impl Table {
     pub(crate) fn get_or_make(&self, group: u64) -> (bool, &Group) {
         let mut made = false;
         if self.get(group).is_none() {
-            let mut parts = self.others.write().unwrap_or_else(PoisonError::into_inner);
+            let mut parts = write(&self.others);
             if let Entry::Vacant(place) = parts.entry(group / PART_GROUPS) {
                 let generations =
                     if self.has_generations() { PART_GROUPS * GROUP_SLOTS } else { 0 };
@@ -246,7 +247,7 @@ impl Table {
 
     /// Returns the numbers of all groups that were ever used, if `own` of the store's own were.
     pub(crate) fn numbers(&self, own: u64) -> Vec<std::ops::Range<u64>> {
-        let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        let parts = read(&self.others);
         let mut starts: Vec<u64> = parts.keys().map(|part| part * PART_GROUPS).collect();
         starts.sort_unstable();
         let others = starts.into_iter().map(|start| start..start + PART_GROUPS);
@@ -256,7 +257,7 @@ impl Table {
     /// Bytes of groups and of the generations of their ids, if `own` of the store's own groups were
     /// used.
     pub(crate) fn bytes(&self, own: u64) -> u64 {
-        let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        let parts = read(&self.others);
         (own + to_u64(parts.len()) * PART_GROUPS) * self.group_bytes()
     }
 }

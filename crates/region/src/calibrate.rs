@@ -9,10 +9,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use terrace_sys::map::Mapping;
+use terrace_sys::sync::lock;
 use terrace_sys::userfault::Userfault;
 
 use crate::config::Method;
-use crate::lock;
 
 /// Rounds of each method; the minimum counts.
 const ROUNDS: usize = 5;

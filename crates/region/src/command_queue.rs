@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use terrace_sys::event_ring::Doorbell;
+use terrace_sys::sync::lock;
 
-use crate::lock;
 use crate::waiter::Waiter;
 
 /// Capacity of the list of unused ranges that a pager has not yet taken.

@@ -67,8 +67,6 @@ mod stats;
 mod transfers;
 mod waiter;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 pub use backing::Backing;
 pub use config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
@@ -77,9 +75,3 @@ pub use error::RegionError;
 pub use parts::Part;
 pub use region::{Advice, Pin, Region};
 pub use stats::RegionStats;
-
-/// Locks a mutex and ignores its poison: no lock is held across a change in several steps, so the
-/// state that a panicked thread leaves is consistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -1,9 +1,10 @@
 //! Parts: exclusive byte ranges of a region.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::{read, write};
 
 use crate::error::RegionError;
 use crate::region::{Advice, Region};
@@ -21,11 +22,11 @@ pub(crate) struct Taken {
 impl Parts {
     /// Locks the list for reading: no part is taken or released while the guard is held.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Vec<Taken>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        read(&self.0)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Vec<Taken>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        write(&self.0)
     }
 }
 

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use terrace_sys::claim::Claim;
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::sync::lock;
 use terrace_sys::userfault::FaultsOf;
 
 use crate::command_queue::{Command, Want};
 use crate::config::{Contents, Method, RegionConfig, Source};
 use crate::error::RegionError;
-use crate::lock;
 use crate::pager::Pager;
 use crate::parts::{Parts, Taken, first_within};
 use crate::state::{self, Shared, cap_frames, system};

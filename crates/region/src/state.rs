@@ -9,6 +9,7 @@ use terrace_sys::histogram::Recorder;
 use terrace_sys::map::Mapping;
 use terrace_sys::numa::memory_bytes;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64, to_usize};
+use terrace_sys::sync::lock;
 use terrace_sys::userfault::{FaultsOf, Userfault};
 
 use crate::block::{Block, Word};
@@ -18,7 +19,6 @@ use crate::config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, HUGE_BYTES, Method, RegionConfig, Source,
 };
 use crate::error::RegionError;
-use crate::lock;
 use crate::pager::open_fault;
 use crate::parts::Parts;
 use crate::stats::Counters;

@@ -4,8 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_sys::histogram::{Histogram, Quantiles, Recorder};
-
-use crate::lock;
+use terrace_sys::sync::lock;
 
 /// Counters of a region since its creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,8 +45,9 @@ pub struct RegionStats {
     pub resident_bytes: u64,
     /// Latency from the arrival of a fault until its block was in place.
     pub fault: Quantiles,
-    /// Error of the last write that the source refused, cleared when it takes a block again; or,
-    /// for good, the reason why writes may be lost: a failed sync or a failed pager.
+    /// Error of the last write that the source refused, cleared when the last refused block is
+    /// written or discarded; or, for good, the reason why writes may be lost: a failed sync or a
+    /// failed pager.
     pub latched: Option<String>,
 }
 

@@ -12,8 +12,7 @@ use terrace_sys::event_loop::EventLoop;
 use terrace_sys::event_ring::{Doorbell, Piece};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::to_u64;
-
-use crate::lock;
+use terrace_sys::sync::lock;
 
 /// Threads over a source that is not a file.
 const THREADS: usize = 4;

@@ -3,8 +3,9 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use terrace_sys::sync::lock;
+
 use crate::error::RegionError;
-use crate::lock;
 
 /// Counts the blocks of a request down and keeps the first error.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
 //! COPY between a session and a file or pipe of the program that owns the session, in the formats
-//! that clients of the server use.
+//! that the server offers to its clients.
 
 use bytes::BytesMut;
 use datafusion::arrow::array::timezone::Tz;
@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use crate::failure::Failure;
 use crate::postgres::{RowDecoder, RowEncoder, count_of, zone};
 
-/// Bytes that are read or written at a time.
+/// Number of bytes read or written at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// A COPY that has failed. Nothing of it is kept.
+/// The error of a failed COPY; no row of it is kept.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CopyError(String);
@@ -25,11 +25,11 @@ impl From<Failure> for CopyError {
     }
 }
 
-/// Inserts the rows that `input` has, in the format of `copy`. Returns how many.
+/// Inserts the rows of `input`, in the format of `copy`. Returns their number.
 ///
 /// # Errors
-/// Rows that are not of the format or do not fit the table, errors of the input and of the
-/// insertion. Nothing is inserted then.
+/// Rows that are malformed or do not fit the table, errors of the input and of the insertion.
+/// Nothing is inserted then.
 pub async fn copy_from(
     session: &Session,
     copy: &CopyStatement,
@@ -38,10 +38,10 @@ pub async fn copy_from(
     Ok(insert_rows(session, copy, input).await?)
 }
 
-/// Writes the rows of `copy` in its format. Returns how many.
+/// Writes the rows of `copy` in its format. Returns their number.
 ///
 /// # Errors
-/// Those of the query and of the output.
+/// Errors of the query and of the output.
 pub async fn copy_to(
     session: &Session,
     copy: &CopyStatement,
@@ -64,7 +64,7 @@ async fn insert_rows(
             decoder.push(&piece[..bytes]);
             while let Some(batch) = decoder.next()? {
                 if !rows.send(Some(batch)).await {
-                    // The insertion tells why.
+                    // The insertion has ended; its own result has the reason.
                     return Ok(());
                 }
             }
@@ -75,7 +75,7 @@ async fn insert_rows(
         if let Some(batch) = decoder.finish()? {
             let _goes_on = rows.send(Some(batch)).await;
         }
-        // The insertion tells why it has ended, if it has.
+        // False if the insertion has ended; its own result has the reason.
         let _goes_on = rows.send(None).await;
         Ok::<_, Failure>(())
     };

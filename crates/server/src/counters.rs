@@ -1,15 +1,16 @@
-//! Counts of statements and errors, over all connections of a server.
+//! Counters of statements and errors, over all connections of a server.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use pgwire::messages::PgWireBackendMessage;
+use terrace_sys::sync::lock;
 
-/// The field of an error that has its SQLSTATE.
+/// The field of an error response that holds its SQLSTATE.
 const SQLSTATE: u8 = b'C';
 
-/// Counts of the messages that end statements, and of connections.
+/// Counters of succeeded statements, of errors, and of refused connections.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     statements: AtomicU64,
@@ -18,7 +19,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts a message for a client, if it ends a statement: with success, or with an error.
+    /// Counts a message to a client if it ends a statement, with success or with an error.
     pub(crate) fn count(&self, message: &PgWireBackendMessage) {
         match message {
             PgWireBackendMessage::CommandComplete(_) => {
@@ -39,32 +40,32 @@ impl Counters {
         self.statements.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an error that a client is told.
+    /// Counts an error that is reported to a client.
     pub(crate) fn count_error(&self, state: &str) {
         *self.lock().entry(state.to_owned()).or_default() += 1;
     }
 
-    /// Counts a connection that there was no place for.
+    /// Counts a connection that was refused because the server is full.
     pub(crate) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Statements that have succeeded.
+    /// Returns the number of statements that have succeeded.
     pub(crate) fn statements(&self) -> u64 {
         self.statements.load(Ordering::Relaxed)
     }
 
-    /// Connections that there was no place for.
+    /// Returns the number of connections that were refused because the server was full.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Errors that clients were told, by SQLSTATE.
+    /// Returns the number of errors reported to clients, by SQLSTATE.
     pub(crate) fn errors(&self) -> Vec<(String, u64)> {
         self.lock().iter().map(|(state, count)| (state.clone(), *count)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.errors)
     }
 }

@@ -1,4 +1,4 @@
-//! Errors as clients receive them.
+//! Errors in the form in which clients receive them.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use terrace_sql::SqlError;
 
-/// A class of errors by the five characters that PostgreSQL gives it (`SQLSTATE`).
+/// An error class: PostgreSQL's code of five characters (`SQLSTATE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SqlState(pub(crate) &'static str);
 
@@ -72,30 +72,30 @@ impl SqlState {
 pub(crate) struct Failure {
     state: SqlState,
     text: String,
-    /// True if the connection ends with it.
+    /// True if the failure ends the connection.
     is_fatal: bool,
-    /// True of a statement that has run for too long.
+    /// True if the statement has exceeded its time limit.
     is_late: bool,
 }
 
 impl Failure {
-    /// One that the connection survives.
+    /// Returns a failure that the connection survives.
     pub(crate) fn new(state: SqlState, text: impl Into<String>) -> Self {
         Self { state, text: text.into(), is_fatal: false, is_late: false }
     }
 
-    /// One that ends the connection.
+    /// Returns a failure that ends the connection.
     pub(crate) fn fatal(state: SqlState, text: impl Into<String>) -> Self {
         Self { state, text: text.into(), is_fatal: true, is_late: false }
     }
 
-    /// One of a statement that has run for as long as its client allows.
+    /// Returns the failure of a statement that has reached its client's `statement_timeout`.
     pub(crate) fn late(limit: Duration) -> Self {
         let text = format!("the statement has run for statement_timeout, {limit:?}");
         Self { is_late: true, ..Self::new(SqlState::CANCELLED, text) }
     }
 
-    /// True of one by [`Failure::late`].
+    /// True if [`Failure::late`] made this failure.
     pub(crate) fn is_late(&self) -> bool {
         self.is_late
     }
@@ -104,29 +104,29 @@ impl Failure {
         self.is_fatal
     }
 
-    /// Its class.
+    /// Returns the error class.
     pub(crate) fn state(&self) -> SqlState {
         self.state
     }
 
-    /// Its message.
+    /// Returns the error's text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The message that tells the client.
+    /// Returns the message that reports the failure to the client.
     pub(crate) fn message(&self) -> PgWireBackendMessage {
         let severity = if self.is_fatal { "FATAL" } else { "ERROR" };
         PgWireBackendMessage::ErrorResponse(ErrorResponse::new(self.fields(severity)))
     }
 
-    /// The message that warns the client, whose statement goes on.
+    /// Returns the failure as a warning, for a client whose statement goes on.
     pub(crate) fn warning(&self) -> PgWireBackendMessage {
         PgWireBackendMessage::NoticeResponse(NoticeResponse::new(self.fields("WARNING")))
     }
 
     fn fields(&self, severity: &str) -> Vec<(u8, String)> {
-        // Messages of PostgreSQL's protocol end texts by a zero.
+        // The wire protocol ends texts with a zero byte.
         let text = self.text.replace('\0', "\u{fffd}");
         vec![
             (b'S', severity.to_owned()),
@@ -137,7 +137,7 @@ impl Failure {
     }
 }
 
-/// A broken connection.
+/// An I/O error means a broken connection, so it is fatal.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::fatal(SqlState::CONNECTION, error.to_string())
@@ -182,7 +182,7 @@ fn state_of(error: &SqlError) -> SqlState {
         | SqlError::MissingRole { .. }
         | SqlError::MissingHeap { .. } => SqlState::NO_OBJECT,
         SqlError::Missing { .. } => SqlState::NO_TABLE,
-        // The statement is right, and finds the new table when it is run again.
+        // The statement is valid, and finds the new table when it is run again.
         SqlError::Dropped { .. } => SqlState::CONFLICT,
         SqlError::MissingSchema { .. } => SqlState::NO_SCHEMA,
         SqlError::SchemaNotEmpty { .. } => SqlState::NOT_EMPTY,
@@ -243,7 +243,7 @@ fn state_of_arrow(error: &ArrowError) -> SqlState {
     }
 }
 
-/// The class of an error that has no type of its own.
+/// Returns the class of an error that only its text identifies.
 fn state_of_text(text: &str) -> Option<SqlState> {
     let classes = [
         ("ivide by zero", SqlState::ZERO_DIVISION),

@@ -1,32 +1,33 @@
-//! Arrow Flight SQL: clients fetch results as batches of Arrow by gRPC, and hand rows in as such.
+//! Arrow Flight SQL: clients fetch results as batches of Arrow over gRPC, and send rows in the same
+//! form.
 //!
 //! | module | concept |
 //! |---|---|
 //! | `answer` | answers to calls |
-//! | `columns` | the types that clients are sent, and batches of them |
-//! | `connection` | connections by TCP and TLS |
-//! | `front` | calls as gRPC hands them in, run where statements run |
-//! | `ingest` | rows of a client on their way into a table |
+//! | `calls` | entry of gRPC calls, which run in the statements' runtimes |
+//! | `columns` | the Arrow types sent to clients, and batches of them |
+//! | `connection` | TCP and TLS connections |
+//! | `ingest` | bulk ingestion of a client's rows into a table |
 //! | `interrupt` | events that end a statement early |
-//! | `keys` | primary and foreign keys, of which there are none |
-//! | `listen` | the listener and its end |
+//! | `keys` | schemas of primary and foreign keys, of which there are none |
+//! | `listen` | the listener and its shutdown |
 //! | `metadata` | catalogs, schemas and tables |
 //! | `options` | the settings of a session as options |
 //! | `parameters` | values of prepared statements |
 //! | `placeholders` | `?` as a parameter |
-//! | `rows` | results on their way to a client |
+//! | `rows` | streams of a result's messages |
 //! | `service` | the commands and actions of Flight SQL |
-//! | `session` | a session of a client: its tickets, statements and transaction |
+//! | `session` | a client's session: its tickets, statements and transaction |
 //! | `sessions` | all sessions, by tokens and connections |
 //! | `sql_info` | the properties of the server and its types |
-//! | `statement` | statements that run |
-//! | `status` | errors as gRPC has them |
+//! | `statement` | execution of statements |
+//! | `status` | errors as gRPC statuses |
 //!
-//! Connections have threads of their own, as HTTP has: operators may keep all threads of the
+//! Connections have their own threads, like those of HTTP: operators may keep all threads of the
 //! statements' runtime busy for long, and logins and requests to cancel should not wait for that.
-//! Statements, and the encoding of their rows, run in the runtimes of statements.
+//! Statements, and the encoding of their rows, run in the statements' runtimes.
 //!
-//! Every part of a call is bounded: connections, calls at a time of a connection, bytes of a
+//! Every part of a call is bounded: connections, concurrent calls of a connection, bytes of a
 //! message and of its headers, tickets and prepared statements of a session, and the time that a
 //! ticket or a message may stay unread.
 
@@ -60,7 +61,7 @@ use crate::postgres::Shared;
 use crate::runtimes::Runtimes;
 use crate::server::{Server, ServerError, Stop, bind};
 
-/// An address at which clients of Arrow Flight SQL are served.
+/// An address at which Arrow Flight SQL clients are served.
 #[derive(Debug)]
 pub struct FlightListener {
     listener: TcpListener,
@@ -68,7 +69,7 @@ pub struct FlightListener {
 }
 
 impl FlightListener {
-    /// Listens at an address for clients of `server`, with the rules of [`crate::Listener::tcp`].
+    /// Listens at an address for clients of `server`, under the rules of [`crate::Listener::tcp`].
     ///
     /// # Errors
     /// As [`crate::Listener::tcp`].
@@ -78,7 +79,7 @@ impl FlightListener {
         Ok(Self { listener, is_secure: server.is_secure() })
     }
 
-    /// The address, with the port that was chosen where none was given.
+    /// Returns the address; its port is the one that the system chose if none was given.
     ///
     /// # Errors
     /// Errors of the system.
@@ -86,7 +87,8 @@ impl FlightListener {
         self.listener.local_addr()
     }
 
-    /// The address as clients name it: `grpc://127.0.0.1:8815`, or `grpc+tls` with TLS.
+    /// Returns the address in the form that clients use: `grpc://127.0.0.1:8815`, or `grpc+tls`
+    /// with TLS.
     ///
     /// # Errors
     /// Errors of the system.
@@ -95,8 +97,8 @@ impl FlightListener {
         Ok(format!("{scheme}://{}", self.address()?))
     }
 
-    /// Serves clients until it is told to stop and their calls have ended. Nothing of it uses the
-    /// engine after that.
+    /// Serves clients until the server shuts down and their calls have ended. Nothing of it uses
+    /// the engine after that.
     pub(crate) async fn serve(
         self,
         shared: Arc<Shared>,

@@ -1,23 +1,23 @@
-//! Metrics, health and a dashboard by HTTP/1.1, for clients on this machine.
+//! Metrics, health and a dashboard over HTTP/1.1, for clients on this machine.
 //!
 //! | module | concept |
 //! |---|---|
-//! | `access` | requests that are refused: other hosts' names, other sites' pages |
+//! | `access` | refused requests: host names of other machines, pages of other sites |
 //! | `dashboard` | the files of the page |
-//! | `deadline` | connections whose client has stopped to read |
-//! | `events` | the ticker, and the clients that it tells |
+//! | `deadline` | write timeout for clients that stop reading |
+//! | `events` | the ticker, which sends server-sent events to its clients |
 //! | `exposition` | Prometheus' text format |
 //! | `history` | samples of the last ten minutes |
 //! | `metrics` | the metrics |
 //! | `process` | the memory of the process |
-//! | `service` | from a request to its response |
-//! | `state` | the engine at one moment, as the page shows it |
+//! | `service` | routing of requests to responses |
+//! | `state` | the state of the engine, as the page shows it |
 //!
-//! Requests are answered by a thread of their own: operators of queries may keep all threads of the
-//! server's runtime busy for long, and that is when the page is needed, and its buttons.
+//! A separate thread answers the requests: operators of queries may keep all threads of the
+//! server's runtime busy for long, and that is when the page and its buttons are needed.
 //!
-//! Every part of a request is bounded: connections, bytes of the head, headers, the time that a
-//! head may take and that a response may stay unread. Requests have no body.
+//! Every part of a request is bounded: connections, bytes of the head, headers, the time for a
+//! head, and the time that a response may stay unread. Requests have no body.
 
 mod access;
 mod dashboard;
@@ -51,19 +51,19 @@ use deadline::WriteDeadline;
 use events::Hub;
 use service::Site;
 
-/// Connections at a time. A browser has six of one page.
+/// Maximum number of connections at a time. A browser opens six for one page.
 const CONNECTIONS_MAX: usize = 64;
-/// Bytes of the first line and the headers of a request.
+/// Maximum size in bytes of a request's first line and headers.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Headers of a request.
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 64;
-/// Longest time that a head may take, and that a connection may be idle.
+/// Maximum time to receive a head, and maximum idle time of a connection.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Longest time that a client may leave what it was sent unread.
+/// Maximum time that a client may leave sent bytes unread.
 const UNREAD_TIME: Duration = Duration::from_secs(10);
-/// Pause after a failed accept, such as for want of descriptors.
+/// Pause after a failed accept, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The response where there are as many connections as possible.
+/// The response when the maximum number of connections is reached.
 const BUSY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
@@ -74,10 +74,10 @@ pub struct HttpListener {
 }
 
 impl HttpListener {
-    /// Listens at an address that no other machine reaches.
+    /// Listens at an address that no other machine can reach.
     ///
     /// # Errors
-    /// [`ServerError::OpenHttp`] for any other address, [`ServerError::Listen`] when it is taken.
+    /// [`ServerError::OpenHttp`] for any other address; [`ServerError::Listen`] when it is taken.
     pub async fn tcp(address: SocketAddr) -> Result<Self, ServerError> {
         if !address.ip().is_loopback() {
             return Err(ServerError::OpenHttp(address));
@@ -87,7 +87,7 @@ impl HttpListener {
         Ok(Self { listener: listener.map_err(failed)? })
     }
 
-    /// The address, with the port that was chosen where none was given.
+    /// Returns the address; its port is the one that the system chose if none was given.
     ///
     /// # Errors
     /// Errors of the system.
@@ -95,7 +95,7 @@ impl HttpListener {
         self.listener.local_addr()
     }
 
-    /// Serves requests, on a thread of its own, until it is told to stop; connections end then.
+    /// Serves requests in a separate thread until the server shuts down; connections end then.
     pub(crate) async fn serve(self, shared: Arc<Shared>, stopped: watch::Receiver<Stop>) {
         let (end, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("terrace-http".to_owned());
@@ -103,7 +103,7 @@ impl HttpListener {
             if let Err(error) = self.run(shared, stopped) {
                 tracing::error!(%error, "nothing is served by HTTP");
             }
-            // Nothing of the thread uses the engine any more.
+            // The thread does not use the engine any more.
             drop(end);
         });
         match thread {
@@ -112,7 +112,7 @@ impl HttpListener {
         }
     }
 
-    /// The life of the thread.
+    /// Serves requests: the body of the thread.
     fn run(self, shared: Arc<Shared>, stopped: watch::Receiver<Stop>) -> io::Result<()> {
         let runtime = RuntimeBuilder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -123,7 +123,7 @@ impl HttpListener {
     }
 }
 
-/// Lets connections in until it is told to stop, and ends them then.
+/// Accepts connections until the server shuts down, and then ends them.
 async fn listen(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<Stop>) {
     let hub = Arc::new(Hub::new(Arc::clone(&shared)));
     let site = Arc::new(Site::new(shared, Arc::clone(&hub)));
@@ -132,7 +132,7 @@ async fn listen(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                // The ticker is a task as well.
+                // One of the tasks is the ticker.
                 Ok((stream, _)) if tasks.len() > CONNECTIONS_MAX => {
                     let _unheard = stream.try_write(BUSY);
                 }

@@ -1,8 +1,9 @@
-//! The database server: clients connect to one engine by the protocol of PostgreSQL.
+//! The database server: clients connect to one engine over PostgreSQL's wire protocol or by Arrow
+//! Flight SQL.
 //!
-//! A [`Server`] listens at addresses and Unix sockets. Each connection has a session of the engine
-//! of its own, so all clients share the engine's budget of memory. An [`HttpListener`] serves
-//! metrics, health and a dashboard beside them.
+//! A [`Server`] listens at addresses and Unix sockets. Each connection has its own session of the
+//! engine, so all clients share the engine's memory budget. An [`HttpListener`] serves metrics,
+//! health and a dashboard beside them.
 
 #![forbid(unsafe_code)]
 

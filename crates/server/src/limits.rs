@@ -5,26 +5,27 @@ use std::time::Duration;
 /// Limits of a server and of each of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Maximum number of connections at a time.
     pub connections: usize,
-    /// Connections of a listener that have yet to log in, beside those; one more is closed.
+    /// Maximum number of connections of a listener that have yet to log in, in addition to those;
+    /// one more is closed.
     pub logins: usize,
-    /// Bytes of one message of a client, before it has logged in.
+    /// Maximum size in bytes of a client's message before the login.
     pub login_bytes: usize,
-    /// Bytes of one message of a client that has logged in.
+    /// Maximum size in bytes of a client's message after the login.
     pub message_bytes: usize,
-    /// Longest duration of a login.
+    /// Maximum duration of a login.
     pub login_time: Duration,
-    /// Longest time that a client may leave sent messages unread.
+    /// Maximum time that a client may leave sent messages unread.
     pub unread_time: Duration,
-    /// Longest time that a session by Flight SQL that has a token stays without a call.
+    /// Maximum time that a Flight SQL session with a token stays without a call.
     pub session_idle_time: Duration,
-    /// Longest time that a session by Flight SQL stays without a connection of its client.
+    /// Maximum time that a Flight SQL session stays without a connection of its client.
     pub session_detached_time: Duration,
-    /// Longest time that statements may go on after the end of the server was asked for.
+    /// Maximum time that statements may go on after the server's shutdown has begun.
     pub shutdown_time: Duration,
-    /// Shortest time of statements that are logged. Statements that fail are logged always, and
-    /// without this they alone are.
+    /// Minimum duration of statements that are logged; `None` logs none but those that fail, which
+    /// are always logged.
     pub logged_time: Option<Duration>,
 }
 

@@ -1,24 +1,24 @@
-//! Passwords that clients send by `Authorization: Basic` (RFC 7617).
+//! Passwords in the header `Authorization: Basic` (RFC 7617).
 
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::engine::{DecodePaddingMode, Engine as _};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use terrace_sql::catalog::{Catalog, Role, Verifier};
 
-/// Base64 with padding or without: clients of Arrow Flight in Go leave it out.
+/// Base64 with or without padding: Arrow Flight clients in Go omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The scheme and the rest of the header `Authorization`, if there is one.
+/// Returns the scheme and the rest of the header `Authorization`, if there is one.
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<(&str, &str)> {
     let given = headers.get(AUTHORIZATION).map(HeaderValue::to_str)?.ok()?;
     let (scheme, rest) = given.split_once(' ')?;
     Some((scheme, rest.trim()))
 }
 
-/// The name and the password of the header `Authorization: Basic`.
+/// Returns the name and the password of the header `Authorization: Basic`.
 pub(crate) fn basic(headers: &HeaderMap) -> Option<(String, String)> {
     let (scheme, encoded) = authorization(headers)?;
     let encoded = scheme.eq_ignore_ascii_case("basic").then_some(encoded)?;
@@ -27,8 +27,8 @@ pub(crate) fn basic(headers: &HeaderMap) -> Option<(String, String)> {
     Some((name.to_owned(), password.to_owned()))
 }
 
-/// Returns true if it is the password of a role that `may` log in. A role that there is not takes
-/// as long as a wrong password.
+/// True if the password is that of a role that can log in and that `may` accepts. The check of a
+/// role that does not exist takes as long as that of a wrong password.
 pub(crate) fn is_password_of(
     catalog: &Catalog,
     secret: &[u8],

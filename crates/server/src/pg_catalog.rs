@@ -1,10 +1,10 @@
-//! The schema `pg_catalog`: tables, functions and syntax of PostgreSQL by which clients look up
-//! what a database has.
+//! The schema `pg_catalog`: PostgreSQL's tables, functions and syntax with which clients look up
+//! the objects of a database.
 //!
 //! The relations are defined in `relations.txt` and `information_schema.txt`, with the columns that
-//! they have in PostgreSQL. Their rows are computed from the names of the database at each scan
-//! ([`tables`]). Functions are those of [`functions`]. Syntax that DataFusion does not plan, such
-//! as `'t'::regclass`, is rewritten in the statement ([`rewrite`]).
+//! they have in PostgreSQL. Their rows are computed from the database's names at each scan
+//! ([`tables`]). The functions are in [`functions`]. Syntax that DataFusion cannot plan, such as
+//! `'t'::regclass`, is rewritten in the statement ([`rewrite`]).
 
 mod activity;
 mod definition;
@@ -32,10 +32,10 @@ pub(crate) use types::internal_name;
 
 /// The name of the schema.
 const SCHEMA: &str = "pg_catalog";
-/// The encoding of all texts, by the number that PostgreSQL gives it.
+/// The encoding of all texts, by PostgreSQL's number.
 const UTF8: i64 = 6;
 
-/// Sources of rows: the names of the database and the facts of a connection.
+/// Sources of rows: the names of the database and facts about a connection.
 #[derive(Clone, Debug)]
 struct Source {
     names: Names,
@@ -43,10 +43,10 @@ struct Source {
     functions: Functions,
 }
 
-/// The functions of a session and their kinds (`pg_proc.prokind`), in the order of names.
+/// The functions of a session and their kinds (`pg_proc.prokind`), sorted by name.
 type Functions = Arc<OnceLock<Vec<(String, &'static str)>>>;
 
-/// Gives a session the schema, and the functions of it.
+/// Adds the schema and its functions to a session.
 pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {
     let schema = PostgresSchema { facts: Arc::clone(facts), functions: Arc::default() };
     let source = schema.source(session.names());
@@ -63,11 +63,12 @@ pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {
     all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "a")));
     all.extend(state.window_functions().keys().map(|name| (name.clone(), "w")));
     all.sort_unstable();
-    // Each session has a source of its own.
+    // Setting cannot fail: each session has its own source.
     let _ = source.functions.set(all);
 }
 
-/// The schema as sessions take it. It does not have the names of the session, which has it.
+/// The schema in the form that sessions take. Does not hold the session's names, since the session
+/// holds the schema.
 #[derive(Debug)]
 struct PostgresSchema {
     facts: Arc<Place>,

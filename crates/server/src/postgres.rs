@@ -1,8 +1,8 @@
-//! The protocol of PostgreSQL, version 3.
+//! PostgreSQL's wire protocol, version 3.
 //!
-//! The messages are pgwire's, the order of them is kept here: one task for each connection reads
-//! messages, runs statements in the connection's session and writes rows as they come. Nothing
-//! holds more of a result than a batch of rows and 64 KiB of messages.
+//! The messages are pgwire's; their order is implemented here: one task for each connection reads
+//! messages, runs statements in the connection's session and writes rows as they arrive. At most a
+//! batch of rows and 64 KiB of messages of a result are held at a time.
 
 mod access;
 mod cell;
@@ -44,7 +44,7 @@ pub(crate) use reset::Forget;
 pub(crate) use settings::{Access, Settings, SharedSettings};
 pub(crate) use types::{TYPE_KEY, field_type, pg_type, type_modifier};
 
-/// The text that a function appends.
+/// Returns the text that a function appends.
 #[cfg(test)]
 fn written(put: impl FnOnce(&mut bytes::BytesMut)) -> String {
     let mut out = bytes::BytesMut::new();

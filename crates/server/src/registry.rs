@@ -1,17 +1,18 @@
-//! The connections of a server, by the numbers that clients cancel their statements with.
+//! Registry of a server's connections, by the numbers with which clients cancel their statements.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use pgwire::messages::startup::SecretKey;
+use terrace_sys::sync::lock;
 use tokio::sync::Notify;
 
 /// All connections that have logged in.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    /// The start of the server.
+    /// Start time of the server.
     began: SystemTime,
     last: AtomicI32,
     connections: Mutex<BTreeMap<i32, Entry>>,
@@ -25,33 +26,33 @@ struct Entry {
     activity: Arc<Mutex<Activity>>,
 }
 
-/// Activity of a connection, as other connections see it.
+/// Activity of a connection, as shown to other connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
-    /// The user who has logged in.
+    /// Name of the user who has logged in.
     pub(crate) user: String,
-    /// The login.
+    /// Time of the login.
     pub(crate) began: Option<SystemTime>,
     /// The latest statement.
     pub(crate) statement: Shown,
-    /// The start of the latest statement.
+    /// Start time of the latest statement.
     pub(crate) statement_began: Option<SystemTime>,
-    /// Its statement runs.
+    /// True while a statement of the connection runs.
     pub(crate) is_running: bool,
 }
 
-/// Bytes of a statement that others see, as many as PostgreSQL shows.
+/// Maximum number of bytes of a statement that are shown to others, as in PostgreSQL.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
-/// A statement that may have a password in it, as others see it.
+/// Text that is shown instead of a statement that may contain a password.
 const HIDDEN: &str = "<a statement about a password>";
 
-/// The text of a statement as others see it, and the log.
+/// The text of a statement, as shown to other connections and in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown(Arc<str>);
 
 impl Shown {
-    /// The beginning of a statement, or that it may have a password in it.
+    /// Returns the beginning of a statement, or a placeholder if it may contain a password.
     pub(crate) fn of(statement: &str) -> Self {
         let bytes = statement.floor_char_boundary(STATEMENT_BYTES_MAX);
         let shown = statement.get(..bytes).unwrap_or_default();
@@ -59,12 +60,12 @@ impl Shown {
         Self(if is_secret { HIDDEN } else { shown }.into())
     }
 
-    /// The text.
+    /// Returns the text.
     pub(crate) fn text(&self) -> &str {
         &self.0
     }
 
-    /// True if the statement may have a password in it.
+    /// True if the statement may contain a password.
     pub(crate) fn is_secret(&self) -> bool {
         *self.0 == *HIDDEN
     }
@@ -76,8 +77,8 @@ impl Default for Shown {
     }
 }
 
-/// Cancellations of the statements that a connection runs: one at a time by the protocol of
-/// PostgreSQL, any number by Flight SQL.
+/// Notifications that cancel the running statements of a connection: one at a time over
+/// PostgreSQL's protocol, any number over Flight SQL.
 type Running = Arc<Mutex<Vec<Arc<Notify>>>>;
 
 impl Default for Registry {
@@ -88,12 +89,12 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// The start of the server.
+    /// Returns the start time of the server.
     pub(crate) fn began(&self) -> SystemTime {
         self.began
     }
 
-    /// Adds a connection with the secret that its client is told.
+    /// Adds a connection with the secret that its client receives.
     pub(crate) fn add(self: &Arc<Self>, secret: SecretKey) -> Registered {
         let number = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let (running, terminated) = (Running::default(), Arc::<Notify>::default());
@@ -108,8 +109,8 @@ impl Registry {
         Registered { registry: Arc::clone(self), number, running, terminated, activity }
     }
 
-    /// Ends the statement of a connection, for another connection. Returns false if there is no
-    /// such connection.
+    /// Cancels the statements of a connection on behalf of another connection. Returns false if
+    /// there is no such connection.
     pub(crate) fn cancel_backend(&self, number: i32) -> bool {
         let connections = lock(&self.connections);
         let Some(entry) = connections.get(&number) else { return false };
@@ -117,27 +118,27 @@ impl Registry {
         true
     }
 
-    /// Ends a connection, for another one. Returns false if there is no such connection.
+    /// Ends a connection on behalf of another one. Returns false if there is no such connection.
     pub(crate) fn terminate_backend(&self, number: i32) -> bool {
         let connections = lock(&self.connections);
         let entry = connections.get(&number);
         entry.inspect(|entry| entry.terminated.notify_one()).is_some()
     }
 
-    /// The activity of all connections, by their numbers.
+    /// Returns the activity of all connections, by their numbers.
     pub(crate) fn activity(&self) -> Vec<(i32, Activity)> {
         let connections = lock(&self.connections);
         let of = |(number, entry): (&i32, &Entry)| (*number, lock(&entry.activity).clone());
         connections.iter().map(of).collect()
     }
 
-    /// The number of connections, and of those that have logged in so far.
+    /// Returns the number of open connections, and of all that have logged in so far.
     pub(crate) fn connections(&self) -> (usize, u64) {
         let open = lock(&self.connections).len();
         (open, u64::from(self.last.load(Ordering::Relaxed).unsigned_abs()))
     }
 
-    /// Ends the statement of a connection, if it runs one and the secret is right.
+    /// Cancels the statements of a connection, if the secret is right.
     pub(crate) fn cancel(&self, number: i32, secret: &SecretKey) {
         let connections = lock(&self.connections);
         let entry = connections.get(&number).filter(|entry| is_same(&entry.secret, secret));
@@ -147,8 +148,8 @@ impl Registry {
     }
 }
 
-/// Compares secrets in a time that does not tell how much of one was right. A request to cancel
-/// does not say which version of the protocol, and so which kind of secret, its sender speaks.
+/// Compares secrets in constant time. A request to cancel does not say which version of the
+/// protocol its sender speaks, and so which kind of secret it sends.
 fn is_same(known: &SecretKey, given: &SecretKey) -> bool {
     let (known, given) = (bytes(known), bytes(given));
     let differences = known.iter().zip(&given).fold(0, |all, (a, b)| all | (a ^ b));
@@ -162,7 +163,7 @@ fn bytes(secret: &SecretKey) -> Vec<u8> {
     }
 }
 
-/// A connection in the registry, until this is dropped.
+/// A connection in the registry; dropping this value removes it.
 #[derive(Debug)]
 pub(crate) struct Registered {
     registry: Arc<Registry>,
@@ -173,14 +174,14 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Has others see the user of the connection.
+    /// Shows the user of the connection to others.
     pub(crate) fn introduce(&self, user: &str) {
         let mut activity = lock(&self.activity);
         activity.user = user.to_owned();
         activity.began = Some(SystemTime::now());
     }
 
-    /// Has others see the statement that begins.
+    /// Shows the statement that begins to others.
     pub(crate) fn show(&self, statement: &Shown) {
         let mut activity = lock(&self.activity);
         activity.statement.clone_from(statement);
@@ -188,33 +189,33 @@ impl Registered {
         activity.is_running = true;
     }
 
-    /// The latest statement.
+    /// Returns the latest statement, as shown to others.
     pub(crate) fn shown(&self) -> Shown {
         lock(&self.activity).statement.clone()
     }
 
-    /// Has others see that the connection waits for its client.
+    /// Shows to others that the connection waits for its client.
     pub(crate) fn rest(&self) {
         lock(&self.activity).is_running = false;
     }
 
-    /// Ends once another connection has asked for the end of this one.
+    /// Waits until another connection terminates this one.
     pub(crate) async fn terminated(&self) {
         self.terminated.notified().await;
     }
 
-    /// The connections of the server.
+    /// Returns the registry of the server.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Its number, which PostgreSQL calls the process id of the backend.
+    /// Returns the connection's number, which PostgreSQL calls the process id of the backend.
     pub(crate) fn number(&self) -> i32 {
         self.number
     }
 
-    /// A statement begins, which the client may end until this is dropped. The connection rests
-    /// once none is left.
+    /// Begins a statement, which the client may cancel until the returned value is dropped. The
+    /// connection counts as idle once no statement is left.
     pub(crate) fn begin(&self) -> RunningStatement {
         let ended = Arc::new(Notify::new());
         lock(&self.running).push(Arc::clone(&ended));
@@ -229,7 +230,7 @@ impl Drop for Registered {
     }
 }
 
-/// A statement that its client may end.
+/// A running statement that its client may cancel.
 #[derive(Debug)]
 pub(crate) struct RunningStatement {
     running: Running,
@@ -238,12 +239,12 @@ pub(crate) struct RunningStatement {
 }
 
 impl RunningStatement {
-    /// Ends once the client has asked for the end of the statement.
+    /// Waits until the client cancels the statement.
     pub(crate) async fn cancelled(&self) {
         self.ended.notified().await;
     }
 
-    /// The notification that ends the statement.
+    /// Returns the notification that cancels the statement.
     pub(crate) fn end(&self) -> Arc<Notify> {
         Arc::clone(&self.ended)
     }
@@ -257,10 +258,6 @@ impl Drop for RunningStatement {
             lock(&self.activity).is_running = false;
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::panic::resume_unwind;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// A runtime for statements, and one for those of sessions with a priority. Operators keep the
-/// threads of a runtime busy for long, and its tasks wait for one another: a statement with a
-/// priority would wait for a step of each of the others. Between threads of two runtimes the
-/// operating system decides, which interrupts.
+/// A runtime for statements, and one for those of sessions with a priority. Operators keep a
+/// runtime's threads busy for long, and the tasks of a runtime wait for one another: a statement
+/// with a priority would wait for a step of each of the others. Between threads of two runtimes the
+/// operating system decides, and it preempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Runtimes {
     all: Handle,
@@ -16,18 +16,18 @@ pub(crate) struct Runtimes {
 }
 
 impl Runtimes {
-    /// One runtime for all statements.
+    /// Creates one runtime for all statements.
     pub(crate) fn new(all: Handle) -> Self {
         Self { all, urgent: None }
     }
 
-    /// The same with a runtime for urgent statements.
+    /// Adds a runtime for urgent statements.
     pub(crate) fn with_urgent(self, urgent: Handle) -> Self {
         Self { urgent: Some(urgent), ..self }
     }
 
-    /// Does work in the runtime of statements that are urgent or are not. It ends early if this is
-    /// dropped.
+    /// Runs work in the runtime of urgent or of other statements. The work is aborted if this
+    /// future is dropped.
     ///
     /// # Panics
     /// If the work panics.
@@ -41,12 +41,12 @@ impl Runtimes {
         match task.join_next().await {
             Some(Ok(done)) => done,
             Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
-            // A runtime that ends drops its tasks; so does this one then.
+            // A runtime that shuts down drops its tasks, and so will drop this one.
             _ => std::future::pending().await,
         }
     }
 
-    /// The runtime of statements that are urgent or are not.
+    /// Returns the runtime of urgent or of other statements.
     pub(crate) fn of(&self, is_urgent: bool) -> &Handle {
         self.urgent.as_ref().filter(|_| is_urgent).unwrap_or(&self.all)
     }

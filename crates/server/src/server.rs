@@ -1,4 +1,4 @@
-//! Listening, and letting connections in.
+//! Listeners of a server: they accept connections, run logins and shut down.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,56 +24,56 @@ use crate::runtimes::Runtimes;
 use crate::stream::{self, Accepted};
 use crate::tls::Tls;
 
-/// Pause of a listener after a failed accept, such as for want of descriptors.
+/// Pause of a listener after a failed accept, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Errors that keep a server from listening.
+/// Errors that prevent a server from listening.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// An address that other machines reach, without TLS.
+    /// An address that other machines can reach, without TLS.
     #[error(
         "listening at {0} is not possible without TLS: passwords and rows could be read on their \
          way; name a certificate and its key by --tls-cert and --tls-key, or listen at 127.0.0.1, \
          [::1] or a Unix socket"
     )]
     NoTls(SocketAddr),
-    /// An address that other machines reach, of a database without logins.
+    /// An address that other machines can reach, of a database without logins.
     #[error(
         "listening at {0} is not possible without logins: all who reach the address could read \
          and change everything; make a role first, by terrace sql: CREATE ROLE admin SUPERUSER \
          LOGIN PASSWORD '...'"
     )]
     NoLogins(SocketAddr),
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("the system gives no random bytes: {0}")]
     Random(String),
-    /// An address for HTTP that other machines reach.
+    /// An address for HTTP that other machines can reach.
     #[error(
         "serving HTTP at {0} is not possible: it has no encryption, and passwords and statements \
          could be read on their way; listen at 127.0.0.1 or [::1], and reach it by a \
          tunnel, such as ssh -L 8080:127.0.0.1:8080"
     )]
     OpenHttp(SocketAddr),
-    /// The system refuses an address.
+    /// The system refuses to listen at an address.
     #[error("listening at {place}: {source}")]
     Listen {
         /// The address or path.
         place: String,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A place that a server listens at.
+/// An address or socket that a server listens at.
 #[derive(Debug)]
 pub enum Listener {
     /// An address of this machine.
     Tcp(TcpListener),
-    /// A Unix socket, whose file is removed with the listener.
+    /// A Unix socket, whose file is removed when the listener is dropped.
     Unix(UnixListener, SocketFile),
 }
 
-/// The file of a Unix socket, which is removed when this is dropped.
+/// The file of a Unix socket; dropping this value removes it.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -81,19 +81,19 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory that clients are told as their host.
+    /// Returns the directory, which clients give as their host.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The port that clients are told, which is a part of the name alone.
+    /// Returns the port that clients give; it is only a part of the file's name.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -112,14 +112,14 @@ impl Listener {
     /// Listens at an address for clients of `server`.
     ///
     /// # Errors
-    /// [`ServerError::NoTls`] and [`ServerError::NoLogins`] for an address that other machines
-    /// reach, where the server has no certificate or its database no role that clients may
-    /// administer it with; [`ServerError::Listen`] when the address is taken.
+    /// [`ServerError::NoTls`] and [`ServerError::NoLogins`] for an address that other machines can
+    /// reach, if the server has no certificate or its database has no role that can administer it;
+    /// [`ServerError::Listen`] when the address is taken.
     pub async fn tcp(address: SocketAddr, server: &Server) -> Result<Self, ServerError> {
         Ok(Self::Tcp(bind(address, server).await?))
     }
 
-    /// Listens at a Unix socket of a directory, by the name that PostgreSQL's clients look for:
+    /// Listens at a Unix socket in a directory, under the name that PostgreSQL's clients look for:
     /// `.s.PGSQL.5432`. A stale socket of that name is replaced.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Listener {
     }
 }
 
-/// Listens at an address that clients of `server` may reach.
+/// Listens at an address, if it is safe for clients of `server` to reach it.
 ///
 /// # Errors
 /// As [`Listener::tcp`].
@@ -158,7 +158,7 @@ pub(crate) async fn bind(address: SocketAddr, server: &Server) -> Result<TcpList
     TcpListener::bind(address).await.map_err(failed)
 }
 
-/// Removes the file of a socket whose server has ended without removing it.
+/// Removes the socket file of a server that has ended without removing it.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = |meta: std::fs::Metadata| meta.file_type().is_socket();
     if !std::fs::symlink_metadata(path).is_ok_and(is_socket) {
@@ -182,8 +182,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that gives each connection a session of the engine. With `tls`, connections by TCP
-    /// have to use it.
+    /// Creates a server that gives each connection a session of the engine. With `tls`, TCP
+    /// connections must use TLS.
     ///
     /// # Errors
     /// [`ServerError::Random`].
@@ -202,42 +202,42 @@ impl Server {
         })
     }
 
-    /// Returns true if connections by TCP have to use TLS.
+    /// True if TCP connections must use TLS.
     pub(crate) fn is_secure(&self) -> bool {
         self.shared.tls.is_some()
     }
 
-    /// The same with metrics, health and the dashboard by HTTP.
+    /// Adds metrics, health and the dashboard over HTTP.
     #[must_use]
     pub fn with_http(self, listener: HttpListener) -> Self {
         Self { http: Some(listener), ..self }
     }
 
-    /// The same with clients of Arrow Flight SQL.
+    /// Adds a listener for Arrow Flight SQL clients.
     #[must_use]
     pub fn with_flight(self, listener: FlightListener) -> Self {
         Self { flight: Some(listener), ..self }
     }
 
-    /// The same with its statements in another runtime than the one that it runs in. Operators
-    /// keep the threads of a runtime busy for long; logins, requests to cancel a statement and the
-    /// end of the server should not have to wait for that.
+    /// Runs statements in another runtime than the server's own. Operators keep a runtime's threads
+    /// busy for long; logins, requests to cancel a statement and the server's shutdown should not
+    /// have to wait for that.
     #[must_use]
     pub fn with_statements_in(self, runtime: &Handle) -> Self {
         Self { statements: Some(runtime.clone()), ..self }
     }
 
-    /// The same with the statements of sessions with a priority in a runtime of their own, where
-    /// they do not wait for steps of others. Give it as many threads as the other.
+    /// Runs the statements of sessions with a priority in a separate runtime, where they do not
+    /// wait for steps of other statements. Give it as many threads as the other runtime.
     #[must_use]
     pub fn with_urgent_statements_in(self, runtime: &Handle) -> Self {
         Self { urgent: Some(runtime.clone()), ..self }
     }
 
-    /// Serves connections until the first item of `ends`. Connections end then as soon as they
-    /// wait for their clients; those whose statements go on after [`Limits::shutdown_time`], or
-    /// after a second item, are closed, which cancels the statements. Nothing of the server uses
-    /// the engine after that.
+    /// Serves connections until the first item of `ends`. Then each connection ends as soon as it
+    /// waits for its client; connections whose statements still run after
+    /// [`Limits::shutdown_time`], or after a second item, are closed, which cancels the statements.
+    /// No part of the server uses the engine after this returns.
     pub async fn run(self, listeners: Vec<Listener>, ends: impl Stream<Item = ()>) {
         let mut ends = std::pin::pin!(ends.fuse());
         let (stop, stopped) = watch::channel(Stop::No);
@@ -279,31 +279,32 @@ impl Server {
     }
 }
 
-/// Progress of a server's end.
+/// Stages of a server's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It serves.
+    /// The server is serving.
     No,
-    /// Statements that run may end.
+    /// The server shuts down; running statements may finish.
     Soon,
-    /// They are cancelled.
+    /// Running statements are cancelled.
     Now,
 }
 
-/// Ends once a server ends.
+/// Waits until the server shuts down.
 pub(crate) async fn stopping(stopped: &mut watch::Receiver<Stop>) {
-    // A server that is gone has ended.
+    // An error means that the sender, and with it the server, is gone.
     let _gone = stopped.wait_for(|stop| *stop != Stop::No).await;
 }
 
-/// Lets clients of one listener in.
+/// The accept loop of one listener.
 struct Door {
     shared: Arc<Shared>,
     stopped: watch::Receiver<Stop>,
 }
 
 impl Door {
-    /// Lets clients log in and serves them until the server ends and they have ended.
+    /// Accepts connections, runs their logins and serves them until the server shuts down and they
+    /// have ended.
     async fn keep(mut self, listener: Listener, statements: Runtimes) {
         let (mut logins, mut connections) = (JoinSet::new(), JoinSet::new());
         loop {
@@ -345,7 +346,7 @@ impl Door {
     }
 }
 
-/// The result of a task, unless it has panicked.
+/// Returns the result of a task; `None`, with a log message, if the task panicked.
 fn unless_failed<T>(ended: Result<T, JoinError>) -> Option<T> {
     ended.inspect_err(|error| tracing::error!(%error, "a connection has failed")).ok()
 }

@@ -1,4 +1,4 @@
-//! Connections by TCP and by Unix sockets.
+//! TCP and Unix socket connections.
 
 use std::fmt;
 use std::io;
@@ -10,16 +10,16 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::sleep;
 
-/// Interval between two looks at a connection whose client has sent more.
+/// Interval between two checks of a connection whose client has sent unread messages.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Silence after which a TCP connection is asked whether its client is still there, the interval
-/// of further questions, and the time without an answer after which the client is gone.
+/// TCP keepalive: idle time before the first probe, interval of further probes, and time without an
+/// acknowledgement after which the client counts as gone.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const UNANSWERED_TIME_MAX: Duration = Duration::from_secs(90);
 
-/// A stream of bytes in both directions.
+/// A byte stream in both directions.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -27,11 +27,11 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// The other side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A program of the same machine, by TCP.
+    /// A program on the same machine, over TCP.
     Loopback(SocketAddr),
-    /// One of another machine.
+    /// A program on another machine, over TCP.
     Remote(SocketAddr),
-    /// One by a Unix socket.
+    /// A program on the same machine, over a Unix socket.
     Unix,
 }
 
@@ -44,23 +44,23 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A connection that has been taken.
+/// An accepted connection.
 pub(crate) struct Accepted {
     pub(crate) stream: Box<dyn Stream>,
     pub(crate) watch: Watch,
     pub(crate) peer: Peer,
 }
 
-/// Tells when the client of a connection is gone, while another task writes to it.
+/// Detector of a lost client, for use while another task writes to the connection.
 pub(crate) enum Watch {
     /// A second descriptor of a TCP connection.
     Tcp(TcpStream),
-    /// One of a Unix socket.
+    /// A second descriptor of a Unix socket connection.
     Unix(UnixStream),
 }
 
 impl Watch {
-    /// Ends when the client has closed its side, or the connection is broken.
+    /// Waits until the client has closed its side, or the connection is broken.
     pub(crate) async fn gone(&self) {
         loop {
             let ready = match self {
@@ -71,13 +71,13 @@ impl Watch {
                 Ok(ready) if !ready.is_read_closed() && !ready.is_error() => {}
                 _ => return,
             }
-            // Unread messages keep it readable.
+            // Unread messages keep the socket readable.
             sleep(INTERVAL).await;
         }
     }
 }
 
-/// A TCP connection and what watches it. Messages are sent as they are flushed.
+/// Prepares a TCP connection and its watch. Messages are sent as they are flushed.
 pub(crate) fn tcp(stream: TcpStream) -> io::Result<Accepted> {
     stream.set_nodelay(true)?;
     let address = stream.peer_addr()?;
@@ -86,7 +86,7 @@ pub(crate) fn tcp(stream: TcpStream) -> io::Result<Accepted> {
     let socket = SockRef::from(&stream);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE);
     socket.set_tcp_keepalive(&keepalive.with_interval(KEEPALIVE_INTERVAL))?;
-    // What was sent to a client that has gone without a word is not acknowledged.
+    // A client that vanishes does not acknowledge the data that was sent to it.
     socket.set_tcp_user_timeout(Some(UNANSWERED_TIME_MAX))?;
     let stream = stream.into_std()?;
     let watch = TcpStream::from_std(stream.try_clone()?)?;
@@ -94,7 +94,7 @@ pub(crate) fn tcp(stream: TcpStream) -> io::Result<Accepted> {
     Ok(Accepted { stream, watch: Watch::Tcp(watch), peer })
 }
 
-/// A connection by a Unix socket and what watches it.
+/// Prepares a Unix socket connection and its watch.
 pub(crate) fn unix(stream: UnixStream) -> io::Result<Accepted> {
     let stream = stream.into_std()?;
     let watch = UnixStream::from_std(stream.try_clone()?)?;

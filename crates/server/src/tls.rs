@@ -1,36 +1,37 @@
-//! TLS of a server: its certificate and key, which are read again when the server is told.
+//! TLS of a server: its certificate and key, which can be reloaded.
 
 use std::fmt;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use terrace_sys::sync::{read, write};
 use tokio_rustls::TlsAcceptor;
 
-/// Bits of a key's file that let others than its owner and group read or change it.
+/// Permission bits that a key's file must not have: its group may only read it, others nothing.
 const OTHERS: u32 = 0o027;
 
 /// Errors of a certificate or key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
+    /// A file that cannot be read.
     #[error("{path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// The error of the system.
+        /// The system's error.
         source: io::Error,
     },
-    /// A key that others may read.
+    /// A key that other users may read.
     #[error("{0}: others may read the key; say chmod 600 {0}")]
     Exposed(PathBuf),
-    /// A file without what it should hold.
+    /// A file with the wrong content.
     #[error("{path}: {what}")]
     Content {
         /// The file.
@@ -47,13 +48,13 @@ pub struct Tls {
     current: RwLock<Current>,
 }
 
-/// Contents of the files when they were last read.
+/// Contents of both files when they were last read.
 #[derive(Clone)]
 pub(crate) struct Current {
     pub(crate) acceptor: TlsAcceptor,
-    /// The same for clients of HTTP/2, who ask for it by name (ALPN).
+    /// Acceptor for HTTP/2 clients, which request it by name (ALPN).
     pub(crate) http2: TlsAcceptor,
-    /// Logins that are bound to the certificate.
+    /// SCRAM authentication bound to the certificate.
     pub(crate) scram: ScramServerAuth,
 }
 
@@ -61,25 +62,25 @@ impl Tls {
     /// Reads a chain of certificates and the key of the first one, both in PEM.
     ///
     /// # Errors
-    /// A file that cannot be read, holds something else, or a key that others may read.
+    /// A file that cannot be read or has the wrong content, and a key that other users may read.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let current = RwLock::new(read(certificate, key)?);
+        let current = RwLock::new(read_files(certificate, key)?);
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current })
     }
 
-    /// Reads both files again. Connections that are open keep what they have.
+    /// Reads both files again. Open connections keep the certificate that they have.
     ///
     /// # Errors
     /// As [`Tls::open`]; then the certificate stays as it was.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let current = read(&self.certificate, &self.key)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
+        let current = read_files(&self.certificate, &self.key)?;
+        *write(&self.current) = current;
         Ok(())
     }
 
-    /// The certificate as it was last read.
+    /// Returns the certificate as it was last read.
     pub(crate) fn current(&self) -> Current {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.current).clone()
     }
 }
 
@@ -89,7 +90,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<Current, TlsError> {
+fn read_files(certificate: &Path, key: &Path) -> Result<Current, TlsError> {
     let pem = bytes_of(certificate)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let chain = chain.map_err(|error| content(certificate, &error))?;
@@ -109,7 +110,7 @@ fn read(certificate: &Path, key: &Path) -> Result<Current, TlsError> {
         .map_err(|error| content(key, &error))?;
     let mut scram = ScramServerAuth::new();
     if let Err(error) = scram.configure_certificate(&pem) {
-        // Ed25519, for one: RFC 5929 names no hash for it.
+        // For example an Ed25519 certificate: RFC 5929 names no hash for it.
         tracing::info!(%error, "logins are not bound to the certificate");
     }
     let mut http2 = config.clone();

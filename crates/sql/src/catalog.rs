@@ -31,10 +31,11 @@ mod verifier;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use terrace_pool::Pool;
+use terrace_sys::sync::{read, write};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::SqlError;
@@ -265,11 +266,11 @@ impl Catalog {
     }
 
     fn names(&self) -> RwLockReadGuard<'_, Names> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner)
+        read(&self.names)
     }
 
     fn names_mut(&self) -> RwLockWriteGuard<'_, Names> {
-        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        let mut names = write(&self.names);
         names.changes += 1;
         names
     }

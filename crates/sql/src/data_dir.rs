@@ -53,7 +53,7 @@ impl DataDir {
         if format.is_none() {
             refuse_foreign(&*files, path)?;
         }
-        let lock = lock(&*files, path)?;
+        let lock = lock_directory(&*files, path)?;
         match read_file(&*files, &path.join(FORMAT_FILE))? {
             Some(format) => check_format(path, &format)?,
             None => write_format(&*files, path)?,
@@ -118,7 +118,7 @@ impl DataDir {
     }
 }
 
-fn lock(files: &dyn Files, path: &Path) -> Result<Box<dyn Any + Send + Sync>, SqlError> {
+fn lock_directory(files: &dyn Files, path: &Path) -> Result<Box<dyn Any + Send + Sync>, SqlError> {
     let file = path.join(LOCK_FILE);
     files.lock(&file).map_err(|source| match source.kind() {
         io::ErrorKind::WouldBlock => {
@@ -206,10 +206,11 @@ fn io_error(path: &Path, action: &'static str, source: io::Error) -> SqlError {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::Mutex;
 
     use redb::{Builder, Database, DatabaseError};
     use terrace_store::{Store, StoreError};
+    use terrace_sys::sync::lock;
 
     use super::*;
 
@@ -221,7 +222,7 @@ mod tests {
 
     impl Noting {
         fn take(&self) -> Vec<PathBuf> {
-            std::mem::take(&mut *self.synced.lock().unwrap_or_else(PoisonError::into_inner))
+            std::mem::take(&mut *lock(&self.synced))
         }
     }
 
@@ -261,7 +262,7 @@ mod tests {
         fn sync_directory(&self, path: &Path) -> io::Result<()> {
             SystemFiles.sync_directory(path)?;
             let path = path.canonicalize()?;
-            self.synced.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+            lock(&self.synced).push(path);
             Ok(())
         }
 

@@ -39,12 +39,13 @@ mod tests;
 mod trades;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use terrace_market::Sla;
 use terrace_store::Store;
+use terrace_sys::sync::lock;
 
 use crate::memory::MemoryBudget;
 use crate::query::{Queries, Query};
@@ -224,7 +225,7 @@ impl Market {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Runs the thread's loop.

@@ -30,7 +30,7 @@ mod wakeup;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
@@ -49,6 +49,7 @@ use reservations::Books;
 pub use reservations::OperatorMemory;
 pub(crate) use reservations::OperatorState;
 use terrace_exec::run_blocking;
+use terrace_sys::sync::lock;
 pub use watch::ProcessMemory;
 pub(crate) use watch::{Limit as ProcessLimit, Watch, Watched};
 
@@ -141,7 +142,7 @@ impl QueryMemory {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.books)
     }
 
     /// Returns true if the rules of [`fair`] let `reservation` grow by `bytes` now.

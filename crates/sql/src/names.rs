@@ -8,7 +8,7 @@ mod added_schema;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::catalog::{
@@ -18,6 +18,7 @@ use datafusion::catalog::{
 use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::TableType;
+use terrace_sys::sync::lock;
 
 use crate::catalog::Snapshot;
 use crate::engine::EngineState;
@@ -54,7 +55,7 @@ struct Shared {
 
 impl Shared {
     fn external(&self) -> MutexGuard<'_, ExternalTables> {
-        self.external.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.external)
     }
 
     /// The state of the session for the query of a view, which resolves names in `snapshot`. Its

@@ -16,11 +16,12 @@ mod migration;
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use bytes::Bytes;
 use terrace_heap::{HeapBuffer, HeapError, object_bytes};
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::sync::{read, write};
 
 use crate::table::TableVersion;
 
@@ -57,7 +58,7 @@ impl AsRef<[u8]> for Owner {
 impl Home {
     /// Returns the copy in a heap, if there is one.
     pub(crate) fn copied(&self) -> Option<Arc<Copied>> {
-        self.copy.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.copy).clone()
     }
 
     /// Returns the name of the heap with the copy.
@@ -79,7 +80,7 @@ impl Home {
     /// Switches later reads to `copy`, or to the pool. The caller keeps the heap from being
     /// dropped.
     fn switch(&self, copy: Option<Arc<Copied>>) {
-        let mut current = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = write(&self.copy);
         let before = std::mem::replace(&mut *current, copy);
         drop(current);
         // Freeing may wait for a page fault, so it happens after the lock is released.
@@ -88,7 +89,7 @@ impl Home {
 
     /// Switches later reads to the pool, if the copy is in `heap`.
     fn leave(&self, heap: &Arc<NamedHeap>) {
-        let mut current = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = write(&self.copy);
         let before = current.take_if(|copy| Arc::ptr_eq(&copy.heap, heap));
         drop(current);
         drop(before);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::RecordBatch;
@@ -26,6 +26,7 @@ use futures::StreamExt;
 use terrace_exec::QueryExtension;
 use terrace_exec::panics::{Supervised, catch, caught};
 use terrace_pool::{Pool, PoolError, Space};
+use terrace_sys::sync::lock;
 use tokio::task::AbortHandle;
 
 use crate::error::SqlError;
@@ -277,7 +278,7 @@ impl Queries {
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.list)
     }
 }
 

@@ -58,7 +58,7 @@ mod words;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList};
@@ -79,22 +79,21 @@ use futures::future::BoxFuture;
 use object_store::memory::InMemory;
 use terrace_exec::PagedOptions;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
+use terrace_sys::sync::lock;
 
 use crate::access::{Reading, check_names, check_plan};
 use crate::catalog::{DEFAULT_SCHEMA, Snapshot};
 use crate::engine::EngineState;
 use crate::error::SqlError;
-use crate::functions;
 use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names};
 use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
-use crate::scalar;
 use crate::scan::STORE_URL;
-use crate::series;
 use crate::sessions::SessionInfo;
 use crate::tenancy::Seat;
 use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
+use crate::{functions, scalar, series};
 use depth::OnStack;
 pub(crate) use depth::on_stack;
 use dialect::TerraceDialect;
@@ -217,7 +216,7 @@ impl Session {
     }
 
     fn transaction(&self) -> MutexGuard<'_, Option<Arc<Transaction>>> {
-        self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.transaction)
     }
 
     /// DataFusion's context of the session. Statements run through it are not registered as

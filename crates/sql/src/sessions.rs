@@ -9,8 +9,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::SystemTime;
+
+use terrace_sys::sync::lock;
 
 use crate::memory::MemoryBudget;
 use crate::transaction::{OpenTransaction, TransactionStatus};
@@ -200,8 +202,4 @@ impl fmt::Debug for HeldBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("HeldBytes").field(&self.purpose).field(&self.bytes).finish()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

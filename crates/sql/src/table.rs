@@ -9,11 +9,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use terrace_pool::Space;
+use terrace_sys::sync::{read, write};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::catalog::{Journal, TableLocks};
@@ -186,7 +187,7 @@ impl Table {
     /// [`Table::current`] reports that it was dropped.
     #[must_use]
     pub fn snapshot(&self) -> Arc<TableVersion> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.current).clone()
     }
 
     /// Returns true if the table has been dropped from the catalog.
@@ -288,10 +289,7 @@ impl Table {
         chunks: Vec<Arc<Chunk>>,
     ) -> Arc<TableVersion> {
         let version = Arc::new(self.version(number, rewrites, chunks));
-        let before = std::mem::replace(
-            &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
-            Arc::clone(&version),
-        );
+        let before = std::mem::replace(&mut *write(&self.current), Arc::clone(&version));
         self.journal().versions.put(self.id(), version);
         before
     }

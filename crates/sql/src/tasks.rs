@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use terrace_exec::panics::quietly;
+use terrace_sys::sync::lock;
 use tokio::task::{JoinError, JoinHandle};
 
 /// The tasks of one database. Clones share the same tasks.
@@ -24,7 +25,7 @@ struct Shared {
 
 impl Shared {
     fn running(&self) -> MutexGuard<'_, usize> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 }
 

@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use terrace_sys::sync::lock;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -42,7 +43,7 @@ impl Counts {
 
 impl Tenancy {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Counts>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.counts)
     }
 
     /// Returns the counts of a tenant's sessions and queries.

@@ -10,7 +10,9 @@
 mod scope;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use terrace_sys::sync::lock;
 
 use crate::catalog::{Catalog, Draft, Holder, Snapshot};
 use crate::error::SqlError;
@@ -311,7 +313,7 @@ impl Transaction {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

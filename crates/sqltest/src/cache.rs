@@ -1,4 +1,4 @@
-//! The program's part of the user's cache directory.
+//! The program's directory below the user's cache directory.
 
 use std::env;
 use std::path::PathBuf;

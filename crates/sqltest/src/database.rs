@@ -1,4 +1,4 @@
-//! Fresh databases of Terrace, in memory.
+//! Fresh Terrace databases over a store in memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use terrace_store::MemoryBlocks;
 
 use crate::error::{CheckError, Result};
 
-/// A file system in memory, where it is there: a commit then waits for no disk.
+/// A file system in memory, used where it exists: a commit then waits for no disk.
 const MEMORY: &str = "/dev/shm";
 
-/// Bytes of the store, whose memory is taken when it is written.
+/// Size of the store in bytes; memory is taken only for what is written.
 const STORE_BYTES: u64 = 8 << 30;
 
-/// Bytes of the process, above which a query whose result is longer than memory ends with an error.
+/// Memory limit of the process in bytes; a query whose result exceeds it ends with an error.
 const PROCESS_BYTES: u64 = 6 << 30;
 
-/// A database of its own, which ends with this value.
+/// A fresh database; dropping this value closes it.
 pub struct Database {
     session: Arc<Session>,
     engine: Engine,
-    /// Removed after the engine is gone.
+    /// The data directory; removed after the engine is gone.
     _directory: TempDir,
 }
 
 impl Database {
-    /// Opens a new database with a budget and a number of partitions for each query.
+    /// Opens a new database with a memory budget and a number of partitions for each query.
     ///
     /// # Errors
     /// [`CheckError::Engine`] or [`CheckError::File`].
@@ -50,13 +50,13 @@ impl Database {
         Ok(Self { session, engine, _directory: directory })
     }
 
-    /// The session that statements run in.
+    /// Returns the session that statements run in.
     #[must_use]
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// The engine.
+    /// Returns the engine.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine

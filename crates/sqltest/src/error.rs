@@ -9,7 +9,7 @@ use thiserror::Error;
 /// An error that ends a check.
 #[derive(Debug, Error)]
 pub enum CheckError {
-    /// An option that cannot be; the message says what would be right.
+    /// An invalid option; the message says what is valid.
     #[error("{0}")]
     Input(String),
     /// A file that cannot be read or written.
@@ -23,7 +23,7 @@ pub enum CheckError {
         #[source]
         source: io::Error,
     },
-    /// A file from outside that is not what it should be.
+    /// An external file with unexpected content.
     #[error("{path}: {what}", path = path.display())]
     Content {
         /// The file.
@@ -31,7 +31,7 @@ pub enum CheckError {
         /// The defect and the remedy.
         what: String,
     },
-    /// A download that no tool could make.
+    /// A download that failed with every tool.
     #[error("cannot download {url}: {what}")]
     Download {
         /// The address.
@@ -39,7 +39,7 @@ pub enum CheckError {
         /// The message of each tool.
         what: String,
     },
-    /// The database that answers are compared with failed.
+    /// A failure of the peer database, which answers are compared with.
     #[error("the peer database: {0}")]
     Peer(String),
     /// The engine could not be opened or loaded.
@@ -54,11 +54,11 @@ pub enum CheckError {
 }
 
 impl CheckError {
-    /// A [`CheckError::File`].
+    /// Returns a [`CheckError::File`].
     pub fn file(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::File { action, path: path.to_owned(), source }
     }
 }
 
-/// The result of everything here.
+/// The result type of this crate.
 pub type Result<T, E = CheckError> = std::result::Result<T, E>;

@@ -1,8 +1,10 @@
-//! `sqltest fuzz`: random statements, asked of Terrace and of another database.
+//! `sqltest fuzz`: differential testing with random statements, run in Terrace and in another
+//! database.
 //!
-//! A *group* of cases shares random tables; a *case* is a query, or changes and a query. Both
-//! follow from a seed and a number, so that `--seed S --case N` repeats one. The cases run in a
-//! process that this one watches: one that ends by a signal is a failure of the case it was at.
+//! A *group* of cases shares random tables; a *case* is a query, or changes and a query. Both are
+//! determined by a seed and a number, so `--seed S --case N` repeats one. The cases run in a child
+//! process, which this process supervises: if a signal ends it, the cases that were running have
+//! failed.
 
 mod cell;
 mod compare;
@@ -24,7 +26,7 @@ mod types;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -39,11 +41,12 @@ use schema::Table;
 use setup::Setup;
 use supervise::Journal;
 use tally::Tally;
+use terrace_sys::sync::lock;
 
 /// The options of `sqltest fuzz`.
 #[derive(Args, Clone, Debug)]
 pub struct FuzzOptions {
-    /// Time to look for differences
+    /// Time to search for differences, in seconds
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub seconds: u64,
     /// Seed of the first case; a fresh one by default
@@ -52,32 +55,32 @@ pub struct FuzzOptions {
     /// Run one case alone
     #[arg(long, value_name = "N")]
     pub case: Option<u64>,
-    /// Groups that run at a time
+    /// Number of groups that run at a time
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Failures after which the run ends
+    /// Number of failures after which the run ends
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub failures: u64,
-    /// Seconds that making a failing case smaller may take
+    /// Seconds that shrinking a failing case may take
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub shrink_seconds: u64,
-    /// Print an example for each reason of refusals
+    /// Print an example for each reason of a refusal
     #[arg(long)]
     pub examples: bool,
-    /// File in which the process that is watched notes its cases
+    /// File in which the child process records the cases that run
     #[arg(long, hide = true)]
     journal: Option<PathBuf>,
 }
 
-/// Cases of a group.
+/// Number of cases of a group.
 const GROUP_CASES: u64 = 48;
-/// Cases that share settings.
+/// Number of consecutive cases that share settings.
 const SETUP_CASES: u64 = 8;
-/// One group in so many has a large table, and runs one case in [`LARGE_SHARE`].
+/// One group in this many has a large table; such a group runs one case in [`LARGE_SHARE`].
 const LARGE_GROUPS: u64 = 10;
 const LARGE_SHARE: u64 = 4;
 
-/// Looks for differences and prints what it found.
+/// Searches for differences and prints them.
 ///
 /// # Errors
 /// [`CheckError::Found`] when a case failed.
@@ -187,7 +190,8 @@ impl Shared {
                 let setup = setup(self.seed, number, &tables);
                 let hangs = matches!(verdict, Verdict::Hung);
                 self.report(&mut pair, &setup, number, case, verdict).await?;
-                // Its engine may still be at it. Other groups have others.
+                // Terrace may still be running the hung query. Every group has an engine of its
+                // own.
                 if hangs {
                     break;
                 }
@@ -197,14 +201,14 @@ impl Shared {
         self.journal.note(worker, supervise::IDLE)
     }
 
-    /// False for a panic at a place that has been reported.
+    /// False for a panic at a place that has been reported already.
     fn is_new(&self, verdict: &Verdict) -> bool {
         let Verdict::Panicked(message) = verdict else { return true };
         let place = message.rsplit(" at ").next().unwrap_or_default().to_owned();
-        self.panics.lock().unwrap_or_else(PoisonError::into_inner).insert(place)
+        lock(&self.panics).insert(place)
     }
 
-    /// Makes a failing case smaller and prints it.
+    /// Shrinks a failing case and prints it.
     async fn report(
         &self,
         pair: &mut Pair,
@@ -222,7 +226,7 @@ impl Shared {
     }
 }
 
-/// DuckDB, or DataFusion where it cannot be had.
+/// Starts DuckDB, or falls back to DataFusion if that fails.
 fn peer() -> Result<Peer> {
     match Duck::start() {
         Ok(duck) => Ok(Peer::Duck(Box::new(duck))),
@@ -236,10 +240,11 @@ fn peer() -> Result<Peer> {
     }
 }
 
-/// Tables with more rows are not worked on in batches of a few rows: a join would take minutes.
+/// Maximum number of rows of tables that are processed in batches of a few rows: a join of larger
+/// ones would take minutes.
 const SMALL_ROWS_MAX: usize = 100;
 
-/// The tables of a group.
+/// Returns the tables of a group.
 fn tables(seed: u64, group: u64) -> Vec<Table> {
     let mut random = Random::new(seed, group.wrapping_mul(2));
     random.special = is_special(group);
@@ -251,7 +256,7 @@ fn is_large(group: u64) -> bool {
     group % LARGE_GROUPS == LARGE_GROUPS - 1
 }
 
-/// One group in three has floats that are NaN, infinite or negative zero.
+/// True if a group has floats that are NaN, infinite or negative zero: one group in three.
 fn is_special(group: u64) -> bool {
     group.is_multiple_of(3)
 }

@@ -1,5 +1,5 @@
-//! SQL checked against others: the public sqllogictest suite, and a fuzzer that asks Terrace and
-//! another database the same random questions.
+//! SQL checks against other databases: the public sqllogictest suite, and a fuzzer for differential
+//! testing, which runs the same random statements in Terrace and in another database.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]

@@ -1,4 +1,4 @@
-//! `sqltest`: runs the checks of SQL; `cargo x slt` and `cargo x fuzz` start it.
+//! `sqltest`: runs the SQL checks; `cargo x slt` and `cargo x fuzz` start it.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -16,7 +16,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 /// Stack of each thread that plans and runs queries.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Checks SQL against others.
+/// Checks Terrace's SQL against other databases.
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -27,7 +27,7 @@ struct Cli {
 enum Command {
     /// Runs the public sqllogictest suite
     Slt(slt::SltOptions),
-    /// Asks Terrace and DuckDB random questions
+    /// Runs random statements in Terrace and DuckDB and compares the results
     Fuzz(fuzz::FuzzOptions),
 }
 

@@ -1,38 +1,39 @@
-//! Statements run by Terrace, and how they ended.
+//! Runs statements in Terrace and records how they ended.
 
 use std::any::Any;
 use std::panic;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use terrace_sql::{Session, SqlError};
+use terrace_sys::sync::lock;
 
-/// A statement that takes longer hangs.
+/// Timeout of a statement; one that takes longer counts as hung.
 pub const HANG: Duration = Duration::from_secs(60);
 
-/// The end of a statement.
+/// The outcome of a statement.
 #[derive(Debug)]
 pub enum Outcome {
-    /// With these batches, which may be none.
+    /// Success, with these batches; there may be none.
     Rows(Vec<RecordBatch>),
-    /// With an error.
+    /// An error; its message.
     Refused(String),
-    /// With a panic; the message and the place.
+    /// A panic; its message and place.
     Panicked(String),
-    /// Not within [`HANG`].
+    /// No end within [`HANG`].
     Hung,
 }
 
-/// The latest panic of each kind, with its place, which the payload does not have.
+/// Messages of the latest 16 panics, each with its place, which the panic's payload lacks.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Has panics remembered instead of printed.
+/// Installs a panic hook that records panics instead of printing them.
 pub fn remember_panics() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         let text = format!("{} at {place}", message(info.payload()));
-        let mut panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut panics = lock(&PANICS);
         panics.push(text);
         if panics.len() > 16 {
             panics.remove(0);
@@ -46,7 +47,7 @@ fn message(payload: &dyn Any) -> String {
     text.unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
-/// Runs the statements of a text; the rows are those of the last one.
+/// Runs the statements of a text; the rows in the outcome are those of the last statement.
 pub async fn execute(session: &Arc<Session>, text: &str) -> Outcome {
     let (session, text) = (Arc::clone(session), text.to_owned());
     let mut task = tokio::spawn(async move { session.sql(&text).await });
@@ -66,11 +67,11 @@ pub async fn execute(session: &Arc<Session>, text: &str) -> Outcome {
 fn panic_text(error: tokio::task::JoinError) -> String {
     let Ok(payload) = error.try_into_panic() else { return "the task was cancelled".to_owned() };
     let text = message(payload.as_ref());
-    let panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+    let panics = lock(&PANICS);
     panics.iter().rev().find(|it| it.starts_with(&text)).cloned().unwrap_or(text)
 }
 
-/// An error, or the panic that an operator made an error of.
+/// Returns the outcome of an error; a panic, if the error reports one in an operator.
 fn refused(error: &SqlError) -> Outcome {
     let text = error.to_string();
     match text.contains("panic in ") {
@@ -79,7 +80,7 @@ fn refused(error: &SqlError) -> Outcome {
     }
 }
 
-/// The kind of an error: its message without names, numbers and texts.
+/// Returns the kind of an error: its message without names, numbers and texts.
 #[must_use]
 pub fn reason(message: &str) -> String {
     const LENGTH_MAX: usize = 88;

@@ -1,8 +1,9 @@
-//! `sqltest slt`: the public sqllogictest suite against Terrace.
+//! `sqltest slt`: runs the public sqllogictest suite against Terrace.
 //!
 //! The suite is SQLite's: 622 scripts with 5.7 million queries for the label `postgresql`, whose
+//! The suite is SQLite's: 622 scripts with 5.7 million queries for the label `postgresql`, whose
 //! answers SQLite, PostgreSQL, MySQL and SQL Server agreed on. The crate `sqllogictest` reads a
-//! later dialect of the format (no comment behind a condition, no conditional `halt`, no types for
+//! later dialect of the format (no comment after a condition, no conditional `halt`, no types for
 //! the driver to format values by), so the scripts are parsed here.
 
 mod archive;
@@ -36,10 +37,10 @@ pub struct SltOptions {
     /// Run the scripts whose name matches, such as '*/orderby/*'
     #[arg(long, value_name = "GLOB")]
     pub filter: Option<String>,
-    /// Scripts that run at a time
+    /// Number of scripts that run at a time
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Wrong results that are printed
+    /// Number of wrong results to print
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub show: usize,
 }
@@ -47,8 +48,8 @@ pub struct SltOptions {
 /// Runs the suite and prints the report.
 ///
 /// # Errors
-/// [`CheckError::Found`] when an answer is wrong or a query panics, does not end or fails inside;
-/// the others when the suite cannot be had.
+/// [`CheckError::Found`] when an answer is wrong or a query panics, hangs or fails internally;
+/// other errors when the suite is not available.
 pub async fn run(options: &SltOptions) -> Result<()> {
     let archive = Arc::new(Archive::open(&download::suite()?)?);
     let names = select::scripts(&archive, options)?;

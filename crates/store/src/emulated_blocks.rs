@@ -3,12 +3,13 @@
 
 use std::io;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use terrace_sys::duration::parse_duration;
 use terrace_sys::size::{GIB, to_u64};
+use terrace_sys::sync::lock;
 
 use super::{Blocks, Done, Io, MemoryBlocks};
 
@@ -107,7 +108,7 @@ impl EmulatedBlocks {
     /// Returns the completion time of transfers of this many bytes that arrive now, and reserves
     /// the link for them.
     fn done_at(&self, now: Instant, bytes: u64) -> Instant {
-        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free_at = lock(&self.free_at);
         *free_at = (*free_at).max(now) + self.on_the_link(bytes);
         *free_at + self.distance.latency
     }

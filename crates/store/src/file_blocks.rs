@@ -1,11 +1,12 @@
 //! Blocks on a file or a block device.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{GIB, MIB, PAGE_BYTES, to_u64, to_usize};
+use terrace_sys::sync::lock;
 
 use super::engine::{self, Engine, EngineChoice};
 use super::{Blocks, Done, Io};
@@ -57,7 +58,7 @@ impl FileBlocks {
     }
 
     fn allocated(&self) -> MutexGuard<'_, u64> {
-        self.allocated.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.allocated)
     }
 
     /// Allocates a whole growth step, or only up to `end_bytes` if the file system has no space for

@@ -18,10 +18,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use terrace_sys::size::{PAGE_BYTES, round_down, to_u64};
+use terrace_sys::sync::lock;
 
 mod blocks;
 mod checksum;
@@ -165,7 +166,7 @@ impl Store {
     /// [`StoreError::Claim`] when the extent is not made of pages of this store or overlaps one
     /// that is in use.
     pub fn claim(&self, extent: Extent) -> Result<(), StoreError> {
-        let _growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let _growth = lock(&self.growth);
         let claimed = self.map().claim(extent);
         claimed.map_err(|cause| StoreError::Claim { store: self.name.clone(), extent, cause })
     }
@@ -286,7 +287,7 @@ impl Store {
     /// write to released space needs new space from the file system and fails with
     /// [`StoreError::Full`] if there is none.
     pub fn trim(&self) {
-        let _growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let _growth = lock(&self.growth);
         if let Err(error) = self.trim_tail().and_then(|()| self.punch_holes()) {
             tracing::debug!(store = %self.name, %error, "free space stays with the store");
         }
@@ -319,13 +320,13 @@ impl Store {
     }
 
     fn map(&self) -> MutexGuard<'_, FreeMap> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.map)
     }
 
     /// Moves the frontier. Holes are tried again under the growth lock, because a trim, which holds
     /// it, takes holes out of the map temporarily.
     fn grow(&self, len_bytes: u64) -> Result<Extent, StoreError> {
-        let _growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let _growth = lock(&self.growth);
         let grown = {
             let mut map = self.map();
             if let Some(extent) = map.take(len_bytes) {

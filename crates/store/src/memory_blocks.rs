@@ -1,9 +1,10 @@
 //! Blocks in memory, for tests and for sessions without a disk.
 
 use std::io;
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{OnceLock, RwLock};
 
 use terrace_sys::size::{MIB, to_u64, to_usize};
+use terrace_sys::sync::{read, write};
 
 use super::{Blocks, Buffer, Done, Io};
 
@@ -31,8 +32,7 @@ impl MemoryBlocks {
     /// Returns the bytes of memory that chunks take now.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        let present =
-            |chunk: &&Chunk| chunk.read().unwrap_or_else(PoisonError::into_inner).is_some();
+        let present = |chunk: &&Chunk| read(chunk).is_some();
         let groups = self.groups.iter().filter_map(OnceLock::get);
         to_u64(groups.flatten().filter(present).count()) * CHUNK_BYTES
     }
@@ -62,7 +62,7 @@ impl MemoryBlocks {
             let (index, start, len) = piece(at, data.len());
             let (head, tail) = data.split_at_mut(len);
             let chunk = self.chunk(index);
-            let chunk = chunk.map(|chunk| chunk.read().unwrap_or_else(PoisonError::into_inner));
+            let chunk = chunk.map(|chunk| read(chunk));
             match chunk.as_ref().and_then(|chunk| chunk.as_deref()) {
                 Some(bytes) => head.copy_from_slice(&bytes[start..start + len]),
                 None => head.fill(0),
@@ -77,7 +77,7 @@ impl MemoryBlocks {
             let (index, start, len) = piece(at, data.len());
             let (head, tail) = data.split_at(len);
             let chunk = self.chunk_to_write(index);
-            let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
+            let mut chunk = write(chunk);
             let bytes = chunk.get_or_insert_with(|| vec![0; to_usize(CHUNK_BYTES)].into());
             bytes[start..start + len].copy_from_slice(head);
             (data, at) = (tail, at + to_u64(len));
@@ -87,7 +87,7 @@ impl MemoryBlocks {
     fn drop_chunks(&self, first: u64, end: u64) {
         let end = to_usize(end).min(self.groups.len() * GROUP_CHUNKS);
         for chunk in (to_usize(first)..end).filter_map(|index| self.chunk(index)) {
-            *chunk.write().unwrap_or_else(PoisonError::into_inner) = None;
+            *write(chunk) = None;
         }
     }
 

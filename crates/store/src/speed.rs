@@ -1,7 +1,9 @@
 //! Throughput of a device, estimated from its batches.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use terrace_sys::sync::lock;
 
 /// Bytes of one measurement window; a smaller window says little about the device.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -49,7 +51,7 @@ impl Speed {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

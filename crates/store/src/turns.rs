@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use terrace_sys::sync::lock;
+
 /// Maximum number of background batches in flight: one keeps the device busy while the next is
 /// prepared.
 const LATER_MAX: usize = 2;
@@ -65,7 +67,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
-        self.later.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.later)
     }
 
     /// Wakes the waiting background batches, if there are any.

@@ -17,11 +17,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::file::DirectFile;
 use crate::lock::patiently;
 use crate::size::{PAGE_BYTES, to_u64};
+use crate::sync;
 
 /// Claimed ranges of one open file.
 pub(crate) type Claims = Mutex<Vec<Range<u64>>>;
@@ -51,7 +52,7 @@ impl Claim {
         if claims.iter().any(|other| other.start < range.end && range.start < other.end) {
             return Err(in_use("this process has it"));
         }
-        lock(file, &range)?;
+        lock_range(file, &range)?;
         claims.push(range.clone());
         drop(claims);
         Ok(Claim { file: Arc::clone(file), range, owner: process::id() })
@@ -72,18 +73,18 @@ impl Drop for Claim {
 
 /// Locks all of a file, including future growth, until it is closed.
 pub(crate) fn lock_all(file: &DirectFile) -> io::Result<()> {
-    lock(file, &(0..u64::MAX))
+    lock_range(file, &(0..u64::MAX))
 }
 
 /// Locks a range. Waits up to two seconds for another holder, also in this process: the kernel may
 /// release a file late.
-fn lock(file: &DirectFile, range: &Range<u64>) -> io::Result<()> {
+fn lock_range(file: &DirectFile, range: &Range<u64>) -> io::Result<()> {
     let locked = patiently(io::ErrorKind::WouldBlock, || set_lock(file, range, libc::F_WRLCK));
     locked.map_err(|error| named(error, file))
 }
 
 fn claims(file: &DirectFile) -> MutexGuard<'_, Vec<Range<u64>>> {
-    file.claims().lock().unwrap_or_else(PoisonError::into_inner)
+    sync::lock(file.claims())
 }
 
 fn set_lock(file: &DirectFile, range: &Range<u64>, kind: libc::c_int) -> io::Result<()> {

@@ -5,12 +5,13 @@ use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::claim::{self, Claims};
 use crate::file_system::free_by;
 use crate::lock;
 use crate::size::{PAGE_BYTES, to_u64};
+use crate::sync::lock;
 use crate::transfer::{Buffer, Io};
 
 /// Retries of a transfer that the kernel interrupts or defers, before its error is returned.
@@ -159,7 +160,7 @@ impl DirectFile {
     /// Fails if the device fails, and on every later call: the kernel reports a write-back error to
     /// only one `fdatasync`, and the writes that were lost are unknown.
     pub fn sync(&self) -> io::Result<()> {
-        let mut failed = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = lock(&self.unsynced);
         if let Some(code) = *failed {
             return Err(io::Error::from_raw_os_error(code));
         }

@@ -98,12 +98,13 @@ pub fn boot_id() -> Option<u128> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::io::{self, Read as _, Write as _};
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use super::*;
     use crate::fault_injection;
     use crate::lock::LockedFile;
+    use crate::sync::lock;
 
     #[test]
     fn a_child_is_told_from_its_parent() {
@@ -130,8 +131,8 @@ mod tests {
         assert!(boot != 0 && boot_id() == Some(boot));
     }
 
-    fn end(lock: &Mutex<Option<LockedFile>>) {
-        drop(lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+    fn end(file: &Mutex<Option<LockedFile>>) {
+        drop(lock(file).take());
     }
 
     #[test]

@@ -24,6 +24,7 @@
 //! | [`identity`] | identity of this process across `fork`, and of the machine's current boot |
 //! | [`duration`] | durations as text |
 //! | [`fault_injection`] | fault injection into the process of a test |
+//! | [`sync`] | locks without poison |
 //! | [`probe`] | features of the kernel that this process may use |
 //!
 //! Every system call takes either only integers, or memory that the wrapper owns or has borrowed
@@ -51,6 +52,7 @@ pub mod policy;
 pub mod probe;
 pub mod process;
 pub mod size;
+pub mod sync;
 pub mod transfer;
 pub mod uring;
 pub mod userfault;

@@ -1,7 +1,7 @@
 //! Choice of the reference engine on the command line.
 
 use clap::ValueEnum;
-use terrace_bench::suite::oracle::Oracle;
+use terrace_bench::duckdb::oracle::Oracle;
 
 /// The engine whose answers are taken as correct.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -2,17 +2,19 @@
 
 use std::io::{Write, stdout};
 
+use clap::FromArgMatches;
 use indicatif::ProgressBar;
-use terrace_bench::experiment::{Experiment, Finding, Setting};
-use terrace_bench::grid::Grid;
-use terrace_bench::report::Report;
+use terrace_bench::registry::{EXPERIMENTS, named};
+use terrace_bench::report::{Grid, Report};
+use terrace_bench::setting::{Finding, Setting};
 use tokio::runtime::Runtime;
 
-use crate::args::BenchArgs;
+use crate::bench_args::{Choice, CommonArgs};
 use crate::error::{CliError, Result};
 use crate::interrupt;
 use crate::settings::Settings;
 use crate::suite::{spinner, this_program};
+use crate::text_table::TextTable;
 use crate::tpch::chosen;
 
 /// Runs the command.
@@ -20,31 +22,29 @@ use crate::tpch::chosen;
 /// # Errors
 /// If the experiment does not exist or fails; [`CliError::Said`] if queries of this engine failed,
 /// which the finding has named.
-pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<()> {
-    let Some(name) = &args.name else { return list() };
-    let experiment = Experiment::named(name)?;
-    args.json.iter().chain(&args.pages.csv).try_for_each(|file| Report::fits(file))?;
+pub fn run(runtime: &Runtime, settings: &Settings, choice: Option<&Choice>) -> Result<()> {
+    let Some(Choice { name, matches }) = choice else { return list() };
+    let experiment = named(name)?;
+    let refused = |error: clap::Error| CliError::Usage(error.to_string());
+    let args = CommonArgs::from_arg_matches(matches).map_err(refused)?;
+    let prepared = experiment.prepare(matches).map_err(refused)?;
+    args.json.iter().try_for_each(|file| Report::fits(file))?;
     let setting = Setting {
         engine: settings.engine(),
         dram_is_named: !settings.dram_is_default,
         threads_is_named: !settings.threads_is_default,
+        placement_is_named: settings.placement.is_some(),
         scale: args.scale,
         rounds: args.rounds,
         queries: chosen(&args.queries),
+        queries_are_named: !args.queries.is_empty(),
         encoding: args.encoding,
-        pairs: args.pairs,
-        objects: args.objects,
-        small_objects: args.small_objects.options(),
-        segments: args.segments.options(),
-        server: args.server.options(&args.queries),
-        tenants: args.tenants.options(),
-        pages: args.pages.options(settings.placement, settings.prices),
-        lab: args.lab.clone(),
+        prices: settings.prices,
         program: this_program()?,
     };
     let bar: ProgressBar = spinner();
     let mut observe = |step: &str| bar.set_message(step.to_string());
-    let finding = interrupt::run(runtime, experiment.run(&setting, &mut observe));
+    let finding = interrupt::run(runtime, prepared.run(&setting, &mut observe));
     bar.finish_and_clear();
     let finding = finding?;
     let printed = print(&finding);
@@ -60,18 +60,25 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
 }
 
 fn list() -> Result<()> {
-    let mut grid = Grid::new(["experiment", "question"]).wide();
-    for experiment in Experiment::ALL {
-        grid.push([experiment.name(), experiment.question()]);
+    let mut table = TextTable::new(["experiment", "question"]).wide();
+    for experiment in &EXPERIMENTS {
+        table.push([experiment.name(), experiment.question()]);
     }
-    Ok(write!(stdout(), "{grid}")?)
+    Ok(write!(stdout(), "{table}")?)
 }
 
 fn print(finding: &Finding) -> Result<()> {
     let mut out = stdout().lock();
-    write!(out, "{}", finding.grid)?;
+    write!(out, "{}", table(&finding.grid))?;
     for note in &finding.notes {
         writeln!(out, "{note}")?;
     }
     Ok(())
+}
+
+fn table(grid: &Grid) -> TextTable {
+    let table = TextTable::new(grid.titles());
+    let mut table = if grid.is_wide() { table.wide() } else { table };
+    grid.rows().iter().for_each(|row| table.push(row));
+    table
 }

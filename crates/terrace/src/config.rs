@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use terrace_bench::pages::cost::Prices;
+use terrace_bench::setting::Prices;
 use terrace_pool::Placement;
 use terrace_sys::size::parse_bytes;
 use terrace_tier::TierSpec;

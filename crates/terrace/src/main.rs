@@ -4,6 +4,7 @@ mod allocator;
 mod answers;
 mod args;
 mod bench;
+mod bench_args;
 mod child;
 mod config;
 mod doctor;
@@ -12,10 +13,10 @@ mod error;
 mod interrupt;
 mod log;
 mod serve;
-mod server_args;
 mod settings;
 mod sql;
 mod suite;
+mod text_table;
 mod tpcds;
 mod tpch;
 
@@ -78,7 +79,7 @@ fn dispatch(cli: &Cli, runtime: &Runtime, settings: &Settings) -> Result<()> {
         Command::Tpch(args) => tpch::run(runtime, settings, args),
         Command::Tpcds(args) => tpcds::run(runtime, settings, args),
         Command::Doctor(args) => doctor::run(settings, args),
-        Command::Bench(args) => bench::run(runtime, settings, args),
+        Command::Bench { choice } => bench::run(runtime, settings, choice.as_ref()),
         Command::Generate(args) => child::generate(args),
         Command::Export(args) => child::export(args),
         Command::Reference(args) => child::reference(runtime, args),

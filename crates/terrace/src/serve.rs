@@ -14,7 +14,6 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::args::seconds;
 use crate::error::Result;
 use crate::log::LogFormat;
 use crate::settings::Settings;
@@ -65,6 +64,12 @@ pub struct ServeArgs {
     /// Log statements that take at least this many seconds; failed ones are always logged
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub log_statements: Option<f64>,
+}
+
+/// Parses a number of seconds from 0 to a day.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| format!("\"{text}\" is not seconds, at most a day"))
 }
 
 /// Maximum number of threads that accept clients, wait for them, and run short requests.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use terrace_bench::pages::cost::Prices;
+use terrace_bench::setting::Prices;
 use terrace_pool::Placement;
 use terrace_sql::{EngineConfig, ProcessMemory};
 use terrace_sys::file_system::is_in_memory;

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use terrace_bench::grid::Grid;
 use terrace_bench::report::Report;
 use terrace_bench::suite::feed::Generator;
 use terrace_bench::suite::run::{Outcome, Plan, QueryRow, Step};
@@ -18,6 +17,7 @@ use crate::args::SuiteArgs;
 use crate::error::{CliError, Result};
 use crate::interrupt;
 use crate::settings::Settings;
+use crate::text_table::TextTable;
 
 /// Runs a benchmark: prepares the run, executes `work`, and reports. `name` is the name of the
 /// benchmark, for directories.
@@ -97,12 +97,12 @@ fn print(outcome: &Outcome, kept: Option<&Path>) -> Result<()> {
         _ => format!("from {}", tier.tier),
     });
     let last = ["peak DRAM", "working", "spilled"].map(String::from);
-    let mut grid = Grid::new(fixed.into_iter().chain(from).chain(last));
+    let mut table = TextTable::new(fixed.into_iter().chain(from).chain(last));
     for row in &outcome.rows {
-        grid.push(cells(row));
+        table.push(cells(row));
     }
     let mut out = stdout().lock();
-    write!(out, "{grid}")?;
+    write!(out, "{table}")?;
     for row in &outcome.rows {
         if let Some(error) = &row.error {
             writeln!(out, "query {}: {error}", row.query)?;

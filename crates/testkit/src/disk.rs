@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use terrace_store::{Blocks, Buffer, Done, Io};
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
+use terrace_sys::sync::lock;
 
 /// An operation on the file system, as an entry of the record.
 #[derive(Clone, Debug)]
@@ -219,7 +220,7 @@ impl RecordedDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -25,12 +25,13 @@
 //! same order of transfers give the same faults.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use terrace_store::{Blocks, Buffer, Done, Io};
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::sync::lock;
 
 use crate::seed::Rng;
 
@@ -158,7 +159,7 @@ impl FaultyBlocks {
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.plan)
     }
 
     /// Reads from the inner blocks without a fault.

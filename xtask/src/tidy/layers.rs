@@ -81,7 +81,7 @@ fn faults(manifest: &Table) -> Vec<String> {
 }
 
 /// Returns every dependency with the kind of its table, including the tables of targets.
-fn dependencies(manifest: &Table) -> Vec<(&str, &str, &Value)> {
+pub fn dependencies(manifest: &Table) -> Vec<(&str, &str, &Value)> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let tables = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
     let mut found = Vec::new();
@@ -116,7 +116,8 @@ fn layer_fault(name: &str, kind: &str, dependency: &str) -> Option<String> {
     (other >= own).then(|| format!("`{dependency}` is on floor {other}, `{name}` on floor {own}"))
 }
 
-fn floor(name: &str) -> Option<u32> {
+/// Returns the floor of a crate of the workspace.
+pub fn floor(name: &str) -> Option<u32> {
     FLOORS.iter().chain([&TESTKIT]).find(|(other, _)| *other == name).map(|(_, floor)| *floor)
 }
 

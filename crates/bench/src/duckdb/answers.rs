@@ -2,7 +2,7 @@
 
 use crate::duckdb::package::{DUCKDB_TPCDS, Packages, Python};
 use crate::error::{BenchError, Result};
-use crate::scratch::Scratch;
+use crate::measure::Scratch;
 use crate::suite::child;
 use crate::suite::export::export;
 use crate::suite::feed::Generator;

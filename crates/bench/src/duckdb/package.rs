@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{BenchError, Result};
-use crate::scratch::Scratch;
+use crate::measure::Scratch;
 use crate::suite::child;
 
 /// Packages that are installed together.

@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_nearest_group_that_hands_the_controller_on_is_found() {
-        let root = crate::scratch::Scratch::of(None, "groups").expect("made");
+        let root = crate::measure::Scratch::of(None, "groups").expect("made");
         let (slice, own) = (root.path().join("slice"), root.path().join("slice/own"));
         fs::create_dir_all(&own).expect("made");
         fs::write(slice.join("cgroup.subtree_control"), "cpu memory\n").expect("written");

@@ -12,12 +12,12 @@ use terrace_sys::size::{GIB, format_bytes};
 
 use crate::duckdb::package::{DUCKDB, Python};
 use crate::error::{BenchError, Result};
-use crate::experiment::Setting;
-use crate::machine::Machine;
+use crate::measure::Scratch;
 use crate::peer::control_group::{ControlGroup, MemoryController};
 use crate::peer::process::{Client, Peer};
 use crate::peer::serve::PEER_COMMAND;
-use crate::scratch::Scratch;
+use crate::report::Machine;
+use crate::setting::Setting;
 use crate::suite::child;
 use crate::suite::export::export;
 use crate::suite::feed::Generator;

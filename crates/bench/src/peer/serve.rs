@@ -15,7 +15,7 @@ use crate::error::{BenchError, Result};
 use crate::peer::{Reply, Request};
 use crate::suite::load::refused;
 use crate::suite::table::Generated;
-use crate::timing::{Timed, ours, theirs};
+use crate::suite::timing::{Timed, ours, theirs};
 use crate::tpch::table::Table;
 
 /// Name of the subcommand by which a program offers [`serve_ours`] and [`serve_datafusion`].
@@ -155,7 +155,7 @@ mod tests {
     use std::io::Cursor;
 
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::measure::Scratch;
     use crate::suite::export::write_files;
 
     #[derive(Clone, Default)]

@@ -2,12 +2,11 @@
 
 pub mod answer;
 pub mod child;
-pub(crate) mod database;
 pub mod export;
 pub mod feed;
 pub mod generate;
 pub mod load;
-pub mod oracle;
 pub mod reference;
 pub mod run;
 pub mod table;
+pub mod timing;

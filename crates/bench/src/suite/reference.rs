@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use terrace_sql::stock;
 
 use crate::error::{BenchError, Result};
-use crate::scratch::Scratch;
+use crate::measure::Scratch;
 use crate::suite::answer::Answer;
 use crate::suite::child;
 use crate::suite::export::write_files;

@@ -9,9 +9,8 @@ use terrace_sql::{Encoding, Engine, EngineConfig, Session};
 use terrace_sys::process::{peak_resident_bytes, reset_peak_resident};
 
 use crate::error::{BenchError, Result};
-use crate::meter::{Meter, Reading};
+use crate::measure::{Meter, Reading, median};
 use crate::report::Report;
-use crate::statistic::median;
 use crate::suite::answer::Answer;
 use crate::suite::feed::Generator;
 use crate::suite::load::{Load, load, refused};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::duckdb::oracle::Oracle;
 use crate::duckdb::package::DUCKDB_TPCDS;
 use crate::error::{BenchError, Result};
 use crate::suite::answer::Answer;
 use crate::suite::feed::Generator;
-use crate::suite::oracle::Oracle;
 use crate::suite::reference::{KeptAnswers, Texts};
 use crate::suite::run::Judge;
 use crate::tpcds::check::{MORE_ROWS, check};

@@ -71,7 +71,7 @@ fn one_statement(path: &Path, text: String) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::measure::Scratch;
 
     fn directory(files: &[(&str, &str)]) -> Scratch {
         let directory = Scratch::of(None, "texts").expect("made");

@@ -16,6 +16,7 @@
 use std::cmp::Ordering;
 
 use crate::suite::answer::Answer;
+use crate::suite::timing::Timed;
 use crate::tpch::query::{Column, Query, SortKey};
 
 /// Precision of the comparison of computed columns.
@@ -61,6 +62,15 @@ pub fn check(
     }
     check_order(&query.order(), found)?;
     check_rows(query, precision, expected, found)
+}
+
+/// Compares the results of two runs of the same query.
+///
+/// # Errors
+/// The first difference, as text.
+pub fn check_runs(query: &Query, expected: &Timed, found: &Timed) -> Result<(), String> {
+    let answer = |timed: &Timed| timed.answer().map_err(|error| error.to_string());
+    check(query, Precision::Exact, &answer(expected)?, &answer(found)?)
 }
 
 fn check_order(order: &[SortKey], found: &Answer) -> Result<(), String> {

@@ -1,10 +1,10 @@
 //! Judge of the answers of the 22 queries.
 
+use crate::duckdb::oracle::Oracle;
 use crate::duckdb::package::DUCKDB;
 use crate::error::Result;
 use crate::suite::answer::Answer;
 use crate::suite::feed::Generator;
-use crate::suite::oracle::Oracle;
 use crate::suite::reference::{KeptAnswers, Texts};
 use crate::suite::run::Judge;
 use crate::tpch::check::{Precision, check};

@@ -5,7 +5,7 @@
 //! DataFusion's planner put there. The filter is complete when every partition has reported its
 //! bounds or has been dropped.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::concat;
@@ -19,6 +19,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use terrace_sys::sync::lock;
 use tokio::sync::watch;
 
 use super::member::{KeyList, MemberExpr, Members};
@@ -148,7 +149,7 @@ impl SharedFilter {
 
     /// Reports the bounds of one partition, or that it has none.
     pub(super) fn tell(&self, bounds: Option<KeyBounds>) -> Result<()> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told);
         match bounds {
             Some(bounds) => told.add(bounds)?,
             None => told.unknown = true,

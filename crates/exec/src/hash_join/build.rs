@@ -7,12 +7,13 @@
 //! Private Hash Join, VLDB 2024).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::sync::lock;
 
 use super::bounds::KeyBounds;
 use super::spec::{HASH, Keys, Spec};
@@ -63,11 +64,11 @@ pub(super) struct Part {
 
 impl Part {
     pub(super) fn table(&self) -> Option<Arc<Table>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.table).clone()
     }
 
     fn demote(&self) {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.table).take();
     }
 }
 

@@ -1,11 +1,12 @@
 //! Query memory of a fixed size, for tests and for programs without a ledger.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use terrace_pool::Space;
+use terrace_sys::sync::lock;
 use tokio::sync::watch;
 
 use super::{Grant, QueryMemory};
@@ -122,7 +123,7 @@ impl FixedMemory {
     /// Returns the names that operators registered with, in order.
     #[must_use]
     pub fn operators(&self) -> Vec<String> {
-        self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.shared.names).clone()
     }
 }
 
@@ -132,7 +133,7 @@ impl QueryMemory for FixedMemory {
     }
 
     fn register(&self, name: &str) -> Arc<dyn Grant> {
-        let mut names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = lock(&self.shared.names);
         names.push(name.to_owned());
         Arc::new(FixedGrant { shared: Arc::clone(&self.shared), held_bytes: AtomicU64::new(0) })
     }

@@ -1,7 +1,7 @@
 //! The working table (the rows of the previous iteration), and the node that reads it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -10,6 +10,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use terrace_sys::sync::lock;
 
 use super::backlog::Backlog;
 use crate::memory::QueryExtension;
@@ -22,12 +23,12 @@ pub(super) struct WorkTable(Mutex<Option<Backlog>>);
 impl WorkTable {
     /// Replaces the rows by those of the last iteration.
     pub(super) fn fill(&self, rows: Backlog) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
+        *lock(&self.0) = Some(rows);
     }
 
     /// Takes the rows; none if the table was not filled.
     fn take(&self) -> Option<Backlog> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 }
 

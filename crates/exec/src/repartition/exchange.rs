@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -17,6 +17,7 @@ use datafusion::physical_plan::repartition::BatchPartitioner;
 use futures::StreamExt;
 use terrace_pool::Space;
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 use tokio::sync::Notify;
 
 use super::queue::{Item, Queue};
@@ -99,7 +100,7 @@ impl Exchange {
 
     /// Starts the tasks, on the first call.
     fn start(&self) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = lock(&self.tasks);
         let Tasks::Waiting(inputs) = &mut *tasks else { return };
         let inputs = std::mem::take(inputs).into_iter();
         let running = inputs.map(|input| {
@@ -134,7 +135,7 @@ impl Drop for Ending<'_> {
 
 impl Output {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 }
 

@@ -6,7 +6,7 @@
 //! scan.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
@@ -18,6 +18,7 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use terrace_sys::sync::lock;
 
 use super::key::SortKeys;
 
@@ -83,7 +84,7 @@ impl Boundary {
             return Ok(());
         }
         let encoded = keys.encode(std::slice::from_ref(&columns))?.row(0).data().to_vec();
-        let mut key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut key = lock(&self.key);
         if key.as_ref().is_none_or(|best| encoded < *best) {
             // Under the lock, so that the better filter of two partitions stays.
             self.filter.update(before(&self.order, &columns)?)?;
@@ -102,7 +103,7 @@ impl Boundary {
         let columns = leading.evaluate(&batch.slice(last, 1))?;
         let encoded = leading.encode(&[columns])?;
         let last = encoded.row(0);
-        let key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = lock(&self.key);
         // The encoding of some columns is a prefix of the encoding of more.
         Ok(key.as_ref().is_some_and(|key| last.data() > &key[..last.data().len().min(key.len())]))
     }

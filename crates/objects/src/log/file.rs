@@ -3,9 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 
 use super::batch::{BATCH_HEAD_BYTES, Changes, Link};
 use crate::blocks::{HEAD_BYTES, Head, Place};
@@ -35,7 +36,7 @@ struct Syncing {
 impl Device {
     /// Waits until `len` bytes of the file are on the device, and all logs before it.
     pub(crate) fn sync_to(&self, len: u64) -> io::Result<()> {
-        let mut syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut syncing = lock(&self.syncing);
         if syncing.failed {
             return Err(io::Error::other("the device failed before"));
         }
@@ -56,7 +57,7 @@ impl Device {
 
     /// Notes that the log before this one is on the device, or that a dump has replaced it.
     pub(crate) fn begin(&self) {
-        let mut syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut syncing = lock(&self.syncing);
         syncing.before = None;
         self.synced.fetch_max(to_u64(HEAD_BYTES), Ordering::Release);
     }
@@ -115,7 +116,7 @@ impl LogFile {
     pub(crate) fn continue_in(&mut self, mut next: Self) -> Self {
         (next.first, next.last) = (self.last, self.last);
         next.earlier = self.earlier + self.len;
-        let mut syncing = next.device.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut syncing = lock(&next.device.syncing);
         syncing.before = Some((Arc::clone(&self.device), self.len));
         drop(syncing);
         std::mem::replace(self, next)

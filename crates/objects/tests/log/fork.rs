@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use terrace_objects::{
     Backing, Durability, Keeper, KeeperConfig, ObjectConfig, ObjectError, ObjectId, ObjectStore,
 };
 use terrace_sys::fault_injection;
+use terrace_sys::sync::lock;
 
 use super::{MIB, Model, config, files, log, open};
 
@@ -16,7 +17,7 @@ use super::{MIB, Model, config, files, log, open};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ONE_AT_A_TIME)
 }
 
 fn child(work: impl FnOnce() -> bool) -> ExitStatus {
@@ -29,7 +30,7 @@ fn child(work: impl FnOnce() -> bool) -> ExitStatus {
 type Slot = Mutex<Option<ObjectStore>>;
 
 fn take(slot: &Slot) -> ObjectStore {
-    slot.lock().unwrap_or_else(PoisonError::into_inner).take().expect("not taken yet")
+    lock(slot).take().expect("not taken yet")
 }
 
 fn refuse<T>(result: Result<T, ObjectError>) -> bool {
@@ -158,7 +159,7 @@ fn a_child_ends_without_its_parents_keeper() {
     std::thread::sleep(Duration::from_millis(50));
     let slot = Mutex::new(Some(keeper));
     let status = child(|| {
-        drop(slot.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lock(&slot).take());
         let memory = Backing::Dram { bytes: 8 * MIB };
         let own = ObjectConfig::new("a child's", memory);
         let own_dir = scratch.path().join("own");

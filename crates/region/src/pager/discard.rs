@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use terrace_sys::sync::lock;
+
 use super::{FRAMES_MIN, Pager, STUCK};
 use crate::block::{Lost, Place, Slot};
 use crate::command_queue::Inbox;
 use crate::config::{Contents, DEPTH_MAX, Method};
-use crate::lock;
 
 /// Blocks dropped, and blocks checked, before faults are handled again.
 const DROPS: usize = 32;
@@ -121,19 +122,25 @@ impl Pager {
         }
     }
 
-    /// Begins the back-off of a block that the source refused.
-    pub(super) fn stick(&mut self, block: usize) {
+    /// Begins the back-off of a block that the source refused, and latches the error.
+    pub(super) fn stick(&mut self, block: usize, error: &str) {
+        let mut latched = lock(&self.shared.counters.latched);
         if self.stuck.insert(block, Instant::now() + STUCK).is_none() {
             self.shared.stuck.fetch_add(1, Ordering::Relaxed);
         }
+        *latched = Some(error.to_owned());
     }
 
     /// Ends the back-off of a block that was written or discarded. The last one clears the latched
     /// error.
     pub(super) fn unstick(&mut self, block: usize) {
-        let is_last = |pager: &Self| pager.shared.stuck.fetch_sub(1, Ordering::Relaxed) == 1;
-        if self.stuck.remove(&block).is_some() && is_last(self) {
-            *lock(&self.shared.counters.latched) = None;
+        if self.stuck.remove(&block).is_none() {
+            return;
+        }
+        // Blocks of other pagers are counted under the same lock.
+        let mut latched = lock(&self.shared.counters.latched);
+        if self.shared.stuck.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *latched = None;
         }
     }
 }

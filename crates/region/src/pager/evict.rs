@@ -12,7 +12,6 @@ use crate::block::{Lost, Place, Slot};
 use crate::command_queue::Want;
 use crate::config::Method;
 use crate::error::RegionError;
-use crate::lock;
 
 /// State of a page of a block in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,9 +249,7 @@ impl Pager {
     pub(super) fn refused(&mut self, block: usize, message: &str) {
         let Place::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
-        self.stick(block);
-        // After the block is counted as stuck: the last one of those clears it.
-        *lock(&self.shared.counters.latched) = Some(message.to_owned());
+        self.stick(block, message);
         // The source may hold part of the write, so the block is dirty, whatever its fingerprint.
         self.block(block).dirty = true;
         self.block(block).torn = true;

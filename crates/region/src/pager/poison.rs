@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Instant;
 
+use terrace_sys::sync::lock;
 use terrace_sys::userfault::Fault;
 
 use super::{LOOK_AGAIN, Pager};
 use crate::block::Place;
 use crate::command_queue::{Command, Want};
 use crate::config::Method;
-use crate::lock;
 use crate::waiter::Waiter;
 
 impl Pager {

@@ -1,4 +1,4 @@
-//! Answers to calls: where rows are fetched, results that are known, and errors.
+//! Answers to calls: locations of results, results known at once, and errors.
 
 use std::sync::Arc;
 
@@ -16,33 +16,33 @@ use super::session::Call;
 use super::statement::Outcome;
 use crate::failure::Failure;
 
-/// The number of the ticket of a statement that returns no rows.
+/// Ticket number of a statement that returns no rows.
 pub(super) const NOTHING: u64 = 0;
 
-/// The flight of a result.
+/// The flight of a result: its schema and its ticket.
 pub(super) type Info = Result<Response<FlightInfo>, Status>;
-/// Rows.
+/// Stream of a result's messages.
 pub(super) type Rows = Result<Response<Messages>, Status>;
 
-/// The call of a request, with its session.
+/// Returns the call of a request, with its session.
 pub(super) fn call_of<T>(request: &Request<T>) -> Result<Arc<Call>, Status> {
     let call = request.extensions().get::<Arc<Call>>().cloned();
     call.ok_or_else(|| Status::internal("a call without a session"))
 }
 
-/// A schema as a message of Arrow.
+/// Encodes a schema as an Arrow message.
 pub(super) fn encoded(schema: &Schema) -> Result<Bytes, Status> {
     let message = IpcMessage::try_from(SchemaAsIpc::new(schema, &IpcWriteOptions::default()));
     let message = message.map_err(|error| Status::internal(error.to_string()))?;
     Ok(message.0)
 }
 
-/// The result of a function of a session, as the client is told of it.
+/// Converts the result of a session's method for the client; an error is counted and logged.
 pub(super) fn told<T>(call: &Call, result: Result<T, Failure>) -> Result<T, Status> {
     result.map_err(|failure| call.refuse(&failure))
 }
 
-/// The flight of a command: its rows are fetched by a ticket, on the same connection.
+/// Returns the flight of a command: its rows are fetched by a ticket, on the same connection.
 pub(super) fn info(
     schema: &Schema,
     ticket: &impl ProstMessageExt,
@@ -61,7 +61,7 @@ pub(super) fn info(
     Ok(Response::new(info))
 }
 
-/// The flight of a statement. One that returns no rows has been carried out.
+/// Returns the flight of a statement. A statement without rows has been executed already.
 pub(super) fn info_of(call: &Call, outcome: Outcome, descriptor: FlightDescriptor) -> Info {
     let (number, schema, changed) = match outcome {
         Outcome::Rows(query) => {
@@ -74,20 +74,20 @@ pub(super) fn info_of(call: &Call, outcome: Outcome, descriptor: FlightDescripto
     info(&schema, &TicketStatementQuery { statement_handle }, descriptor, changed)
 }
 
-/// A known result.
+/// Returns a result that is known at once.
 pub(super) fn known(call: &Call, batch: Result<RecordBatch, Failure>) -> Rows {
     let batch = told(call, batch)?;
     call.shared.counters.count_statement();
     Ok(Response::new(send_batch(batch.schema(), batch)))
 }
 
-/// A result without rows.
+/// Returns a result without rows.
 pub(super) fn empty(schema: SchemaRef) -> Rows {
     let batch = RecordBatch::new_empty(Arc::clone(&schema));
     Ok(Response::new(send_batch(schema, batch)))
 }
 
-/// A number of rows as messages have it.
+/// Converts a number of rows to the type of messages.
 pub(super) fn count(rows: u64) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

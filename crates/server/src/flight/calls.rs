@@ -1,5 +1,5 @@
-//! Calls as gRPC hands them in. Their work is done in the runtime of statements; a call that its
-//! client has left is dropped there.
+//! Entry of gRPC calls. Their work runs in the statements' runtimes; a call that its client has
+//! abandoned is dropped there.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::runtimes::Runtimes;
 type Stream<T> = BoxStream<'static, Result<T, Status>>;
 type Answer<T> = Result<Response<T>, Status>;
 
-/// The service as gRPC calls it.
+/// The service that gRPC calls.
 #[derive(Clone)]
 pub(super) struct Front {
     service: Arc<Service>,
@@ -37,7 +37,7 @@ impl Front {
         Self { service: Arc::new(Service), statements }
     }
 
-    /// Does the work of a call. It ends early if the call is dropped.
+    /// Runs the work of a call. It is aborted if the call is dropped.
     async fn work<R, T: Send + 'static, F>(
         &self,
         request: Request<R>,
@@ -60,7 +60,7 @@ impl Front {
     }
 }
 
-/// The columns of the result that a descriptor asks for.
+/// Returns the columns of the result that a descriptor names.
 async fn schema_of(service: &Service, request: Request<FlightDescriptor>) -> Answer<SchemaResult> {
     let call = call_of(&request)?;
     let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
@@ -79,7 +79,7 @@ async fn schema_of(service: &Service, request: Request<FlightDescriptor>) -> Ans
     let schema = match known.map_err(|failure| call.refuse(&failure))? {
         Some(Some(schema)) => encoded(&schema)?,
         Some(None) => encoded(&Schema::empty())?,
-        // Those about the database itself run nothing.
+        // Commands about the database itself run nothing, so their flight can be computed.
         None => FlightService::get_flight_info(service, request).await?.into_inner().schema,
     };
     Ok(Response::new(SchemaResult { schema }))

@@ -1,7 +1,7 @@
-//! The types that clients are sent, and batches of them.
+//! The Arrow types sent to clients, and batches of them.
 //!
-//! Views of texts and bytes, dictionaries and runs are younger than many clients, or stand for
-//! values that are repeated: clients are sent the values.
+//! Many clients do not know views of texts and bytes, dictionaries and runs, which are younger than
+//! they are or stand for repeated values: they are sent the values.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 
-/// The type of a column as clients are sent it.
+/// Returns the type in which a column is sent to clients.
 pub(super) fn plain_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8View => DataType::Utf8,
@@ -37,7 +37,7 @@ fn plain_field(field: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
-/// The columns as clients are sent them.
+/// Returns the columns in the types in which they are sent to clients.
 pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     let fields: Vec<Field> = schema
         .fields()
@@ -47,10 +47,10 @@ pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A batch with the names and the types of `schema`.
+/// Casts a batch to the names and types of `schema`.
 ///
 /// # Errors
-/// Texts of more than 2 GiB, and values that a column cannot have.
+/// Texts of more than 2 GiB, and values that a column cannot hold.
 pub(super) fn cast_batch(
     batch: &RecordBatch,
     schema: &SchemaRef,
@@ -67,10 +67,10 @@ pub(super) fn cast_batch(
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 
-/// A batch in pieces of about so many bytes, and of a row at least.
+/// Splits a batch into pieces of about `bytes_max` bytes, with at least one row each.
 ///
 /// # Errors
-/// Arrays whose bytes Arrow cannot count.
+/// Arrays whose size Arrow cannot compute.
 pub(super) fn pieces(
     batch: &RecordBatch,
     bytes_max: usize,

@@ -1,4 +1,4 @@
-//! Connections as gRPC reads and writes them, and as calls know them.
+//! Connections, as byte streams for gRPC and as facts for calls.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use tonic::transport::server::Connected;
 use super::sessions::Sessions;
 use crate::stream::{Peer, Stream};
 
-/// Bytes that are sent at a time: HTTP/2 writes frames of 16 KiB, one after the other.
+/// Size of the output buffer in bytes: HTTP/2 writes frames of 16 KiB, one after the other.
 const OUT_BYTES: usize = 256 << 10;
 
-/// A connection that was taken, until this is dropped. Sessions that it alone has end then.
+/// An accepted connection. Dropping this value ends the sessions that belong to it alone.
 pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) sessions: Arc<Sessions>,
@@ -32,24 +32,24 @@ impl Drop for Connection {
     }
 }
 
-/// Facts of a connection, which each of its calls has.
+/// Facts about a connection, attached to each of its calls.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) number: u64,
     pub(super) peer: Peer,
     pub(super) is_secure: bool,
-    /// A call of it was let in.
+    /// True once a call of the connection was admitted.
     pub(super) is_in: Arc<AtomicBool>,
 }
 
-/// The bytes of a connection, which ends where no call of it is let in in time.
+/// Byte stream of a connection. Fails if no call is admitted within the login time.
 pub(super) struct Io {
     stream: Box<dyn Stream>,
     facts: Facts,
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Bytes that were written and not sent.
+    /// Bytes written but not sent.
     out: BytesMut,
-    /// Bytes were written since the last flush.
+    /// True if bytes were written since the last flush.
     is_written: bool,
     _connection: Connection,
 }
@@ -69,7 +69,7 @@ impl Io {
         Self { stream, facts, deadline, out, is_written: false, _connection: connection }
     }
 
-    /// Sends the bytes that were written.
+    /// Sends the buffered bytes.
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.out.is_empty() {
             let sent = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.out))?;
@@ -81,7 +81,7 @@ impl Io {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends once the time for a login is over without one.
+    /// Ready once the time for a login has passed without one.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = &mut self.deadline else { return Poll::Pending };
         ready!(deadline.as_mut().poll(cx));
@@ -120,8 +120,8 @@ impl AsyncWrite for Io {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
-    /// Bytes that were written wait for a flush that follows another one: until then more of them
-    /// may come. The task is woken for that.
+    /// Sends buffered bytes only at a flush that directly follows another flush: until then more
+    /// bytes may come. Wakes the task for that second flush.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if std::mem::take(&mut self.is_written) && !self.out.is_empty() {
             cx.waker().wake_by_ref();

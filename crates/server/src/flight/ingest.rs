@@ -1,5 +1,5 @@
-//! Rows of a client on their way into a table: the table is made, appended to or replaced as the
-//! client says, and all of it is kept, or nothing.
+//! Bulk ingestion of a client's rows: the table is created, appended to or replaced as the client
+//! requests, and either everything is kept or nothing.
 
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
@@ -20,34 +20,35 @@ use crate::failure::{Failure, SqlState};
 use crate::postgres::count_of;
 use crate::registry::Shown;
 
-/// Rows of a batch that is inserted.
+/// Maximum number of rows of an inserted batch.
 const BATCH_ROWS: usize = 8192;
 
-/// A table that rows go into.
+/// The table that rows are inserted into.
 struct Target {
     schema: String,
     table: String,
 }
 
 impl Target {
-    /// The name as a statement has it.
+    /// Returns the table's name as a statement has it.
     fn name(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.table))
     }
 }
 
 impl ClientSession {
-    /// Inserts the rows of a client. Returns how many.
+    /// Inserts the rows of a client. Returns their number.
     ///
     /// # Errors
-    /// A table that there is or is not, against what the client says; rows that do not fit it.
+    /// A table that exists or does not exist, against the client's request; rows that do not fit
+    /// it.
     pub(super) async fn ingest(
         &self,
         command: &CommandStatementIngest,
         messages: PeekableFlightDataStream,
     ) -> Result<u64, Failure> {
         let _turn = self.turn.lock().await;
-        // ADBC does not name the transaction of an ingestion, which is a part of it all the same.
+        // ADBC does not name the transaction of an ingestion, which is nevertheless a part of it.
         if command.transaction_id.is_some() {
             self.check_transaction(command.transaction_id.as_deref())?;
         }
@@ -86,7 +87,7 @@ impl ClientSession {
         }
     }
 
-    /// Makes or replaces the table, as the client says.
+    /// Creates or replaces the table, as the client requests.
     async fn define(
         &self,
         command: &CommandStatementIngest,
@@ -141,14 +142,14 @@ impl ClientSession {
         let mut inserting = JoinSet::new();
         inserting.spawn(handle.collect());
         if let Sent::All = rows.send(&sender, &schema, interrupt).await? {
-            // The insertion tells of its failure below.
+            // False if the insertion has failed, which is reported below.
             let _goes_on = interrupt.wait(sender.send(None)).await?;
         }
         inserted(&mut inserting, interrupt).await
     }
 }
 
-/// The statement that makes an empty table of these columns.
+/// Returns the statement that creates an empty table with these columns.
 fn definition(words: &str, name: &str, schema: &SchemaRef) -> String {
     let columns = schema.fields().iter().map(|field| {
         let data_type = match plain_type(field.data_type()) {
@@ -166,7 +167,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Waits for the insertion, and returns how many rows it has inserted.
+/// Waits for the insertion, and returns the number of inserted rows.
 async fn inserted(
     inserting: &mut JoinSet<Result<Output, SqlError>>,
     interrupt: &Interrupt,
@@ -176,10 +177,10 @@ async fn inserted(
     Ok(count_of(&ended.map_err(failed)??.batches))
 }
 
-/// Progress of the rows of a client.
+/// Result of sending a client's rows to an insertion.
 enum Sent {
     All,
-    /// The insertion has failed before.
+    /// Some rows; the insertion failed before the rest.
     Part,
 }
 
@@ -191,7 +192,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Reads the columns, and the first batch if there is one.
+    /// Reads the schema, and the first batch if there is one.
     async fn open(
         messages: PeekableFlightDataStream,
         interrupt: &Interrupt,

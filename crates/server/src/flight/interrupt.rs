@@ -11,7 +11,7 @@ use crate::registry::RunningStatement;
 /// Events that end a statement early.
 pub(super) struct Interrupt {
     pub(super) statement: RunningStatement,
-    /// Becomes true with the end of the session.
+    /// Becomes true when the session ends.
     pub(super) ended: watch::Receiver<bool>,
     pub(super) timeout: Option<Duration>,
     pub(super) deadline: Option<Instant>,
@@ -19,7 +19,7 @@ pub(super) struct Interrupt {
 
 impl Interrupt {
     /// Waits for a future, unless the client cancels the statement, its session ends, or the
-    /// statement has run for too long.
+    /// statement reaches its time limit.
     pub(super) async fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
         let late = async {
             match self.deadline {

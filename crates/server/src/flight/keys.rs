@@ -1,4 +1,4 @@
-//! Primary and foreign keys, of which there are none: tables have no keys.
+//! Schemas of primary and foreign keys. There are none: tables have no keys.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn name(name: &str) -> Field {
     Field::new(name, DataType::Utf8, false)
 }
 
-/// The columns of primary keys.
+/// Returns the schema of primary keys.
 pub(super) fn primary() -> SchemaRef {
     Arc::new(Schema::new(vec![
         text("catalog_name"),
@@ -24,7 +24,7 @@ pub(super) fn primary() -> SchemaRef {
     ]))
 }
 
-/// The columns of foreign keys: exported, imported, and those between two tables.
+/// Returns the schema of foreign keys: exported, imported, and those between two tables.
 pub(super) fn foreign() -> SchemaRef {
     Arc::new(Schema::new(vec![
         text("pk_catalog_name"),

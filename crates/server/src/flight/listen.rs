@@ -1,4 +1,4 @@
-//! The listener: connections are let in until the server ends.
+//! The listener: accepts connections until the server shuts down.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,28 +25,27 @@ use crate::runtimes::Runtimes;
 use crate::server::{Stop, stopping};
 use crate::stream::{self, Accepted};
 
-/// Calls at a time of a connection.
+/// Maximum number of concurrent calls of a connection.
 const CALLS_MAX: u32 = 100;
-/// Bytes of the headers of a call.
+/// Maximum size in bytes of a call's headers.
 const HEADERS_BYTES_MAX: u32 = 16 << 10;
-/// Bytes that a client may send ahead of what is read of a call, and of a connection.
+/// HTTP/2 flow-control windows of a call and of a connection: bytes that a client may send ahead.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
-/// Silence after which a client is asked by HTTP/2 whether it is still there, and the time that it
-/// has to answer.
+/// HTTP/2 keepalive: idle time before a ping, and time that the client has to answer.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
 const KEEPALIVE_TIME_MAX: Duration = Duration::from_secs(30);
-/// Pause after a failed accept, such as for want of descriptors.
+/// Pause after a failed accept, for example for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Interval between two looks for sessions and tickets that have expired.
+/// Interval between two sweeps of expired sessions and tickets.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
-/// Threads that send and receive.
+/// Maximum number of threads that send and receive.
 const THREADS_MAX: usize = 4;
 
-/// The life of the thread.
+/// Runs the listener: the body of the thread.
 ///
 /// # Errors
-/// A runtime or a listener that the system does not give.
+/// The system refuses a runtime or the listener.
 pub(super) fn run(
     listener: SystemListener,
     shared: Arc<Shared>,
@@ -65,13 +64,13 @@ pub(super) fn run(
         listen(listener, shared, stopped, statements, alive).await;
         Ok(())
     });
-    // Tasks of connections go with it, and those of statements end soon after.
+    // The tasks of connections are dropped with the runtime; those of statements end soon after.
     drop(runtime);
     let _none_is_left = ended.blocking_recv();
     served
 }
 
-/// Serves clients until the server ends and their calls have ended.
+/// Serves clients until the server shuts down and their calls have ended.
 async fn listen(
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -111,7 +110,7 @@ async fn listen(
     sessions.end_all();
 }
 
-/// Ends what has expired, for as long as it runs.
+/// Ends expired sessions and tickets as long as it runs.
 async fn sweep(sessions: Arc<Sessions>) {
     let mut ticks = interval(SWEEP_INTERVAL);
     loop {
@@ -120,7 +119,7 @@ async fn sweep(sessions: Arc<Sessions>) {
     }
 }
 
-/// Connections on their way to gRPC.
+/// Stream of accepted connections for gRPC.
 struct Incoming(mpsc::Receiver<Io>);
 
 impl Stream for Incoming {
@@ -131,7 +130,7 @@ impl Stream for Incoming {
     }
 }
 
-/// Lets connections in.
+/// The accept loop.
 struct Door {
     shared: Arc<Shared>,
     sessions: Arc<Sessions>,
@@ -140,7 +139,7 @@ struct Door {
 }
 
 impl Door {
-    /// Takes connections until the server ends.
+    /// Accepts connections until the server shuts down.
     async fn keep(mut self, listener: TcpListener) {
         let limits = &self.shared.limits;
         let places = Arc::new(Semaphore::new(limits.connections + limits.logins));
@@ -173,7 +172,8 @@ impl Door {
         handshakes.shutdown().await;
     }
 
-    /// Secures a connection where the server has a certificate, and hands it on.
+    /// Runs the TLS handshake if the server has a certificate, and passes the connection on to
+    /// gRPC.
     fn welcome(
         &self,
         stream: TcpStream,

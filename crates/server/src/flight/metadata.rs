@@ -1,4 +1,4 @@
-//! Catalogs, schemas and tables, as the next statement of a session sees them.
+//! Catalogs, schemas and tables, as the session's next statement sees them.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use super::columns::plain_schema;
 use super::rows::failure_of;
 use crate::failure::Failure;
 
-/// The kinds of tables.
+/// Kinds of tables.
 const TABLE: &str = "TABLE";
 const VIEW: &str = "VIEW";
 const SYSTEM: &str = "SYSTEM TABLE";
 const EXTERNAL: &str = "EXTERNAL TABLE";
 
-/// The only catalog.
+/// Returns the only catalog.
 ///
 /// # Errors
 /// Errors of Arrow.
@@ -29,10 +29,10 @@ pub(super) fn catalogs(command: CommandGetCatalogs) -> Result<RecordBatch, Failu
     builder.build().map_err(failure_of)
 }
 
-/// The schemas of the catalog.
+/// Returns the schemas of the catalog.
 ///
 /// # Errors
-/// A pattern that is none.
+/// An invalid pattern.
 pub(super) fn schemas(
     session: &Session,
     command: CommandGetDbSchemas,
@@ -44,10 +44,10 @@ pub(super) fn schemas(
     builder.build().map_err(failure_of)
 }
 
-/// The tables and views, with their columns if the client asks for them.
+/// Returns the tables and views, with their columns if the client requests them.
 ///
 /// # Errors
-/// A pattern that is none; those of planning a view.
+/// An invalid pattern; errors of planning a view.
 pub(super) async fn tables(
     session: &Session,
     command: CommandGetTables,
@@ -65,7 +65,7 @@ pub(super) async fn tables(
             RelationKind::System => SYSTEM,
             RelationKind::External => EXTERNAL,
         };
-        // What is left out is not planned for its columns.
+        // Filtered out first, since looking up columns may plan a view.
         let is_asked_for = (kinds.is_empty() || kinds.iter().any(|of| of == kind))
             && schemas.as_ref().is_none_or(|pattern| is_like(&schema, pattern))
             && tables.as_ref().is_none_or(|pattern| is_like(&name, pattern));
@@ -83,7 +83,7 @@ pub(super) async fn tables(
     builder.build().map_err(failure_of)
 }
 
-/// The kinds of tables.
+/// Returns the kinds of tables.
 ///
 /// # Errors
 /// Errors of Arrow.
@@ -95,12 +95,12 @@ pub(super) fn table_types(command: CommandGetTableTypes) -> Result<RecordBatch, 
     builder.build().map_err(failure_of)
 }
 
-/// True if a name is like a pattern, in which `%` stands for any text and `_` for one character.
+/// True if a name matches a pattern, in which `%` stands for any text and `_` for one character.
 fn is_like(name: &str, pattern: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
     let pattern: Vec<char> = pattern.chars().collect();
     let (mut at, mut of) = (0, 0);
-    // The last `%`, and the end of the text that it stands for.
+    // The last `%`, and the end of the text that it matches.
     let mut any: Option<(usize, usize)> = None;
     while at < name.len() {
         match pattern.get(of) {

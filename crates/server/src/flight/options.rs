@@ -1,7 +1,7 @@
-//! The settings of a session as options (`SetSessionOptions`, `GetSessionOptions`).
+//! Session settings as Flight options (`SetSessionOptions`, `GetSessionOptions`).
 //!
-//! `catalog` and `schema` are those of Flight SQL; the others have the names that `SET` and `SHOW`
-//! take. An option without a value is set to its default.
+//! `catalog` and `schema` are defined by Flight SQL; the others have the names that `SET` and
+//! `SHOW` use. An option without a value is reset to its default.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::postgres::{Settings, set};
 
 const CATALOG: &str = "catalog";
 const SCHEMA: &str = "schema";
-/// The setting that says where names are looked for.
+/// The setting that names the schemas in which names are resolved.
 const SEARCH_PATH: &str = "search_path";
 
 /// The value of an option.
@@ -24,7 +24,7 @@ pub(super) struct SessionOptionValue {
     value: Option<OptionValue>,
 }
 
-/// Values that an option may have.
+/// Possible values of an option.
 #[derive(Clone, PartialEq, Oneof)]
 enum OptionValue {
     #[prost(string, tag = "1")]
@@ -46,28 +46,28 @@ struct Texts {
     values: Vec<String>,
 }
 
-/// Options that are set.
+/// Request to set options.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SetSessionOptionsRequest {
     #[prost(map = "string, message", tag = "1")]
     options: HashMap<String, SessionOptionValue>,
 }
 
-/// The options that were not set.
+/// Result of setting options: those that were not set.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SetSessionOptionsResult {
     #[prost(map = "string, message", tag = "1")]
     errors: HashMap<String, OptionError>,
 }
 
-/// The error of an option.
+/// The error of an option that was not set.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 struct OptionError {
     #[prost(enumeration = "OptionErrorKind", tag = "1")]
     value: i32,
 }
 
-/// Errors of options.
+/// Kinds of errors of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
 #[repr(i32)]
 enum OptionErrorKind {
@@ -77,14 +77,14 @@ enum OptionErrorKind {
     Error = 3,
 }
 
-/// The options of a session.
+/// Result of reading the options of a session.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct GetSessionOptionsResult {
     #[prost(map = "string, message", tag = "1")]
     options: HashMap<String, SessionOptionValue>,
 }
 
-/// The answer to the end of a session: `CLOSED`.
+/// Result of closing a session: `CLOSED`.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct CloseSessionResult {
     #[prost(int32, tag = "1")]
@@ -102,7 +102,7 @@ impl SessionOptionValue {
         Self { value: Some(OptionValue::Text(text.into())) }
     }
 
-    /// The value as `SET` takes it; none of the default.
+    /// Returns the value in the form that `SET` takes; `None` for the default.
     fn text(&self) -> Option<String> {
         Some(match self.value.as_ref()? {
             OptionValue::Text(text) => text.clone(),
@@ -182,7 +182,7 @@ impl ClientSession {
         Ok(())
     }
 
-    /// The options of the session.
+    /// Returns the options of the session.
     pub(super) fn options(&self) -> GetSessionOptionsResult {
         let rows = self.place.settings.rows().into_iter();
         let mut options: HashMap<_, _> =

@@ -1,4 +1,4 @@
-//! Values of prepared statements, as rows of batches that a client sends.
+//! Values of prepared statements, sent by clients as rows of batches.
 
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
@@ -14,7 +14,7 @@ use super::rows::failure_of;
 use super::statement::{Rows, Statement};
 use crate::failure::{Failure, SqlState};
 
-/// The parameters of a statement, as a client is told of them.
+/// Returns the schema of a statement's parameters for clients.
 pub(super) fn schema(statement: &Statement) -> Schema {
     let parameters = statement.parameters().iter().enumerate();
     let fields = parameters.map(|(index, data_type)| {
@@ -23,17 +23,17 @@ pub(super) fn schema(statement: &Statement) -> Schema {
     Schema::new(fields.collect::<Vec<_>>())
 }
 
-/// The rows of values that a client sends for a statement; none where it sends no batch.
+/// Reads the rows of values that a client sends for a statement; `None` if it sends no batch.
 ///
 /// # Errors
-/// Another number of values than the statement has parameters, values of other types, and more
+/// A number of values that differs from the number of parameters, values of wrong types, and more
 /// bytes than a message may have.
 pub(super) async fn read(
     statement: &Statement,
     mut messages: PeekableFlightDataStream,
     bytes_max: usize,
 ) -> Result<Option<Rows>, Failure> {
-    // The message of a statement without parameters has no schema.
+    // The message for a statement without parameters has no schema.
     let has_schema = match messages.peek().await {
         Some(Ok(message)) => !message.data_header.is_empty(),
         _ => false,

@@ -1,7 +1,6 @@
-//! `?` as a parameter, as JDBC and ADBC write them: the first is `$1`.
+//! `?` as a parameter, as in JDBC and ADBC: the first one is `$1`.
 
-/// The text with `$1`, `$2` and so on in place of each `?` that is no part of a literal, a name in
-/// quotation marks or a comment.
+/// Replaces each `?` by `$1`, `$2` and so on, except in literals, quoted names and comments.
 pub(super) fn numbered(text: &str) -> String {
     if !text.contains('?') {
         return text.to_owned();
@@ -30,7 +29,7 @@ pub(super) fn numbered(text: &str) -> String {
     out
 }
 
-/// True if the literal that begins after this text is one with backslashes: `E'...'`.
+/// True if the literal that begins after this text has backslash escapes: `E'...'`.
 fn escapes(before: &str) -> bool {
     let mut last = before.chars().rev();
     let is_e = matches!(last.next(), Some('e' | 'E'));
@@ -41,7 +40,7 @@ fn is_of_name(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_' || letter == '$'
 }
 
-/// Bytes of a text in quotation marks, of which a doubled one is a part.
+/// Returns the length in bytes of a quoted text; a doubled quote is a part of it.
 fn quoted(text: &str, mark: char, has_backslashes: bool) -> usize {
     let mut letters = text.char_indices().skip(1);
     while let Some((_, letter)) = letters.next() {
@@ -58,7 +57,7 @@ fn quoted(text: &str, mark: char, has_backslashes: bool) -> usize {
     text.len()
 }
 
-/// Bytes of a comment, which may have others in it.
+/// Returns the length in bytes of a comment, which may contain nested ones.
 fn comment(text: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(found) = text[at..].find(['*', '/']) {
@@ -79,7 +78,7 @@ fn comment(text: &str) -> usize {
     text.len()
 }
 
-/// Bytes of `$tag$...$tag$`; one of any other `$`.
+/// Returns the length in bytes of `$tag$...$tag$`; 1 for any other `$`.
 fn dollar_quoted(text: &str, before: &str) -> usize {
     if before.chars().next_back().is_some_and(is_of_name) {
         return 1;

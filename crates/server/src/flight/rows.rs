@@ -1,9 +1,9 @@
-//! Results on their way to a client.
+//! Streams of a result's messages to a client.
 //!
-//! A task of the statements' runtime reads the query, encodes its batches and waits while the
-//! client has not taken the messages before: a client that reads slowly slows its query. Not more
-//! than five messages of a result are in memory: one that is encoded, three that wait, and one that
-//! is sent.
+//! A task in the statements' runtime reads the query, encodes its batches and waits while the
+//! client has not taken the previous messages (backpressure): a client that reads slowly slows its
+//! query down. At most five messages of a result are in memory: one being encoded, three waiting,
+//! and one being sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,16 +26,16 @@ use super::session::Call;
 use super::statement::Query;
 use crate::failure::{Failure, SqlState};
 
-/// Bytes of a message, unless one row has more: clients take 4 MiB unless they say otherwise.
+/// Target size of a message in bytes; a single row may exceed it. Clients accept 4 MiB by default.
 const MESSAGE_BYTES: usize = 1 << 20;
-/// Messages that wait to be sent.
+/// Maximum number of messages that wait to be sent.
 const WAITING_MAX: usize = 3;
 
-/// The messages of a result.
+/// Stream of a result's messages.
 pub(super) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
-/// Sends the rows of a query, of this ticket if it has one. The query ends when the messages are
-/// dropped.
+/// Streams the rows of a query; `ticket` is its number, if it has one. The query ends when the
+/// stream is dropped.
 pub(super) fn send(call: Arc<Call>, query: Query, ticket: Option<u64>) -> Messages {
     let (sender, messages) = mpsc::channel(WAITING_MAX);
     let mut task = JoinSet::new();
@@ -54,7 +54,7 @@ pub(super) fn send(call: Arc<Call>, query: Query, ticket: Option<u64>) -> Messag
     Box::pin(Sent { messages, _task: task })
 }
 
-/// Sends a result that is known.
+/// Streams a result that is known.
 pub(super) fn send_batch(schema: SchemaRef, batch: RecordBatch) -> Messages {
     let batches = stream::iter([Ok(batch)]);
     let encoder = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
@@ -68,7 +68,7 @@ async fn pump(call: &Call, query: Query, sender: &mpsc::Sender<Waiting>) -> Resu
         match query.next().await {
             Ok(batch) => Some((batch?, (query, failed))),
             Err(failure) => {
-                // It is looked for once the batches have ended.
+                // Read after the last batch.
                 let _sent = failed.try_send(failure);
                 None
             }
@@ -81,7 +81,7 @@ async fn pump(call: &Call, query: Query, sender: &mpsc::Sender<Waiting>) -> Resu
         };
         stream::iter(cut)
     });
-    // It would cut by the bytes of whole buffers, of which a batch may be a small part.
+    // The encoder would split by the size of whole buffers, of which a batch may be a small part.
     let encoder = FlightDataEncoderBuilder::new().with_max_flight_data_size(usize::MAX);
     let mut messages = encoder.with_schema(schema).build(cut);
     while let Some(message) = messages.next().await {
@@ -107,7 +107,7 @@ fn gone(text: &str) -> Failure {
     Failure::new(SqlState::CONNECTION, text)
 }
 
-/// An error of what clients send, or of the encoding of a result.
+/// Converts an error in a client's data, or in the encoding of a result.
 pub(super) fn failure_of(error: FlightError) -> Failure {
     match error {
         FlightError::Arrow(error) => error.into(),
@@ -116,10 +116,10 @@ pub(super) fn failure_of(error: FlightError) -> Failure {
     }
 }
 
-/// A message that waits to be sent, with its bytes.
+/// A message that waits to be sent, and the account of its bytes.
 type Waiting = (Result<FlightData, Status>, Option<HeldBytes>);
 
-/// The messages of a task, which ends with them.
+/// The messages of a task, which is aborted when they are dropped.
 struct Sent {
     messages: mpsc::Receiver<Waiting>,
     _task: JoinSet<()>,

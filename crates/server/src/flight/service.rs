@@ -41,15 +41,15 @@ use super::statement::Outcome;
 use super::{keys, metadata, parameters};
 use crate::failure::{Failure, SqlState};
 
-/// The release of a savepoint, and the return to one.
+/// Actions on a savepoint: release it, or roll back to it.
 const RELEASE: i32 = 1;
 const ROLL_BACK: i32 = 2;
-/// The result of a query that was cancelled.
+/// Result code of a cancelled query.
 const CANCELLED: i32 = 1;
 
 const SUBSTRAIT: &str = "plans of Substrait are not supported; send SQL";
 
-/// Actions beside those that every service of Flight SQL has.
+/// Actions in addition to the standard ones of Flight SQL.
 const ACTIONS: [(&str, &str); 4] = [
     ("CancelFlightInfo", "Ends a query: CancelFlightInfoRequest, CancelFlightInfoResult"),
     ("SetSessionOptions", "Sets options: SetSessionOptionsRequest, SetSessionOptionsResult"),
@@ -57,10 +57,10 @@ const ACTIONS: [(&str, &str); 4] = [
     ("CloseSession", "Ends the session: CloseSessionRequest, CloseSessionResult"),
 ];
 
-/// The service, whose state is in the sessions of its calls.
+/// The service; its state is in the sessions of its calls.
 pub(super) struct Service;
 
-/// The number of the query of a flight, if it is of one.
+/// Returns the number of a flight's query, if the flight has one.
 fn query_of(info: &FlightInfo) -> Option<u64> {
     let ticket = info.endpoint.first()?.ticket.as_ref()?;
     let any = Any::decode(ticket.ticket.as_ref()).ok()?;
@@ -70,7 +70,7 @@ fn query_of(info: &FlightInfo) -> Option<u64> {
     }
 }
 
-/// Ends the query of a flight.
+/// Cancels the query of a flight.
 fn cancel(call: &Call, info: Option<&FlightInfo>) -> Result<(), Status> {
     match info.and_then(query_of).filter(|number| call.cancel(*number)) {
         Some(_) => Ok(()),
@@ -131,7 +131,7 @@ impl FlightSqlService for Service {
         let call = call_of(&request)?;
         let number = number_of(&query.prepared_statement_handle).unwrap_or(NOTHING);
         let statement = told(&call, call.prepared(number))?;
-        // One that changes something may have several rows of values.
+        // A change may be bound to several rows of values.
         let outcome = match statement.schema() {
             Some(_) => Box::pin(call.run_prepared(&statement)).await,
             None => Box::pin(call.update_prepared(&statement)).await.map(Outcome::Done),

@@ -1,22 +1,23 @@
-//! A session of a client: its tickets, its prepared statements and its transaction.
+//! A client's session: its tickets, prepared statements and transaction.
 //!
-//! Statements of a session begin one after the other. A query gives its rows on its own then; what
-//! changes something runs to its end before the next statement begins.
+//! Statements of a session start one after the other. A query then returns its rows independently;
+//! a change runs to its end before the next statement starts.
 //!
-//! A session has one transaction at a time. One that was begun by an action has a name, which its
-//! statements have to give; prepared statements and ingestions, for which clients give none, are a
-//! part of the transaction that is open.
+//! A session has at most one transaction at a time. A transaction begun by an action has a name,
+//! which its statements must give; prepared statements and ingestions, for which clients give none,
+//! are a part of the open transaction.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pgwire::messages::startup::SecretKey;
 use terrace_sql::session::{SessionStatement, TransactionStatement};
 use terrace_sql::{DATABASE, Session, SqlError, TransactionStatus};
+use terrace_sys::sync::lock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tonic::Status;
 
@@ -28,11 +29,11 @@ use crate::log::Logged;
 use crate::postgres::{Place, Shared, SharedSettings, furnished};
 use crate::registry::Registered;
 
-/// Queries of a session whose rows nothing has fetched.
+/// Maximum number of a session's queries whose rows were not fetched yet.
 const TICKETS_MAX: usize = 100;
-/// Statements that a session may have prepared.
+/// Maximum number of a session's prepared statements.
 const STATEMENTS_MAX: usize = 10_000;
-/// Bytes of the secret of a session.
+/// Length of a session's secret in bytes.
 const SECRET_BYTES: usize = 32;
 
 /// The session of a client. Locking order: `turn`, then `state`.
@@ -41,12 +42,12 @@ pub(super) struct ClientSession {
     pub(super) session: Session,
     pub(super) place: Arc<Place>,
     pub(super) registered: Registered,
-    /// Held by the statement that begins, or changes something.
+    /// Held by a statement while it starts, or while it changes something.
     pub(super) turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
-    /// Becomes true with the end of the session.
+    /// Becomes true when the session ends.
     ended: watch::Sender<bool>,
-    /// The client has ended it itself.
+    /// True if the client itself has ended the session.
     is_closed: AtomicBool,
     calls: AtomicUsize,
     last_call: Mutex<Instant>,
@@ -65,13 +66,13 @@ struct State {
     savepoints: HashMap<u64, String>,
 }
 
-/// A query whose rows nothing has fetched.
+/// A query whose rows were not fetched yet.
 struct Ticket {
     query: Query,
     issued: Instant,
 }
 
-/// A call of a session, until this is dropped.
+/// A call of a session; counts as running until this value is dropped.
 pub(super) struct Call(Arc<ClientSession>);
 
 impl Call {
@@ -97,10 +98,10 @@ impl Drop for Call {
 }
 
 impl ClientSession {
-    /// Begins the session of a user, who has logged in with a role where there are roles.
+    /// Begins the session of a user, who has logged in with a role if the database has roles.
     ///
     /// # Errors
-    /// A tenant that has as many sessions as it may have.
+    /// A tenant that has reached its maximum number of sessions.
     pub(super) fn begin(
         shared: Arc<Shared>,
         user: &str,
@@ -143,7 +144,7 @@ impl ClientSession {
         })
     }
 
-    /// Ends the session when another one asks for that (`pg_terminate_backend`).
+    /// Ends the session when another connection terminates it (`pg_terminate_backend`).
     pub(super) async fn watch(session: Arc<Self>) {
         let mut ended = session.ended.subscribe();
         tokio::select! {
@@ -157,30 +158,30 @@ impl ClientSession {
         self.session.priority() > 0
     }
 
-    /// Ends the session: its statements with an error, its transaction without its changes.
+    /// Ends the session: its statements fail, and its transaction is rolled back.
     pub(super) fn end(&self) {
         self.ended.send_replace(true);
         let state = std::mem::take(&mut *self.state());
         drop(state);
         if self.session.transaction_status() != TransactionStatus::Idle {
-            // A statement may have ended it meanwhile.
+            // A statement may have ended the transaction meanwhile.
             let _ended = self.session.roll_back();
         }
         drop(self.take_place());
     }
 
-    /// Ends the session for its client.
+    /// Ends the session at its client's request.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.end();
     }
 
-    /// True if the client has ended it itself.
+    /// True if the client itself has ended the session.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// The place of a session that has ended.
+    /// Takes the connection permit of a session that has ended.
     pub(super) fn take_place(&self) -> Option<OwnedSemaphorePermit> {
         lock(&self.permit).take()
     }
@@ -189,13 +190,13 @@ impl ClientSession {
         *self.ended.borrow()
     }
 
-    /// True while a call of it goes on.
+    /// True while a call of the session runs.
     pub(super) fn is_called(&self) -> bool {
         self.calls.load(Ordering::Relaxed) > 0
     }
 
-    /// True of one that has been without a call for longer than this limit, if there is one, or
-    /// than its client allows a transaction.
+    /// True if the session has been without a call for longer than `limit`, if one is given, or
+    /// longer than its client allows for an open transaction.
     pub(super) fn is_past(&self, limit: Option<Duration>) -> bool {
         let idle = lock(&self.last_call).elapsed();
         let has_transaction = self.session.transaction_status() != TransactionStatus::Idle;
@@ -203,7 +204,7 @@ impl ClientSession {
         !self.is_called() && own.into_iter().chain(limit).any(|limit| idle > limit)
     }
 
-    /// Ends the queries whose rows nothing has fetched for so long.
+    /// Ends the queries whose rows were not fetched within `limit`.
     pub(super) fn expire(&self, limit: Duration) {
         let mut expired = Vec::new();
         let mut state = self.state();
@@ -221,7 +222,7 @@ impl ClientSession {
         drop(expired);
     }
 
-    /// Counts and logs an error. Returns it as the client is told of it.
+    /// Counts and logs an error. Returns it in the form that the client receives.
     pub(super) fn refuse(&self, failure: &Failure) -> Status {
         self.shared.counters.count_error(failure.state().0);
         let (request, statement) = (self.registered.number().to_string(), self.registered.shown());
@@ -230,7 +231,7 @@ impl ClientSession {
         status_of(failure)
     }
 
-    /// A statement begins.
+    /// Begins a statement: registers it and computes its deadline.
     pub(super) fn interrupt(&self) -> Interrupt {
         let timeout = self.place.settings.statement_timeout();
         let now = tokio::time::Instant::now();
@@ -252,12 +253,12 @@ impl ClientSession {
     }
 }
 
-/// Tickets and prepared statements.
+/// Methods for tickets and prepared statements.
 impl ClientSession {
-    /// Keeps a query until its rows are fetched. Returns the number of its ticket.
+    /// Keeps a query until its rows are fetched. Returns its ticket number.
     ///
     /// # Errors
-    /// As many tickets as a session may have.
+    /// The session has the maximum number of tickets.
     pub(super) fn issue(&self, query: Query) -> Result<u64, Failure> {
         self.refuse_if_ended()?;
         let mut state = self.state();
@@ -275,10 +276,10 @@ impl ClientSession {
         Ok(number)
     }
 
-    /// The query of a ticket, which is used with that.
+    /// Returns the query of a ticket, which is used up.
     ///
     /// # Errors
-    /// A ticket that is of no query, was used or has expired.
+    /// A ticket that belongs to no query, was used or has expired.
     pub(super) fn redeem(&self, number: u64) -> Result<Query, Failure> {
         let ticket = self.state().tickets.remove(&number);
         ticket.map(|ticket| ticket.query).ok_or_else(|| {
@@ -287,12 +288,13 @@ impl ClientSession {
         })
     }
 
-    /// The query of a number has given its rows.
+    /// Records that a query has returned all its rows.
     pub(super) fn finished(&self, number: u64) {
         self.state().running.remove(&number);
     }
 
-    /// Ends the query of a ticket, whether it gives rows or not. Returns false if there is none.
+    /// Cancels the query of a ticket, whether its rows are being fetched or not. Returns false if
+    /// there is none.
     pub(super) fn cancel(&self, number: u64) -> bool {
         let mut state = self.state();
         let (ticket, running) = (state.tickets.remove(&number), state.running.remove(&number));
@@ -306,7 +308,7 @@ impl ClientSession {
     /// Keeps a prepared statement. Returns its number.
     ///
     /// # Errors
-    /// As many as a session may have.
+    /// The session has the maximum number of prepared statements.
     pub(super) fn keep(&self, statement: Statement) -> Result<u64, Failure> {
         self.refuse_if_ended()?;
         let mut state = self.state();
@@ -320,18 +322,18 @@ impl ClientSession {
         Ok(number)
     }
 
-    /// The prepared statement of a number.
+    /// Returns the prepared statement with a number.
     ///
     /// # Errors
-    /// One that there is not.
+    /// A statement that does not exist.
     pub(super) fn prepared(&self, number: u64) -> Result<Arc<Statement>, Failure> {
         self.state().prepared.get(&number).cloned().ok_or_else(no_statement)
     }
 
-    /// Forgets a prepared statement.
+    /// Drops a prepared statement.
     ///
     /// # Errors
-    /// One that there is not.
+    /// A statement that does not exist.
     pub(super) fn forget(&self, number: u64) -> Result<(), Failure> {
         let statement = self.state().prepared.remove(&number);
         statement.map(drop).ok_or_else(no_statement)
@@ -342,12 +344,12 @@ fn no_statement() -> Failure {
     Failure::new(SqlState::NO_STATEMENT, "there is no prepared statement of this handle")
 }
 
-/// The transaction.
+/// Methods for the transaction.
 impl ClientSession {
-    /// Refuses a statement that is no part of the transaction that is open.
+    /// Refuses a statement that is not a part of the open transaction.
     ///
     /// # Errors
-    /// A transaction that there is not, or another one that is open.
+    /// A transaction that does not exist, or another one that is open.
     pub(super) fn check_transaction(&self, given: Option<&[u8]>) -> Result<(), Failure> {
         self.refuse_if_ended()?;
         let given = given.filter(|id| !id.is_empty());
@@ -363,7 +365,7 @@ impl ClientSession {
         }
     }
 
-    /// The transaction that an action has begun, unless a statement has ended it.
+    /// Returns the transaction that an action has begun, unless a statement has ended it.
     fn open_transaction(&self) -> Option<u64> {
         let is_open = self.session.transaction_status() != TransactionStatus::Idle;
         let mut state = self.state();
@@ -377,7 +379,7 @@ impl ClientSession {
     /// Begins a transaction. Returns its name.
     ///
     /// # Errors
-    /// One that is open.
+    /// A transaction that is open already.
     pub(super) async fn begin_transaction(&self) -> Result<u64, Failure> {
         let _turn = self.turn.lock().await;
         self.refuse_if_ended()?;
@@ -389,10 +391,10 @@ impl ClientSession {
         Ok(state.last)
     }
 
-    /// Ends a transaction, and keeps its changes if `commits`.
+    /// Ends a transaction: commits it if `commits` is true, else rolls it back.
     ///
     /// # Errors
-    /// One that there is not, has failed, or is in conflict with another one.
+    /// A transaction that does not exist, has failed, or conflicts with another one.
     pub(super) async fn end_transaction(&self, id: &[u8], commits: bool) -> Result<(), Failure> {
         let _turn = self.turn.lock().await;
         if number_of(id).is_none() || self.open_transaction() != number_of(id) {
@@ -405,7 +407,7 @@ impl ClientSession {
         }
     }
 
-    /// Commits the transaction of the session.
+    /// Commits the session's transaction.
     pub(super) async fn commit(&self) -> Result<(), Failure> {
         match self.session.commit().await? {
             true => Ok(()),
@@ -416,10 +418,10 @@ impl ClientSession {
         }
     }
 
-    /// Sets a savepoint of a transaction. Returns its number.
+    /// Sets a savepoint in a transaction. Returns its number.
     ///
     /// # Errors
-    /// A transaction that there is not, or has failed.
+    /// A transaction that does not exist, or has failed.
     pub(super) async fn begin_savepoint(&self, id: &[u8], name: &str) -> Result<u64, Failure> {
         let _turn = self.turn.lock().await;
         if number_of(id).is_none() || self.open_transaction() != number_of(id) {
@@ -433,10 +435,10 @@ impl ClientSession {
         Ok(number)
     }
 
-    /// Ends a savepoint: releases it, or undoes the changes since.
+    /// Ends a savepoint: releases it, or rolls back to it.
     ///
     /// # Errors
-    /// One that there is not.
+    /// A savepoint that does not exist.
     pub(super) async fn end_savepoint(&self, id: &[u8], releases: bool) -> Result<(), Failure> {
         let _turn = self.turn.lock().await;
         let known = number_of(id).and_then(|number| self.state().savepoints.remove(&number));
@@ -450,8 +452,8 @@ impl ClientSession {
         }
     }
 
-    /// Carries out a statement about the transaction. One that ends none is done, as in
-    /// PostgreSQL: pools send ROLLBACK whether something has begun or not.
+    /// Executes a transaction statement. Ending a transaction that does not exist succeeds, as in
+    /// PostgreSQL: pools send ROLLBACK whether a transaction is open or not.
     pub(super) async fn transact(&self, statement: TransactionStatement) -> Result<(), Failure> {
         match (statement, self.session.transaction_status()) {
             (
@@ -468,7 +470,7 @@ impl ClientSession {
         }
     }
 
-    /// Begins a transaction for what a call does as a whole, unless one is open.
+    /// Begins an implicit transaction around all changes of a call, unless one is open.
     ///
     /// # Errors
     /// [`SqlError::TransactionFailed`].
@@ -485,14 +487,14 @@ impl ClientSession {
     }
 }
 
-/// The transaction of what a call does as a whole, which is rolled back unless it is committed.
+/// An implicit transaction around all changes of a call; rolled back unless it is committed.
 pub(super) struct Implicit<'a> {
     client: &'a ClientSession,
     is_begun: bool,
 }
 
 impl Implicit<'_> {
-    /// Keeps the changes, where the call has begun the transaction.
+    /// Commits the transaction, if the call has begun it.
     ///
     /// # Errors
     /// A conflict with another transaction.
@@ -507,7 +509,7 @@ impl Implicit<'_> {
 impl Drop for Implicit<'_> {
     fn drop(&mut self) {
         if self.is_begun {
-            // It may have ended with its session.
+            // The transaction may have ended with its session.
             let _ended = self.client.session.roll_back();
         }
     }
@@ -518,11 +520,7 @@ fn no_transaction() -> Failure {
     Failure::new(SqlState::NO_TRANSACTION, text)
 }
 
-/// The number that a handle of a client is.
+/// Decodes the number in a client's handle.
 pub(super) fn number_of(handle: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(handle.try_into().ok()?))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

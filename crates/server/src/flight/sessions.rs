@@ -1,18 +1,20 @@
-//! All sessions of clients, by the tokens that logins give and by connections.
+//! All sessions of clients, by login token and by connection.
 //!
-//! A client that logs in by a handshake has a session by its token, whatever connections it sends
-//! the token by. One that sends its password with each call, or none where there are no roles, has
-//! a session by its connection, which ends with it.
+//! A client that logs in by a handshake has a session identified by its token, whichever
+//! connections it sends the token on. A client that sends its password with each call, or no
+//! password in a database without roles, has a session identified by its connection, which ends
+//! with it.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use terrace_sys::sync::lock;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::sleep;
 use tonic::Status;
@@ -28,43 +30,43 @@ use crate::login;
 use crate::postgres::Shared;
 use crate::stream::Peer;
 
-/// The call that logs in.
+/// Path of the call that logs in.
 const HANDSHAKE: &str = "/Handshake";
-/// Random bytes of a token.
+/// Number of random bytes in a token.
 const TOKEN_BYTES: usize = 32;
-/// Pause before a client is told that it has failed to log in, which slows guesses of passwords.
+/// Delay before a failed login is reported, which slows down password guessing.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The token of a session that a handshake has begun.
 #[derive(Clone, Debug)]
 pub(super) struct Token(pub(super) String);
 
-/// The client of a session.
+/// Identity of a session's client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Token(String),
-    /// A user by a connection.
+    /// A user on a connection.
     Connection(u64, String),
 }
 
 struct Entry {
     session: Arc<ClientSession>,
-    /// The open connections that calls have come by.
+    /// Open connections on which calls have arrived.
     connections: HashSet<u64>,
-    /// The end of the last of them.
+    /// Time at which the last of them closed.
     detached: Option<Instant>,
 }
 
-/// The sessions of all clients. `opening` is locked before `list`.
+/// The sessions of all clients. Locking order: `opening`, then `list`.
 pub(super) struct Sessions {
     shared: Arc<Shared>,
     list: Mutex<HashMap<Key, Entry>>,
-    /// Held while a session begins: calls of a connection that come at once have one session.
+    /// Held while a session begins, so that concurrent calls of a connection share one session.
     opening: Mutex<()>,
     last_connection: AtomicU64,
     /// Held while a password is compared.
     hashing: tokio::sync::Mutex<()>,
-    /// Held by every session: the engine is free once all are dropped.
+    /// Held by every session: the engine is free once all clones are dropped.
     alive: mpsc::Sender<Infallible>,
 }
 
@@ -74,13 +76,13 @@ impl Sessions {
         Self { shared, list, opening, last_connection, hashing, alive }
     }
 
-    /// A connection that was taken.
+    /// Registers an accepted connection.
     pub(super) fn connection(self: &Arc<Self>, place: OwnedSemaphorePermit) -> Connection {
         let number = self.last_connection.fetch_add(1, Ordering::Relaxed) + 1;
         Connection { number, sessions: Arc::clone(self), _place: place }
     }
 
-    /// Ends the sessions that a connection alone has.
+    /// Ends the sessions that belong to a closed connection alone, and detaches it from the others.
     pub(super) fn closed(&self, number: u64) {
         let mut ended = Vec::new();
         self.lock().retain(|key, entry| {
@@ -97,8 +99,8 @@ impl Sessions {
     }
 
     /// Ends the sessions that have been idle or without a connection for too long, and the tickets
-    /// that nothing was fetched for. A session of a connection stays in the list until the
-    /// connection ends.
+    /// whose rows were not fetched in time. A session of a connection stays in the list until the
+    /// connection closes.
     pub(super) fn sweep(&self) {
         let limits = &self.shared.limits;
         let mut ended = Vec::new();
@@ -126,10 +128,10 @@ impl Sessions {
         all.iter().for_each(|session| session.end());
     }
 
-    /// Lets a call in: it has a session then, and one that logs in a token.
+    /// Admits a call: attaches its session, or a new token if the call is a login.
     ///
     /// # Errors
-    /// Those that the client is told.
+    /// The errors that the client receives.
     async fn admit(&self, request: &mut http::Request<Body>) -> Result<(), Status> {
         let facts = request.extensions().get::<Facts>().cloned();
         let facts = facts.ok_or_else(|| Status::internal("a call without a connection"))?;
@@ -160,8 +162,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// The user of a call and its role, once it has proved that it knows the password; no role in
-    /// a database without roles, which serves programs of its own machine alone.
+    /// Returns the user and the role of a call, once the password is verified. The role is `None`
+    /// in a database without roles, which serves only programs on the same machine.
     async fn log_in(
         &self,
         headers: &http::HeaderMap,
@@ -189,8 +191,9 @@ impl Sessions {
         Err(Failure::new(SqlState::WRONG_PASSWORD, text))
     }
 
-    /// Compares a password with that of a role. Hashing one takes milliseconds: it has a thread of
-    /// its own, one at a time, so that guesses keep none from being served.
+    /// Compares a password with that of a role. Hashing takes milliseconds: it runs in a blocking
+    /// thread, one at a time, so that password guessing does not keep other clients from being
+    /// served.
     async fn is_password_of(&self, user: String, password: String) -> Result<bool, Failure> {
         let _turn = self.hashing.lock().await;
         let shared = Arc::clone(&self.shared);
@@ -201,7 +204,7 @@ impl Sessions {
         compared.await.map_err(|error| Failure::new(SqlState::INTERNAL, error.to_string()))
     }
 
-    /// The session of a token.
+    /// Returns the session of a token.
     fn of_token(&self, token: &str, facts: &Facts) -> Result<Arc<ClientSession>, Failure> {
         let mut list = self.lock();
         let known = list.get_mut(&Key::Token(token.to_owned()));
@@ -214,7 +217,7 @@ impl Sessions {
         Ok(Arc::clone(&entry.session))
     }
 
-    /// The session of a key, which begins now unless there is one.
+    /// Returns the session of a key, and begins one if there is none.
     fn open(
         &self,
         key: Key,
@@ -222,11 +225,11 @@ impl Sessions {
         user: &str,
         role: Option<String>,
     ) -> Result<Arc<ClientSession>, Failure> {
-        let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.opening);
         let known = self.lock().get(&key).map(|entry| Arc::clone(&entry.session));
         match known {
             Some(session) if !session.has_ended() => return Ok(session),
-            // What it has begun would be lost without a word.
+            // Its open transaction would be lost silently if a new session began.
             Some(session) if !session.is_closed() => {
                 let text = "the session of the connection has ended; connect again";
                 return Err(Failure::new(SqlState::TERMINATED, text));
@@ -240,13 +243,13 @@ impl Sessions {
         tokio::spawn(ClientSession::watch(Arc::clone(&session)));
         let connections = HashSet::from([facts.number]);
         let entry = Entry { session: Arc::clone(&session), connections, detached: None };
-        // The client has closed the one of before.
+        // The client has closed the previous session.
         let _closed = self.lock().insert(key, entry);
         Ok(session)
     }
 
-    /// A place among the connections that the server takes: a free one, or that of a session whose
-    /// client has no connection any more.
+    /// Returns a connection permit: a free one, or that of a session whose client has no open
+    /// connection.
     fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
         let free = || Arc::clone(&self.shared.places).try_acquire_owned().ok();
         if let Some(place) = free() {
@@ -272,11 +275,11 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.list)
     }
 }
 
-/// A new token.
+/// Returns a new token.
 fn token() -> Result<String, Failure> {
     let mut bytes = [0; TOKEN_BYTES];
     let failed = |error| Failure::new(SqlState::INTERNAL, format!("no random bytes: {error}"));
@@ -288,8 +291,7 @@ fn token() -> Result<String, Failure> {
     }))
 }
 
-/// A service whose calls have a session. Calls that have none are refused before their messages
-/// are read.
+/// A service whose calls have a session. Other calls are refused before their messages are read.
 #[derive(Clone)]
 pub(super) struct Login<S> {
     service: S,
@@ -324,7 +326,7 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        // That which is ready answers; its copy is made ready for the next call.
+        // The ready service answers; its copy becomes ready for the next call.
         let copy = self.service.clone();
         let mut service = std::mem::replace(&mut self.service, copy);
         let sessions = Arc::clone(&self.sessions);

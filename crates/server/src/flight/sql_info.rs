@@ -15,10 +15,10 @@ use arrow_flight::sql::{
 use super::rows::failure_of;
 use crate::failure::Failure;
 
-/// The version of Arrow's Rust libraries.
+/// Version of Arrow's Rust libraries.
 const ARROW_VERSION: &str = "59";
 
-/// The properties of the server.
+/// Returns the properties of the server.
 ///
 /// # Errors
 /// Errors of Arrow.
@@ -31,7 +31,7 @@ pub(super) fn properties() -> Result<&'static SqlInfoData, Failure> {
     Ok(PROPERTIES.get_or_init(|| built))
 }
 
-/// Properties that are true or false.
+/// Boolean properties.
 const TRUTHS: [(SqlInfo, bool); 32] = [
     (SqlInfo::FlightSqlServerReadOnly, false),
     (SqlInfo::FlightSqlServerSql, true),
@@ -67,7 +67,7 @@ const TRUTHS: [(SqlInfo, bool); 32] = [
     (SqlInfo::SqlStoredFunctionsUsingCallSyntaxSupported, false),
 ];
 
-/// Properties that are a number, or a set of numbers by their bits.
+/// Properties that are a number, or a bit set of numbers.
 const NUMBERS_AND_SETS: [(SqlInfo, i32); 19] = [
     (SqlInfo::FlightSqlServerTransaction, SqlSupportedTransaction::Savepoint as i32),
     (SqlInfo::FlightSqlServerStatementTimeout, 0),
@@ -83,16 +83,16 @@ const NUMBERS_AND_SETS: [(SqlInfo, i32); 19] = [
     (SqlInfo::SqlSupportedPositionedCommands, 0),
     (SqlInfo::SqlSupportedSubqueries, bits(&[0, 1, 2, 3])),
     (SqlInfo::SqlSupportedUnions, bits(&[0, 1])),
-    // Read uncommitted, read committed and repeatable read.
+    // Levels: read uncommitted, read committed and repeatable read.
     (SqlInfo::SqlSupportedTransactionsIsolationLevels, bits(&[1, 2, 3])),
-    // Results are read forward, and are not changed.
+    // Results are forward-only and read-only.
     (SqlInfo::SqlSupportedResultSetTypes, bits(&[1])),
     (SqlInfo::SqlSupportedConcurrenciesForResultSetForwardOnly, bits(&[1])),
     (SqlInfo::SqlSupportedConcurrenciesForResultSetScrollSensitive, 0),
     (SqlInfo::SqlSupportedConcurrenciesForResultSetScrollInsensitive, 0),
 ];
 
-/// Properties that are a text.
+/// Text properties.
 const TEXTS: [(SqlInfo, &str); 8] = [
     (SqlInfo::FlightSqlServerName, "Terrace"),
     (SqlInfo::FlightSqlServerVersion, env!("CARGO_PKG_VERSION")),
@@ -104,7 +104,7 @@ const TEXTS: [(SqlInfo, &str); 8] = [
     (SqlInfo::SqlExtraNameCharacters, ""),
 ];
 
-/// Limits, of which there are none that are known before.
+/// Limits; all are reported as 0, since none is known in advance.
 const LIMITS: [SqlInfo; 20] = [
     SqlInfo::SqlMaxBinaryLiteralLength,
     SqlInfo::SqlMaxCharLiteralLength,
@@ -128,7 +128,7 @@ const LIMITS: [SqlInfo; 20] = [
     SqlInfo::SqlMaxUsernameLength,
 ];
 
-/// A set of numbers by its bits.
+/// Returns a bit set of numbers.
 const fn bits(numbers: &[u32]) -> i32 {
     let (mut set, mut at) = (0, 0);
     while at < numbers.len() {
@@ -144,14 +144,14 @@ fn build() -> SqlInfoDataBuilder {
     TRUTHS.iter().for_each(|(name, value)| of.append(*name, *value));
     NUMBERS_AND_SETS.iter().for_each(|(name, value)| of.append(*name, *value));
     LIMITS.iter().for_each(|name| of.append(*name, 0_i64));
-    // The driver for JDBC takes it as an integer of 64 bits alone.
+    // The JDBC driver accepts it only as a 64-bit integer.
     let isolation = Isolation::SqlTransactionRepeatableRead as i32;
     of.append(SqlInfo::SqlDefaultTransactionIsolation, i64::from(isolation));
     of.append(SqlInfo::SqlSupportsConvert, BTreeMap::<i32, Vec<i32>>::new());
     of
 }
 
-/// The types of columns.
+/// Returns the types of columns.
 ///
 /// # Errors
 /// Errors of Arrow.
@@ -166,7 +166,7 @@ pub(super) fn types() -> Result<&'static XdbcTypeInfoData, Failure> {
     Ok(TYPES.get_or_init(|| built))
 }
 
-/// Names, types and digits or bytes of the types of columns.
+/// Types of columns: name, type, and precision in digits or length in bytes.
 const NUMBERS: [(&str, Type, i32); 7] = [
     ("TINYINT", Type::XdbcTinyint, 3),
     ("SMALLINT", Type::XdbcSmallint, 5),
@@ -225,7 +225,7 @@ fn all_types() -> Vec<XdbcTypeInfo> {
         }
     });
     let mut all: Vec<_> = numbers.chain(others).collect();
-    // As clients expect them.
+    // Clients expect the types in this order.
     all.sort_by_key(|of| of.data_type as i32);
     all
 }

@@ -1,6 +1,6 @@
-//! Statements that run: what a text or a prepared statement does.
+//! Execution of statements, from a text or a prepared statement.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -8,6 +8,7 @@ use datafusion::common::ScalarValue;
 use futures::StreamExt as _;
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{Prepared, QueryHandle, SqlError, TransactionStatus};
+use terrace_sys::sync::lock;
 use tokio::sync::Notify;
 
 use super::columns::{cast_batch, plain_schema};
@@ -18,44 +19,44 @@ use crate::failure::{Failure, SqlState};
 use crate::postgres::{Access, Command, Forget, Names, Settings, count_of, follow_changes, set};
 use crate::registry::Shown;
 
-/// A statement that the client has prepared.
+/// A statement prepared by the client.
 pub(super) struct Statement {
     text: String,
     statement: SessionStatement,
-    /// None of one about settings or the transaction.
+    /// The planned statement; `None` for a statement about settings or the transaction.
     prepared: Option<Prepared>,
-    /// The columns of its rows; none of one that returns none.
+    /// The columns of the result; `None` for a statement without rows.
     schema: Option<SchemaRef>,
-    /// The rows of values that the client has sent for its parameters.
+    /// Rows of parameter values that the client has sent.
     values: Mutex<Option<Rows>>,
 }
 
-/// Rows of values of parameters.
+/// Rows of parameter values.
 pub(super) type Rows = Vec<Vec<ScalarValue>>;
 
 impl Statement {
-    /// The columns of its rows; none of one that returns none.
+    /// Returns the columns of the result; `None` for a statement without rows.
     pub(super) fn schema(&self) -> Option<&SchemaRef> {
         self.schema.as_ref()
     }
 
-    /// The types of its parameters.
+    /// Returns the types of the parameters.
     pub(super) fn parameters(&self) -> &[DataType] {
         self.prepared.as_ref().map_or(&[], Prepared::parameters)
     }
 
-    /// Gives its parameters values for its runs.
+    /// Binds the parameters to rows of values.
     pub(super) fn bind(&self, rows: Rows) {
-        *self.values.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
+        *lock(&self.values) = Some(rows);
     }
 
-    /// The values that its parameters have.
+    /// Returns the values bound to the parameters.
     ///
     /// # Errors
     /// Parameters without values.
     fn bound(&self) -> Result<Rows, Failure> {
         let wanted = self.parameters().len();
-        let bound = self.values.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let bound = lock(&self.values).clone();
         match bound {
             Some(rows) => Ok(rows),
             None if wanted == 0 => Ok(vec![vec![]]),
@@ -70,13 +71,13 @@ impl Statement {
 
 /// The result of a statement.
 pub(super) enum Outcome {
-    /// A query that gives rows.
+    /// A query that returns rows.
     Rows(Query),
-    /// The number of rows that it has changed.
+    /// The number of changed rows.
     Done(u64),
 }
 
-/// A query that has begun, whose rows a client fetches.
+/// A running query, whose rows a client fetches.
 pub(super) struct Query {
     schema: SchemaRef,
     source: Source,
@@ -85,27 +86,27 @@ pub(super) struct Query {
 
 enum Source {
     Running(QueryHandle),
-    /// The only batch.
+    /// A result that is known: its only batch, until it is taken.
     Known(Option<RecordBatch>),
 }
 
 impl Query {
-    /// The columns, as clients are sent them.
+    /// Returns the columns in the types in which they are sent to clients.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Events that end it early.
+    /// Returns the events that end the query early.
     pub(super) fn interrupt(&self) -> Arc<Interrupt> {
         Arc::clone(&self.interrupt)
     }
 
-    /// The notification that ends it.
+    /// Returns the notification that cancels the query.
     pub(super) fn end(&self) -> Arc<Notify> {
         self.interrupt.statement.end()
     }
 
-    /// The next batch, as clients are sent it.
+    /// Returns the next batch, in the types in which it is sent to clients.
     ///
     /// # Errors
     /// The failure of the query, or the event that ended it.
@@ -121,10 +122,10 @@ impl Query {
 }
 
 impl ClientSession {
-    /// Runs a text that is one statement. It has to be a part of the transaction that is open.
+    /// Runs a text of one statement, which must belong to the open transaction, if any.
     ///
     /// # Errors
-    /// Those of the statement, which make the transaction fail.
+    /// Errors of the statement, which make the transaction fail.
     pub(super) async fn run_text(
         &self,
         text: &str,
@@ -137,10 +138,11 @@ impl ClientSession {
         run.await.inspect_err(|_| self.session.fail_transaction())
     }
 
-    /// The columns of the rows of a text; none of one that returns none. It does not run.
+    /// Returns the columns of a text's result without running it; `None` for a statement without
+    /// rows.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Errors of planning.
     pub(super) async fn schema_of(
         &self,
         text: &str,
@@ -149,10 +151,10 @@ impl ClientSession {
         Ok(self.prepare(text, transaction).await?.schema)
     }
 
-    /// Plans a text that is one statement, without running it.
+    /// Plans a text of one statement without running it.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Errors of planning.
     pub(super) async fn prepare(
         &self,
         text: &str,
@@ -190,7 +192,7 @@ impl ClientSession {
     /// Runs a prepared statement with one row of values.
     ///
     /// # Errors
-    /// Those of the statement; several rows of values.
+    /// Errors of the statement; several rows of values.
     pub(super) async fn run_prepared(&self, statement: &Statement) -> Result<Outcome, Failure> {
         let _turn = self.turn.lock().await;
         self.refuse_if_ended()?;
@@ -211,10 +213,10 @@ impl ClientSession {
     }
 
     /// Runs a prepared statement once for each row of values; all runs are kept, or none. Returns
-    /// how many rows they have changed.
+    /// the number of changed rows.
     ///
     /// # Errors
-    /// Those of the statement.
+    /// Errors of the statement.
     pub(super) async fn update_prepared(&self, statement: &Statement) -> Result<u64, Failure> {
         let _turn = self.turn.lock().await;
         self.refuse_if_ended()?;
@@ -255,7 +257,7 @@ impl ClientSession {
         self.outcome(&statement.statement, handle, interrupt).await
     }
 
-    /// The only statement of a text.
+    /// Parses a text of one statement.
     fn parse_one(&self, text: &str) -> Result<SessionStatement, Failure> {
         let mut statements = self.session.parse(&numbered(text))?;
         match (statements.pop(), statements.len()) {
@@ -295,7 +297,8 @@ impl ClientSession {
         }
     }
 
-    /// The result of a statement that has begun. One that returns no rows runs to its end.
+    /// Returns the outcome of a statement that has started. A statement without rows runs to its
+    /// end.
     async fn outcome(
         &self,
         statement: &SessionStatement,
@@ -319,7 +322,8 @@ impl ClientSession {
         Ok(Outcome::Done(changed))
     }
 
-    /// Sets a setting, or shows one as the only row of a result.
+    /// Executes a statement about the session's state: sets or resets settings, or returns a
+    /// setting as the only row of a result.
     async fn access(&self, access: &Access) -> Result<Outcome, Failure> {
         let settings = &self.place.settings;
         match access {
@@ -366,7 +370,7 @@ impl ClientSession {
 }
 
 impl Outcome {
-    /// The number of rows that the statement has changed; the rows of a query are passed over.
+    /// Returns the number of changed rows; the rows of a query are discarded.
     pub(super) async fn finish(self) -> Result<u64, Failure> {
         match self {
             Self::Done(changed) => Ok(changed),

@@ -1,14 +1,14 @@
-//! Errors as gRPC has them.
+//! Errors as gRPC statuses.
 
 use tonic::{Code, Status};
 
 use crate::failure::Failure;
 
-/// Bytes of a message: gRPC sends it in a header, whose size clients limit.
+/// Maximum length of a message in bytes: gRPC sends it in a header, whose size clients limit.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// An error as a client is told of it: a code by the class of its SQLSTATE, which the message has
-/// too.
+/// Returns an error in the form that clients receive: the code follows from the class of the
+/// SQLSTATE, which the message contains as well.
 pub(super) fn status_of(failure: &Failure) -> Status {
     let state = failure.state().0;
     let text = failure.text();
@@ -19,7 +19,7 @@ pub(super) fn status_of(failure: &Failure) -> Status {
 
 fn code_of(state: &str) -> Code {
     match state {
-        // Tables, schemas, statements, savepoints and the like that there are not.
+        // Missing tables, schemas, statements, savepoints and the like.
         "26000" | "34000" | "3B001" | "3D000" | "3F000" | "42704" | "42P01" => Code::NotFound,
         "42710" | "42P03" | "42P05" | "42P06" | "42P07" => Code::AlreadyExists,
         "42501" => Code::PermissionDenied,

@@ -1,11 +1,11 @@
-//! Requests that are refused.
+//! Access control: requests that are refused.
 //!
-//! The listener takes connections from this machine alone, and a browser on this machine carries
-//! out what any page says. So a request must name this machine as its host: a page of another name
-//! that is resolved to 127.0.0.1 (DNS rebinding) names another. And a request that changes
-//! something must have a header that pages of other origins cannot add unless they are allowed to,
-//! which they are not (cross-site request forgery). In a database with roles it must have the name
-//! and the password of a superuser, too.
+//! The listener accepts connections from this machine only, but a browser on this machine sends any
+//! request that a page wants. So a request must name this machine as its host: a page whose name
+//! resolves to 127.0.0.1 (DNS rebinding) names another host. And a request that changes something
+//! must have a header that pages of other origins can only add with permission, which they are
+//! never given (cross-site request forgery). In a database with roles it must also have the name
+//! and the password of a superuser.
 
 use std::net::IpAddr;
 
@@ -15,13 +15,13 @@ use terrace_sql::catalog::Catalog;
 
 use crate::login;
 
-/// The header that a request needs to change something; any value will do.
+/// The header that is required for changes; it may have any value.
 pub(super) const CHANGE_HEADER: &str = "x-terrace-request";
 
-/// The host and port that a request names, if it is a name of this machine.
+/// Returns the host and port that a request names, if the host is this machine.
 ///
 /// # Errors
-/// A text for the client.
+/// A message for the client.
 pub(super) fn own_host(headers: &HeaderMap) -> Result<Authority, String> {
     let mut hosts = headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
@@ -38,15 +38,15 @@ pub(super) fn own_host(headers: &HeaderMap) -> Result<Authority, String> {
     })
 }
 
-/// Refuses a change that a page of another origin may have asked for.
+/// Refuses a change that a page of another origin may have requested.
 ///
 /// # Errors
-/// A text for the client.
+/// A message for the client.
 pub(super) fn check_change(headers: &HeaderMap, host: &Authority) -> Result<(), String> {
     if !headers.contains_key(CHANGE_HEADER) {
         return Err(format!("a change needs the header {CHANGE_HEADER}, such as of curl -H"));
     }
-    // A request of a program has no origin.
+    // A request from a program has no origin.
     let origin = headers.get(ORIGIN);
     let is_own = |origin: &HeaderValue| {
         let origin = text(origin).and_then(|origin| origin.strip_prefix("http://"));
@@ -62,7 +62,7 @@ pub(super) fn check_change(headers: &HeaderMap, host: &Authority) -> Result<(), 
 /// the database has no roles.
 ///
 /// # Errors
-/// A text for the client.
+/// A message for the client.
 pub(super) fn check_login(
     headers: &HeaderMap,
     catalog: &Catalog,

@@ -1,4 +1,4 @@
-//! The files of the dashboard, which are parts of the program.
+//! The files of the dashboard, embedded in the program.
 
 /// A file of the page.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ const ASSETS: [Asset; 9] = [
     Asset { path: "/views.js", content_type: SCRIPT, text: include_str!("assets/views.js") },
 ];
 
-/// The file at a path.
+/// Returns the file at a path.
 pub(super) fn asset(path: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.path == path)
 }

@@ -1,4 +1,4 @@
-//! Connections whose client has stopped to read.
+//! Write timeout for connections whose client has stopped reading.
 
 use std::io;
 use std::pin::Pin;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail once the other side has taken nothing for a while.
+/// A stream whose writes fail once the other side has read nothing for `limit`.
 #[derive(Debug)]
 pub(super) struct WriteDeadline<S> {
     stream: S,
     limit: Duration,
-    /// Runs while a write waits.
+    /// Timer of a pending write.
     late: Option<Pin<Box<Sleep>>>,
 }
 
@@ -22,7 +22,7 @@ impl<S> WriteDeadline<S> {
         Self { stream, limit, late: None }
     }
 
-    /// A poll of the stream, which fails where the last one that was ready is too long ago.
+    /// Polls the stream. Fails if polls have been pending for longer than `limit`.
     fn in_time<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,15 +1,16 @@
-//! The ticker, and the clients that it tells: server-sent events.
+//! The ticker, which sends server-sent events to its clients.
 //!
-//! One task takes a sample a second, keeps it for ten minutes, and sends the state of the engine to
-//! every client that listens. A client begins with an event `history`, with the samples that are
+//! One task takes a sample per second, keeps it for ten minutes, and sends the state of the engine
+//! to every connected client. The first event of a client is `history`, with the samples that are
 //! kept. Locking order: the clients, then the history.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use terrace_sql::query::WaitReason;
+use terrace_sys::sync::lock;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -19,16 +20,17 @@ use crate::postgres::Shared;
 
 /// Interval between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Events between two comments that keep proxies from closing a quiet connection: 15 seconds.
+/// Number of events between two comments that keep proxies from closing a quiet connection: one in
+/// 15 seconds.
 const HEARTBEAT: u64 = 15;
-/// Clients that listen at a time.
+/// Maximum number of clients at a time.
 const CLIENTS_MAX: usize = 16;
-/// Events that wait for a client; one that is slower is dropped.
+/// Maximum number of events queued for a client; a slower client is dropped.
 const QUEUE_MAX: usize = 8;
-/// Milliseconds after which a client connects again.
+/// Delay in milliseconds after which a client reconnects.
 const RETRY_MS: u32 = 2000;
 
-/// The waits of queries that were seen at the last sample, with their beginnings.
+/// Wait reasons of queries at the last sample, and when each wait was first seen.
 pub(super) type Waits = BTreeMap<u64, (WaitReason, Instant)>;
 
 /// The ticker's state.
@@ -51,7 +53,7 @@ impl Hub {
         Self { shared, clients: Mutex::default(), ring: Mutex::default() }
     }
 
-    /// Takes samples for as long as it is polled.
+    /// Takes samples as long as it is polled.
     pub(super) async fn run(&self) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -61,7 +63,7 @@ impl Hub {
         }
     }
 
-    /// A new client, whose first event is the history; none where there are as many as possible.
+    /// Adds a client, whose first event is the history. `None` if there are too many clients.
     pub(super) fn listen(&self) -> Option<mpsc::Receiver<Bytes>> {
         let mut clients = lock(&self.clients);
         clients.retain(|client| !client.is_closed());
@@ -73,7 +75,7 @@ impl Hub {
         let state = state::of(&self.shared, &ring.waits);
         let history = format!("{{\"samples\":{},\"state\":{state}}}", ring.history.to_json());
         let retry = format!("retry: {RETRY_MS}\n");
-        // The queue is empty.
+        // Cannot fail: the queue is empty.
         let _ = client.try_send(event(&retry, "history", ring.ticks, &history));
         clients.push(client);
         Some(events)
@@ -96,7 +98,7 @@ impl Hub {
         });
     }
 
-    /// Keeps a sample. Returns its number, and the queries that wait.
+    /// Adds a sample. Returns its number, and the queries that wait.
     fn sample(&self) -> (u64, Waits) {
         let sample = state::sample(&self.shared, SystemTime::now());
         let mut ring = lock(&self.ring);
@@ -113,13 +115,9 @@ impl Hub {
     }
 }
 
-/// An event. JSON has no ends of lines outside of texts, where they are escaped.
+/// Encodes an event. JSON has no line breaks outside of texts, where they are escaped.
 fn event(before: &str, name: &str, number: u64, json: &str) -> Bytes {
     Bytes::from(format!("{before}id: {number}\nevent: {name}\ndata: {json}\n\n"))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

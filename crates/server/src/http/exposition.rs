@@ -2,17 +2,17 @@
 
 use std::fmt::{self, Write as _};
 
-/// The media type.
+/// The media type of the format.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Only grows, until the server is started anew.
+    /// A value that only grows, until the server restarts.
     Counter,
-    /// Grows and falls.
+    /// A value that grows and falls.
     Gauge,
-    /// Counts in buckets.
+    /// Counts of values by bucket.
     Histogram,
 }
 
@@ -26,17 +26,17 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Names of labels with their values.
+/// Names and values of labels.
 pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// Metrics as text.
+/// Metrics in text form.
 #[derive(Debug, Default)]
 pub(super) struct Exposition {
     text: String,
 }
 
 impl Exposition {
-    /// Begins a metric; its samples follow.
+    /// Begins a metric; its samples are added to the result.
     pub(super) fn metric(&mut self, name: &'static str, kind: Kind, help: &str) -> Metric<'_> {
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
         Metric { exposition: self, name }
@@ -53,18 +53,18 @@ impl Exposition {
         self.metric(name, kind, help).sample(&[], value);
     }
 
-    /// The text.
+    /// Returns the text.
     pub(super) fn into_text(self) -> String {
         self.text
     }
 
     fn put(&mut self, text: fmt::Arguments<'_>) {
-        // Text is written into a String without errors.
+        // Writing to a String cannot fail.
         let _ = self.text.write_fmt(text);
     }
 }
 
-/// A metric whose samples are added.
+/// A metric that samples are added to.
 #[derive(Debug)]
 pub(super) struct Metric<'a> {
     exposition: &'a mut Exposition,
@@ -77,8 +77,8 @@ impl Metric<'_> {
         self.put("", labels, None, value);
     }
 
-    /// Adds the samples of a histogram: the counts of its buckets with their upper limits, each
-    /// without those before; the number of values in all, and their sum.
+    /// Adds the samples of a histogram: the upper limit and the count of each bucket, which
+    /// excludes those before it; the total number of values, and their sum.
     pub(super) fn histogram(
         &mut self,
         labels: Labels<'_>,
@@ -116,7 +116,7 @@ impl Metric<'_> {
     }
 }
 
-/// A value of a label: backslashes, quotes and ends of lines are escaped.
+/// Escapes a label value: backslashes, quotes and line breaks.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -4,20 +4,20 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-/// Samples that are kept: one a second for ten minutes.
+/// Number of samples kept: one per second for ten minutes.
 pub(super) const SAMPLES_MAX: usize = 600;
-/// Bytes of a sample that is kept; a larger one is left out. All of them take 4.7 MiB at most, and
-/// those of an ordinary server 200 KiB.
+/// Maximum size of a sample in bytes; a larger one is not kept. All samples take at most 4.7 MiB;
+/// on an ordinary server 200 KiB.
 const SAMPLE_BYTES_MAX: usize = 8 << 10;
 
-/// A ring of samples, as JSON.
+/// Ring buffer of samples, as JSON.
 #[derive(Debug, Default)]
 pub(super) struct History {
     samples: VecDeque<Box<str>>,
 }
 
 impl History {
-    /// Adds a sample; the oldest makes way.
+    /// Adds a sample and drops the oldest if the ring is full.
     pub(super) fn add(&mut self, sample: &Value) {
         let sample = sample.to_string();
         if sample.len() > SAMPLE_BYTES_MAX {
@@ -30,7 +30,7 @@ impl History {
         self.samples.push_back(sample.into());
     }
 
-    /// The samples as a JSON array, oldest first.
+    /// Returns the samples as a JSON array, oldest first.
     pub(super) fn to_json(&self) -> String {
         let bytes: usize = self.samples.iter().map(|sample| sample.len() + 1).sum();
         let mut json = String::with_capacity(bytes + 2);

@@ -11,10 +11,10 @@ use crate::postgres::Shared;
 
 use Kind::{Counter, Gauge, Histogram};
 
-/// The value of the label `tenant` of queries without a tenant.
+/// Value of the label `tenant` for queries without a tenant.
 const NO_TENANT: &str = "";
 
-/// All metrics as text.
+/// Returns all metrics as text.
 pub(super) fn exposition(shared: &Shared) -> String {
     let mut metrics = Exposition::default();
     let version = env!("CARGO_PKG_VERSION");
@@ -111,7 +111,7 @@ fn memory(metrics: &mut Exposition, shared: &Shared) {
     for (name, help, value) in each {
         metrics.one(name, Gauge, help, value);
     }
-    // Queries come and go, so that their names are no labels.
+    // Queries are summed up: their names change too often for labels.
     let mut held: BTreeMap<(&str, String), u64> = BTreeMap::new();
     for consumer in ledger.consumers() {
         let is_query = consumer.name.starts_with("query ");
@@ -137,7 +137,7 @@ fn market(metrics: &mut Exposition, shared: &Shared) {
         let tenant = row.claim.tenant.as_deref().unwrap_or(NO_TENANT);
         let (held, target, is_limited) = sums.entry((row.class, tenant)).or_default();
         *held += row.held_bytes;
-        // One without a target keeps what it holds.
+        // A row without a target keeps what it holds.
         *target += row.target_bytes.unwrap_or(row.held_bytes);
         *is_limited |= row.target_bytes.is_some();
     }
@@ -177,7 +177,7 @@ fn queries(metrics: &mut Exposition, shared: &Shared) {
     }
 }
 
-/// Queries since the start, and their latencies.
+/// Adds the number of queries since the start, and their latencies.
 fn requests(metrics: &mut Exposition, shared: &Shared) {
     let totals = shared.engine.queries().totals();
     let help = "Queries that have ended.";
@@ -206,7 +206,7 @@ fn requests(metrics: &mut Exposition, shared: &Shared) {
     }
 }
 
-/// Tenants against their SLAs.
+/// Adds the state of tenants against their SLAs.
 fn tenants(metrics: &mut Exposition, shared: &Shared) {
     let tenants = shared.engine.tenants();
     let help = "Penalty of the queries of a tenant that finished in the last ten minutes.";

@@ -1,8 +1,8 @@
-//! The memory of the process, as the kernel counts it.
+//! Memory of the process, as the kernel reports it.
 
 use std::fs;
 
-/// Bytes of the process that are in memory; none where `/proc` does not tell.
+/// Returns the resident bytes of the process; `None` if `/proc` does not report them.
 pub(super) fn resident_bytes() -> Option<u64> {
     status_bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }

@@ -1,4 +1,4 @@
-//! From a request to its response.
+//! Routes a request to its response.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
-/// Health is told to checks that name no host.
+/// Path of the health check, which also answers requests that name another host or none.
 const HEALTH: &str = "/healthz";
 
-/// Headers of every response: the page loads nothing from elsewhere, and is no part of another.
+/// Headers of every response: the page loads nothing from other sites and cannot be embedded.
 const HEADERS: [(&str, &str); 5] = [
     (
         "content-security-policy",
@@ -40,7 +40,7 @@ const HEADERS: [(&str, &str); 5] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// Everything that requests are answered from.
+/// The state from which requests are answered.
 pub(super) struct Site {
     shared: Arc<Shared>,
     hub: Arc<Hub>,
@@ -49,7 +49,7 @@ pub(super) struct Site {
 /// An action on a query.
 type Action = fn(&Query);
 
-/// A thing that is read.
+/// A resource that can be read.
 enum Target {
     Health,
     Metrics,
@@ -73,7 +73,7 @@ impl Site {
         Self { shared, hub }
     }
 
-    /// The response to a request.
+    /// Returns the response to a request.
     pub(super) fn respond(&self, request: &Request<Incoming>) -> Response<Body> {
         let mut response = self.route(request);
         for (name, value) in HEADERS {
@@ -160,7 +160,7 @@ impl Site {
     }
 }
 
-/// The query and the action that a path such as `/queries/7/cancel` names.
+/// Parses the query and the action from a path such as `/queries/7/cancel`.
 fn query_action(path: &str) -> Option<(u64, Action)> {
     let (id, action) = path.strip_prefix("/queries/")?.split_once('/')?;
     let action: Action = match action {
@@ -201,7 +201,7 @@ fn not_allowed(methods: &'static str) -> Response<Body> {
     response
 }
 
-/// Events as a body, which ends when the client is dropped.
+/// Returns events as a body, which ends when the client is dropped.
 fn stream(mut events: mpsc::Receiver<Bytes>) -> Body {
     let frames = poll_fn(move |cx| events.poll_recv(cx).map(|it| it.map(|it| Ok(Frame::data(it)))));
     StreamBody::new(frames).boxed_unsync()

@@ -1,8 +1,8 @@
-//! The engine at one moment, as the page shows it.
+//! The state of the engine at one point in time, as the page shows it.
 //!
-//! A [`sample`] is what charts show over time: some numbers. The state ([`of`]) is everything else,
-//! and is only put together while a page is open. Both are bounded: they name the largest consumers
-//! and the oldest queries, and say how many there are.
+//! A [`sample`] has the few numbers that charts show over time. The state ([`of`]) has everything
+//! else, and is computed only while a page is open. Both are bounded: they name the largest
+//! consumers and the oldest queries, and tell how many there are.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,16 +17,16 @@ use super::events::Waits;
 use super::process;
 use crate::postgres::Shared;
 
-/// Queries, consumers and tenants that a state names.
+/// Maximum number of queries, consumers and tenants in a state.
 const ROWS_MAX: usize = 200;
-/// Consumers that a sample names; the others are one.
+/// Maximum number of consumers that a sample names; the others are summed up.
 const SAMPLED_MAX: usize = 12;
-/// Characters of a statement.
+/// Maximum number of characters of a statement.
 const STATEMENT_MAX: usize = 400;
-/// Trades that a state names.
+/// Maximum number of trades in a state.
 const TRADES_MAX: usize = 12;
 
-/// The numbers that charts show over time.
+/// Returns the numbers that charts show over time.
 pub(super) fn sample(shared: &Shared, at: SystemTime) -> Value {
     let engine = &shared.engine;
     let mut classes: BTreeMap<&str, u64> = BTreeMap::new();
@@ -46,7 +46,7 @@ pub(super) fn sample(shared: &Shared, at: SystemTime) -> Value {
     })
 }
 
-/// Bytes by consumer, of the largest; queries of a tenant are one.
+/// Returns the bytes of the largest consumers; the queries of a tenant count as one.
 fn held(rows: &[Row]) -> Map<String, Value> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.held_bytes > 0) {
@@ -68,7 +68,7 @@ fn held(rows: &[Row]) -> Map<String, Value> {
     held
 }
 
-/// Everything that the page shows of this moment.
+/// Returns everything that the page shows of this point in time.
 pub(super) fn of(shared: &Shared, waits: &Waits) -> Value {
     let engine = &shared.engine;
     let (running, market) = (engine.queries().running(), engine.market());
@@ -207,9 +207,9 @@ fn requests(name: Value, running: usize, ended: &Requests) -> Value {
     })
 }
 
-/// The beginning of a statement, on one line.
+/// Returns the beginning of a statement, on one line.
 fn shortened(text: &str) -> String {
-    // A statement may have millions of characters.
+    // Only a prefix is processed: a statement may have millions of characters.
     let begin: String = text.chars().take(4 * STATEMENT_MAX).collect();
     let words: Vec<&str> = begin.split_whitespace().collect();
     let line = words.join(" ");

@@ -6,14 +6,14 @@ use super::value::{Row, Value};
 use super::{Source, oids, roles};
 use crate::registry::Activity;
 
-/// The rows of `pg_stat_activity`.
+/// Returns the rows of `pg_stat_activity`.
 pub(super) fn rows(source: &Source) -> Vec<Row> {
     let all = source.facts.registry.activity();
     all.into_iter().map(|(number, activity)| row(number, activity, source)).collect()
 }
 
 fn row(number: i32, activity: Activity, source: &Source) -> Row {
-    // What others run is theirs.
+    // Statements of another role are hidden, unless the user may control them.
     let statement = match roles::may_control(source, &activity.user) {
         true => activity.statement.text().to_owned(),
         false => "<insufficient privilege>".to_owned(),
@@ -39,7 +39,7 @@ fn row(number: i32, activity: Activity, source: &Source) -> Row {
     ]
 }
 
-/// The row of `pg_stat_database`. Nothing but the connections is counted.
+/// Returns the row of `pg_stat_database`. Nothing but the connections is counted.
 pub(super) fn database(source: &Source) -> Row {
     let all = i64::try_from(source.facts.registry.activity().len()).unwrap_or(i64::MAX);
     vec![
@@ -49,12 +49,12 @@ pub(super) fn database(source: &Source) -> Row {
     ]
 }
 
-/// The row of `pg_stat_ssl` and of `pg_stat_gssapi` for the connection that asks.
+/// Returns the row of `pg_stat_ssl` and of `pg_stat_gssapi` for the connection that reads it.
 pub(super) fn encryption(source: &Source) -> Row {
     vec![("pid", i64::from(source.facts.number).into()), ("ssl", source.facts.is_secure.into())]
 }
 
-/// A moment as a timestamp.
+/// Returns a point in time as a timestamp.
 pub(super) fn micros(time: Option<SystemTime>) -> Value {
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_micros()).ok()).into()

@@ -1,4 +1,4 @@
-//! Definitions of the relations: their names, OIDs and columns.
+//! Definitions of the relations: names, OIDs and columns.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -9,49 +9,49 @@ use super::oids;
 use super::types::{self, PgType};
 use crate::postgres::TYPE_KEY;
 
-/// The schema of the information schema's relations.
+/// The name of the information schema.
 pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
-/// The names by which the views of the information schema are found in `pg_catalog`: a planner of
-/// DataFusion keeps that schema to itself.
+/// Prefix under which the views of the information schema are found in `pg_catalog`: DataFusion's
+/// planner reserves the information schema for itself.
 pub(super) const INFORMATION_PREFIX: &str = "information_schema.";
 
 /// A relation of `pg_catalog` or `information_schema`.
 #[derive(Debug)]
 pub(super) struct Definition {
-    /// The schema that it is in.
+    /// The relation's schema.
     pub(super) schema: &'static str,
-    /// Its name.
+    /// The relation's name.
     pub(super) name: &'static str,
     /// `pg_class.oid`
     pub(super) oid: i64,
-    /// `pg_class.relkind`: `r` of a table, `v` of a view.
+    /// `pg_class.relkind`: `r` for a table, `v` for a view.
     pub(super) kind: &'static str,
-    /// Its columns.
+    /// The relation's columns.
     pub(super) columns: Vec<Column>,
-    /// Its columns, as DataFusion has them.
+    /// The relation's columns as an Arrow schema.
     pub(super) arrow: SchemaRef,
 }
 
 /// A column of a relation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
-    /// Its name.
+    /// The column's name.
     pub(super) name: &'static str,
-    /// Its type.
+    /// The column's type.
     pub(super) pg_type: &'static PgType,
 }
 
-/// All definitions, in the order of their names.
+/// Returns all definitions, by schema and then by name.
 pub(super) fn all() -> impl Iterator<Item = &'static Definition> {
     ALL.iter()
 }
 
-/// The definition of a relation of `pg_catalog`, by its name there.
+/// Returns the definition of a relation by its name in `pg_catalog`.
 pub(super) fn find(name: &str) -> Option<&'static Definition> {
     BY_NAME.get(name).copied()
 }
 
-/// True of the name of a column whose values are functions.
+/// True for the name of a column whose values are functions.
 pub(super) fn is_of_functions(column: &str) -> bool {
     OF_FUNCTIONS.contains(column)
 }
@@ -75,7 +75,7 @@ static BY_NAME: LazyLock<HashMap<String, &'static Definition>> = LazyLock::new(|
     ALL.iter().map(|definition| (key(definition), definition)).collect()
 });
 
-/// The definitions of a text: a line for each relation, and indented ones for its columns.
+/// Parses definitions: a line for each relation, followed by indented lines for its columns.
 fn parse(text: &'static str, schema: &'static str) -> Vec<Definition> {
     let mut parsed: Vec<Definition> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -102,8 +102,8 @@ fn column(word: &'static str) -> Option<Column> {
     Some(Column { name, pg_type: types::by_name(pg_type)? })
 }
 
-/// The column as DataFusion has it. Clients are told the type of PostgreSQL where its values are
-/// sent as that type has them.
+/// Returns the column's Arrow field. PostgreSQL's type is added where clients receive the values in
+/// the form of that type.
 fn field(column: &Column) -> Field {
     let Column { name, pg_type } = column;
     let data_type = arrow_type(pg_type);

@@ -1,6 +1,7 @@
-//! Functions by which clients look up what a database has.
+//! Functions with which clients look up the objects of a database.
 //!
-//! A function is a body for one row, in a table of one of the modules below.
+//! A function has a body that computes one row, and is listed in a table of one of the modules
+//! below.
 
 mod definitions;
 mod facts;
@@ -31,7 +32,7 @@ use crate::postgres::TYPE_KEY;
 
 pub(super) use keywords::Keywords;
 
-/// Types that functions return.
+/// Return types of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Returns {
     Bool,
@@ -45,27 +46,27 @@ enum Returns {
     Time,
     /// A list of pairs `x` and `n`.
     Pairs,
-    /// A list of privileges, as `aclexplode` tells them.
+    /// A list of privileges, as `aclexplode` returns them.
     Grants,
 }
 
-/// The value of a function for a row; the arguments are of any type.
+/// Computes the value of a function for a row; the arguments may have any type.
 type Body = fn(&Call<'_>, &[ScalarValue]) -> Result<Value>;
 
-/// A function.
+/// The definition of a function.
 #[derive(Clone, Copy)]
 struct Definition {
     name: &'static str,
-    /// The least and the greatest number of arguments.
+    /// Minimum and maximum number of arguments.
     arguments: (usize, usize),
     returns: Returns,
-    /// Null if an argument is.
+    /// True if a null argument makes the result null.
     is_strict: bool,
     volatility: Volatility,
     body: Body,
 }
 
-/// A function that is null if an argument is, and has no effect.
+/// Defines a function without effects that is null if an argument is.
 const fn strict(
     name: &'static str,
     arguments: (usize, usize),
@@ -76,7 +77,7 @@ const fn strict(
     Definition { name, arguments, returns, is_strict: true, volatility, body }
 }
 
-/// A function that is called with nulls as well.
+/// Defines a function that is called with nulls as well.
 const fn lenient(
     name: &'static str,
     arguments: (usize, usize),
@@ -86,7 +87,7 @@ const fn lenient(
     Definition { is_strict: false, ..strict(name, arguments, returns, body) }
 }
 
-/// A function that has an effect, once for each row.
+/// Defines a function that has an effect, once for each row.
 const fn acting(
     name: &'static str,
     arguments: (usize, usize),
@@ -96,7 +97,7 @@ const fn acting(
     Definition { volatility: Volatility::Volatile, ..strict(name, arguments, returns, body) }
 }
 
-/// The functions of a session.
+/// Returns the functions of a session.
 pub(super) fn all(source: &Source) -> Vec<ScalarUDF> {
     let tables = [
         definitions::FUNCTIONS,
@@ -119,7 +120,8 @@ pub(super) fn all(source: &Source) -> Vec<ScalarUDF> {
     tables.into_iter().map(function).collect()
 }
 
-/// The rows of `pg_proc`: the functions of the session, and those that read and write types.
+/// Returns the rows of `pg_proc`: the session's functions, and the input and output functions of
+/// types.
 pub(super) fn rows(source: &Source) -> Vec<Row> {
     let any = super::types::by_name("any").map_or(0, |of| of.oid);
     let row = |oid: i64, name: &str, kind: &str| -> Row {
@@ -146,7 +148,7 @@ pub(super) fn rows(source: &Source) -> Vec<Row> {
 /// A call of a function for the rows of a batch.
 struct Call<'a> {
     source: &'a Source,
-    /// The schema in which names without one are looked for.
+    /// The schema in which unqualified names are resolved.
     path: &'a str,
     objects: OnceCell<Arc<Objects>>,
     /// The types of the arguments.
@@ -154,15 +156,16 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The schemas and relations of the database.
+    /// Returns the schemas and relations of the database.
     fn objects(&self) -> &Arc<Objects> {
         self.objects.get_or_init(|| Arc::new(Objects::of(&self.source.names)))
     }
 
-    /// The relation that an argument means by its OID or its name; none of an OID of none.
+    /// Returns the relation that an argument names or whose OID it is; `None` if no relation has
+    /// the OID.
     ///
     /// # Errors
-    /// A name of none.
+    /// A name that no relation has.
     fn relation(&self, argument: &ScalarValue) -> Result<Option<&Object>> {
         if let Some(oid) = integer(argument) {
             return Ok(self.objects().relation(oid));
@@ -182,12 +185,12 @@ impl Call<'_> {
     }
 }
 
-/// The error of a name that is of nothing.
+/// Returns the error for a name that does not exist.
 fn missing(what: &str, name: &str) -> datafusion::common::DataFusionError {
     plan_datafusion_err!("{what} {name:?} not found")
 }
 
-/// An argument as a text.
+/// Returns an argument as a text.
 fn text(argument: &ScalarValue) -> Option<String> {
     match argument.cast_to(&DataType::Utf8) {
         Ok(ScalarValue::Utf8(text)) => text,
@@ -195,7 +198,7 @@ fn text(argument: &ScalarValue) -> Option<String> {
     }
 }
 
-/// An argument as an integer, if it is one or the text of one.
+/// Returns an argument as an integer, if it is one or the text of one.
 fn integer(argument: &ScalarValue) -> Option<i64> {
     match argument.cast_to(&DataType::Int64) {
         Ok(ScalarValue::Int64(number)) => number,
@@ -208,7 +211,7 @@ fn is_true(argument: Option<&ScalarValue>) -> bool {
     argument.is_some_and(|argument| *argument == ScalarValue::Boolean(Some(true)))
 }
 
-/// The items of an argument that is an array; none of what is no array.
+/// Returns the items of an array argument; `None` for an argument that is not an array.
 fn items(argument: &ScalarValue) -> Option<ArrayRef> {
     match argument {
         ScalarValue::List(list) => (!list.is_null(0)).then(|| list.value(0)),
@@ -230,7 +233,7 @@ impl fmt::Debug for Function {
     }
 }
 
-/// A session has one function of a name.
+/// Functions are compared by name: a session has one function of each name.
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
         self.definition.name == other.definition.name

@@ -7,14 +7,14 @@ use super::relations::{self, Attribute};
 use super::value::{Row, Value};
 use super::{Source, roles, types};
 
-/// The rights that the owner of a table has.
+/// Privileges of a table's owner.
 const PRIVILEGES: &[&str] =
     &["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
 
-/// The rows of a view.
+/// Returns the rows of a view.
 ///
 /// # Errors
-/// Those of planning views, to learn their columns.
+/// Errors of planning views, whose columns are looked up.
 pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlError> {
     let objects = Objects::of(&source.names);
     let database = || Value::from(source.facts.database);
@@ -55,7 +55,7 @@ pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlErr
     })
 }
 
-/// The database, schema and name of a relation.
+/// Returns the database, schema and name of a relation.
 fn place(object: &Object, source: &Source) -> Row {
     vec![
         ("table_catalog", source.facts.database.into()),
@@ -122,7 +122,7 @@ fn privileges(object: &Object, source: &Source) -> Vec<Row> {
     rows
 }
 
-/// The privileges on tables that there are on columns too, for each column.
+/// Returns, for each column, the privileges on its table that exist on columns as well.
 async fn column_privileges(objects: &Objects, source: &Source) -> Result<Vec<Row>, SqlError> {
     let mut rows = Vec::new();
     for object in objects.relations.iter().filter(|object| object.is_of_user()) {
@@ -211,7 +211,7 @@ fn column(column: &Attribute, number: i64, object: &Object, source: &Source) -> 
     ]
 }
 
-/// Precision, radix and scale of a number.
+/// Returns precision, radix and scale of a number type.
 fn precision(name: &str, modifier: i64) -> (Option<i64>, Option<i64>, Option<i64>) {
     match name {
         "int2" => (Some(16), Some(2), Some(0)),

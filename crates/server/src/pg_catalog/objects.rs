@@ -27,9 +27,9 @@ pub(super) struct Object {
 /// Kinds of relations.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    /// One of the database.
+    /// A relation of the database.
     Own(RelationKind),
-    /// One of `pg_catalog` or `information_schema`.
+    /// A relation of `pg_catalog` or `information_schema`.
     Catalog(&'static Definition),
 }
 
@@ -44,7 +44,7 @@ impl Object {
         }
     }
 
-    /// True of one that users have made.
+    /// True for a relation that users have created.
     pub(super) fn is_of_user(&self) -> bool {
         match &self.kind {
             Kind::Own(kind) => *kind != RelationKind::System,
@@ -52,7 +52,7 @@ impl Object {
         }
     }
 
-    /// Its rows and bytes; none of one that is not a table.
+    /// Returns the number of rows and bytes of a table; `None` for another relation.
     pub(super) fn size(&self) -> Option<(u64, u64)> {
         match self.kind {
             Kind::Own(RelationKind::Table { rows, bytes, .. }) => Some((rows, bytes)),
@@ -60,7 +60,7 @@ impl Object {
         }
     }
 
-    /// The text of a view's query; none of what is no view.
+    /// Returns the query of a view; `None` for another relation.
     pub(super) fn query(&self) -> Option<&str> {
         match &self.kind {
             Kind::Own(RelationKind::View(query)) => Some(query),
@@ -77,7 +77,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Those that the next statement of a session sees.
+    /// Returns the objects that the session's next statement sees.
     pub(super) fn of(names: &Names) -> Self {
         let mut taken = HashSet::new();
         let mut schemas: Vec<Schema> = Vec::new();
@@ -109,17 +109,18 @@ impl Objects {
         self.relations.push(Object { oid, schema_oid, schema, name, kind });
     }
 
-    /// The OID of a schema.
+    /// Returns the OID of a schema.
     pub(super) fn schema_oid(&self, name: &str) -> Option<i64> {
         self.schemas.iter().find(|schema| schema.name == name).map(|schema| schema.oid)
     }
 
-    /// The relation of an OID.
+    /// Returns the relation with an OID.
     pub(super) fn relation(&self, oid: i64) -> Option<&Object> {
         self.relations.iter().find(|relation| relation.oid == oid)
     }
 
-    /// The relation of a name, in the schema or in those in which names are looked for.
+    /// Returns the relation with a name: in the schema, if one is given, else in `pg_catalog` or
+    /// `path`.
     pub(super) fn named(&self, schema: Option<&str>, name: &str, path: &str) -> Option<&Object> {
         let path = match schema {
             Some(schema) => vec![schema],
@@ -132,7 +133,7 @@ impl Objects {
     }
 }
 
-/// The OID, or the next that is not taken.
+/// Returns the OID, or the next one that is not taken.
 fn free(mut oid: i64, taken: &mut HashSet<i64>) -> i64 {
     while !taken.insert(oid) {
         oid = oids::next(oid);

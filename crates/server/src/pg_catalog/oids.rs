@@ -1,18 +1,18 @@
-//! OIDs of what has none of PostgreSQL's.
+//! OIDs of objects for which PostgreSQL has no fixed one.
 //!
-//! A table's is made of its number in the catalog, which no other table ever has. That of a schema,
-//! a view or an external table is a hash of its name, so all connections have the same before and
-//! after a start of the server. Where two hashes are the same, one of them is moved
+//! A table's OID is derived from its number in the catalog, which no other table ever has. The OID
+//! of a schema, a view or an external table is a hash of its name, so all connections see the same
+//! one, also after a restart of the server. If two hashes collide, one of them is changed
 //! ([`super::objects`]).
 
-/// The first that PostgreSQL gives to what users make.
+/// The first OID that PostgreSQL assigns to objects of users.
 const FIRST: i64 = 16_384;
-/// The first hash, above the numbers of tables. All OIDs fit in 31 bits, since some clients read
+/// The first hashed OID, above those of tables. All OIDs fit in 31 bits, since some clients read
 /// them as signed integers.
 const HASHED: i64 = 1 << 30;
 const LAST: i64 = (1 << 31) - 1;
 
-/// The owner of the database, as PostgreSQL has it.
+/// The role that owns the database, with PostgreSQL's OID.
 pub(super) const OWNER: i64 = 10;
 /// The database.
 pub(super) const DATABASE: i64 = 5;
@@ -23,13 +23,13 @@ pub(super) const PG_CATALOG: i64 = 11;
 /// Schema `public`.
 pub(super) const PUBLIC: i64 = 2200;
 
-/// The OID of a table with this number.
+/// Returns the OID of the table with this number.
 pub(super) fn of_table(number: u64) -> i64 {
     let number = i64::try_from(number).unwrap_or(i64::MAX);
     FIRST + number % (HASHED - FIRST)
 }
 
-/// The OID of a schema.
+/// Returns the OID of a schema.
 pub(super) fn of_schema(name: &str) -> i64 {
     match name {
         super::SCHEMA => PG_CATALOG,
@@ -38,7 +38,7 @@ pub(super) fn of_schema(name: &str) -> i64 {
     }
 }
 
-/// An OID for a name of several parts (FNV-1a).
+/// Returns a hashed OID for a name of several parts (FNV-1a).
 pub(super) fn hashed(parts: &[&str]) -> i64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -46,7 +46,7 @@ pub(super) fn hashed(parts: &[&str]) -> i64 {
     HASHED | (i64::try_from(hash >> 33).unwrap_or(0) & (HASHED - 1))
 }
 
-/// The OID after one that is taken.
+/// Returns the OID to try after one that is taken.
 pub(super) fn next(oid: i64) -> i64 {
     if oid >= LAST { HASHED } else { oid + 1 }
 }

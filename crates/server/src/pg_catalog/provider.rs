@@ -1,4 +1,4 @@
-//! The relations as tables that DataFusion scans. Rows are computed at each scan.
+//! Exposes the relations as tables that DataFusion scans. Rows are computed at each scan.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::Source;
 use super::definition::{self, Definition};
 use super::{tables, value};
 
-/// The schema `pg_catalog` of a connection. The views of `information_schema` are found in it too,
-/// by names that are not listed.
+/// The schema `pg_catalog` of a connection. It also contains the views of `information_schema`,
+/// under names that are not listed.
 #[derive(Debug)]
 pub(super) struct PgCatalog {
     pub(super) source: Source,

@@ -10,7 +10,7 @@ use super::value::{Row, Value};
 use super::{Source, roles, types};
 use crate::postgres::{field_type, type_modifier};
 
-/// Bytes of a page of PostgreSQL, in which `relpages` counts.
+/// Size of PostgreSQL's pages in bytes, the unit of `relpages`.
 const PAGE_BYTES: u64 = 8192;
 
 /// A column of a relation.
@@ -22,10 +22,10 @@ pub(super) struct Attribute {
     pub(super) is_nullable: bool,
 }
 
-/// The columns of a relation.
+/// Returns the columns of a relation.
 ///
 /// # Errors
-/// Those of planning a view.
+/// Errors of planning a view.
 pub(super) async fn columns(object: &Object, source: &Source) -> Result<Vec<Attribute>, SqlError> {
     if let Kind::Catalog(definition) = object.kind {
         let own = definition.columns.iter().map(|column| Attribute {
@@ -51,15 +51,15 @@ fn attribute(field: &FieldRef) -> Attribute {
     }
 }
 
-/// A count as a value.
+/// Returns a count as a signed integer.
 fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The rows of `pg_class`.
+/// Returns the rows of `pg_class`.
 ///
 /// # Errors
-/// Those of planning views.
+/// Errors of planning views.
 pub(super) async fn classes(source: &Source) -> Result<Vec<Row>, SqlError> {
     let mut rows = Vec::new();
     for object in &Objects::of(&source.names).relations {
@@ -84,10 +84,10 @@ pub(super) async fn classes(source: &Source) -> Result<Vec<Row>, SqlError> {
     Ok(rows)
 }
 
-/// The rows of `pg_attribute`.
+/// Returns the rows of `pg_attribute`.
 ///
 /// # Errors
-/// Those of planning views.
+/// Errors of planning views.
 pub(super) async fn attributes(source: &Source) -> Result<Vec<Row>, SqlError> {
     let mut rows = Vec::new();
     for object in &Objects::of(&source.names).relations {
@@ -115,7 +115,7 @@ pub(super) async fn attributes(source: &Source) -> Result<Vec<Row>, SqlError> {
     Ok(rows)
 }
 
-/// The rows of `pg_tables`.
+/// Returns the rows of `pg_tables`.
 pub(super) fn tables(objects: &Objects, source: &Source) -> Vec<Row> {
     let tables = objects.relations.iter().filter(|object| object.relkind() == "r");
     let row = |object: &Object| -> Row {
@@ -129,7 +129,7 @@ pub(super) fn tables(objects: &Objects, source: &Source) -> Vec<Row> {
     tables.map(row).collect()
 }
 
-/// The rows of `pg_views`.
+/// Returns the rows of `pg_views`.
 pub(super) fn views(objects: &Objects, source: &Source) -> Vec<Row> {
     let views = objects.relations.iter().filter(|object| object.relkind() == "v");
     let row = |object: &Object| -> Row {
@@ -143,7 +143,7 @@ pub(super) fn views(objects: &Objects, source: &Source) -> Vec<Row> {
     views.map(row).collect()
 }
 
-/// The rows of `pg_stat_all_tables` and of the views over it.
+/// Returns the rows of `pg_stat_all_tables` and of the views over it.
 pub(super) fn statistics(objects: &Objects, is_in: impl Fn(&Object) -> bool) -> Vec<Row> {
     let tables = objects.relations.iter().filter(|object| object.relkind() == "r" && is_in(object));
     let row = |object: &Object| -> Row {
@@ -157,12 +157,12 @@ pub(super) fn statistics(objects: &Objects, is_in: impl Fn(&Object) -> bool) -> 
     tables.map(row).collect()
 }
 
-/// The bytes of a relation; none of one that there is not.
+/// Returns the bytes of a relation; `None` if it does not exist.
 pub(super) fn bytes(objects: &Objects, oid: i64) -> Option<i64> {
     Some(count(objects.relation(oid)?.size().map_or(0, |(_, bytes)| bytes)))
 }
 
-/// The bytes of all tables.
+/// Returns the bytes of all tables.
 pub(super) fn total_bytes(objects: &Arc<Objects>) -> i64 {
     let sizes = objects.relations.iter().filter_map(Object::size);
     count(sizes.map(|(_, bytes)| bytes).sum())

@@ -1,15 +1,15 @@
-//! Syntax of PostgreSQL that DataFusion does not plan, written out in a statement.
+//! Rewrites PostgreSQL syntax that DataFusion cannot plan into syntax that it can.
 //!
 //! In all statements: the schema `pg_catalog` before functions, operators and types; casts to types
 //! of the catalog, such as `'t'::regclass` ([`casts`]); arrays written as texts, and `ARRAY(SELECT
 //! ...)` ([`arrays`]); `current_schema` and the like without parentheses; `COLLATE "C"` and
-//! `COLLATE pg_catalog.default`, since texts are compared by their bytes anyway;
+//! `COLLATE pg_catalog.default`, which are removed since texts are compared by their bytes anyway;
 //! `LIKE x ESCAPE c`, `substring(x FROM 'pattern')` and `(x).field`.
 //!
-//! In statements that name the catalog: correlated subqueries that return one value
-//! ([`subqueries`]) and those in places where DataFusion plans none ([`placement`]), functions as
-//! tables ([`tables`]), system columns ([`system`]), rows as values ([`rows`]), recursion that ends
-//! at once ([`recursion`]), patterns of times ([`times`]), and the names of columns ([`columns`]).
+//! In statements that refer to the catalog: correlated subqueries that return one value
+//! ([`subqueries`]) and subqueries in places where DataFusion plans none ([`placement`]), functions
+//! as tables ([`tables`]), system columns ([`system`]), rows as values ([`rows`]), recursion that
+//! ends at once ([`recursion`]), and the names of columns ([`columns`]).
 
 mod arrays;
 mod casts;
@@ -37,16 +37,16 @@ use terrace_sql::session::{Walk, call};
 
 use super::{SCHEMA, definition};
 
-/// Words that are functions without parentheses.
+/// Keywords that call functions without parentheses.
 const WORDS: &[&str] =
     &["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
 
-/// Functions that return several rows, and here lists of them.
+/// Functions that return several rows in PostgreSQL, and a list of them here.
 const SETS: &[&str] =
     &["_pg_expandarray", "aclexplode", "generate_subscripts", "pg_partition_ancestors"];
 
-/// Functions by which a statement is known to ask for the catalog, beside those that begin with
-/// `pg_`.
+/// Functions that mark a statement as one that refers to the catalog, in addition to those that
+/// begin with `pg_`.
 const FUNCTIONS: &[&str] =
     &["current_schemas", "current_setting", "format_type", "obj_description", "set_config"];
 
@@ -70,14 +70,14 @@ pub(super) fn rewrite(statement: &mut Statement) {
     }
 }
 
-/// Rewrites a statement or a query. Returns whether it names the catalog.
+/// Rewrites a statement or a query. Returns true if it refers to the catalog.
 fn walk(node: &mut impl Walk) -> bool {
     let names_catalog = node.walk(&mut Finder).is_break();
     let _ = node.walk(&mut Rewriter { names_catalog });
     names_catalog
 }
 
-/// Breaks at the first name of the catalog.
+/// A visitor that breaks at the first reference to the catalog.
 struct Finder;
 
 impl VisitorMut for Finder {
@@ -106,13 +106,13 @@ fn found(is: bool) -> ControlFlow<()> {
     if is { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// The last part of a name, as it is looked up.
+/// Returns the last part of a name, in the form in which it is looked up.
 fn last(name: &ObjectName) -> String {
     let part = name.0.last().and_then(|part| part.as_ident());
     part.map_or_else(String::new, folded)
 }
 
-/// A name as it is looked up: in lower case unless it is quoted.
+/// Returns a name in the form in which it is looked up: in lower case unless it is quoted.
 fn folded(ident: &Ident) -> String {
     match ident.quote_style {
         None => ident.value.to_lowercase(),
@@ -120,14 +120,14 @@ fn folded(ident: &Ident) -> String {
     }
 }
 
-/// True of a name whose schema is `pg_catalog` or `information_schema`.
+/// True for a name whose schema is `pg_catalog` or `information_schema`.
 fn is_of_catalog(name: &ObjectName) -> bool {
     let mut parts = name.0.iter().rev().skip(1);
     let schema = parts.next().and_then(|part| part.as_ident()).map(folded);
     schema.is_some_and(|schema| schema == SCHEMA || schema == definition::INFORMATION_SCHEMA)
 }
 
-/// Leaves the schema of the catalog out.
+/// Removes the catalog's schema from a name.
 fn strip(name: &mut ObjectName) {
     if is_of_catalog(name) {
         let skipped = name.0.len().saturating_sub(1);
@@ -135,31 +135,31 @@ fn strip(name: &mut ObjectName) {
     }
 }
 
-/// The tables of a FROM.
+/// Returns the tables of a FROM clause.
 fn factors(from: &[TableWithJoins]) -> impl Iterator<Item = &TableFactor> {
     from.iter().flat_map(|from| {
         std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
     })
 }
 
-/// The query of a text that is known to be one.
+/// Parses a text that is known to be a query.
 fn query(text: &str) -> Option<Box<Query>> {
     let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
     parser.and_then(|mut parser| parser.parse_query()).ok()
 }
 
-/// The expression of a text that is known to be one.
+/// Parses a text that is known to be an expression.
 fn expression(text: &str) -> Option<Expr> {
     let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
     parser.and_then(|mut parser| parser.parse_expr()).ok()
 }
 
-/// True of an expression, or an item of a SELECT, that has a subquery.
+/// True for an expression, or an item of a SELECT, that contains a subquery.
 fn has_subquery(node: &mut impl Walk) -> bool {
     node.walk(&mut Subqueries).is_break()
 }
 
-/// Breaks at the first subquery.
+/// A visitor that breaks at the first subquery.
 struct Subqueries;
 
 impl VisitorMut for Subqueries {
@@ -170,12 +170,12 @@ impl VisitorMut for Subqueries {
     }
 }
 
-/// An expression to put in the place of one that is taken apart.
+/// Returns a NULL, to replace an expression that is taken apart.
 fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-/// An expression, taken out of its place.
+/// Takes an expression out of its place and leaves a NULL there.
 fn take(expr: &mut Expr) -> Expr {
     mem::replace(expr, null())
 }
@@ -268,14 +268,14 @@ impl VisitorMut for Rewriter {
     }
 }
 
-/// The operand of a COLLATE that changes nothing.
+/// Returns the operand of a COLLATE that changes nothing.
 fn without_collation(expr: &mut Expr) -> Option<Expr> {
     let Expr::Collate { expr, collation } = expr else { return None };
     let is_bytes = ["default", "C", "c", "POSIX", "posix", "ucs_basic"];
     is_bytes.contains(&last(collation).as_str()).then(|| take(expr))
 }
 
-/// `OPERATOR(pg_catalog.~)` as `~`.
+/// Rewrites `OPERATOR(pg_catalog.~)` to `~`.
 fn operator(op: &mut BinaryOperator) {
     let BinaryOperator::PGCustomBinaryOperator(parts) = &*op else { return };
     let is_own = parts.first().is_some_and(|schema| schema == SCHEMA) || parts.len() == 1;
@@ -306,7 +306,7 @@ fn operator(op: &mut BinaryOperator) {
     }
 }
 
-/// `(x).name` as `x['name']`.
+/// Rewrites `(x).name` to `x['name']`.
 fn field(access: &mut AccessExpr) {
     let AccessExpr::Dot(name) = access else { return };
     if let Expr::Identifier(ident) = name {
@@ -314,7 +314,7 @@ fn field(access: &mut AccessExpr) {
     }
 }
 
-/// `LIKE x ESCAPE '/'` as `LIKE like_escape(x, '/')`.
+/// Rewrites `LIKE x ESCAPE '/'` to `LIKE like_escape(x, '/')`.
 fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
     let backslash = Value::SingleQuotedString("\\".to_owned());
     if let Some(char) = escape_char.take_if(|char| char.value != backslash) {
@@ -323,7 +323,7 @@ fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
     }
 }
 
-/// `substring(x FROM 'a(b)')` as `regexp_match(x, 'a(b)')[1]`.
+/// Rewrites `substring(x FROM 'a(b)')` to `regexp_match(x, 'a(b)')[1]`.
 fn part(expr: &mut Expr) {
     let Expr::Substring { expr: text, substring_from: Some(pattern), substring_for: None, .. } =
         &*expr
@@ -355,20 +355,20 @@ fn function(expr: &mut Expr) {
     } else if let (FunctionArguments::Subquery(_), "array") = (&function.args, name.as_str()) {
         arrays::of_subquery(expr);
     } else if let Some(ident) = set(function) {
-        // The list is visited next, and is not taken for a set again.
+        // The quotes keep the list, which is visited next, from being rewritten again.
         ident.quote_style = Some('"');
         let list = take(expr);
         *expr = call("unnest", [list]);
     }
 }
 
-/// The name of a function that returns several rows.
+/// Returns the name of a function that returns several rows, unless the name is quoted.
 fn set(function: &mut Function) -> Option<&mut Ident> {
     let Some(ObjectNamePart::Identifier(ident)) = function.name.0.last_mut() else { return None };
     (ident.quote_style.is_none() && SETS.contains(&ident.value.as_str())).then_some(ident)
 }
 
-/// A type by the text of it.
+/// Parses the text of a type.
 fn type_named(text: &str) -> Option<DataType> {
     use datafusion::sql::sqlparser::dialect::GenericDialect;
     use datafusion::sql::sqlparser::parser::Parser;
@@ -382,7 +382,7 @@ mod tests {
 
     use super::*;
 
-    /// The statement as it is planned.
+    /// Returns the rewritten statement.
     fn written(text: &str) -> String {
         let mut statements = DFParser::parse_sql(text).unwrap_or_default();
         let Some(mut statement) = statements.pop_front() else { return String::new() };

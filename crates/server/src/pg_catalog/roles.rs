@@ -1,11 +1,11 @@
-//! Roles, and their rights.
+//! Roles and their privileges.
 
 use terrace_sql::access::Privilege;
 
 use super::value::Row;
 use super::{Source, oids};
 
-/// The owner of what was made without a role, such as by `terrace sql`.
+/// The owner of objects that were created without a role, for example by `terrace sql`.
 const OWNER: &str = "terrace";
 
 /// A role.
@@ -13,12 +13,13 @@ const OWNER: &str = "terrace";
 pub(super) struct Role {
     pub(super) oid: i64,
     pub(super) name: String,
-    /// It may do everything.
+    /// True if the role may do everything.
     pub(super) is_superuser: bool,
     pub(super) can_log_in: bool,
 }
 
-/// The roles of the database; of one without roles, the user of the connection, who owns it.
+/// Returns the roles of the database. A database without roles has one, the user of the connection,
+/// who owns it.
 pub(super) fn roles(source: &Source) -> Vec<Role> {
     let known = source.names.roles();
     let (name, can_log_in) = match known.is_empty() {
@@ -39,26 +40,26 @@ fn oid(name: &str) -> i64 {
     oids::hashed(&["role", name])
 }
 
-/// The OID of the owner of a table or view, of the schema where `object` is none.
+/// Returns the OID of the owner of a table or view, or of the schema if `object` is `None`.
 pub(super) fn owner_oid(source: &Source, schema: &str, object: Option<&str>) -> i64 {
     let access = source.names.access(schema, object);
     access.and_then(|access| access.owner).map_or(oids::OWNER, |owner| oid(&owner))
 }
 
-/// The name of the owner of a table or view, of the schema where `object` is none.
+/// Returns the name of the owner of a table or view, or of the schema if `object` is `None`.
 pub(super) fn owner(source: &Source, schema: &str, object: Option<&str>) -> Option<String> {
     let oid = owner_oid(source, schema, object);
     roles(source).into_iter().find(|role| role.oid == oid).map(|role| role.name)
 }
 
-/// True of a role that may do everything; `name` is none of a connection without a role.
+/// True for a role that may do everything; `name` is `None` for a connection without a role.
 pub(super) fn is_superuser(source: &Source, name: Option<&str>) -> bool {
     name.is_none_or(|name| {
         name == OWNER || roles(source).iter().any(|role| role.name == name && role.is_superuser)
     })
 }
 
-/// True if a role has a privilege on a table or view, on the schema where `object` is none.
+/// True if a role has a privilege on a table or view, or on the schema if `object` is `None`.
 pub(super) fn allows(
     source: &Source,
     role: Option<&str>,
@@ -73,13 +74,13 @@ pub(super) fn allows(
     role.zip(access).is_some_and(|(role, access)| access.allows(role, privilege))
 }
 
-/// True if the user of the connection may see and end statements of another one.
+/// True if the user of the connection may see and end statements of another user.
 pub(super) fn may_control(source: &Source, user: &str) -> bool {
     let role = source.facts.role.as_deref();
     role == Some(user) || is_superuser(source, role)
 }
 
-/// A row of `pg_roles`.
+/// Returns a row of `pg_roles`.
 pub(super) fn role(role: &Role) -> Row {
     vec![
         ("oid", role.oid.into()),
@@ -94,7 +95,7 @@ pub(super) fn role(role: &Role) -> Row {
     ]
 }
 
-/// A row of `pg_user`.
+/// Returns a row of `pg_user`.
 pub(super) fn user(role: &Role) -> Row {
     vec![
         ("usename", role.name.as_str().into()),

@@ -1,5 +1,5 @@
-//! Rows of the relations of `pg_catalog`. Those that are not here have none, since the database has
-//! none of what they would show.
+//! Computes the rows of `pg_catalog`'s relations. Relations that are missing here have no rows,
+//! since the database has no such objects.
 
 use terrace_sql::SqlError;
 
@@ -8,7 +8,7 @@ use super::objects::Objects;
 use super::value::{Row, Value};
 use super::{Source, activity, functions, information, oids, relations, roles, types};
 
-/// The relations that [`rows`] gives rows to.
+/// The relations that [`rows`] returns rows for.
 const FILLED: &[&str] = &[
     "pg_attribute",
     "pg_authid",
@@ -38,15 +38,15 @@ const FILLED: &[&str] = &[
     "pg_views",
 ];
 
-/// True of a relation of `pg_catalog` that never has rows.
+/// True for a relation of `pg_catalog` that never has rows.
 pub(super) fn is_empty(name: &str) -> bool {
     !FILLED.contains(&name)
 }
 
-/// The rows of a relation.
+/// Returns the rows of a relation.
 ///
 /// # Errors
-/// Those of planning views, to learn their columns.
+/// Errors of planning views, whose columns are looked up.
 pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec<Row>, SqlError> {
     if definition.schema == INFORMATION_SCHEMA {
         return information::rows(definition.name, source).await;
@@ -100,7 +100,7 @@ fn namespace(schema: &super::objects::Schema, source: &Source) -> Row {
     ]
 }
 
-/// Texts are compared by their bytes.
+/// Returns the rows of `pg_collation`. Texts are compared by their bytes.
 fn collations() -> Vec<Row> {
     let named = [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")];
     let row = |(oid, name, provider): (i64, &str, &str)| -> Row {
@@ -134,7 +134,7 @@ fn database(source: &Source) -> Row {
     ]
 }
 
-/// A setting by its name, value and default.
+/// Returns a row of `pg_settings`, from a setting's name, value and default.
 fn setting((name, value, default): (&'static str, String, &'static str)) -> Row {
     let source = if value == default { "default" } else { "session" };
     vec![

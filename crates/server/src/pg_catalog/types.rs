@@ -1,4 +1,4 @@
-//! The types that clients may meet, with what PostgreSQL says of them.
+//! Types that clients may encounter, with PostgreSQL's properties of them.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 use super::oids;
 use super::value::Row;
 
-/// A type of PostgreSQL. The fields are named as the columns of `pg_type`.
+/// A type of PostgreSQL. The fields are named like the columns of `pg_type`.
 #[derive(Debug)]
 pub(super) struct PgType {
     pub(super) oid: i64,
     pub(super) name: &'static str,
-    /// The name in SQL, as `format_type` returns it.
+    /// The SQL name, as `format_type` returns it.
     pub(super) sql_name: &'static str,
     pub(super) len: i64,
     pub(super) by_value: bool,
@@ -72,22 +72,23 @@ fn parse(line: &'static str) -> Option<PgType> {
     })
 }
 
-/// The type of an OID.
+/// Returns the type with an OID.
 pub(super) fn by_oid(oid: i64) -> Option<&'static PgType> {
     BY_OID.get(&oid).copied()
 }
 
-/// The type of a name in `pg_type`.
+/// Returns the type with a name in `pg_type`.
 pub(super) fn by_name(name: &str) -> Option<&'static PgType> {
     BY_NAME.get(name).copied()
 }
 
-/// The name in `pg_type` of a type that a statement names: `int4` of `integer`.
+/// Returns the name in `pg_type` for a type name in a statement: `int4` for `integer`.
 pub(crate) fn internal_name(text: &str) -> Option<&'static str> {
     by_any_name(text).map(|known| known.name)
 }
 
-/// The type of a name in SQL, or in `pg_type`: `integer`, `int4`, `int`, `numeric(10,2)`, `text[]`.
+/// Returns the type for an SQL name or a name in `pg_type`: `integer`, `int4`, `int`,
+/// `numeric(10,2)`, `text[]`.
 pub(super) fn by_any_name(text: &str) -> Option<&'static PgType> {
     let text = text.trim().strip_prefix("pg_catalog.").unwrap_or(text.trim());
     if let Some(item) = text.strip_suffix("[]") {
@@ -116,22 +117,22 @@ pub(super) fn by_any_name(text: &str) -> Option<&'static PgType> {
     TYPES.iter().find(|of| of.sql_name == name).or_else(|| by_name(name))
 }
 
-/// True if there is a type of this kind (`pg_type.typtype`).
+/// True if a type of this kind exists (`pg_type.typtype`).
 pub(super) fn has_kind(kind: &str) -> bool {
     TYPES.iter().any(|of| of.kind == kind)
 }
 
-/// The input and output functions of types, by OID and name.
+/// Returns the input and output functions of types, by OID and name.
 pub(super) fn functions() -> impl Iterator<Item = (i64, &'static str)> {
     FUNCTIONS.iter().copied()
 }
 
-/// The name of a type with its modifier, as `format_type` returns it.
+/// Returns the name of a type with its modifier, as `format_type` does.
 pub(super) fn format(oid: i64, modifier: Option<i64>) -> String {
     let Some(of) = by_oid(oid) else { return "???".to_owned() };
     let modifier = modifier.filter(|modifier| *modifier >= 0);
     match (of.name, modifier) {
-        // The precision and the scale are above a header of 4 bytes.
+        // The modifier is the packed precision and scale plus 4, the size of a header in bytes.
         ("numeric", Some(modifier)) => {
             let digits = modifier - 4;
             format!("numeric({},{})", digits >> 16, digits & 0xffff)
@@ -141,7 +142,7 @@ pub(super) fn format(oid: i64, modifier: Option<i64>) -> String {
     }
 }
 
-/// The rows of `pg_type`.
+/// Returns the rows of `pg_type`.
 pub(super) fn rows() -> Vec<Row> {
     TYPES.iter().map(row).collect()
 }

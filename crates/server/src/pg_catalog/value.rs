@@ -1,4 +1,4 @@
-//! Rows of the relations, as they are written down and as DataFusion reads them.
+//! Rows of the relations, and their conversion to Arrow arrays.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use super::definition::Definition;
 /// A value of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// No value.
+    /// A null.
     Null,
     /// `bool`
     Bool(bool),
-    /// An integer, an OID, or microseconds since 1970 of a timestamp.
+    /// An integer, an OID, or a timestamp in microseconds since 1970.
     Int(i64),
     /// `float4` or `float8`
     Float(f64),
@@ -34,8 +34,8 @@ pub(super) enum Value {
     Ints(Vec<i64>),
 }
 
-/// The values of a row by the names of their columns. A column that is left out is false, zero or
-/// empty where its type is boolean, a number, an OID, a name or a character, and null otherwise.
+/// Values of a row by column name. A missing column is false, zero or empty if its type is boolean,
+/// a number, an OID, a name or a character; otherwise it is null.
 pub(super) type Row = Vec<(&'static str, Value)>;
 
 impl From<bool> for Value {
@@ -74,10 +74,10 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// The rows of a relation as a batch.
+/// Returns the rows of a relation as a batch.
 ///
 /// # Errors
-/// Of values that are not of the type of their column.
+/// Values that do not have the type of their column.
 pub(super) fn batch(definition: &Definition, rows: &[Row]) -> Result<RecordBatch> {
     let columns = definition.columns.iter().zip(definition.arrow.fields());
     let columns = columns.map(|(column, field)| {
@@ -103,10 +103,10 @@ fn default(pg_type: &str) -> Value {
     }
 }
 
-/// Values as an array.
+/// Returns values as an array.
 ///
 /// # Errors
-/// Of values that are not of the type.
+/// Values that do not have the type.
 pub(super) fn array(values: &[&Value], data_type: &DataType) -> Result<ArrayRef> {
     if values.iter().all(|value| **value == Value::Null) {
         return Ok(new_null_array(data_type, values.len()));
@@ -161,7 +161,7 @@ pub(super) fn array(values: &[&Value], data_type: &DataType) -> Result<ArrayRef>
     Ok(cast(&array, data_type)?)
 }
 
-/// Lists of the items of arrays with their numbers.
+/// Returns lists of pairs: each item of an array with its position from 1.
 fn pairs(values: &[&Value], item: &FieldRef) -> Result<ArrayRef> {
     let lists: Vec<&[i64]> = values
         .iter()

@@ -17,17 +17,17 @@ use super::execute::description;
 use super::failure::{Failure, SqlState};
 use super::settings::{Access, SharedSettings};
 
-/// Name and value of a setting that a client is told of.
+/// Name and value of a setting that is reported to the client.
 type Told = (&'static str, String);
 
-/// The zone of what has none.
+/// The zone of values that have no zone.
 const UTC: &str = "+00:00";
 
-/// Changes a setting, until the end of the transaction if `is_local`, and has the session know it.
-/// Returns what the client is told of it.
+/// Changes a setting, until the end of the transaction if `is_local`, and passes it on to the
+/// session. Returns the change to report to the client, if it has to be reported.
 ///
 /// # Errors
-/// A setting that there is not, or that does not take the value.
+/// A setting that does not exist, or that does not accept the value.
 pub(crate) async fn set(
     session: &Session,
     settings: &SharedSettings,
@@ -42,11 +42,11 @@ pub(crate) async fn set(
     Ok(told)
 }
 
-/// Has the session know the settings that its statements have changed. Returns what the client is
-/// told of them.
+/// Passes on to the session the settings that its statements have changed. Returns the changes to
+/// report to the client.
 ///
 /// # Errors
-/// A value that the session does not take.
+/// A value that the session does not accept.
 pub(crate) async fn follow_changes(
     session: &Session,
     settings: &SharedSettings,
@@ -62,7 +62,8 @@ pub(crate) async fn follow_changes(
 }
 
 impl Connection {
-    /// Sets a setting, or shows one as the only row of a result.
+    /// Runs a statement about the connection's state: SET, SHOW, a cursor statement or a reset.
+    /// SHOW sends the setting as the only row.
     pub(super) async fn access(&mut self, access: &Access) -> Result<(), Failure> {
         let tag = match access {
             Access::Forget(what) => return self.forget(what).await,
@@ -96,7 +97,7 @@ impl Connection {
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
     }
 
-    /// Carries out the changes of settings that a statement has made.
+    /// Passes on the settings that a statement has changed, to the session and to the client.
     pub(super) async fn follow_settings(&mut self) -> Result<(), Failure> {
         for (name, value) in follow_changes(&self.session, &self.settings).await? {
             let status = ParameterStatus::new(name.to_owned(), value);
@@ -105,7 +106,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells the client the columns of a statement about what the connection keeps.
+    /// Sends the columns of a statement about the connection's state.
     pub(super) fn describe_access(
         &mut self,
         access: &Access,

@@ -1,6 +1,6 @@
-//! Values of Arrow arrays in the formats of the PostgreSQL protocol.
+//! Encodes values of Arrow arrays in the formats of PostgreSQL's wire protocol.
 //!
-//! A [`ColumnWriter`] finds out once for a batch what its array is, and then appends the value of
+//! A [`ColumnWriter`] inspects the type of its array once per batch, and then appends the value of
 //! any row to a buffer.
 
 use std::fmt::Write as _;
@@ -26,30 +26,30 @@ use super::types::{field_type, pg_type};
 /// Formats of values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// As PostgreSQL prints them.
+    /// The text that PostgreSQL prints.
     Text,
-    /// As PostgreSQL's `send` functions write them.
+    /// The bytes that PostgreSQL's `send` functions write.
     Binary,
 }
 
-/// Appends the value of a row, which is not null.
+/// A function that appends the value of a row that is not null.
 type Cell = Box<dyn Fn(usize, &mut BytesMut) + Send + Sync>;
 
-/// Writes the values of one column of a batch.
+/// Writer of the values of one column of a batch.
 pub(crate) struct ColumnWriter {
     nulls: Option<NullBuffer>,
     cell: Cell,
 }
 
 impl ColumnWriter {
-    /// A writer of the values of `array`; timestamps with a zone are shown in `zone`.
+    /// Creates a writer of the values of `array`; timestamps with a time zone are shown in `zone`.
     pub(crate) fn new(array: &ArrayRef, format: Format, zone: Tz) -> Result<Self, ArrowError> {
         let array = plain(array)?;
         let nulls = array.logical_nulls();
         Ok(Self { nulls, cell: cell(&array, Writing { format, zone })? })
     }
 
-    /// A writer of the values of a column, in the type that clients are told for it.
+    /// Creates a writer of a column's values, in the type that is reported to clients for it.
     pub(crate) fn of_field(
         array: &ArrayRef,
         field: &Field,
@@ -69,12 +69,12 @@ impl ColumnWriter {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Appends the value of a row, which is not null.
+    /// Appends the value of a row, which must not be null.
     pub(crate) fn append(&self, row: usize, out: &mut BytesMut) {
         (self.cell)(row, out);
     }
 
-    /// Appends the length and the value of a row, and -1 for null, as messages of rows have it.
+    /// Appends the length and the value of a row, or -1 for null, as messages with rows do.
     pub(crate) fn append_with_length(&self, row: usize, out: &mut BytesMut) {
         if self.is_null(row) {
             return out.put_i32(-1);
@@ -95,14 +95,14 @@ struct Writing {
     zone: Tz,
 }
 
-/// OIDs in binary.
+/// Encodes OIDs in binary.
 fn oid(array: &ArrayRef) -> Result<Cell, ArrowError> {
     let array = cast(array, &DataType::UInt32)?;
     let values = array.as_primitive::<UInt32Type>().values().clone();
     Ok(Box::new(move |row, out| out.put_u32(values[row])))
 }
 
-/// Arrays that PostgreSQL writes as numbers between spaces, and whose first item is number 0.
+/// Encodes arrays that PostgreSQL writes as numbers separated by spaces; their first index is 0.
 fn vector(array: &ArrayRef, of: &Type, format: Format) -> Result<Cell, ArrowError> {
     let integers = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
     let lists = cast(array, &integers)?.as_list::<i32>().clone();
@@ -122,7 +122,7 @@ fn vector(array: &ArrayRef, of: &Type, format: Format) -> Result<Cell, ArrowErro
         out.put_i32(length);
         out.put_i32(0);
         for number in items {
-            // Both have been made of numbers of their width.
+            // The items of both types were made from numbers of this width.
             match item {
                 Type::OID => {
                     out.put_i32(4);
@@ -137,7 +137,7 @@ fn vector(array: &ArrayRef, of: &Type, format: Format) -> Result<Cell, ArrowErro
     }))
 }
 
-/// The array without dictionaries and runs.
+/// Returns the array without dictionary encoding, run-end encoding and list views.
 fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, value) => cast(array, value),
@@ -215,7 +215,7 @@ fn cell(array: &ArrayRef, writing: Writing) -> Result<Cell, ArrowError> {
     })
 }
 
-/// Dates, times, timestamps and intervals, and whatever PostgreSQL has no type for, as text.
+/// Encodes dates, times, timestamps and intervals; types that PostgreSQL lacks are written as text.
 fn temporal(array: &ArrayRef, writing: Writing) -> Result<Cell, ArrowError> {
     let format = writing.format;
     Ok(match array.data_type() {
@@ -266,7 +266,7 @@ fn temporal(array: &ArrayRef, writing: Writing) -> Result<Cell, ArrowError> {
         }
         _ => {
             let array = array.clone();
-            // What cannot be shown is an error now, and not in the middle of a row.
+            // A value that cannot be shown is an error here, and not in the middle of a row.
             ArrayFormatter::try_new(&array, &FormatOptions::default())?;
             Box::new(move |row, out| {
                 let formatter = ArrayFormatter::try_new(&array, &FormatOptions::default());
@@ -279,7 +279,7 @@ fn temporal(array: &ArrayRef, writing: Writing) -> Result<Cell, ArrowError> {
     })
 }
 
-/// Seconds east of UTC of a zone at a moment.
+/// Returns the offset of a zone at a point in time, in seconds east of UTC.
 fn offset_seconds(zone: Tz, micros: i64) -> i32 {
     let moment = chrono::DateTime::from_timestamp_micros(micros);
     moment.map_or(0, |moment| {
@@ -287,7 +287,7 @@ fn offset_seconds(zone: Tz, micros: i64) -> i32 {
     })
 }
 
-/// Integers, in binary of the width of `W`.
+/// Encodes integers; in binary with the width of `W`.
 fn integer<T, W>(array: &ArrayRef, format: Format) -> Cell
 where
     T: ArrowPrimitiveType,
@@ -304,7 +304,7 @@ where
     }
 }
 
-/// An integer of the protocol.
+/// An integer type of the wire protocol.
 trait Width: Send + Sync + 'static {
     fn put(self, out: &mut BytesMut);
 }
@@ -400,20 +400,20 @@ fn fixed_list(array: &FixedSizeListArray, writing: Writing) -> Result<Cell, Arro
     Ok(Box::new(move |row, out| items.put(row * length..(row + 1) * length, out)))
 }
 
-/// The items of arrays.
+/// Encoder of the items of arrays.
 struct Items {
     writer: ColumnWriter,
     format: Format,
     item_type: Type,
-    /// Items are arrays themselves, whose braces are not quoted.
+    /// True if items are arrays themselves, whose braces are not quoted.
     nested: bool,
 }
 
 impl Items {
     fn new(values: &ArrayRef, writing: Writing) -> Result<Self, ArrowError> {
         let nested = values.data_type().is_list();
-        // Dimensions of PostgreSQL's arrays have one length each; rows of several are sent as text
-        // in braces in either format.
+        // In a PostgreSQL array all rows of a dimension have the same length; arrays of arrays are
+        // sent as text in braces in either format.
         let format = if nested { Format::Text } else { writing.format };
         let item_type = match values.data_type() {
             _ if nested => Type::TEXT,
@@ -436,7 +436,7 @@ impl Items {
         }
     }
 
-    /// `{1,NULL,"a b"}`
+    /// Appends an array as text: `{1,NULL,"a b"}`.
     fn put_text(&self, range: std::ops::Range<usize>, out: &mut BytesMut) {
         out.put_u8(b'{');
         let mut value = BytesMut::new();
@@ -458,8 +458,8 @@ impl Items {
         out.put_u8(b'}');
     }
 
-    /// Dimensions, a flag for nulls, the type of items; length and first index of the dimension;
-    /// items with their lengths.
+    /// Appends an array in binary: number of dimensions, a flag for nulls, the type of items;
+    /// length and first index of the dimension; items with their lengths.
     fn put_binary(&self, range: std::ops::Range<usize>, out: &mut BytesMut) {
         let has_nulls = range.clone().any(|row| self.writer.is_null(row));
         out.put_i32(i32::from(!range.is_empty()));
@@ -474,7 +474,7 @@ impl Items {
     }
 }
 
-/// True for an item that would be read as another one without quotes.
+/// True for an item that would be read as a different one without quotes.
 fn is_quoted_in_array(value: &[u8]) -> bool {
     let special = |byte: &u8| b"{},\"\\".contains(byte) || byte.is_ascii_whitespace();
     value.is_empty() || value.iter().any(special) || value.eq_ignore_ascii_case(b"null")
@@ -491,7 +491,7 @@ fn put_quoted(value: &[u8], escape: u8, out: &mut BytesMut) {
     out.put_u8(b'"');
 }
 
-/// `(1,,"a b")`
+/// Encodes records; as text: `(1,,"a b")`.
 fn record(array: &StructArray, writing: Writing) -> Result<Cell, ArrowError> {
     let types: Vec<_> = array.fields().iter().map(|field| pg_type(field.data_type())).collect();
     let columns = array.columns().iter();

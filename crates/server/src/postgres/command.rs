@@ -1,26 +1,26 @@
-//! Command tags of statements, and the statements that return rows.
+//! Commands: the kinds of statements, with their command tags.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
 use terrace_sql::session::{AccessChange, CopyStatement, SessionStatement, TransactionStatement};
 
-/// The answer to a statement.
+/// The kind of a statement, which determines its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Rows; the tag says how many, except of EXPLAIN and SHOW.
+    /// A query; its tag has the number of rows, except for EXPLAIN and SHOW.
     Rows(&'static str),
-    /// The number of rows that it has changed.
+    /// A change; its tag has the number of changed rows.
     Changes(&'static str),
-    /// That it is done.
+    /// A statement without a count: its tag is the words alone.
     Done(String),
-    /// The number of rows that the client has sent or taken.
+    /// A COPY; its tag has the number of rows that the client has sent or received.
     Copy(CopyStatement),
-    /// That a transaction has begun, has ended, or goes on.
+    /// A transaction statement: one that begins, ends or continues a transaction.
     Transaction(TransactionStatement),
 }
 
 impl Command {
-    /// That of a statement.
+    /// Returns the command of a statement.
     pub(crate) fn of(statement: &SessionStatement) -> Self {
         let parsed = match statement {
             SessionStatement::Sql(parsed) => parsed,
@@ -68,7 +68,8 @@ impl Command {
         }
     }
 
-    /// The first two words, without `OR REPLACE`: `CREATE VIEW`.
+    /// Returns a command whose tag is the first two words, without OR, REPLACE and EXTERNAL:
+    /// `CREATE VIEW`.
     fn by_words(statement: &SessionStatement) -> Self {
         let text = statement.to_string();
         let words = text.split_whitespace().map(str::to_uppercase);
@@ -76,12 +77,12 @@ impl Command {
         Self::Done(names.take(2).collect::<Vec<_>>().join(" "))
     }
 
-    /// True of one that does more than to return rows.
+    /// True if the statement may do more than return rows.
     pub(crate) fn is_change(&self) -> bool {
         matches!(self, Self::Changes(_) | Self::Done(_))
     }
 
-    /// The tag of a statement that has returned or changed so many rows.
+    /// Returns the tag of a statement that has returned or changed this number of rows.
     pub(crate) fn tag(&self, rows: u64) -> String {
         match self {
             Self::Rows(name @ ("EXPLAIN" | "SHOW")) => (*name).to_owned(),

@@ -1,9 +1,11 @@
-//! One connection: what it asks for, and what it is told.
+//! One connection: reads the client's messages, runs them and sends the answers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery};
+use pgwire::messages::response::{
+    CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus as Status,
+};
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{DATABASE, Engine, Session};
@@ -38,10 +40,10 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) limits: Limits,
     pub(crate) tls: Option<Arc<Tls>>,
-    /// Random bytes of this server, by which it answers logins of roles that there are not.
+    /// Random bytes of this server, used to answer logins of roles that do not exist.
     pub(crate) secret: [u8; 32],
     pub(crate) counters: Arc<Counters>,
-    /// Places of connections that have logged in.
+    /// Permits for connections that have logged in.
     pub(crate) places: Arc<Semaphore>,
 }
 
@@ -54,8 +56,8 @@ pub(crate) struct LoggedIn {
     stopped: watch::Receiver<Stop>,
 }
 
-/// Lets the client of a connection log in; none of one that only cancels a statement, or leaves,
-/// or is refused.
+/// Runs the login of a connection. `None` if the client only cancels a statement, leaves or is
+/// refused.
 pub(crate) async fn begin(
     shared: Arc<Shared>,
     accepted: Accepted,
@@ -70,7 +72,7 @@ pub(crate) async fn begin(
     match login {
         Ok(Some(client)) => Some(LoggedIn { client, shared, wire, watch, stopped }),
         Ok(None) => {
-            // Over TLS, an end without notice is an error to the client.
+            // Over TLS, closing without notice is an error to the client.
             let _unheard = timeout(shared.limits.login_time, wire.close()).await;
             None
         }
@@ -94,18 +96,18 @@ async fn part(shared: &Shared, wire: &mut Wire, failure: &Failure) {
 }
 
 impl LoggedIn {
-    /// Serves the connection until its client leaves, or what it does ends it. Messages that take
-    /// no time are answered by this thread; the work of others is done in `runtimes`.
+    /// Serves the connection until its client leaves or a failure ends it. Messages that take no
+    /// time are answered by this thread; the work of others is done in `runtimes`.
     pub(crate) async fn run(self, runtimes: Runtimes) {
         let opened = runtimes.run(true, self.open()).await;
         if let Some(connection) = opened {
             let connection = connection.serve(&runtimes).await;
-            // Its queries, temporary tables and transaction end with it.
+            // The connection's queries, temporary tables and transaction end with it.
             runtimes.run(true, async move { drop(connection) }).await;
         }
     }
 
-    /// The connection with its session; none if its client has been refused one.
+    /// Opens the session of the connection; `None` if the client has been refused one.
     async fn open(self) -> Option<Box<Connection>> {
         let Self { shared, mut wire, watch, client, stopped } = self;
         let Client { place: permit, registered, settings, user, role } = client;
@@ -152,7 +154,7 @@ impl LoggedIn {
     }
 }
 
-/// A session for a connection, with the settings of its client.
+/// Opens a session for a connection, with its client's settings.
 async fn session_with(
     shared: &Shared,
     place: &Arc<Place>,
@@ -163,7 +165,7 @@ async fn session_with(
     Ok(session)
 }
 
-/// A session for a connection.
+/// Opens a session for a connection.
 fn new_session(shared: &Shared, place: &Arc<Place>) -> Result<Session, Failure> {
     let session = match &place.role {
         Some(role) => shared.engine.session_of(role)?,
@@ -172,7 +174,7 @@ fn new_session(shared: &Shared, place: &Arc<Place>) -> Result<Session, Failure> 
     Ok(furnished(session, place))
 }
 
-/// The session with the functions that tell where it is connected, and with `pg_catalog`.
+/// Adds `pg_catalog` to a session, and the functions that describe its connection.
 pub(crate) fn furnished(session: Session, place: &Arc<Place>) -> Session {
     for function in functions(place) {
         session.context().register_udf(function);
@@ -181,7 +183,7 @@ pub(crate) fn furnished(session: Session, place: &Arc<Place>) -> Session {
     session
 }
 
-/// Has a session know the settings that it has as well.
+/// Passes the changed settings on to a session, if the session has them as well.
 pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), Failure> {
     for statement in settings.changed().filter_map(|name| settings.of_session(name)) {
         session.sql(&statement).await?;
@@ -201,17 +203,17 @@ pub(crate) struct Connection {
     pub(super) settings: SharedSettings,
     pub(super) statements: HashMap<String, Arc<Statement>>,
     pub(super) constants: Constants,
-    /// The names of the statements that PREPARE has made.
+    /// Names of the statements made by PREPARE.
     pub(super) prepared: BTreeSet<String>,
     pub(super) portals: HashMap<String, Portal>,
-    /// A message has failed, and those up to the next `Sync` are left out.
+    /// True after a failed message: messages up to the next `Sync` are skipped.
     pub(super) skips: bool,
-    /// The transaction was begun for statements that were sent together, not by BEGIN.
+    /// True if the transaction was begun for statements that were sent together, not by BEGIN.
     pub(super) is_implicit: bool,
-    /// Statements that have changed something.
+    /// Number of statements that have changed something.
     pub(super) changes: u64,
     pub(super) request: Request,
-    /// Its place among the connections.
+    /// The connection's permit.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -223,7 +225,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// A statement begins.
+    /// Begins a statement: registers it and computes its deadline.
     pub(super) fn guard(&self, settings: &SharedSettings) -> Guard<'_> {
         let timeout = settings.statement_timeout();
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -234,7 +236,7 @@ impl Control {
 }
 
 impl Connection {
-    /// Serves the connection to its end, and returns what is left of it.
+    /// Serves the connection to its end, and returns it to be dropped.
     async fn serve(mut self: Box<Self>, runtimes: &Runtimes) -> Box<Self> {
         loop {
             let waited = Box::pin(self.wait()).await;
@@ -263,8 +265,8 @@ impl Connection {
         }
     }
 
-    /// Answers messages that take no time. Returns the first one that does; none once the client
-    /// has left.
+    /// Answers messages that take no time. Returns the first one that takes time; `None` once the
+    /// client has left.
     async fn wait(&mut self) -> Result<Option<In>, Failure> {
         while let Some(message) = self.next().await? {
             match message {
@@ -276,7 +278,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Answers a message, and others that have come already. Returns false once the client has
+    /// Answers a message and those that have arrived already. Returns false once the client has
     /// left.
     async fn work(&mut self, message: In) -> Result<bool, Failure> {
         self.answer(message).await?;
@@ -289,7 +291,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// False of a message that is answered from what the connection has at hand.
+    /// True unless the message can be answered from what the connection has at hand.
     fn takes_time(&self, message: &In) -> bool {
         let is_known =
             |text, oids: &[u32]| self.constants.find(&self.session, text, oids).is_some();
@@ -319,7 +321,7 @@ impl Connection {
             In::Close(close) => self.close(&close),
             In::Flush(_) => self.wire.flush().await,
             In::Sync(_) => self.sync().await,
-            // What is left of a COPY that has failed.
+            // The rest of a COPY that has failed.
             In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => Ok(()),
             _ => Err(Failure::fatal(SqlState::PROTOCOL, "a message that is not expected")),
         };
@@ -333,12 +335,15 @@ impl Connection {
 
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
         self.control.registered.rest();
-        self.follow_settings().await?;
+        // In a transaction that has failed the session runs nothing; its end restores the settings.
+        if self.status() != Status::Error {
+            self.follow_settings().await?;
+        }
         self.wire.put(Out::ReadyForQuery(ReadyForQuery::new(self.status())))?;
         self.wire.flush().await
     }
 
-    /// A message has failed. Returns an error where the connection cannot go on.
+    /// Reports a failed message. Returns an error if the connection cannot go on.
     async fn fail(&mut self, failure: Failure, is_simple: bool) -> Result<(), Failure> {
         if failure.is_fatal() {
             return Err(failure);
@@ -353,7 +358,7 @@ impl Connection {
         self.wire.flush().await
     }
 
-    /// The statements of a text, one after the other.
+    /// Runs the statements of a simple query, one after the other.
     async fn simple(&mut self, text: &str) -> Result<(), Failure> {
         self.portals.remove("");
         self.control.registered.show(&Shown::of(text));
@@ -394,7 +399,7 @@ impl Connection {
                     self.access(&access).await?;
                 }
                 (_, None) => {
-                    // Statements that only read before the first change are by themselves.
+                    // Queries before the first change run outside of the implicit transaction.
                     if !is_one
                         && Command::of(&statement).is_change()
                         && !statement.is_of_the_engine()

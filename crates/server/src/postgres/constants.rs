@@ -1,5 +1,5 @@
-//! Statements whose rows are known from their texts, such as the `SELECT 1` by which pools of
-//! connections look whether a connection still works. They are neither planned nor run again.
+//! Constant statements: their rows follow from their text, such as the `SELECT 1` with which
+//! connection pools check that a connection works. They are planned and run only once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use super::failure::Failure;
 use super::statement::{Statement, parsed};
 use crate::registry::Shown;
 
-/// Most texts that a connection keeps, and most bytes of one.
+/// Maximum number of texts that a connection keeps, and maximum length of one in bytes.
 const TEXTS_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Statements of a connection whose rows are known, by their texts.
+/// The constant statements of a connection, by their texts.
 #[derive(Default)]
 pub(super) struct Constants(HashMap<String, Arc<Statement>>);
 
 impl Constants {
-    /// The statement of a text, if its rows are still known. `oids` are types of parameters, which
-    /// it has none of.
+    /// Returns the statement of a text, if its rows are still known. `oids` are the types of
+    /// parameters in the request; a constant statement has none.
     pub(super) fn find(
         &self,
         session: &Session,
@@ -41,10 +41,10 @@ impl Constants {
         session.is_known(prepared).then(|| Arc::clone(statement))
     }
 
-    /// Keeps a statement, if its rows are known.
+    /// Keeps a statement if it is constant.
     pub(super) fn keep(&mut self, text: &str, statement: &Arc<Statement>) {
         let is_known = statement.prepared.as_ref().is_some_and(Prepared::is_constant);
-        // A DECLARE of such a query returns no row.
+        // A DECLARE of a constant query returns no row.
         let is_known = is_known && statement.access.is_none();
         if !is_known || text.len() > TEXT_BYTES_MAX || !statement.oids.is_empty() {
             return;
@@ -65,20 +65,20 @@ impl Connection {
         }
     }
 
-    /// Answers the only statement of a text, if it is one whose rows can be known, and keeps it.
-    /// Returns false for any other.
+    /// Answers the only statement of a text if it is constant, and keeps it. Returns false for any
+    /// other.
     pub(super) async fn learn(
         &mut self,
         text: &str,
         statement: &SessionStatement,
     ) -> Result<bool, Failure> {
-        // What calls functions is seldom known.
+        // Calls of functions are seldom constant.
         if text.len() > TEXT_BYTES_MAX || text.contains('(') || !reads_nothing(statement) {
             return Ok(false);
         }
         let command = Command::of(statement);
         let guard = self.control.guard(&self.settings);
-        // Errors are those of the way that all statements take.
+        // An error is reported by the regular path, which runs the statement again.
         let Ok(prepared) = guard.wait(self.session.prepare(statement.clone(), &[])).await? else {
             return Ok(false);
         };
@@ -103,10 +103,10 @@ impl Connection {
     }
 }
 
-/// The writers of a row whose values are known.
+/// Returns the writers of a row whose values are known.
 ///
 /// # Errors
-/// A type that clients are not sent.
+/// A type that cannot be sent to clients.
 pub(super) fn columns(
     rows: &RecordBatch,
     formats: &[Format],
@@ -118,7 +118,7 @@ pub(super) fn columns(
     Ok(columns.collect::<Result<_, _>>()?)
 }
 
-/// True of a SELECT without FROM, which may be one whose rows are known.
+/// True for a SELECT without FROM, which may be constant.
 fn reads_nothing(statement: &SessionStatement) -> bool {
     let Some(SqlStatement::Query(query)) = parsed(statement) else { return false };
     let SetExpr::Select(select) = query.body.as_ref() else { return false };

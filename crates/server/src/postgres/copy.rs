@@ -1,4 +1,4 @@
-//! COPY: rows that a client sends into a table, or takes out of a query.
+//! COPY over the wire protocol: rows that a client sends into a table or receives from a query.
 
 mod decode;
 mod encode;
@@ -22,12 +22,12 @@ use super::wire::Wire;
 pub(crate) use decode::RowDecoder;
 pub(crate) use encode::RowEncoder;
 
-/// The format of values, which messages count as a number too.
+/// Returns the format of values; messages encode it as a number as well.
 fn format_of(format: &CopyFormat) -> Format {
     if *format == CopyFormat::Binary { Format::Binary } else { Format::Text }
 }
 
-/// The number of rows that a change has returned as its only row.
+/// Returns the number of rows from the result of a change, whose only row holds it.
 pub(crate) fn count_of(batches: &[RecordBatch]) -> u64 {
     let counts = batches.iter().filter_map(|batch| {
         batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())
@@ -51,13 +51,13 @@ impl Connection {
         let (format, columns, formats) = header(&copy.format, schema.fields().len())?;
         self.wire.put(Out::CopyInResponse(CopyInResponse::new(format, columns, formats)))?;
         self.wire.flush().await?;
-        // Ends with this function, whatever the reason.
+        // The insertion is aborted when this function returns for whatever reason.
         let mut inserting = JoinSet::new();
         inserting.spawn(handle.collect());
         let mut decoder = RowDecoder::new(copy.format.clone(), schema);
         let mut held = self.session.info().hold(HeldFor::Client, 0);
         loop {
-            // A failure of the insertion is seen at the next row.
+            // A failure of the insertion is noticed when the next batch is sent.
             match guard.wait(self.wire.next()).await?? {
                 Some(In::CopyData(data)) => {
                     decoder.push(&data.data);
@@ -73,7 +73,7 @@ impl Connection {
                     let text = format!("the client has ended the COPY: {}", failed.message);
                     return Err(Failure::new(SqlState::CANCELLED, text));
                 }
-                // A client of the extended protocol sends it before the rows.
+                // A client of the extended protocol sends these before the rows.
                 Some(In::Flush(_) | In::Sync(_)) => {}
                 Some(In::Terminate(_)) | None => {
                     return Err(Failure::fatal(SqlState::CONNECTION, "the client is gone"));
@@ -85,7 +85,7 @@ impl Connection {
             }
         }
         if let Some(batch) = decoder.finish()? {
-            // The insertion tells of its failure below.
+            // False if the insertion has failed, which is reported below.
             let _goes_on = guard.wait(rows.send(Some(batch))).await?;
         }
         let _goes_on = guard.wait(rows.send(None)).await?;
@@ -102,7 +102,7 @@ impl Connection {
         let encoder = RowEncoder::new(&copy.format);
         let (mut row, mut sent) = (BytesMut::new(), 0);
         encoder.begin(batches.schema(), &mut row);
-        // The header of the binary format comes with the first row, as clients expect.
+        // The header of the binary format is sent with the first row, as clients expect.
         if copy.format != CopyFormat::Binary {
             put(&mut self.wire, &mut row)?;
         }
@@ -133,7 +133,7 @@ fn put(wire: &mut Wire, bytes: &mut BytesMut) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The format of all values, the number of columns and the format of each.
+/// Returns the format of all values, the number of columns and the format of each.
 fn header(format: &CopyFormat, columns: usize) -> Result<(i8, i16, Vec<i16>), Failure> {
     let code = i8::from(format_of(format) == Format::Binary);
     let Ok(count) = i16::try_from(columns) else {
@@ -143,7 +143,7 @@ fn header(format: &CopyFormat, columns: usize) -> Result<(i8, i16, Vec<i16>), Fa
     Ok((code, count, vec![i16::from(code); columns]))
 }
 
-/// Waits for the insertion, and returns how many rows it has inserted.
+/// Waits for the insertion, and returns the number of inserted rows.
 async fn inserted(
     inserting: &mut JoinSet<Result<Output, SqlError>>,
     guard: &Guard<'_>,

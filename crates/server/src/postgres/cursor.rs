@@ -1,4 +1,4 @@
-//! Cursors: portals that statements make and use, by DECLARE, FETCH, MOVE and CLOSE.
+//! Cursors: portals that the statements DECLARE, FETCH, MOVE and CLOSE create and use.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use super::portal::{Portal, State, no_portal};
 use super::settings::Access;
 use super::statement::Statement;
 
-/// Properties of a portal that a statement has made.
+/// Properties of a portal that DECLARE has created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// It outlives its transaction.
+    /// True if the cursor outlives its transaction.
     is_held: bool,
-    /// The transaction that it was declared in has been committed.
+    /// True if the transaction that declared the cursor has been committed.
     is_committed: bool,
-    /// Changes of the connection before it was declared.
+    /// The connection's number of changes when the cursor was declared.
     changes: u64,
 }
 
 impl Connection {
-    /// A statement about a cursor, outside the extended protocol.
+    /// Runs a cursor statement of the simple protocol.
     pub(super) async fn cursor_simply(
         &mut self,
         statement: &CursorStatement,
@@ -48,7 +48,7 @@ impl Connection {
         self.declare(statement, Arc::new(statement_of), vec![]).await
     }
 
-    /// Begins the query of a cursor.
+    /// Declares a cursor and starts its query.
     pub(super) async fn declare(
         &mut self,
         declared: &CursorStatement,
@@ -81,8 +81,8 @@ impl Connection {
         self.complete("DECLARE CURSOR".to_owned())
     }
 
-    /// FETCH, MOVE and CLOSE. `formats` are those that the client asks for; none stands for the
-    /// cursor's own.
+    /// Runs FETCH, MOVE or CLOSE. `formats` are the formats that the client requests; `None` stands
+    /// for the cursor's own.
     pub(super) async fn use_cursor(
         &mut self,
         statement: &CursorStatement,
@@ -102,13 +102,13 @@ impl Connection {
             self.refuse_to_begin_again(self.portal(name)?)?;
         }
         let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name)) };
-        // A cursor whose query fails has nothing more to return, and is gone.
+        // A cursor whose query fails has nothing more to return, and is dropped.
         let count = self.advance(&mut portal, steps, verb == "FETCH", formats).await?;
         self.portals.insert(name.clone(), portal);
         self.complete(format!("{verb} {count}"))
     }
 
-    /// Returns rows or passes them over. Returns their number.
+    /// Sends or skips rows. Returns their number.
     async fn advance(
         &mut self,
         portal: &mut Portal,
@@ -116,7 +116,7 @@ impl Connection {
         returns: bool,
         formats: Option<&[Format]>,
     ) -> Result<u64, Failure> {
-        // Before its first row it is at its beginning.
+        // A cursor before its first row needs no restart.
         if steps.restarts && !portal.is_untouched() {
             self.start(portal).await?;
         }
@@ -138,7 +138,7 @@ impl Connection {
         Ok(rows.sent() - before)
     }
 
-    /// Passes rows over; 0 stands for all. Returns their number.
+    /// Skips rows; 0 stands for all. Returns their number.
     async fn pass(&mut self, portal: &mut Portal, rows: u64) -> Result<u64, Failure> {
         let guard = self.control.guard(&self.settings);
         match &mut portal.state {
@@ -147,8 +147,8 @@ impl Connection {
         }
     }
 
-    /// Refuses to begin a query again that would return other rows: one whose transaction, which
-    /// reads the database as of one moment, has ended or has changed something since.
+    /// Refuses to restart a query that would return other rows: its transaction, which reads the
+    /// database as of one point in time, has ended or has changed something since.
     fn refuse_to_begin_again(&self, portal: &Portal) -> Result<(), Failure> {
         let is_same = |cursor: Cursor| !cursor.is_committed && cursor.changes == self.changes;
         if portal.is_untouched() || portal.cursor.is_none_or(is_same) {
@@ -169,7 +169,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The columns of a cursor, in formats that the client asks for or in its own.
+    /// Returns the columns of a cursor, in the formats that the client requests or in its own.
     pub(super) fn cursor_columns(
         &self,
         name: &str,
@@ -180,7 +180,7 @@ impl Connection {
         description(&schema, formats.unwrap_or(&portal.formats))
     }
 
-    /// The number of columns that a statement returns, those of a cursor for FETCH.
+    /// Returns the number of columns that a statement returns; for FETCH, those of the cursor.
     pub(super) fn columns_of(&self, statement: &Statement) -> usize {
         match &statement.access {
             Some(Access::Cursor(CursorStatement { name, action: CursorAction::Fetch(_) })) => {
@@ -191,8 +191,8 @@ impl Connection {
         }
     }
 
-    /// The portals that the end of a transaction leaves: cursors WITH HOLD, of this transaction
-    /// only once it is committed.
+    /// Drops the portals that end with a transaction: all but cursors WITH HOLD; of those declared
+    /// in this transaction, it keeps them only if it is committed.
     pub(super) fn end_portals(&mut self, is_committed: bool) {
         self.portals.retain(|_, portal| match &mut portal.cursor {
             Some(cursor) if cursor.is_held => {
@@ -203,7 +203,7 @@ impl Connection {
         });
     }
 
-    /// Ends the portals that no end of a transaction leaves.
+    /// Drops the portals that end with any transaction: all but cursors WITH HOLD.
     pub(super) fn end_unheld_portals(&mut self) {
         self.portals.retain(|_, portal| portal.cursor.is_some_and(|cursor| cursor.is_held));
     }

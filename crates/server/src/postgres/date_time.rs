@@ -8,10 +8,10 @@ pub(super) const EPOCH_DAYS: i32 = 10_957;
 pub(super) const EPOCH_MICROS: i64 = EPOCH_DAYS as i64 * DAY_MICROS;
 pub(super) const DAY_MICROS: i64 = 86_400_000_000;
 
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar for all
-/// time. Year 0 is 1 BC.
+/// Returns the year, month and day for a number of days since 1970-01-01, in the Gregorian calendar
+/// extended to all time. Year 0 is 1 BC.
 fn civil(days: i64) -> (i64, u8, u8) {
-    // Years begin in March here, so that the day of a leap year is the last. 400 years have
+    // Years begin in March here, so that the leap day is the last day of a year. 400 years have
     // 146,097 days.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -29,7 +29,7 @@ fn put_two(value: u8, out: &mut BytesMut) {
     out.put_u8(b'0' + value % 10);
 }
 
-/// Writes the date without its era, and returns true if that is BC.
+/// Appends the date without its era. Returns true if the era is BC.
 fn put_calendar_date(days: i64, out: &mut BytesMut) -> bool {
     let (year, month, day) = civil(days);
     let is_bc = year <= 0;
@@ -41,14 +41,15 @@ fn put_calendar_date(days: i64, out: &mut BytesMut) -> bool {
     is_bc
 }
 
-/// `2024-03-15`, and `0044-03-15 BC`.
+/// Appends a date: `2024-03-15`, or `0044-03-15 BC`.
 pub(super) fn put_date(days: i64, out: &mut BytesMut) {
     if put_calendar_date(days, out) {
         out.extend_from_slice(b" BC");
     }
 }
 
-/// `04:05:06.789` of the microseconds of a day; zeros at the end of the fraction are left out.
+/// Appends a time of day, given in microseconds: `04:05:06.789`. Trailing zeros of the fraction are
+/// omitted.
 pub(super) fn put_time(micros: i64, out: &mut BytesMut) {
     put_clock(micros.unsigned_abs(), out);
 }
@@ -63,7 +64,8 @@ fn put_clock(micros: u64, out: &mut BytesMut) {
     }
 }
 
-/// `2024-03-15 04:05:06.789`, and with an offset in seconds east of UTC `2024-03-15 04:05:06+02`.
+/// Appends a timestamp: `2024-03-15 04:05:06.789`; with an offset in seconds east of UTC,
+/// `2024-03-15 04:05:06+02`.
 pub(super) fn put_timestamp(micros: i64, offset_seconds: Option<i32>, out: &mut BytesMut) {
     let local = i128::from(micros) + i128::from(offset_seconds.unwrap_or(0)) * 1_000_000;
     let day = i128::from(DAY_MICROS);
@@ -89,7 +91,7 @@ fn put_offset(offset: i32, out: &mut BytesMut) {
     out.extend_from_slice(parts.join(":").as_bytes());
 }
 
-/// An interval as PostgreSQL divides it.
+/// An interval, in the parts that PostgreSQL divides it into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Interval {
     pub(super) months: i32,
@@ -98,7 +100,8 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// `1 year 2 mons 3 days 04:05:06`, the style that PostgreSQL names `postgres`.
+    /// Appends the interval in the style that PostgreSQL names `postgres`: `1 year 2 mons 3 days
+    /// 04:05:06`.
     pub(super) fn put_text(self, out: &mut BytesMut) {
         let parts = [(self.months / 12, "year"), (self.months % 12, "mon"), (self.days, "day")];
         let (mut written, mut negative) = (false, false);

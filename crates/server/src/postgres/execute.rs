@@ -1,4 +1,5 @@
-//! Statements that run: their rows, and what ends them early.
+//! Runs statements: sends their rows, and stops them early on cancellation, timeout or a lost
+//! client.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -34,8 +35,8 @@ pub(super) struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Waits for a future, unless the client cancels the statement, is gone, or the statement has
-    /// run for too long.
+    /// Waits for a future, unless the client cancels the statement or is gone, another connection
+    /// terminates this one, or the statement reaches its time limit.
     pub(super) async fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
         let late = async {
             match self.deadline {
@@ -58,18 +59,18 @@ impl Guard<'_> {
     }
 }
 
-/// The end of a connection that another one has asked for.
+/// Returns the failure of a connection that another one has terminated.
 pub(super) fn terminated() -> Failure {
     Failure::fatal(SqlState::TERMINATED, "another connection has ended this one")
 }
 
-/// Time that a client may take over what it was sent before its query is suspended.
+/// Time that a client may take to read what it was sent before its query is suspended.
 const SLOW: Duration = Duration::from_millis(200);
 
-/// The batches of a query, which is suspended while its client takes none.
+/// The batches of a query, which is suspended while its client reads none.
 pub(super) struct Batches {
     handle: QueryHandle,
-    /// The item that the query gave while it was suspended.
+    /// The item that the query returned while it was suspended.
     ahead: Option<Option<datafusion::error::Result<RecordBatch>>>,
 }
 
@@ -78,12 +79,12 @@ impl Batches {
         Self { handle, ahead: None }
     }
 
-    /// The columns.
+    /// Returns the columns.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.handle.schema
     }
 
-    /// The next batch; none behind the last one.
+    /// Returns the next batch; `None` after the last one.
     ///
     /// # Errors
     /// The failure of the statement, or the event that ended it.
@@ -95,7 +96,7 @@ impl Batches {
         Ok(next.transpose()?)
     }
 
-    /// Suspends the query until this is dropped.
+    /// Suspends the query until this future is dropped.
     async fn rest(&mut self) -> Infallible {
         if self.ahead.is_none() {
             self.ahead = Some(self.handle.rest().await);
@@ -103,7 +104,7 @@ impl Batches {
         std::future::pending().await
     }
 
-    /// Sends what has gathered. The query is suspended if the client is slow to take it.
+    /// Sends the buffered messages. Suspends the query if the client is slow to read them.
     ///
     /// # Errors
     /// A broken connection, or the event that ended the statement.
@@ -124,7 +125,7 @@ impl Batches {
     }
 }
 
-/// Suspends the queries of portals that the client has begun to read, until this is dropped.
+/// Suspends the queries of all running portals until this future is dropped.
 pub(super) async fn rest_between(portals: &mut HashMap<String, Portal>) -> Infallible {
     let mut resting: Vec<BoxFuture<'_, Infallible>> = Vec::new();
     for portal in portals.values_mut() {
@@ -139,15 +140,15 @@ pub(super) async fn rest_between(portals: &mut HashMap<String, Portal>) -> Infal
     std::future::pending().await
 }
 
-/// The rows of a statement that has begun.
+/// The rows of a statement that has started.
 pub(super) struct Rows {
     batches: Batches,
     formats: Vec<Format>,
     zone: Tz,
-    /// The batch that is being sent, with the row that is next.
+    /// The batch that is being sent, and the index of its next row.
     batch: Option<(RecordBatch, usize)>,
     sent: u64,
-    /// Rows have been passed over.
+    /// True if rows have been skipped.
     passed: bool,
 }
 
@@ -157,17 +158,17 @@ impl Rows {
         Self { batches, formats, zone, batch: None, sent: 0, passed: false }
     }
 
-    /// The columns.
+    /// Returns the columns.
     pub(super) fn schema(&self) -> &SchemaRef {
         self.batches.schema()
     }
 
-    /// Rows that have been sent.
+    /// Returns the number of rows sent.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Sends rows, `limit` at most unless it is zero. Returns whether there may be more.
+    /// Sends at most `limit` rows; all if `limit` is zero. Returns true if there may be more.
     ///
     /// # Errors
     /// The failure of the statement, or the event that ended it.
@@ -208,12 +209,12 @@ impl Rows {
         Ok(true)
     }
 
-    /// Sends further rows in these formats.
+    /// Changes the formats of further rows.
     pub(super) fn set_formats(&mut self, formats: &[Format]) {
         formats.clone_into(&mut self.formats);
     }
 
-    /// Passes rows over, `limit` at most unless it is zero. Returns how many.
+    /// Skips at most `limit` rows; all if `limit` is zero. Returns their number.
     ///
     /// # Errors
     /// The failure of the statement, or the event that ended it.
@@ -239,12 +240,12 @@ impl Rows {
         Ok(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
-    /// True if no row has been sent or passed over.
+    /// True if no row has been sent or skipped.
     pub(super) fn is_untouched(&self) -> bool {
         self.sent == 0 && !self.passed
     }
 
-    /// Runs a statement that returns no rows to its end. Returns how many rows it has changed.
+    /// Runs a statement that returns no rows to its end. Returns the number of changed rows.
     ///
     /// # Errors
     /// The failure of the statement, or the event that ended it.
@@ -257,7 +258,7 @@ impl Rows {
     }
 }
 
-/// The zone in which a session shows timestamps that have one.
+/// Returns the zone in which a session shows timestamps with a time zone.
 ///
 /// # Errors
 /// A zone that Arrow does not know.
@@ -268,7 +269,7 @@ pub(crate) fn zone(session: &Session) -> Result<Tz, Failure> {
     Ok(name.unwrap_or("+00:00").parse()?)
 }
 
-/// The columns of a result, as a client is told of them.
+/// Returns the description of a result's columns for clients.
 ///
 /// # Errors
 /// More columns than the protocol can count.

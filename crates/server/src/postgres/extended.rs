@@ -1,4 +1,5 @@
-//! The extended protocol: statements that are prepared, bound to values and run as portals.
+//! The extended protocol: statements that are prepared (parse), bound to values (bind) and run as
+//! portals (execute).
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use super::statement::{Statement, refuse_execute};
 use super::types::pg_type;
 use crate::registry::Shown;
 
-/// `Describe` and `Close` of a statement; of a portal otherwise.
+/// Target of `Describe` and `Close` that means a statement; any other means a portal.
 const STATEMENT: u8 = b'S';
 
 impl Connection {
@@ -159,12 +160,16 @@ impl Connection {
         }
         if let Some(access) = statement.access.as_ref().filter(|_| portal.cursor.is_none()) {
             self.refuse_if_failed()?;
+            // Statements that are sent together are one transaction.
+            if matches!(access, Access::SetLocal(..)) && !self.wire.has_sync_next() {
+                self.begin_implicitly()?;
+            }
             return match access {
                 Access::Cursor(cursor) => self.execute_cursor(cursor, name, execute).await,
                 access => self.access(access).await,
             };
         }
-        // The only statement before a `Sync` is by itself.
+        // A statement alone before a `Sync` needs no implicit transaction.
         let begins = matches!(portal.state, State::Bound) && statement.is_change();
         if begins && !self.wire.has_sync_next() {
             self.begin_implicitly()?;
@@ -210,7 +215,7 @@ impl Connection {
         self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
     }
 
-    /// True if the portal of a message returns a row that is known, or there is none.
+    /// True if the portal of a message returns a known row, or if there is no such portal.
     pub(super) fn is_known_portal(&self, execute: &Execute) -> bool {
         let Some(portal) = self.portals.get(execute.name.as_deref().unwrap_or_default()) else {
             return true;
@@ -221,7 +226,7 @@ impl Connection {
         prepared.is_some_and(|prepared| self.session.is_known(prepared))
     }
 
-    /// A statement about a cursor that is the portal of a name.
+    /// Executes a cursor statement that is bound as the portal `name`.
     async fn execute_cursor(
         &mut self,
         cursor: &CursorStatement,

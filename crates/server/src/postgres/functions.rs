@@ -1,4 +1,4 @@
-//! Functions that tell a client where it is connected, as PostgreSQL's do.
+//! PostgreSQL's functions that describe the connection, such as `current_user()`.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use datafusion::logical_expr::{
 use super::settings::{SERVER_VERSION, SharedSettings};
 use crate::registry::Registry;
 
-/// Facts of a connection.
+/// Facts about a connection.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) database: &'static str,
     pub(crate) user: String,
-    /// The role that the client has logged in with; none where there are no roles.
+    /// The role that the client has logged in with; `None` if the database has no roles.
     pub(crate) role: Option<String>,
-    /// The number by which its statements are cancelled.
+    /// The connection's number, with which its statements are cancelled.
     pub(crate) number: i32,
-    /// True if the connection is one of TLS.
+    /// True if the connection uses TLS.
     pub(crate) is_secure: bool,
     pub(crate) settings: SharedSettings,
-    /// All connections of the server.
+    /// The registry of all connections of the server.
     pub(crate) registry: Arc<Registry>,
 }
 
@@ -40,13 +40,13 @@ struct Fact {
 enum Kind {
     Text(String),
     Number(i32),
-    /// The schema in which names are looked for.
+    /// The schema in which names are resolved first.
     Schema,
-    /// No value.
+    /// Null.
     Nothing,
 }
 
-/// The functions of a connection.
+/// Returns the functions of a connection.
 pub(super) fn functions(place: &Place) -> Vec<ScalarUDF> {
     let version = format!("PostgreSQL {SERVER_VERSION}");
     let facts: [(&'static str, &[&str], Kind); 6] = [
@@ -54,7 +54,7 @@ pub(super) fn functions(place: &Place) -> Vec<ScalarUDF> {
         ("current_database", &["current_catalog"], Kind::Text(place.database.to_owned())),
         ("current_schema", &[], Kind::Schema),
         ("current_user", &["session_user", "current_role", "user"], Kind::Text(place.user.clone())),
-        // There are no such locks.
+        // Advisory locks do not exist here.
         ("pg_advisory_unlock_all", &[], Kind::Nothing),
         ("pg_backend_pid", &[], Kind::Number(place.number)),
     ];

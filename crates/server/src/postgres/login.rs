@@ -24,29 +24,30 @@ use super::wire::Wire;
 use crate::registry::Registered;
 use crate::stream::Peer;
 
-/// Longest wait for a place. Clients that have left hold theirs until their statements have ended.
+/// Maximum wait for a permit. A client that has left holds its permit until its statements end.
 const PLACE_TIME: Duration = Duration::from_secs(1);
 /// The major version of the protocol.
 const PROTOCOL: u16 = 3;
 
 /// A client that has logged in.
 pub(super) struct Client {
-    /// Its place among the connections that the server takes.
+    /// The connection's permit.
     pub(super) place: OwnedSemaphorePermit,
     pub(super) registered: Registered,
     pub(super) settings: Settings,
     pub(super) user: String,
-    /// The role that it has logged in with; none where there are no roles.
+    /// The role that the client has logged in with; `None` if the database has no roles.
     pub(super) role: Option<String>,
 }
 
-/// Lets a client in; none of one that only cancels a statement, or leaves.
+/// Logs a client in. `None` if the client only cancels a statement, or leaves.
 ///
 /// # Errors
-/// A request that the server does not serve.
+/// A request that the server refuses, and a broken connection.
 pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Client>, Failure> {
     let Some(startup) = first_message(shared, wire).await? else { return Ok(None) };
-    // Clients that say nothing take no place, and statements can be cancelled when all are taken.
+    // The permit is taken only now: idle clients take none, and statements can be cancelled while
+    // all are taken.
     let place = timeout(PLACE_TIME, Arc::clone(&shared.places).acquire_owned());
     let Ok(Ok(place)) = place.await else {
         shared.counters.count_refused();
@@ -59,11 +60,11 @@ pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Cl
     welcome(shared, wire, &startup, place).await.map(Some)
 }
 
-/// Reads the start-up message of a client; none of one that only cancels a statement, which is
-/// done, or leaves.
+/// Reads the start-up message of a client. `None` if the client only cancels a statement, which is
+/// done here, or leaves.
 ///
 /// # Errors
-/// A message that is none of these, and a broken connection.
+/// Any other message, and a broken connection.
 async fn first_message(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, Failure> {
     loop {
         match wire.next().await? {
@@ -86,7 +87,7 @@ async fn first_message(shared: &Shared, wire: &mut Wire) -> Result<Option<Startu
                 wire.put(Out::GssEncResponse(GssEncResponse::Refuse))?;
                 wire.flush().await?;
             }
-            // It is none of the two, and is read again.
+            // Neither of the two: the message is read again as another type.
             Some(In::SslNegotiation(_)) => wire.context().awaiting_frontend_ssl = false,
             Some(In::CancelRequest(cancel)) => {
                 shared.registry.cancel(cancel.pid, &cancel.secret_key);
@@ -113,7 +114,7 @@ async fn welcome(
     }
     let given = |name: &str| startup.parameters.get(name).map(String::as_str);
     let user = given("user").unwrap_or_default();
-    // Clients name the database like the user where they are told no name.
+    // Clients name the database like the user unless they are given a name.
     let database = given("database").unwrap_or(user);
     if database != DATABASE && database != user {
         let text = format!("there is no database {database:?}; there is {DATABASE}");
@@ -146,8 +147,8 @@ async fn welcome(
     Ok(Client { place, registered, settings, user: user.to_owned(), role })
 }
 
-/// The role of a client, once it has proved that it knows the password; none in a database without
-/// roles, which serves programs of its own machine alone.
+/// Authenticates a client and returns its role; `None` in a database without roles, which serves
+/// only programs on the same machine.
 async fn authenticated(
     shared: &Shared,
     wire: &mut Wire,
@@ -169,7 +170,7 @@ async fn authenticated(
     Ok(Some(user.to_owned()))
 }
 
-/// The settings of `-c name=value --name=value`.
+/// Parses settings of the form `-c name=value --name=value`.
 fn options(text: &str) -> Result<Vec<(&str, &str)>, Failure> {
     let mut words = text.split_whitespace();
     let mut options = Vec::new();
@@ -188,7 +189,7 @@ fn options(text: &str) -> Result<Vec<(&str, &str)>, Failure> {
     Ok(options)
 }
 
-/// The secret that a client sends to cancel its statements from another connection.
+/// Returns a new secret, with which a client cancels its statements from another connection.
 fn secret() -> Result<SecretKey, Failure> {
     let mut bytes = [0; 4];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,22 +1,23 @@
-//! The form of messages, checked before they are decoded: the decoder takes lengths and counts
-//! inside of a message for true, and panics or reads on in the next one where they are not.
+//! Validates the form of messages before they are decoded: the decoder trusts the lengths and
+//! counts in a message, and panics or reads into the next message if they are wrong.
 
 use pgwire::messages::DecodeContext;
 
-/// Requests before the start-up message, by the numbers in place of a version of the protocol.
+/// Request codes that come before the start-up message, in place of a protocol version.
 const CANCEL: u32 = 80_877_102;
 const SSL: u32 = 80_877_103;
 const GSS: u32 = 80_877_104;
 
-/// Bytes of a request to cancel a statement without its secret, and of the longest secret.
+/// Length of a request to cancel a statement without its secret, and maximum length of a secret, in
+/// bytes.
 const CANCEL_BYTES: usize = 12;
 const SECRET_BYTES_MAX: usize = 256;
 
 /// Checks that a message has the form of its type, and nothing more. `bytes` are the whole message,
-/// its type and length included. Returns whether its texts are UTF-8.
+/// including its type and length. Returns true if its texts are UTF-8.
 ///
 /// # Errors
-/// The error of a message, in words.
+/// A description of the defect.
 pub(super) fn check(bytes: &[u8], context: &DecodeContext) -> Result<bool, &'static str> {
     if context.awaiting_frontend_startup {
         return start(bytes.get(4..).unwrap_or_default());
@@ -47,7 +48,7 @@ pub(super) fn check(bytes: &[u8], context: &DecodeContext) -> Result<bool, &'sta
     fields.end()
 }
 
-/// A message before a client has said who it is.
+/// Checks a message that comes before the login.
 fn start(body: &[u8]) -> Result<bool, &'static str> {
     let mut fields = Fields { left: body, is_utf8: true };
     let code = fields.take(4)?;
@@ -60,7 +61,7 @@ fn start(body: &[u8]) -> Result<bool, &'static str> {
         }
         CANCEL => return Err("it has no secret"),
         _ => {
-            // Names and values in turns, and an empty name.
+            // Pairs of a name and a value, then an empty name.
             while fields.left.first().is_some_and(|first| *first != 0) {
                 fields.text()?;
                 fields.text()?;
@@ -81,7 +82,7 @@ fn bind(fields: &mut Fields<'_>) -> Result<(), &'static str> {
     for _ in 0..fields.count()? {
         let length = fields.take(4)?;
         let length = length.iter().fold(0_u32, |length, byte| length << 8 | u32::from(*byte));
-        // -1 is a null.
+        // A length of -1 stands for a null.
         if length != u32::MAX {
             fields.take(usize::try_from(length).unwrap_or(usize::MAX))?;
         }
@@ -89,7 +90,7 @@ fn bind(fields: &mut Fields<'_>) -> Result<(), &'static str> {
     fields.numbers(2)
 }
 
-/// The rest of a message.
+/// The remaining bytes of a message.
 struct Fields<'a> {
     left: &'a [u8],
     is_utf8: bool,
@@ -103,7 +104,7 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    /// A text, which a zero ends.
+    /// Takes a text that ends with a zero byte.
     fn text(&mut self) -> Result<(), &'static str> {
         let end = self.left.iter().position(|byte| *byte == 0);
         let text = self.take(end.ok_or("a text in it has no end")?)?;
@@ -116,7 +117,7 @@ impl<'a> Fields<'a> {
         Ok(bytes.iter().fold(0, |count, byte| count << 8 | usize::from(*byte)))
     }
 
-    /// A count, and as many numbers of so many bytes.
+    /// Takes a count and that many numbers of `bytes` bytes each.
     fn numbers(&mut self, bytes: usize) -> Result<(), &'static str> {
         let count = self.count()?;
         self.take(count * bytes).map(drop)
@@ -167,8 +168,8 @@ mod tests {
         assert_eq!(check(&message(b'Q', b"\xff\0"), &after_start()), Ok(false));
     }
 
-    /// Each message is cut, lengthened and damaged at each place. What passes is decoded without a
-    /// panic, to its end.
+    /// Cuts, lengthens and damages each message at each position. A message that passes the check
+    /// must be decoded to its end without a panic.
     #[test]
     fn messages_of_another_form_are_refused_or_decoded_to_their_end() {
         let mut refused = 0;

@@ -1,7 +1,7 @@
-//! Names of the columns of a result, as PostgreSQL gives them: `count` for `count(*)`.
+//! Column names of results, as PostgreSQL assigns them: `count` for `count(*)`.
 //!
-//! DataFusion names a column after its whole expression. Clients look columns up by their names,
-//! and know PostgreSQL's. Inside of statements the names stay DataFusion's.
+//! DataFusion names a column after its whole expression. Clients look columns up by PostgreSQL's
+//! names. Within statements, DataFusion's names are kept.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use terrace_sql::session::SessionStatement;
 use super::statement::parsed;
 use crate::pg_catalog::internal_name;
 
-/// The name of a column that PostgreSQL has none for.
+/// The name of a column for which PostgreSQL derives none.
 const UNNAMED: &str = "?column?";
-/// Levels of an expression that are looked into for its name.
+/// Maximum depth to which an expression is searched for a name.
 const DEPTH_MAX: usize = 50;
 
-/// Names of the columns of a result, where they are others than DataFusion's.
+/// Column names of a result that differ from DataFusion's.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Those of the first columns, before any `*`.
+    /// Names of the first columns, before any `*`.
     first: Vec<Option<String>>,
-    /// Those of the last columns, behind all `*`, from the last on.
+    /// Names of the last columns, after the last `*`, in reverse order.
     last: Vec<Option<String>>,
 }
 
 impl Names {
-    /// The names that a statement gives.
+    /// Returns the column names of a statement's result.
     pub(crate) fn of(statement: &SessionStatement) -> Self {
         let Some(SqlStatement::Query(query)) = parsed(statement) else { return Self::default() };
         let Some(select) = first_select(&query.body) else { return Self::default() };
-        // How many columns a `*` stands for is not known.
+        // The number of columns that a `*` expands to is not known.
         let items = &select.projection;
         let first: Vec<_> = items.iter().map_while(name_of_item).collect();
         let last = match first.len() < items.len() {
@@ -44,7 +44,7 @@ impl Names {
         Self { first, last }
     }
 
-    /// The columns of a result with the names that clients are told.
+    /// Returns the columns of a result under the names that clients receive.
     pub(crate) fn give(self, schema: &SchemaRef) -> SchemaRef {
         let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
         rename(self.first.into_iter().zip(&mut fields));
@@ -61,24 +61,24 @@ fn rename<'a>(names: impl Iterator<Item = (Option<String>, &'a mut FieldRef)>) {
     }
 }
 
-/// The name of an item, or none where the column has its name already; ends at an item that may be
-/// several columns.
+/// Returns the name of an item, or `Some(None)` if the column has its name already; `None` for an
+/// item that may be several columns.
 fn name_of_item(item: &SelectItem) -> Option<Option<String>> {
     match item {
         SelectItem::UnnamedExpr(Expr::Identifier(_)) => Some(None),
-        // The name inside may be another one, where two columns have the same.
+        // DataFusion may have given the column another name, if two columns share one.
         SelectItem::UnnamedExpr(expr) => Some(Some(name_of(expr))),
         SelectItem::ExprWithAlias { alias, .. } => Some(Some(text_of(alias))),
         _ => None,
     }
 }
 
-/// The name that PostgreSQL gives to a column without an alias.
+/// Returns the name that PostgreSQL gives to a column without an alias.
 pub(crate) fn name_of(expr: &Expr) -> String {
     Name::of(expr, 0).map_or(UNNAMED.to_owned(), |name| name.text)
 }
 
-/// The SELECT that names the columns of a query.
+/// Returns the SELECT that names the columns of a query.
 fn first_select(body: &SetExpr) -> Option<&Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -88,7 +88,7 @@ fn first_select(body: &SetExpr) -> Option<&Select> {
     }
 }
 
-/// A name, and whether a cast or an alternative around the expression keeps it.
+/// A name, with a flag: true if a cast or a CASE around the expression keeps it.
 struct Name {
     text: String,
     is_kept: bool,
@@ -103,7 +103,7 @@ impl Name {
         Some(Self { text: text.into(), is_kept: false })
     }
 
-    /// The name of an expression so many levels below a column; none of one that has none.
+    /// Returns the name of an expression at this depth below a column; `None` if it has none.
     fn of(expr: &Expr, depth: usize) -> Option<Self> {
         let of = |expr| Self::of(expr, depth + 1);
         match expr {
@@ -113,7 +113,8 @@ impl Name {
             Expr::Function(call) => match call.name.0.last()? {
                 ObjectNamePart::Identifier(name) => {
                     let name = text_of(name);
-                    // Functions of ours, by which `x::regclass` is shown.
+                    // Terrace's own functions for output, such as the one that renders
+                    // `x::regclass`.
                     Self::kept(name.strip_suffix("_out").unwrap_or(&name))
                 }
                 ObjectNamePart::Function(_) => None,
@@ -151,7 +152,7 @@ impl Name {
     }
 }
 
-/// The name of the only column of a subquery.
+/// Returns the name of a subquery's only column.
 fn only_column(query: &Query, depth: usize) -> String {
     let item = first_select(&query.body).and_then(|select| select.projection.first());
     match item {
@@ -163,13 +164,13 @@ fn only_column(query: &Query, depth: usize) -> String {
     }
 }
 
-/// PostgreSQL's name of a type that is cast to.
+/// Returns PostgreSQL's name of a cast's target type.
 fn type_name(data_type: &DataType) -> String {
     let text = data_type.to_string().to_lowercase();
     internal_name(&text).map_or(text, str::to_owned)
 }
 
-/// An identifier, in lower case unless it is quoted.
+/// Returns an identifier, in lower case unless it is quoted.
 fn text_of(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
@@ -195,7 +196,7 @@ mod tests {
         fields.map(|field| field.name().clone()).collect()
     }
 
-    /// The names are those that PostgreSQL 15 gives.
+    /// The expected names are those that PostgreSQL 15 gives.
     #[test]
     fn columns_are_named_as_in_postgresql() {
         use ArrowType::{Boolean, Int32, Int64, Utf8};

@@ -1,16 +1,16 @@
-//! Numbers in PostgreSQL's text and binary formats.
+//! Encodes numbers in PostgreSQL's text and binary formats.
 
 use std::fmt::{Display, LowerExp};
 
 use bytes::{BufMut, BytesMut};
 
-/// Digits of `numeric` in one group of its binary format.
+/// Number of decimal digits of a group in the binary format of `numeric`.
 const GROUP_DIGITS: usize = 4;
-/// `NUMERIC_POS` and `NUMERIC_NEG` of PostgreSQL.
+/// Sign words of `numeric`: PostgreSQL's `NUMERIC_POS` and `NUMERIC_NEG`.
 const SIGNS: [u16; 2] = [0x0000, 0x4000];
 
-/// Writes the shortest digits that give the same number again: between 1e-4 and 10^`fixed_digits`
-/// as `0.0001`, beyond that as `1e-05`, as PostgreSQL does.
+/// Appends the shortest digits that parse to the same number: from 1e-4 to below 10^`fixed_digits`
+/// as `0.0001`, outside of that as `1e-05`, as PostgreSQL does.
 pub(super) fn put_float(value: impl LowerExp, fixed_digits: i32, out: &mut BytesMut) {
     let text = format!("{value:e}");
     let Some((digits, exponent)) = text.split_once('e') else {
@@ -33,7 +33,7 @@ pub(super) fn put_float(value: impl LowerExp, fixed_digits: i32, out: &mut Bytes
     }
 }
 
-/// Writes digits, of which the first stands for `10^exponent`.
+/// Appends digits, the first of which stands for `10^exponent`.
 fn put_fixed(digits: &str, exponent: i32, out: &mut BytesMut) {
     let Ok(whole) = usize::try_from(exponent + 1) else {
         out.extend_from_slice(b"0.");
@@ -57,7 +57,7 @@ fn put_fixed(digits: &str, exponent: i32, out: &mut BytesMut) {
     }
 }
 
-/// Writes an integer of `10^-scale`, with `scale` digits behind the point.
+/// Appends the number `unscaled * 10^-scale`, with `scale` digits after the point.
 pub(super) fn put_decimal(unscaled: impl Display, scale: i8, out: &mut BytesMut) {
     let text = unscaled.to_string();
     let (sign, digits) = split_sign(&text);
@@ -84,15 +84,15 @@ fn split_sign(text: &str) -> (&str, &str) {
     text.strip_prefix('-').map_or(("", text), |digits| ("-", digits))
 }
 
-/// Writes an integer of `10^-scale` in the binary format of `numeric`: number of groups, weight of
-/// the first, sign, digits behind the point, and groups of four digits.
+/// Appends the number `unscaled * 10^-scale` in the binary format of `numeric`: number of groups,
+/// weight of the first one, sign, digits after the point, and groups of four digits.
 pub(super) fn put_numeric(unscaled: impl Display, scale: i8, out: &mut BytesMut) {
     let text = unscaled.to_string();
     let (sign, digits) = split_sign(&text);
     let mut digits = digits.to_owned();
     let fraction = usize::try_from(scale).unwrap_or(0);
     digits.extend(std::iter::repeat_n('0', usize::from((-scale.min(0)).unsigned_abs())));
-    // Groups are aligned at the point.
+    // Groups are aligned at the decimal point.
     let padding = (GROUP_DIGITS - fraction % GROUP_DIGITS) % GROUP_DIGITS;
     digits.extend(std::iter::repeat_n('0', padding));
     let behind = (fraction + padding) / GROUP_DIGITS;
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn floats_are_written_as_postgres_writes_them() {
-        // From `SELECT x::float8::text` of PostgreSQL 15.
+        // Expected texts are the output of `SELECT x::float8::text` in PostgreSQL 15.
         let cases = [
             (0.0, "0"),
             (-0.0, "-0"),
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn numerics_are_groups_of_four_digits() {
-        // From `numeric_send` of PostgreSQL 15.
+        // Expected bytes are the output of `numeric_send` in PostgreSQL 15.
         let cases: [(i128, i8, &[i16]); 7] = [
             (0, 2, &[0, 0, 0, 2]),
             (1, 0, &[1, 0, 0, 0, 1]),

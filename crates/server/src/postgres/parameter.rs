@@ -1,4 +1,4 @@
-//! Values that clients send: those of parameters, and of COPY.
+//! Decodes values that clients send, as parameters or in a COPY.
 
 mod array;
 
@@ -17,10 +17,10 @@ use super::types::{arrow_type, pg_type};
 
 pub(crate) use array::array_items;
 
-/// The value of a parameter, or of another value that `what` names in errors, of a type.
+/// Decodes a value of a type; `what` names the value in errors.
 ///
 /// # Errors
-/// Bytes that are no value of the type, and types that have no binary format here.
+/// Bytes that are not a value of the type, and types without a binary format here.
 pub(super) fn value(
     bytes: Option<&Bytes>,
     format: Format,
@@ -42,10 +42,10 @@ pub(super) fn value(
     sent.cast_to(data_type).map_err(invalid)
 }
 
-/// The type of a `numeric` that has all digits of a value.
+/// Returns a `numeric` type that holds all digits of a value.
 ///
 /// # Errors
-/// Bytes that are no number, and numbers of more than 38 digits.
+/// Bytes that are not a number, and numbers of more than 38 digits.
 pub(super) fn numeric_type(
     bytes: &Bytes,
     format: Format,
@@ -137,8 +137,8 @@ fn of_binary(bytes: &Bytes, pg_type: &Type, known: &DataType) -> Option<ScalarVa
     })
 }
 
-/// A `numeric` in its binary format as digits: groups of four of them, the weight of the first,
-/// the sign and how many digits are behind the point.
+/// Converts the binary format of `numeric` to decimal text: number of groups, weight of the first
+/// one, sign, digits after the point, and groups of four digits.
 fn numeric(mut bytes: Bytes) -> Option<String> {
     if bytes.len() < 8 {
         return None;
@@ -170,7 +170,7 @@ fn numeric(mut bytes: Bytes) -> Option<String> {
     Some(text)
 }
 
-/// The type of a parameter that the client names; none that it leaves to the server.
+/// Returns the type of a parameter that the client has named; `None` if the server has to infer it.
 pub(super) fn type_of(oid: u32) -> Result<Option<DataType>, Failure> {
     let unknown = || {
         let text = format!("parameters of the type with the number {oid} are not possible");
@@ -179,14 +179,15 @@ pub(super) fn type_of(oid: u32) -> Result<Option<DataType>, Failure> {
     match Type::from_oid(oid) {
         _ if oid == 0 => Ok(None),
         Some(Type::UNKNOWN) => Ok(None),
-        // Its precision and scale are those of its value.
+        // The precision and scale of a `numeric` are those of its value.
         Some(Type::NUMERIC) => Ok(None),
         Some(pg_type) => Ok(Some(arrow_type(&pg_type).ok_or_else(unknown)?)),
         None => Err(unknown()),
     }
 }
 
-/// The formats of so many values: none for all text, one for all, or one for each.
+/// Returns the formats of `values` values. No code means text for all; one code is for all; else
+/// there is one for each.
 pub(super) fn formats_of(codes: &[i16], values: usize) -> Result<Vec<Format>, Failure> {
     let format = |code: &i16| match code {
         0 => Ok(Format::Text),

@@ -1,4 +1,4 @@
-//! Portals: statements with values, whose rows a client takes as it goes.
+//! Portals: statements bound to values, whose rows a client fetches step by step.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::execute::Rows;
 use super::failure::{Failure, SqlState};
 use super::statement::Statement;
 
-/// Portals that a connection may have, and statements that it may have prepared.
+/// Maximum number of portals of a connection, and of its prepared statements.
 pub(super) const NAMES_MAX: usize = 10_000;
 
-/// A statement with the values of its parameters.
+/// A statement bound to the values of its parameters.
 pub(super) struct Portal {
     pub(super) statement: Arc<Statement>,
     pub(super) values: Vec<ScalarValue>,
     pub(super) formats: Vec<Format>,
     pub(super) state: State,
-    /// It was made by DECLARE.
+    /// Properties of the cursor, if DECLARE created the portal.
     pub(super) cursor: Option<Cursor>,
 }
 
@@ -40,7 +40,7 @@ impl Portal {
         Self { statement, values, formats, state: State::Bound, cursor: None }
     }
 
-    /// True if it runs and no row has been sent or passed over.
+    /// True if the portal runs and no row has been sent or skipped.
     pub(super) fn is_untouched(&self) -> bool {
         matches!(&self.state, State::Running(rows) if rows.is_untouched())
     }
@@ -51,7 +51,7 @@ impl Connection {
         self.portals.get(name).ok_or_else(|| no_portal(name))
     }
 
-    /// Refuses one portal more than a connection may have.
+    /// Refuses a new portal if the connection has the maximum number of them.
     pub(super) fn check_portals(&self) -> Result<(), Failure> {
         if self.portals.len() < NAMES_MAX {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Requests of a connection, and the log of them.
+//! Requests of a connection and their log messages.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use crate::failure::Failure;
 use crate::log::Logged;
 use crate::registry::Registered;
 
-/// The message of a client that is being answered.
+/// The client's message that is being answered.
 pub(super) struct Request {
-    /// Statements that the client has had run.
+    /// Number of messages so far that run statements.
     count: u64,
     began: Instant,
     runs: bool,
-    /// Shortest time of statements that are logged.
+    /// Minimum duration of statements that are logged.
     logged_time: Option<Duration>,
 }
 
@@ -21,15 +21,15 @@ impl Request {
         Self { count: 0, began: Instant::now(), runs: false, logged_time }
     }
 
-    /// A message has come; `runs`: it has statements run.
+    /// Records the arrival of a message; `runs` is true if it runs statements.
     pub(super) fn begin(&mut self, runs: bool) {
         self.count += u64::from(runs);
         self.runs = runs;
         self.began = Instant::now();
     }
 
-    /// Logs a message that has failed, and a statement that has taken long. The request is named by
-    /// the number of the connection and that of the statement in it.
+    /// Logs a message that has failed, or a statement that took at least `logged_time`. The request
+    /// is named by the number of the connection and that of the statement in it.
     pub(super) fn log(&self, registered: &Registered, user: &str, failure: Option<&Failure>) {
         let took = self.began.elapsed();
         let is_slow = self.runs && self.logged_time.is_some_and(|least| took >= least);

@@ -1,5 +1,5 @@
-//! Statements that have a connection forget what it keeps: DISCARD, DEALLOCATE, RESET ALL, CLOSE.
-//! Pools send them before they give a connection to the next user.
+//! Statements that discard state of a connection: DISCARD, DEALLOCATE, RESET ALL, CLOSE ALL. Pools
+//! send them before they pass a connection on to the next user.
 
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::planner::IdentNormalizer;
@@ -12,12 +12,12 @@ use terrace_sql::session::SessionStatement;
 use super::connection::{Connection, apply, furnished};
 use super::failure::Failure;
 
-/// Things that a connection forgets.
+/// State that a connection discards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Forget {
-    /// `DISCARD ALL`: all of these, and the session's external tables.
+    /// `DISCARD ALL`: all of the below, and the session's external tables.
     All,
-    /// Things that a connection never keeps: `UNLISTEN`, `DISCARD PLANS`, `TEMP` and `SEQUENCES`.
+    /// State that a connection never has: `UNLISTEN`, `DISCARD PLANS`, `TEMP` and `SEQUENCES`.
     Nothing(&'static str),
     /// `RESET ALL`.
     Settings,
@@ -30,7 +30,7 @@ pub(crate) enum Forget {
 }
 
 impl Forget {
-    /// The things that a statement has the connection forget; none of any other statement.
+    /// Returns the state that a statement discards; `None` for any other statement.
     pub(super) fn of(statement: &SessionStatement) -> Option<Self> {
         let SessionStatement::Sql(statement) = statement else { return None };
         let statement = match statement.as_ref() {
@@ -71,7 +71,7 @@ impl Forget {
 }
 
 impl Connection {
-    /// Forgets something that the connection keeps.
+    /// Discards state of the connection and completes the statement.
     pub(super) async fn forget(&mut self, what: &Forget) -> Result<(), Failure> {
         match what {
             Forget::All => {
@@ -94,7 +94,7 @@ impl Connection {
                 }
             }
             Forget::Statement(name) => {
-                // Those of PREPARE and those of the protocol share their names.
+                // Statements made by PREPARE share a namespace with those of the protocol.
                 if self.statements.remove(name).is_none() {
                     self.deallocate(name).await?;
                 }
@@ -105,7 +105,7 @@ impl Connection {
         self.wire.put(Out::CommandComplete(CommandComplete::new(what.tag().to_owned())))
     }
 
-    /// Gives all settings the values of the login.
+    /// Resets all settings to their values at the login.
     async fn reset_settings(&mut self) -> Result<(), Failure> {
         self.session.reset_settings();
         let before = self.settings.replace(self.login.clone());

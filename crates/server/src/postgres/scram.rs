@@ -1,4 +1,4 @@
-//! Logins by SCRAM-SHA-256, bound to the certificate over TLS (RFC 5802, RFC 7677, RFC 5929).
+//! SCRAM-SHA-256 authentication, over TLS bound to the certificate (RFC 5802, RFC 7677, RFC 5929).
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::connection::Shared;
 use super::failure::{Failure, SqlState};
 use super::wire::Wire;
 
-/// Pause before a client is told that it has failed, which slows guesses of passwords.
+/// Delay before a failed login is reported, which slows down password guessing.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Has a client prove that it knows the password of a role that may log in. A role that there is
-/// not, or that may not, fails like a wrong password, after the same messages.
+/// Authenticates a client with the password of a role that may log in. A role that does not exist,
+/// or may not log in, fails like a wrong password, after the same messages.
 ///
 /// # Errors
 /// A wrong password; a broken connection.
@@ -34,7 +34,7 @@ pub(super) async fn log_in(shared: &Shared, wire: &mut Wire, role: &str) -> Resu
     }
 }
 
-/// Returns true if the client has proved it.
+/// Returns true if the client has proved that it knows the password.
 async fn exchange(shared: &Shared, wire: &mut Wire, role: &str) -> Result<bool, Failure> {
     let bound = shared.tls.as_ref().filter(|_| wire.is_secure()).map(|tls| tls.current().scram);
     let scram = bound.unwrap_or_default();
@@ -66,7 +66,7 @@ async fn exchange(shared: &Shared, wire: &mut Wire, role: &str) -> Result<bool, 
     }
 }
 
-/// The next message of a login; none of a client that leaves or sends something else.
+/// Reads the next message of a login; `None` if the client leaves or sends something else.
 async fn answer(wire: &mut Wire) -> Result<Option<PasswordMessageFamily>, Failure> {
     match wire.next().await? {
         Some(In::PasswordMessageFamily(message)) => Ok(Some(message)),
@@ -74,7 +74,8 @@ async fn answer(wire: &mut Wire) -> Result<Option<PasswordMessageFamily>, Failur
     }
 }
 
-/// The verifier of a role's password; of a role that may not log in, one that no password has.
+/// Returns the verifier of a role's password; for a role that may not log in, one that no password
+/// matches.
 fn secret(shared: &Shared, role: &str) -> ScramSecret {
     let known = shared.engine.catalog().role(role).filter(|role| role.can_login);
     let verifier = known.and_then(|role| role.verifier.clone());

@@ -1,6 +1,6 @@
-//! The settings of PostgreSQL that clients read and change, beside those of a session.
+//! PostgreSQL's settings that clients read and change, in addition to those of the session.
 //!
-//! A setting that would have no effect takes only the value that is in effect.
+//! A setting that would have no effect accepts only the value that is in effect.
 
 mod shared;
 
@@ -20,20 +20,20 @@ use super::reset::Forget;
 
 pub(crate) use shared::SharedSettings;
 
-/// Values that a setting takes.
+/// Values that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Takes {
     /// Any text.
     Text,
-    /// One of these; the first is the name that is shown.
+    /// One of these names; the first one is shown.
     One(&'static [&'static str]),
     /// Any integer.
     Integer,
-    /// A time: milliseconds, or a number with a unit.
+    /// A duration: milliseconds, or a number with a unit.
     Time,
-    /// A time zone, which the session has as well.
+    /// A time zone, which the session is set to as well.
     Zone,
-    /// Schemas in which names are looked for; the session looks in the first.
+    /// Schemas in which names are resolved; the session uses only the first.
     Schemas,
 }
 
@@ -54,8 +54,8 @@ const fn setting(
     Setting { name, default, takes, is_reported }
 }
 
-/// Floats are written with all their digits whatever `extra_float_digits` says, which is what
-/// clients that set it ask for.
+/// All settings. Floats are written with all their digits whatever `extra_float_digits` is, which
+/// is what clients that set it want.
 const SETTINGS: &[Setting] = &[
     setting("application_name", "", Takes::Text, true),
     setting("block_size", "8192", Takes::One(&["8192"]), false),
@@ -88,15 +88,15 @@ const SETTINGS: &[Setting] = &[
     setting(TRANSACTION_ISOLATION, ISOLATION, Takes::One(ISOLATIONS), false),
 ];
 
-/// The level at which all transactions are isolated, and those that ask for no more.
+/// The isolation level of all transactions, and the levels that require no more.
 const ISOLATION: &str = "repeatable read";
 const ISOLATIONS: &[&str] = &[ISOLATION, "read committed", "read uncommitted"];
 
-/// The version of PostgreSQL whose clients the server is for, and its own.
+/// The version of PostgreSQL that the server emulates, followed by its own.
 pub(super) const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PKG_VERSION"), ")");
-/// The same as a number.
+/// The emulated version as a number.
 const VERSION_NUMBER: &str = "160006";
-/// Bytes of a value: clients are told values, in messages that have a limit.
+/// Maximum length of a value in bytes: values are reported to clients in messages of limited size.
 const VALUE_BYTES_MAX: usize = 1024;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
@@ -110,7 +110,7 @@ pub(crate) struct Settings {
     changed: BTreeMap<&'static str, String>,
 }
 
-/// A statement about something that the connection keeps.
+/// A statement about the connection's own state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// `SET name = value`.
@@ -128,7 +128,7 @@ pub(crate) enum Access {
 }
 
 impl Settings {
-    /// The access of a statement to one of these settings, if it is one.
+    /// Returns what a statement does to the connection's own state; `None` for any other statement.
     pub(crate) fn access(statement: &SessionStatement) -> Option<Access> {
         if let Some(what) = Forget::of(statement) {
             return Some(Access::Forget(what));
@@ -180,16 +180,16 @@ impl Settings {
         }
     }
 
-    /// The value of a setting.
+    /// Returns the value of a setting.
     pub(super) fn get(&self, name: &str) -> &str {
         let default = find(name).map_or("", |setting| setting.default);
         self.changed.get(name).map_or(default, String::as_str)
     }
 
-    /// Changes a setting. Returns what the client is told of the change.
+    /// Changes a setting. Returns the change if it has to be reported to the client.
     ///
     /// # Errors
-    /// A setting that there is not, or that does not take the value.
+    /// A setting that does not exist, or that does not accept the value.
     pub(super) fn set(
         &mut self,
         name: &str,
@@ -203,7 +203,7 @@ impl Settings {
             let text = format!("{name} = {value} is not possible; it takes {takes}");
             Err(Failure::new(SqlState::INVALID_PARAMETER, text))
         };
-        // Some clients quote what they send when they connect.
+        // Some clients quote the values that they send when they connect.
         let value = value.trim();
         let unquoted = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
         let value = unquoted.unwrap_or(value);
@@ -235,7 +235,7 @@ impl Settings {
         Ok(setting.is_reported.then(|| (setting.name, value.to_owned())))
     }
 
-    /// The statement that has the session know a setting as well, if it does.
+    /// Returns the statement that sets the session to this setting, if the session has it as well.
     pub(crate) fn of_session(&self, name: &str) -> Option<String> {
         let (key, value) = match name {
             TIME_ZONE => ("datafusion.execution.time_zone", self.get(name)),
@@ -250,7 +250,7 @@ impl Settings {
         Some(format!("SET {key} = '{}'", value.replace('\'', "''")))
     }
 
-    /// The settings whose values differ from those of `others`.
+    /// Returns the names of the settings whose values differ from those of `others`.
     pub(super) fn differing<'a>(
         &'a self,
         others: &'a Self,
@@ -259,39 +259,39 @@ impl Settings {
         names.filter(|name| self.get(name) != others.get(name))
     }
 
-    /// The value that the client is told of a setting, if it is told of changes.
+    /// Returns the name and value of a setting if its changes are reported to the client.
     pub(super) fn told(&self, name: &str) -> Option<(&'static str, String)> {
         let setting = find(name).filter(|setting| setting.is_reported)?;
         Some((setting.name, self.get(name).to_owned()))
     }
 
-    /// The names of what the client has changed.
+    /// Returns the names of the settings that the client has changed.
     pub(super) fn changed(&self) -> impl Iterator<Item = &'static str> {
         self.changed.keys().copied()
     }
 
-    /// All settings: their names, values and defaults.
+    /// Returns the name, value and default of every setting.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str)> {
         SETTINGS.iter().map(|setting| (setting.name, self.get(setting.name), setting.default))
     }
 
-    /// The name of a setting as it is written here.
+    /// Returns the canonical name of a setting.
     pub(crate) fn name_of(name: &str) -> Option<&'static str> {
         find(name).map(|setting| setting.name)
     }
 
-    /// The settings that are reported after the login.
+    /// Returns the settings that are reported after the login.
     pub(super) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let reported = SETTINGS.iter().filter(|setting| setting.is_reported);
         reported.map(|setting| (setting.name, self.get(setting.name)))
     }
 
-    /// The limit on the duration of a statement, if there is one.
+    /// Returns the time limit of a statement, if there is one.
     pub(super) fn statement_timeout(&self) -> Option<Duration> {
         self.time(STATEMENT_TIMEOUT)
     }
 
-    /// The limit on the time that a transaction waits for its next statement, if there is one.
+    /// Returns the maximum time that a transaction waits for its next statement, if there is one.
     pub(super) fn idle_in_transaction(&self) -> Option<Duration> {
         self.time(IDLE_IN_TRANSACTION)
     }
@@ -316,7 +316,7 @@ fn text_of(value: &Expr) -> String {
     }
 }
 
-/// A time as PostgreSQL reads it: a number without a unit is in milliseconds.
+/// Parses a duration as PostgreSQL does: a number without a unit is in milliseconds.
 fn time(text: &str) -> Option<Duration> {
     match text.parse() {
         Ok(millis) => Some(Duration::from_millis(millis)),

@@ -19,33 +19,33 @@ use super::parameter;
 use super::settings::Access;
 use crate::registry::Shown;
 
-/// A statement that the client has prepared.
+/// A statement prepared by the client.
 pub(super) struct Statement {
-    /// None of an empty text.
+    /// The planned statement; `None` for an empty text, or a statement that needs no plan.
     pub(super) prepared: Option<Prepared>,
     pub(super) command: Command,
-    /// Of a setting that is kept by the connection.
+    /// The access to the connection's own state, if the statement is one.
     pub(super) access: Option<Access>,
-    /// The types of parameters that the client has named, by their numbers.
+    /// OIDs of the parameter types that the client has named.
     pub(super) oids: Vec<u32>,
-    /// Its text, as others see it.
+    /// The statement's text, as shown to others.
     pub(super) shown: Shown,
 }
 
 impl Statement {
-    /// True of one that may be a part of a transaction and does more than to return rows.
+    /// True if the statement can be part of a transaction and may do more than return rows.
     pub(super) fn is_change(&self) -> bool {
         let Some(prepared) = &self.prepared else { return false };
         self.command.is_change() && !prepared.statement().is_of_the_engine()
     }
 
-    /// The types of its parameters.
+    /// Returns the types of the parameters.
     pub(super) fn parameters(&self) -> &[DataType] {
         self.prepared.as_ref().map_or(&[], Prepared::parameters)
     }
 
-    /// The statement planned for parameters that are `numeric`: only their values say how many
-    /// digits they have, and with fewer they would be rounded.
+    /// Returns the statement planned for its `numeric` parameters: the number of their digits is
+    /// known only from their values, which a type with fewer digits would round.
     pub(super) async fn with_numerics(
         self: Arc<Self>,
         session: &Session,
@@ -74,20 +74,20 @@ impl Statement {
         Ok(Arc::new(Self { prepared, command, access, oids, shown: shown.clone() }))
     }
 
-    /// The columns that it returns, with the names that clients are told.
+    /// Returns the result's columns, under the names that clients receive.
     pub(super) fn schema(&self) -> Option<SchemaRef> {
         let prepared = self.prepared.as_ref()?;
         Some(Names::of(prepared.statement()).give(prepared.schema()?))
     }
 
-    /// Number of columns that it returns.
+    /// Returns the number of columns of the result.
     pub(super) fn columns(&self) -> usize {
         let schema = self.prepared.as_ref().and_then(Prepared::schema);
         schema.map_or(0, |schema| schema.fields().len())
     }
 }
 
-/// The name that a PREPARE gives.
+/// Returns the name that a PREPARE defines.
 pub(super) fn prepared_name(statement: &SessionStatement) -> Option<String> {
     let Some(SqlStatement::Prepare { name, .. }) = parsed(statement) else { return None };
     Some(IdentNormalizer::default().normalize(name.clone()))
@@ -101,7 +101,7 @@ pub(super) fn refuse_execute(statement: &SessionStatement) -> Result<(), Failure
     if is_refused { Err(Failure::new(SqlState::UNSUPPORTED, text)) } else { Ok(()) }
 }
 
-/// The statement as the parser of SQL has it; none of one that another parser reads.
+/// Returns the syntax tree of the SQL parser; `None` for a statement that another parser reads.
 pub(super) fn parsed(statement: &SessionStatement) -> Option<&SqlStatement> {
     let SessionStatement::Sql(statement) = statement else { return None };
     match statement.as_ref() {

@@ -1,5 +1,5 @@
-//! Transactions of a connection: those that the client begins, and those of statements that it
-//! sends together, which are kept or undone together.
+//! Transactions of a connection: explicit ones, and implicit ones of statements that are sent
+//! together, which are committed or undone together.
 
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::PgWireFrontendMessage as In;
@@ -15,7 +15,7 @@ use super::failure::{Failure, SqlState};
 use crate::server::stopping;
 
 impl Connection {
-    /// The status that the client is told when the server waits for it.
+    /// Returns the status that is reported when the server is ready for the next statement.
     pub(super) fn status(&self) -> Status {
         match self.session.transaction_status() {
             TransactionStatus::Idle => Status::Idle,
@@ -24,8 +24,8 @@ impl Connection {
         }
     }
 
-    /// The next message. A transaction waits for it no longer than the client allows, and queries
-    /// whose rows the client reads by and by are suspended meanwhile.
+    /// Reads the next message. In a transaction, waits no longer than the client's settings allow.
+    /// Queries of open portals are suspended meanwhile.
     pub(super) async fn next(&mut self) -> Result<Option<In>, Failure> {
         let limit = self.settings.idle_in_transaction();
         let limit = limit.filter(|_| self.status() != Status::Idle);
@@ -36,7 +36,7 @@ impl Connection {
             tokio::select! {
                 biased;
                 () = terminated => Err(super::execute::terminated()),
-                // Messages that have come are answered first.
+                // Messages that have arrived are answered before the shutdown.
                 message = self.wire.next() => message,
                 () = stopping => Err(Failure::fatal(SqlState::TERMINATED, "the server ends")),
                 never = resting => match never {},
@@ -63,8 +63,8 @@ impl Connection {
         }
     }
 
-    /// Carries out a statement about the transaction. One that changes nothing warns, as in
-    /// PostgreSQL: pools of connections send ROLLBACK whether something has begun or not.
+    /// Executes a transaction statement. One that changes nothing gives a warning, as in
+    /// PostgreSQL: connection pools send ROLLBACK whether a transaction is open or not.
     pub(super) async fn transact(
         &mut self,
         statement: &TransactionStatement,
@@ -103,6 +103,7 @@ impl Connection {
                 let committed = self.session.commit().await;
                 self.settings.end(matches!(committed, Ok(true)));
                 self.end_portals(matches!(committed, Ok(true)));
+                self.follow_settings().await?;
                 if !committed? {
                     "ROLLBACK".clone_into(&mut tag);
                 }
@@ -112,6 +113,7 @@ impl Connection {
                 self.is_implicit = false;
                 self.settings.end(false);
                 self.session.roll_back()?;
+                self.follow_settings().await?;
             }
             (statement, _) => {
                 let begins = matches!(statement, TransactionStatement::Begin { .. });
@@ -125,7 +127,7 @@ impl Connection {
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
     }
 
-    /// Begins a transaction for statements that are sent together, unless one has begun.
+    /// Begins an implicit transaction for statements that are sent together, unless one is open.
     pub(super) fn begin_implicitly(&mut self) -> Result<(), Failure> {
         if self.status() == Status::Idle {
             self.session.begin(None)?;
@@ -135,7 +137,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Commits a transaction of statements that were sent together.
+    /// Commits the implicit transaction.
     pub(super) async fn end_implicitly(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.is_implicit) {
             self.end_unheld_portals();
@@ -147,17 +149,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Undoes what statements that were sent together have done.
+    /// Rolls the implicit transaction back.
     pub(super) fn undo_implicitly(&mut self) {
         if std::mem::take(&mut self.is_implicit) {
-            // It may have ended with its failure.
+            // The failure may have ended the transaction already.
             let _ended = self.session.roll_back();
             self.settings.end(false);
             self.end_portals(false);
         }
     }
 
-    /// The end of messages that were sent together.
+    /// Handles `Sync`, the end of messages that were sent together.
     pub(super) async fn sync(&mut self) -> Result<(), Failure> {
         let committed = match self.skips {
             true => {

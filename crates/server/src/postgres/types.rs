@@ -1,14 +1,14 @@
-//! Types of columns, as PostgreSQL names them.
+//! Maps column types to PostgreSQL's types and back.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use pgwire::api::Type;
 
-/// The key of a field's metadata under which a column has the OID of its type in PostgreSQL.
+/// Metadata key of a field that holds the OID of the column's PostgreSQL type.
 pub(crate) const TYPE_KEY: &str = "terrace.pg_type";
 
-/// The type that a client is told for a column, which may be one that only `pg_catalog` has.
+/// Returns the type that is reported for a column, which may be one that only `pg_catalog` uses.
 pub(crate) fn field_type(field: &Field) -> Type {
     let told = field.metadata().get(TYPE_KEY).and_then(|oid| Type::from_oid(oid.parse().ok()?));
     // A cast changes the type of the values and may keep the metadata.
@@ -23,10 +23,10 @@ pub(crate) fn field_type(field: &Field) -> Type {
     told.filter(fits).unwrap_or_else(|| pg_type(field.data_type()))
 }
 
-/// The type that a client is told for values of a type.
+/// Returns the type that is reported for values of a type.
 ///
-/// Integers without sign get the next wider type; the widest become `numeric`. Types that
-/// PostgreSQL does not have, such as maps and unions, are sent as text.
+/// Unsigned integers get the next wider type; the widest become `numeric`. Types that PostgreSQL
+/// lacks, such as maps and unions, are sent as text.
 pub(crate) fn pg_type(data_type: &DataType) -> Type {
     match data_type {
         DataType::Boolean => Type::BOOL,
@@ -61,7 +61,7 @@ pub(crate) fn pg_type(data_type: &DataType) -> Type {
     }
 }
 
-/// Types and those of their arrays.
+/// Types and their array types.
 const ARRAYS: &[(Type, Type)] = &[
     (Type::BOOL, Type::BOOL_ARRAY),
     (Type::INT2, Type::INT2_ARRAY),
@@ -83,19 +83,19 @@ const ARRAYS: &[(Type, Type)] = &[
     (Type::OID, Type::OID_ARRAY),
 ];
 
-/// The type of arrays of an item. OIDs are PostgreSQL's integers without sign. An array of arrays
-/// has the type of the innermost items, as in PostgreSQL.
+/// Returns the type of arrays of an item. `UInt32` items are OIDs, PostgreSQL's unsigned integers.
+/// An array of arrays has the type of the innermost items, as in PostgreSQL.
 fn array_of(item: &Field) -> Type {
     if *item.data_type() == DataType::UInt32 {
         return Type::OID_ARRAY;
     }
     let item = pg_type(item.data_type());
     let found = ARRAYS.iter().find(|(of, _)| *of == item);
-    // An array already: one more dimension is the same type.
+    // The item is an array already: one more dimension does not change the type.
     found.map_or(item, |(_, array)| array.clone())
 }
 
-/// Bytes of a value of the type, and -1 where they vary (`pg_type.typlen`).
+/// Returns the size of a value of the type in bytes, or -1 if it varies (`pg_type.typlen`).
 pub(crate) fn type_size(pg_type: &Type) -> i16 {
     match *pg_type {
         Type::BOOL | Type::CHAR => 1,
@@ -108,7 +108,8 @@ pub(crate) fn type_size(pg_type: &Type) -> i16 {
     }
 }
 
-/// Precision and scale of a `numeric` (`pg_attribute.atttypmod`), and -1 for a type without.
+/// Returns the precision and scale of a `numeric` (`pg_attribute.atttypmod`), or -1 for other
+/// types.
 pub(crate) fn type_modifier(data_type: &DataType) -> i32 {
     match data_type {
         DataType::Decimal32(precision, scale)
@@ -125,7 +126,7 @@ pub(crate) fn type_modifier(data_type: &DataType) -> i32 {
     }
 }
 
-/// The type of a parameter that a client names by its number; none for one that is not known here.
+/// Returns the Arrow type of a parameter's PostgreSQL type; `None` if it is not supported.
 pub(crate) fn arrow_type(pg_type: &Type) -> Option<DataType> {
     use datafusion::arrow::datatypes::{IntervalUnit, TimeUnit};
     Some(match *pg_type {

@@ -1,4 +1,4 @@
-//! Messages from and to a client.
+//! The message stream between the server and one client.
 
 use std::io;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::stream::{Peer, Stream};
 
-/// Bytes that are gathered before they are sent.
+/// Number of bytes that are buffered before they are sent.
 const OUTPUT_BYTES: usize = 64 << 10;
-/// Bytes that are read at a time.
+/// Number of bytes that are read at a time.
 const INPUT_BYTES: usize = 8 << 10;
 
-/// A connection as messages.
+/// A connection that carries messages.
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
     peer: Peer,
@@ -32,16 +32,16 @@ pub(super) struct Wire {
     output: BytesMut,
     context: DecodeContext,
     message_bytes_max: usize,
-    /// A text of the last message is not UTF-8.
+    /// True if a text of the last message is not UTF-8.
     has_bad_text: bool,
     unread_time: Duration,
     counters: Arc<Counters>,
-    /// The bytes of input and output, once there is a session for them.
+    /// Memory account of the input and output buffers, once there is a session to charge.
     held: Option<HeldBytes>,
 }
 
 impl Wire {
-    /// Messages of a client that has yet to log in.
+    /// Creates the message stream of a client that has yet to log in.
     pub(super) fn new(stream: Box<dyn Stream>, peer: Peer, limits: &Limits) -> Self {
         Self {
             stream,
@@ -58,13 +58,13 @@ impl Wire {
         }
     }
 
-    /// The same with its statements and errors counted in `counters`.
+    /// Counts statements and errors in `counters` from now on.
     pub(super) fn counted(self, counters: &Arc<Counters>) -> Self {
         Self { counters: Arc::clone(counters), ..self }
     }
 
-    /// From now on a session accounts for the bytes that are read and not yet decoded, and for
-    /// those that are not yet sent.
+    /// Charges a session from now on for bytes that were read but not decoded, and for bytes that
+    /// were not sent yet.
     pub(super) fn hold_for(&mut self, session: &Arc<SessionInfo>) {
         self.held = Some(session.hold(HeldFor::Client, 0));
         self.account();
@@ -72,27 +72,28 @@ impl Wire {
 
     fn account(&mut self) {
         if let Some(held) = &mut self.held {
-            // In steps: each message that is taken out makes the capacity less by its length.
+            // Rounded up to steps: each message that is taken out reduces the capacity by its
+            // length.
             let bytes = (self.input.capacity() + self.output.capacity()).div_ceil(INPUT_BYTES);
             held.set(u64::try_from(bytes * INPUT_BYTES).unwrap_or(u64::MAX));
         }
     }
 
-    /// The other side.
+    /// Returns the other side of the connection.
     pub(super) fn peer(&self) -> Peer {
         self.peer
     }
 
-    /// True of a connection by TLS.
+    /// True if the connection uses TLS.
     pub(super) fn is_secure(&self) -> bool {
         self.is_secure
     }
 
-    /// Goes on by TLS. What has gathered has been sent.
+    /// Switches to TLS. The output buffer must have been sent.
     ///
     /// # Errors
     /// A client that has sent messages before its part of the handshake, which would pass for
-    /// messages that came by TLS (CVE-2021-23214), and a failed handshake.
+    /// messages received over TLS (CVE-2021-23214), and a failed handshake.
     pub(super) async fn secure(&mut self, acceptor: &TlsAcceptor) -> Result<(), Failure> {
         if !self.input.is_empty() {
             return Err(Failure::fatal(SqlState::PROTOCOL, "messages before the TLS handshake"));
@@ -103,35 +104,36 @@ impl Wire {
         Ok(())
     }
 
-    /// The context that messages are decoded in; it changes during the login.
+    /// Returns the context for decoding messages; it changes during the login.
     pub(super) fn context(&mut self) -> &mut DecodeContext {
         &mut self.context
     }
 
-    /// From now on messages may have so many bytes.
+    /// Sets the maximum length of messages in bytes.
     pub(super) fn allow_message_bytes(&mut self, bytes: usize) {
         self.message_bytes_max = bytes;
     }
 
-    /// The next message; none when the client has closed the connection.
+    /// Returns the next message; `None` if the client has closed the connection.
     ///
     /// # Errors
-    /// A broken connection, and messages that are none or are too long. Nothing of the connection
-    /// can be used after that.
+    /// A broken connection, and a malformed or too long message. The connection cannot be used
+    /// after that.
     pub(super) async fn next(&mut self) -> Result<Option<PgWireFrontendMessage>, Failure> {
         loop {
             let length = self.check_length()?;
             if let Some(length) = length.filter(|length| *length <= self.input.len())
                 && let Some(message) = self.decode(length)?
             {
-                // A message of some MiB must not keep its memory.
+                // A message of several MiB must not keep its memory.
                 if self.input.is_empty() && self.input.capacity() > 4 * OUTPUT_BYTES {
                     self.input = BytesMut::new();
                 }
                 self.account();
                 return Ok(Some(message));
             }
-            // Memory is taken for what has come, not for what a length announces.
+            // Memory is reserved for bytes that arrive, not for the length that a message
+            // announces.
             self.input.reserve(INPUT_BYTES);
             self.account();
             if self.stream.read_buf(&mut self.input).await? == 0 {
@@ -145,7 +147,7 @@ impl Wire {
 
     /// True if the next message has been received.
     pub(super) fn has_next(&self) -> bool {
-        // One that cannot be is refused when it is read.
+        // True also for a message with an invalid length, which is refused when it is read.
         self.check_length().map_or(true, |length| length.is_some_and(|it| it <= self.input.len()))
     }
 
@@ -154,17 +156,17 @@ impl Wire {
         self.input.first() == Some(&b'S')
     }
 
-    /// Refuses the texts of the last message, if they are not UTF-8.
+    /// Refuses the last message if its texts are not UTF-8.
     ///
     /// # Errors
-    /// One that the connection survives.
+    /// A failure that the connection survives.
     pub(super) fn check_text(&self) -> Result<(), Failure> {
         let text = "the statement is not text in UTF-8, the only client_encoding there is";
         if self.has_bad_text { Err(Failure::new(SqlState::BAD_TEXT, text)) } else { Ok(()) }
     }
 
-    /// Refuses a message by its length, before its bytes are there. Returns its bytes, type and
-    /// length included, once they are known.
+    /// Refuses a message with an invalid length before its bytes arrive. Returns the length of the
+    /// whole message, including its type and length field, once it is known.
     fn check_length(&self) -> Result<Option<usize>, Failure> {
         let offset = usize::from(!self.context.awaiting_frontend_startup);
         let Some(bytes) = self.input.get(offset..offset + 4) else { return Ok(None) };
@@ -180,7 +182,7 @@ impl Wire {
         Ok(Some(offset + length))
     }
 
-    /// Decodes the next message, which has so many bytes.
+    /// Decodes the next message, which has `length` bytes.
     fn decode(&mut self, length: usize) -> Result<Option<PgWireFrontendMessage>, Failure> {
         let malformed = |why: &dyn std::fmt::Display| {
             Failure::fatal(SqlState::PROTOCOL, format!("a message that has no meaning: {why}"))
@@ -192,10 +194,10 @@ impl Wire {
         decoded.map_err(|error| malformed(&error))
     }
 
-    /// Adds a message to those that are sent next.
+    /// Adds a message to the output buffer.
     ///
     /// # Errors
-    /// A message that is longer than clients take; nothing of it is sent.
+    /// A message that is too long; none of it is sent.
     pub(super) fn put(&mut self, message: PgWireBackendMessage) -> Result<(), Failure> {
         let start = self.output.len();
         self.counters.count(&message);
@@ -205,7 +207,7 @@ impl Wire {
         })
     }
 
-    /// Adds a row of a batch.
+    /// Adds a row of a batch to the output buffer.
     pub(super) fn put_row(&mut self, columns: &[ColumnWriter], row: usize) -> Result<(), Failure> {
         let start = self.output.len();
         self.output.put_u8(b'D');
@@ -224,10 +226,10 @@ impl Wire {
         Ok(())
     }
 
-    /// Adds bytes of a COPY.
+    /// Adds bytes of a COPY to the output buffer.
     ///
     /// # Errors
-    /// More bytes than a message has.
+    /// More bytes than a message can hold.
     pub(super) fn put_copy(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Ok(length) = i32::try_from(bytes.len() + 4) else {
             let most = i32::MAX;
@@ -240,15 +242,15 @@ impl Wire {
         Ok(())
     }
 
-    /// True if enough has gathered to be sent.
+    /// True if the output buffer is full enough to be sent.
     pub(super) fn is_full(&self) -> bool {
         self.output.len() >= OUTPUT_BYTES
     }
 
-    /// Sends what has gathered.
+    /// Sends the output buffer.
     ///
     /// # Errors
-    /// A broken connection, and a client that reads nothing.
+    /// A broken connection, and a client that does not read.
     pub(super) async fn flush(&mut self) -> Result<(), Failure> {
         self.account();
         let sent = async {
@@ -262,7 +264,7 @@ impl Wire {
                 return Err(Failure::fatal(SqlState::CONNECTION, text));
             }
         }
-        // A row of some MiB must not keep its memory.
+        // A row of several MiB must not keep its memory.
         if self.output.capacity() > 4 * OUTPUT_BYTES {
             self.output = BytesMut::new();
             self.account();
@@ -270,7 +272,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends what has gathered, if it is much.
+    /// Sends the output buffer if it is full.
     ///
     /// # Errors
     /// As [`Wire::flush`].
@@ -278,7 +280,7 @@ impl Wire {
         if self.is_full() { self.flush().await } else { Ok(()) }
     }
 
-    /// Sends what has gathered, and closes the connection.
+    /// Sends the output buffer and closes the connection.
     pub(super) async fn close(&mut self) -> Result<(), Failure> {
         self.flush().await?;
         Ok(self.stream.shutdown().await?)

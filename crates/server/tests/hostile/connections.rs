@@ -1,4 +1,4 @@
-//! Connections that say nothing, too little, or are too many.
+//! Connections that send nothing or too little, or that are too many.
 
 use std::time::{Duration, Instant};
 
@@ -13,21 +13,21 @@ use crate::server::{
 
 const MIB: u64 = 1 << 20;
 
-/// Time in which a statement ends whose client is gone.
+/// Maximum time until a statement ends whose client is gone.
 const SOON: Duration = Duration::from_secs(3);
 
 /// A statement that does not end by itself.
 const ENDLESS: &str = "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) \
                        SELECT count(*) FROM t";
 
-/// Descriptors that this process may have.
+/// Returns the maximum number of file descriptors of this process.
 fn descriptors() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").expect("the limits");
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a line");
     line.split_whitespace().next().and_then(|count| count.parse().ok()).unwrap_or(1024)
 }
 
-/// Connections that do not log in take no place of a client, and are closed after a while.
+/// Connections that do not log in take no client's permit, and are closed after a timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_say_nothing_or_little_keep_none_out() {
     with_server(limits(), |address| async move {
@@ -36,7 +36,7 @@ async fn clients_that_say_nothing_or_little_keep_none_out() {
         for _ in 0..200 {
             silent.push(Raw::connect(address).await);
         }
-        // Slow loris: a byte now and then.
+        // Slow loris: sends one byte from time to time.
         let mut slow = Raw::connect(address).await;
         let dripping = tokio::spawn(async move {
             let began = Instant::now();
@@ -61,11 +61,11 @@ async fn clients_that_say_nothing_or_little_keep_none_out() {
     .await;
 }
 
-/// As many connections at once as the machine allows, most of them beyond the limit.
+/// Opens as many connections at once as the machine allows, most of them beyond the limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_beyond_the_limit_are_told_so_and_cost_little() {
     let most = if is_soak() { 10_000 } else { 300 };
-    // A connection takes three descriptors here: one of the client, two of the server.
+    // A connection takes three descriptors here: one in the client, two in the server.
     let count = most.min(descriptors().saturating_sub(200) / 3);
     let limits = Limits { login_time: Duration::from_secs(60), ..limits() };
     with_server(limits, |address| async move {
@@ -91,7 +91,7 @@ async fn connections_beyond_the_limit_are_told_so_and_cost_little() {
         assert_eq!(served, 20);
         assert_grown_by_at_most(64 * MIB, before);
         drop(open);
-        // Their places are free again.
+        // The permits are released within this time.
         tokio::time::sleep(Duration::from_millis(500)).await;
     })
     .await;
@@ -100,7 +100,8 @@ async fn connections_beyond_the_limit_are_told_so_and_cost_little() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_ends_soon_after_its_client_has() {
     with_server(limits(), |address| async move {
-        // One closes its side, one all of it, one has more to send.
+        // The first client shuts down its write side, the second closes the connection, the third
+        // closes it with another statement queued.
         for way in 0..3 {
             let (mut raw, ..) = Raw::log_in(address).await;
             raw.send(&query(ENDLESS)).await.expect("sent");
@@ -123,7 +124,7 @@ async fn a_statement_ends_soon_after_its_client_has() {
     .await;
 }
 
-/// A client that reads nothing is disconnected, and its statement ends.
+/// A client that does not read is disconnected, and its statement ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_reads_nothing_is_disconnected() {
     with_server(limits(), |address| async move {

@@ -1,4 +1,4 @@
-//! Random and damaged messages, from a seed.
+//! Random and damaged messages, generated from a seed.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::server::{assert_grown_by_at_most, assert_served, limits, resident_byt
 
 const MIB: u64 = 1 << 20;
 
-/// Longest time that a client of the fuzzer waits for more messages.
+/// Maximum time that a client of the fuzzer waits for more messages.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Messages that have a meaning.
+/// Returns valid messages.
 fn meaningful() -> Vec<Vec<u8>> {
     vec![
         query("SELECT 1"),
@@ -51,7 +51,7 @@ fn meaningful() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A message that has a meaning, is damaged, or is none.
+/// Returns a message that is valid, damaged or random.
 fn some_message(rng: &mut Rng, known: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = known[rng.index(known.len())].clone();
     match rng.below(8) {
@@ -68,7 +68,7 @@ fn some_message(rng: &mut Rng, known: &[Vec<u8>]) -> Vec<u8> {
             }
         }
         4 => {
-            // Another length.
+            // Overwrites a byte of the length.
             let at = rng.index(4) + 1;
             if let Some(byte) = bytes.get_mut(at) {
                 *byte = rng.next_u64().to_le_bytes()[0];
@@ -84,7 +84,7 @@ fn some_message(rng: &mut Rng, known: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// One client that sends messages until it is disconnected or has had enough.
+/// Runs one client that sends messages until it is disconnected or has sent its number of them.
 async fn client(address: SocketAddr, rng: &mut Rng, known: &[Vec<u8>]) {
     let mut raw = Raw::connect(address).await;
     if !rng.one_in(5) {
@@ -98,7 +98,7 @@ async fn client(address: SocketAddr, rng: &mut Rng, known: &[Vec<u8>]) {
             drain(&mut raw).await;
         }
     }
-    // Some leave at once.
+    // Half of the clients leave at once.
     if rng.one_in(2) {
         let sync = [message(b'S', b""), message(b'X', b"")].concat();
         drop(raw.send(&sync).await);

@@ -1,5 +1,5 @@
-//! Hostile clients: none of them costs the server more than a bounded amount of memory, each is
-//! told one clear error, others are served meanwhile, and nothing panics.
+//! Hostile clients: each costs the server only a bounded amount of memory and receives one clear
+//! error; other clients are served meanwhile, and nothing panics.
 //!
 //! `cargo x soak` runs them for longer, with more connections.
 

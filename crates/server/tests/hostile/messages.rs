@@ -1,11 +1,11 @@
-//! Messages that are longer than they may be, or are none.
+//! Malformed messages and messages beyond the maximum length.
 
 use crate::raw::{Raw, errors, message, query, start};
 use crate::server::{assert_grown_by_at_most, assert_served, limits, resident_bytes, with_server};
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes that a length announces and that do not come.
+/// Length that a message announces without sending that many bytes.
 const GIB: u32 = 1 << 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn a_gibibyte_that_is_announced_is_refused_before_it_comes() {
     .await;
 }
 
-/// A message may be as long as the limit; memory is taken as it comes.
+/// A message may be as long as the limit; memory is taken only as its bytes arrive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_is_taken_for_what_has_come() {
     with_server(limits(), |address| async move {
@@ -43,7 +43,7 @@ async fn memory_is_taken_for_what_has_come() {
             waiting.push(raw);
         }
         assert_served(address).await;
-        // 15 sessions, and not 15 times 60 MiB.
+        // The memory of 15 sessions, and not 15 times 60 MiB.
         assert_grown_by_at_most(96 * MIB, before);
     })
     .await;

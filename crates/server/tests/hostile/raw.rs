@@ -1,4 +1,4 @@
-//! A client that sends any bytes.
+//! A client that can send arbitrary bytes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,43 +8,43 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Longest time that a server may take for an answer.
+/// Maximum time that a server may take for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A message of the server: its type and what follows its length.
+/// A message from the server: its type, and the bytes after its length.
 pub type Message = (u8, Vec<u8>);
 
-/// A connection of bytes.
+/// A connection that sends and receives raw bytes.
 pub struct Raw {
     pub stream: TcpStream,
 }
 
-/// A message with a type.
+/// Returns a message with a type.
 pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &length(body.len()), body].concat()
 }
 
-/// The length of a message with so many bytes after it.
+/// Returns the length field of a message with `body` bytes after it.
 fn length(body: usize) -> [u8; 4] {
     u32::try_from(body + 4).expect("a length").to_be_bytes()
 }
 
-/// The message that begins a connection.
+/// Returns the start-up message of a connection.
 pub fn startup() -> Vec<u8> {
     start(b"\0\x03\0\0user\0someone\0database\0main\0\0")
 }
 
-/// A message without a type, as those before the login are.
+/// Returns a message without a type, as those before the login are.
 pub fn start(body: &[u8]) -> Vec<u8> {
     [&length(body.len())[..], body].concat()
 }
 
-/// A query as text.
+/// Returns a simple query.
 pub fn query(text: &str) -> Vec<u8> {
     message(b'Q', &[text.as_bytes(), b"\0"].concat())
 }
 
-/// A request to cancel a statement.
+/// Returns a request to cancel a statement.
 pub fn cancel(number: i32, secret: i32) -> Vec<u8> {
     start(&[80_877_102_i32, number, secret].map(i32::to_be_bytes).concat())
 }
@@ -54,7 +54,8 @@ impl Raw {
         Raw { stream: TcpStream::connect(address).await.expect("connected") }
     }
 
-    /// A connection that has logged in, with its number and the secret to cancel its statements.
+    /// Opens a connection and logs in. Returns it with its number and the secret to cancel its
+    /// statements.
     pub async fn log_in(address: SocketAddr) -> (Raw, i32, i32) {
         let mut raw = Raw::connect(address).await;
         raw.send(&startup()).await.expect("sent");
@@ -78,7 +79,7 @@ impl Raw {
         self.stream.write_all(bytes).await
     }
 
-    /// The next message; none when the server has closed the connection.
+    /// Returns the next message; `None` if the server has closed the connection.
     pub async fn next(&mut self) -> io::Result<Option<Message>> {
         let read = async {
             let mut head = [0; 5];
@@ -94,10 +95,10 @@ impl Raw {
         timeout(PATIENCE, read).await.expect("the server answers in time")
     }
 
-    /// All messages up to the next `ReadyForQuery`, or the end of the connection.
+    /// Returns all messages up to the next `ReadyForQuery` or the end of the connection.
     pub async fn answer(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
-        // A connection that is reset has ended too.
+        // A connection that is reset has ended as well.
         while let Ok(Some(message)) = self.next().await {
             let is_last = message.0 == b'Z';
             messages.push(message);
@@ -108,7 +109,7 @@ impl Raw {
         messages
     }
 
-    /// The class of the only error up to the end of the connection.
+    /// Returns the class of the only error before the end of the connection.
     pub async fn last_error(&mut self) -> String {
         let messages = self.answer().await;
         let errors: Vec<_> = messages.iter().filter(|(kind, _)| *kind == b'E').collect();
@@ -118,12 +119,12 @@ impl Raw {
     }
 }
 
-/// The class of the error of an `ErrorResponse`.
+/// Returns the class of an `ErrorResponse`.
 pub fn class_of(body: &[u8]) -> String {
     field(body, b'C')
 }
 
-/// Its message.
+/// Returns the message of an `ErrorResponse`.
 pub fn text_of(body: &[u8]) -> String {
     field(body, b'M')
 }
@@ -134,7 +135,7 @@ fn field(body: &[u8], name: u8) -> String {
     String::from_utf8_lossy(found.map_or(&[], |field| &field[1..])).into_owned()
 }
 
-/// The classes of errors among messages.
+/// Returns the classes of the errors among messages.
 pub fn errors(messages: &[Message]) -> Vec<String> {
     let errors = messages.iter().filter(|(kind, _)| *kind == b'E');
     errors.map(|(_, body)| class_of(body)).collect()

@@ -1,4 +1,4 @@
-//! A server in this process, and what it costs.
+//! A server in this process, and measurements of its memory.
 
 use std::net::SocketAddr;
 use std::sync::Once;
@@ -11,20 +11,20 @@ use tokio::sync::Mutex;
 use crate::raw::{Raw, query};
 use crate::running::{Running, engine};
 
-/// One test at a time: they measure the memory of the process.
+/// Serializes the tests: they measure the memory of the process.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// Panics of this process so far.
+/// Number of panics of this process so far.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 static HOOK: Once = Once::new();
 
-/// Short limits, so that tests see their ends.
+/// Returns short limits, so that tests reach them.
 pub fn limits() -> Limits {
     let (login_time, unread_time) = (Duration::from_secs(2), Duration::from_secs(2));
     Limits { connections: 20, login_time, unread_time, ..Limits::default() }
 }
 
-/// Runs a test beside a server. Nothing may panic, and the server must let go of the engine.
+/// Runs a test against a server. Nothing may panic, and the server must release the engine.
 pub async fn with_server<T: Future<Output = ()>>(
     limits: Limits,
     test: impl FnOnce(SocketAddr) -> T,
@@ -45,7 +45,7 @@ pub async fn with_server<T: Future<Output = ()>>(
     assert_eq!(PANICS.load(Ordering::Relaxed), panics, "nothing panics");
 }
 
-/// Another client logs in and is answered within a few seconds.
+/// Asserts that another client can log in and is answered within ten seconds.
 pub async fn assert_served(address: SocketAddr) {
     let began = Instant::now();
     let (mut raw, ..) = Raw::log_in(address).await;
@@ -56,7 +56,7 @@ pub async fn assert_served(address: SocketAddr) {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
-/// Statements that run, that which asks included.
+/// Returns the number of running statements, including this query.
 pub async fn running(asking: &mut Raw) -> String {
     asking.send(&query("SELECT count(*) FROM terrace.queries")).await.expect("sent");
     let answer = asking.answer().await;
@@ -64,7 +64,7 @@ pub async fn running(asking: &mut Raw) -> String {
     String::from_utf8_lossy(&row.1[6..]).into_owned()
 }
 
-/// Waits until nothing runs but the question itself.
+/// Waits until no statement runs except for this query.
 pub async fn assert_idle_within(address: SocketAddr, limit: Duration) {
     let (mut asking, ..) = Raw::log_in(address).await;
     let began = Instant::now();
@@ -74,7 +74,7 @@ pub async fn assert_idle_within(address: SocketAddr, limit: Duration) {
     }
 }
 
-/// Bytes of this process in physical memory.
+/// Returns the resident bytes of this process.
 pub fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
@@ -82,13 +82,13 @@ pub fn resident_bytes() -> u64 {
     kib << 10
 }
 
-/// Fails where the process has taken more than so many bytes since `before`.
+/// Asserts that the process has grown by at most this number of bytes since `before`.
 pub fn assert_grown_by_at_most(bytes: u64, before: u64) {
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown <= bytes, "{} MiB more than before", grown >> 20);
 }
 
-/// A test that goes by numbers in place of time has so many times more in `cargo x soak`.
+/// True in `cargo x soak`, where tests that run a number of steps run more of them.
 pub fn is_soak() -> bool {
     std::env::var_os("TERRACE_SOAK_SECONDS").is_some()
 }

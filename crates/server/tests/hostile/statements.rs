@@ -1,4 +1,4 @@
-//! Statements that are long or deep, and clients that end within one.
+//! Long and deeply nested statements, and clients that leave in the middle of a COPY.
 
 use crate::raw::{Raw, errors, message, query};
 use crate::server::{
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// One error or one answer, and a connection that goes on.
+/// Asserts that a text is answered with at most one error, and that the connection goes on.
 async fn assert_answered(raw: &mut Raw, text: &str, classes: &[&str]) {
     raw.send(&query(text)).await.expect("sent");
     let messages = raw.answer().await;
@@ -39,7 +39,7 @@ async fn long_texts_are_run_or_refused() {
         drop((long, rows));
         let (mut other, ..) = Raw::log_in(address).await;
         let longest = query(&format!("SELECT '{}'", "x".repeat(100 << 20)));
-        // The server does not wait for all of it.
+        // The send may fail: the server does not read all of the message before it refuses it.
         drop(other.send(&longest).await);
         drop(longest);
         let messages = other.answer().await;
@@ -95,7 +95,7 @@ async fn a_client_that_ends_within_a_copy_has_inserted_nothing() {
                 raw.send(&message(b'd', rows.as_bytes())).await.expect("sent");
             }
             match way {
-                // Within a message.
+                // Leaves in the middle of a message.
                 0 => raw.send(b"d\0\0\x10\0half of a").await.expect("sent"),
                 1 => raw.send(&message(b'X', b"")).await.expect("sent"),
                 2 => raw.send(&message(b'Q', b"SELECT 1\0")).await.expect("sent"),

@@ -13,22 +13,22 @@ use tokio::task::JoinHandle;
 pub const DRAM: u64 = 64 << 20;
 pub const STORE_BYTES: u64 = 1 << 30;
 
-/// An engine with its tables in memory.
+/// Returns an engine over a store in memory.
 pub fn engine() -> Engine {
     engine_over(Arc::new(MemoryBlocks::new(STORE_BYTES)))
 }
 
-/// An engine over a device of [`STORE_BYTES`].
+/// Returns an engine over a device of [`STORE_BYTES`].
 pub fn engine_over(blocks: Arc<dyn Blocks>) -> Engine {
     let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
     Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine")
 }
 
-/// A server at an address of this machine.
+/// A server that listens at a loopback address.
 pub struct Running {
     pub engine: Engine,
     pub address: SocketAddr,
-    /// Messages ask for its end.
+    /// Messages that shut the server down.
     pub ends: UnboundedSender<()>,
     server: JoinHandle<()>,
 }
@@ -39,7 +39,7 @@ impl Running {
         Self::of(engine, server).await
     }
 
-    /// A server that has been made.
+    /// Starts a server that was created by the caller.
     pub async fn of(engine: Engine, server: Server) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::tcp(any, &server).await.expect("an address");
@@ -51,7 +51,7 @@ impl Running {
         Self { engine, address, ends, server }
     }
 
-    /// Ends the server. Nothing uses the engine any more.
+    /// Shuts the server down. No part of it uses the returned engine any more.
     pub async fn end(self) -> Engine {
         drop(self.ends);
         self.server.await.expect("the server ends");

@@ -1,5 +1,4 @@
-//! Clients look up what a database has: psql's commands, and the queries of drivers as they were
-//! recorded (`catalog/`).
+//! Catalog queries of clients: psql's commands, and recorded queries of drivers (`catalog/`).
 
 mod forms;
 
@@ -14,7 +13,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// Definitions of the database that is looked at.
+/// Definitions of the database that the clients look up.
 const DEFINITIONS: &str = "
     CREATE TABLE t (k BIGINT NOT NULL, s TEXT, d DECIMAL(9,2), b BOOLEAN, ts TIMESTAMPTZ,
                     x DOUBLE, a INT[]);
@@ -24,7 +23,7 @@ const DEFINITIONS: &str = "
     CREATE TABLE other.u (i INT, day DATE);
 ";
 
-/// Runs a test beside a server of a database with [`DEFINITIONS`].
+/// Runs a test against a server of a database with [`DEFINITIONS`].
 async fn with_database<T: Future<Output = ()>>(test: impl FnOnce(SocketAddr, Client) -> T) {
     with_server(Limits::default(), |address| async move {
         let client = connect(address).await;
@@ -34,7 +33,7 @@ async fn with_database<T: Future<Output = ()>>(test: impl FnOnce(SocketAddr, Cli
     .await;
 }
 
-/// The rows of a statement as texts, without those of `SET` and the like.
+/// Returns the rows of a statement as texts; messages without rows, such as for `SET`, are skipped.
 async fn rows(client: &Client, text: &str) -> Vec<Vec<String>> {
     let messages = client.simple_query(text).await;
     let messages = messages.unwrap_or_else(|error| panic!("{text}: {error:?}"));
@@ -48,7 +47,7 @@ async fn rows(client: &Client, text: &str) -> Vec<Vec<String>> {
     messages.into_iter().filter_map(row).collect()
 }
 
-/// The rows as lines.
+/// Returns the rows of a statement as lines.
 async fn shown(client: &Client, text: &str) -> String {
     rows(client, text).await.iter().map(|row| row.join("|")).collect::<Vec<_>>().join("\n")
 }
@@ -122,7 +121,7 @@ async fn oids_are_the_same_in_all_connections() {
         let before = shown(&one, text).await;
         assert_eq!(shown(&other, text).await, before);
         assert_eq!(before.lines().count(), 3);
-        // A table that replaces another one is another table.
+        // A table that replaces another one has a different OID.
         let oid = "SELECT 't'::regclass::oid";
         let first = shown(&one, oid).await;
         one.batch_execute("CREATE OR REPLACE TABLE t AS SELECT 1 AS k").await.expect("replaced");
@@ -131,7 +130,7 @@ async fn oids_are_the_same_in_all_connections() {
         let view = shown(&one, of_view).await;
         one.batch_execute("CREATE OR REPLACE VIEW v AS SELECT k FROM t").await.expect("replaced");
         assert_eq!(shown(&other, of_view).await, view);
-        // A transaction sees what it has made, and others do not.
+        // A transaction sees the table that it has created; others do not.
         one.batch_execute("BEGIN; CREATE TABLE mine (i INT)").await.expect("made");
         let mine = "SELECT to_regclass('mine') IS NULL, count(*) FROM pg_tables \
                     WHERE tablename = 'mine'";
@@ -284,8 +283,8 @@ async fn connections_end_what_others_do() {
     .await;
 }
 
-/// Recordings of clients: statements between lines of dashes, each with the number of rows that it
-/// returns for [`DEFINITIONS`].
+/// Recorded statements of clients, separated by lines of dashes, each with the number of rows that
+/// it returns for [`DEFINITIONS`].
 const RECORDINGS: &[(&str, &str)] = &[
     ("psql", include_str!("catalog/psql.txt")),
     ("asyncpg", include_str!("catalog/asyncpg.txt")),

@@ -1,4 +1,4 @@
-//! Clients of others connect, ask and cancel.
+//! Third-party clients connect, run statements and cancel them.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -87,14 +87,14 @@ async fn psql_reads_and_changes_tables() {
     .await;
 }
 
-/// The bytes that a COPY hands out.
+/// Returns the bytes that a COPY sends.
 async fn copy_out(client: &Client, text: &str) -> Vec<u8> {
     let rows = client.copy_out(text).await.expect("begun");
     let pieces: Vec<_> = rows.try_collect().await.expect("copied");
     pieces.concat()
 }
 
-/// Sends bytes in pieces, and returns how many rows they were.
+/// Sends bytes to a COPY in pieces. Returns the number of rows.
 async fn copy_in(client: &Client, text: &str, bytes: &[u8]) -> Result<u64, tokio_postgres::Error> {
     let sink = client.copy_in::<_, bytes::Bytes>(text).await?;
     let mut sink = std::pin::pin!(sink);
@@ -143,7 +143,7 @@ async fn rows_are_copied_in_every_format() {
 async fn a_copy_is_whole_or_nothing() {
     with_server(Limits::default(), |address| async move {
         let client = connect(address).await;
-        // Some columns; the others are null.
+        // Copies some columns; the others are null.
         client.batch_execute("CREATE TABLE w (k BIGINT, n BIGINT, s TEXT)").await.expect("made");
         let copied = copy_in(&client, "COPY w (n, k) FROM STDIN CSV", b"7,1\n,2\n").await;
         assert_eq!(copied.expect("copied"), 2);
@@ -151,7 +151,7 @@ async fn a_copy_is_whole_or_nothing() {
         assert_eq!(found[0].get::<_, Option<i64>>(1), Some(7));
         assert_eq!(found[1].get::<_, Option<i64>>(1), None);
         assert_eq!(found[1].get::<_, Option<&str>>(2), None);
-        // Nothing of a COPY that fails is kept, and the connection goes on.
+        // No row of a failed COPY is kept, and the connection goes on.
         client.batch_execute("TRUNCATE w").await.expect("emptied");
         let bad = b"1\n2\nthree\n".repeat(10_000);
         let failed = copy_in(&client, "COPY w (k) FROM STDIN", &bad).await.expect_err("no number");
@@ -171,7 +171,7 @@ async fn a_copy_is_whole_or_nothing() {
         let endless = endless.as_db_error().expect("of the server");
         assert_eq!(endless.code(), &SqlState::PROGRAM_LIMIT_EXCEEDED);
         assert!(endless.message().contains("a quote in it is not closed"), "{endless}");
-        // Within a transaction.
+        // COPY within a transaction.
         client.batch_execute("BEGIN").await.expect("begun");
         copy_in(&client, "COPY w (k) FROM STDIN", b"1\n2\n").await.expect("copied");
         client.batch_execute("ROLLBACK").await.expect("undone");
@@ -197,7 +197,7 @@ async fn a_copy_is_whole_or_nothing() {
     .await;
 }
 
-/// Rows of `t`.
+/// Returns the number of rows of `t`.
 async fn count(client: &Client) -> i64 {
     client.query_one("SELECT count(*) FROM t", &[]).await.expect("counted").get(0)
 }
@@ -215,7 +215,7 @@ async fn clients_run_transactions() {
         assert_eq!(count(&other).await, 0);
         changes.commit().await.expect("committed");
         assert_eq!(count(&other).await, 3);
-        // A part is undone, and the rest is kept.
+        // A savepoint undoes a part of the changes; the rest is kept.
         let mut changes = one.transaction().await.expect("begun");
         changes.execute("DELETE FROM t WHERE k = 0", &[]).await.expect("deleted");
         let part = changes.savepoint("part").await.expect("set");
@@ -223,7 +223,7 @@ async fn clients_run_transactions() {
         part.rollback().await.expect("undone");
         changes.commit().await.expect("committed");
         assert_eq!(count(&other).await, 2);
-        // The failure of one statement fails the next, and the end undoes all.
+        // The failure of one statement fails the next one, and the end undoes all changes.
         let failing = one.transaction().await.expect("begun");
         failing.execute("DELETE FROM t", &[]).await.expect("deleted");
         let zero = failing.query("SELECT 1 / 0", &[]).await.expect_err("fails");
@@ -232,7 +232,7 @@ async fn clients_run_transactions() {
         assert_eq!(next.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
         failing.rollback().await.expect("undone");
         assert_eq!(count(&other).await, 2);
-        // Two that change the rows of one table.
+        // Two transactions change the rows of one table.
         let first = one.transaction().await.expect("begun");
         let second = other.transaction().await.expect("begun");
         second.query("SELECT * FROM t", &[]).await.expect("read");
@@ -248,12 +248,12 @@ async fn clients_run_transactions() {
         second.rollback().await.expect("undone");
         let sum = one.query_one("SELECT CAST(sum(v) AS BIGINT) FROM t", &[]).await.expect("sum");
         assert_eq!(sum.get::<_, i64>(0), 2);
-        // As pools do before the next user.
+        // Statements that pools send before the next user.
         let reset = "SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL;";
         one.batch_execute(reset).await.expect("reset");
         one.batch_execute("DISCARD TEMP; DISCARD ALL").await.expect("discarded");
         one.query_one("SELECT 1", &[]).await.expect("the session goes on");
-        // A transaction that is forgotten ends, and lets others go on.
+        // An idle transaction ends after its timeout, and releases its locks.
         one.batch_execute("SET idle_in_transaction_session_timeout = '100ms'").await.expect("set");
         one.batch_execute("BEGIN; DELETE FROM t").await.expect("deleted");
         other.batch_execute("DELETE FROM t WHERE k = 1").await.expect("the lock comes back");
@@ -281,7 +281,7 @@ async fn statements_are_prepared_with_values_in_binary() {
         let rows: Vec<(i64, Option<String>, f64)> =
             rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
         assert_eq!(rows, [(3, None, 0.75), (4, Some("row 4".to_owned()), 1.0)]);
-        // What a failed statement leaves behind is a connection that goes on.
+        // A failed statement leaves a usable connection.
         let missing = client.prepare("SELECT nothing FROM t").await.expect_err("no such column");
         assert_eq!(missing.code(), Some(&SqlState::UNDEFINED_COLUMN));
         let absent = client.query("SELECT * FROM absent", &[]).await.expect_err("no such table");
@@ -302,7 +302,7 @@ async fn statements_are_prepared_with_values_in_binary() {
     .await;
 }
 
-/// A `numeric` in its binary format: 1.504, or 1.5.
+/// A `numeric` in the binary format: 1.504 or 1.5.
 #[derive(Debug)]
 struct Numeric(u16);
 
@@ -349,7 +349,7 @@ async fn a_client_that_reads_nothing_is_disconnected() {
     .await;
 }
 
-/// The message of a statement in the simple protocol.
+/// Returns the message of a statement in the simple protocol.
 pub fn query(text: &str) -> Vec<u8> {
     let length = u32::try_from(text.len() + 5).expect("short").to_be_bytes();
     [&b"Q"[..], &length, text.as_bytes(), b"\0"].concat()
@@ -387,7 +387,7 @@ async fn a_full_server_still_cancels() {
     .await;
 }
 
-/// The first message of a client of version 3 of the protocol.
+/// The start-up message of a client of protocol version 3.
 pub const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0u\0\0";
 
 /// A statement that never ends.
@@ -439,18 +439,18 @@ async fn hostile_messages_end_their_own_connection_alone() {
     with_server(limits, |address| async move {
         let client = connect(address).await;
         let bad: [&[u8]; 5] = [
-            // A gigabyte before logging in.
+            // Announces a gigabyte before the login.
             b"\x3f\xff\xff\xff\0\x03\0\0user",
             b"\0\0\0\0\0\0\0\0",
             b"GET / HTTP/1.1\r\n\r\n",
-            // Another version of the protocol.
+            // Names another version of the protocol.
             b"\0\0\0\x10\0\x02\0\0user\0u\0\0",
             b"\0\0\0\x18\0\x03\0\0user\0u\0bad\0x\0\0\0\0\0",
         ];
         for bytes in bad {
             assert_eq!(ends(address, &[bytes]).await, Some(b'E'), "{bytes:?}");
         }
-        // Messages that end before what they announce, and some that are too long.
+        // Messages shorter than they announce, and messages beyond the maximum length.
         let broken: [&[u8]; 4] =
             [b"B\0\0\0\x08\0\0\xff\xff", b"P\0\0\0\x04", b"Q\x7f\xff\xff\xff", b"?\0\0\0\x04"];
         for bytes in broken {
@@ -465,7 +465,7 @@ async fn hostile_messages_end_their_own_connection_alone() {
     .await;
 }
 
-/// The first byte that a server answers before it closes the connection.
+/// Returns the first byte of the server's answer; the server must close the connection.
 async fn ends(address: SocketAddr, messages: &[&[u8]]) -> Option<u8> {
     let mut stream = TcpStream::connect(address).await.expect("connected");
     for message in messages {
@@ -473,7 +473,7 @@ async fn ends(address: SocketAddr, messages: &[&[u8]]) -> Option<u8> {
     }
     let mut answer = Vec::new();
     let closed = timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
-    // A connection that is closed before all is read is reset.
+    // A connection that is closed with unread bytes is reset.
     let _read = closed.expect("the server closes the connection");
     answer.first().copied()
 }

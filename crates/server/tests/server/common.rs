@@ -10,7 +10,7 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::running::{Running, engine};
 
-/// Runs a test beside a server, and sees that the server lets go of the engine afterwards.
+/// Runs a test against a server, and checks that the server releases the engine afterwards.
 pub async fn with_server<T: Future<Output = ()>>(
     limits: Limits,
     test: impl FnOnce(SocketAddr) -> T,

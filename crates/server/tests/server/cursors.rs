@@ -8,7 +8,7 @@ use crate::common::{connect, with_server};
 
 const NUMBERS: &str = "SELECT value FROM generate_series(1, 20000) AS t(value)";
 
-/// The first column of the rows that a text returns, and the count of its last tag.
+/// Runs a text. Returns the first column of its rows, and the count in its last command tag.
 async fn run(client: &Client, text: &str) -> (Vec<String>, u64) {
     let messages = client.simple_query(text).await.expect(text);
     let (mut values, mut count) = (Vec::new(), 0);
@@ -74,7 +74,7 @@ async fn parameters_and_binary_rows_go_by_the_extended_protocol() {
             found.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
         }
         assert_eq!(found, (19_991..=20_000).collect::<Vec<_>>());
-        // The rows of this query are known, but not those of the statement.
+        // The row of this query is constant, but DECLARE itself returns no row.
         let known = "DECLARE known CURSOR FOR SELECT 1";
         transaction.execute(known, &[]).await.expect("declared");
         transaction.batch_execute("CLOSE known").await.expect("closed");
@@ -95,7 +95,7 @@ async fn cursors_end_with_their_transaction_unless_they_are_held() {
         run(&client, "CREATE TABLE t AS SELECT 1 AS x").await;
         run(&client, "BEGIN; DECLARE c CURSOR FOR SELECT x FROM t; COMMIT").await;
         assert_eq!(refused(&client, "FETCH c").await, SqlState::INVALID_CURSOR_NAME);
-        // One that is held sees what its transaction had changed, after its commit too.
+        // A held cursor keeps the view of its transaction, even after the commit.
         run(&client, "BEGIN; INSERT INTO t VALUES (2)").await;
         run(&client, "DECLARE h CURSOR WITH HOLD FOR SELECT x FROM t ORDER BY x").await;
         assert_eq!(run(&client, "FETCH h").await.0, ["1"]);
@@ -106,7 +106,7 @@ async fn cursors_end_with_their_transaction_unless_they_are_held() {
             refused(&client, "FETCH FIRST FROM h").await,
             SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
         );
-        // What is refused leaves the cursor where it is.
+        // A refused FETCH does not move the cursor.
         assert_eq!(run(&client, "FETCH h").await, (vec![], 0));
         run(&client, "BEGIN; DECLARE lost CURSOR WITH HOLD FOR SELECT 1; ROLLBACK").await;
         assert_eq!(refused(&client, "FETCH lost").await, SqlState::INVALID_CURSOR_NAME);
@@ -120,7 +120,7 @@ async fn cursors_end_with_their_transaction_unless_they_are_held() {
     .await;
 }
 
-/// A cursor shows the rows as of its declaration, and does not begin again with others.
+/// A cursor shows the rows as of its declaration, and does not restart with other rows.
 #[tokio::test]
 async fn changes_after_the_declaration_are_not_seen() {
     with_server(Limits::default(), |address| async move {

@@ -1,4 +1,4 @@
-//! Servers whose statements keep all threads busy, and servers that end while statements run.
+//! Servers whose statements keep all threads busy, and servers that shut down while statements run.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ use tokio_postgres::{CancelToken, Client, Error, NoTls, SimpleQueryMessage};
 use crate::common::connect;
 use crate::running::{Running, engine};
 
-/// A statement of a second or two, whose result is one row.
+/// A statement that takes one or two seconds and returns one row.
 const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 150000) b \
                     WHERE a.value * b.value % 7 = 3";
 /// A statement that never ends.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
 const SOON: Duration = Duration::from_secs(20);
 
-/// A client whose statement runs, and one that waits for none.
+/// A client with a running statement, and an idle client.
 struct Clients {
     running: JoinHandle<Result<Vec<SimpleQueryMessage>, Error>>,
     cancel: CancelToken,
@@ -31,7 +31,7 @@ impl Clients {
     async fn of(server: &Running, statement: &'static str) -> Self {
         let (busy, idle) = (connect(server.address).await, connect(server.address).await);
         let cancel = busy.cancel_token();
-        // One message: between two the client would be let go.
+        // Sent as one message: between two messages, a shutdown would end the client.
         let running = tokio::spawn(async move { busy.simple_query(statement).await });
         let began = Instant::now();
         let count = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = $1";
@@ -42,12 +42,12 @@ impl Clients {
     }
 }
 
-/// A runtime for statements.
+/// Returns a runtime with one thread, for statements.
 pub fn one_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-/// The only thread of a runtime, while this lives.
+/// Guard that occupies the only thread of a runtime until it is given back.
 pub struct Taken {
     go_on: std::sync::mpsc::Sender<()>,
     busy: JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! Clients of Arrow Flight SQL.
+//! Arrow Flight SQL clients.
 
 mod access;
 mod changes;
@@ -26,7 +26,7 @@ use crate::running::{Running, engine};
 
 pub type Client = FlightSqlServiceClient<Channel>;
 
-/// A server that speaks Flight SQL too.
+/// A server that also serves Flight SQL.
 pub struct Flight {
     pub running: Running,
     pub address: SocketAddr,
@@ -55,18 +55,18 @@ impl Flight {
         endpoint.expect("an address").connect().await.expect("connected")
     }
 
-    /// Ends the server, which lets the engine go.
+    /// Shuts the server down and checks that it releases the engine.
     pub async fn end(self) {
         self.running.end().await.close().expect("the engine is free");
     }
 }
 
-/// The ticket of a flight.
+/// Returns the ticket of a flight.
 pub fn ticket(info: &FlightInfo) -> Ticket {
     info.endpoint[0].ticket.clone().expect("a ticket")
 }
 
-/// The rows of a flight.
+/// Returns the rows of a flight.
 pub async fn fetch(
     client: &mut Client,
     info: &FlightInfo,
@@ -74,13 +74,13 @@ pub async fn fetch(
     client.do_get(ticket(info)).await?.try_collect().await
 }
 
-/// The rows of a query.
+/// Returns the rows of a query.
 pub async fn query(client: &mut Client, text: &str) -> Result<Vec<RecordBatch>, FlightError> {
     let info = client.execute(text.to_owned(), None).await?;
     fetch(client, &info).await
 }
 
-/// The integers of a query's first column.
+/// Returns the integers in a query's first column.
 pub async fn integers(client: &mut Client, text: &str) -> Vec<i64> {
     integers_of(&query(client, text).await.expect("rows"))
 }
@@ -90,7 +90,7 @@ pub fn integers_of(batches: &[RecordBatch]) -> Vec<i64> {
     columns.flat_map(|column| column.values().to_vec()).collect()
 }
 
-/// The texts of a query's first column.
+/// Returns the texts in a query's first column.
 pub async fn texts(client: &mut Client, text: &str) -> Vec<String> {
     let batches = query(client, text).await.expect("rows");
     let columns = batches.iter().map(|batch| batch.column(0).as_string::<i32>());
@@ -102,7 +102,7 @@ pub async fn update(client: &mut Client, text: &str) -> i64 {
     changed.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The error of a statement.
+/// Returns the error of a statement.
 pub async fn refused(client: &mut Client, text: &str) -> String {
     query(client, text).await.expect_err(text).to_string()
 }

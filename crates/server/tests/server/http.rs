@@ -1,4 +1,4 @@
-//! Metrics, health, the dashboard and its buttons over a server's HTTP.
+//! The server's HTTP interface: metrics, health, the dashboard and its buttons.
 
 mod browser;
 
@@ -29,10 +29,10 @@ const SOON: Duration = Duration::from_secs(20);
 /// A statement that never ends.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
 
-/// A tenant whose queries are all late.
+/// A tenant whose queries all miss its SLA.
 const TENANT: &str = "CREATE TENANT t WITH (sla = 'latency 1us penalty 2')";
 
-/// The addresses of a server: of PostgreSQL's protocol, and of HTTP.
+/// The addresses of a server: for PostgreSQL's protocol, and for HTTP.
 #[derive(Clone, Copy)]
 struct Places {
     sql: SocketAddr,
@@ -44,7 +44,7 @@ async fn with_server<T: Future<Output = ()>>(test: impl FnOnce(Places) -> T) {
     engine.close().expect("the engine is free");
 }
 
-/// Runs a test beside a server over a device. Returns the engine, which nothing uses any more.
+/// Runs a test against a server over a device. Returns the engine, which the server has released.
 async fn with_server_over<T: Future<Output = ()>>(
     blocks: Arc<dyn Blocks>,
     test: impl FnOnce(Places) -> T,
@@ -66,7 +66,7 @@ async fn connect(address: SocketAddr) -> Client {
     client
 }
 
-/// A response: its status, its headers in lower case, its body.
+/// A response: its status, its headers with names in lower case, and its body.
 #[derive(Debug)]
 struct Reply {
     status: u16,
@@ -80,17 +80,17 @@ impl Reply {
     }
 }
 
-/// Sends bytes and reads up to the end of the connection.
+/// Sends bytes and reads until the connection ends.
 async fn send(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("connected");
-    // A server that refuses what it has read does not read the rest.
+    // A server that refuses a request does not read the rest of it.
     let _unread = stream.write_all(bytes).await;
     let mut answer = Vec::new();
     let _broken = timeout(SOON, stream.read_to_end(&mut answer)).await.expect("an answer");
     String::from_utf8(answer).expect("text")
 }
 
-/// The reply to a request with headers, each of which ends in `\r\n`.
+/// Returns the reply to a request with headers, each of which ends in `\r\n`.
 async fn request(address: SocketAddr, line: &str, headers: &str) -> Reply {
     let text = format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n");
     reply(&send(address, text.as_bytes()).await)
@@ -114,7 +114,7 @@ async fn post(address: SocketAddr, path: &str) -> Reply {
     request(address, &format!("POST {path}"), "Host: localhost\r\nX-Terrace-Request: 1\r\n").await
 }
 
-/// Samples of Prometheus' text format by name and labels; each line is checked.
+/// Parses Prometheus' text format into samples by name and labels; checks each line.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
     let (mut kinds, mut current) = (BTreeMap::new(), String::new());
@@ -141,7 +141,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     samples
 }
 
-/// The verdict of Prometheus' own checker, where it is installed.
+/// Checks metrics with Prometheus' own tool, if it is installed. Returns its output.
 fn promtool(text: &str) -> Option<String> {
     let child = Command::new("promtool")
         .args(["check", "metrics"])
@@ -263,7 +263,7 @@ async fn requests_of_others_are_refused() {
         assert!(page.body.contains("<title>Terrace</title>"));
         let policy = &page.headers["content-security-policy"];
         assert!(policy.starts_with("default-src 'self'; "), "{policy}");
-        // Every file that the page names is there, and nothing else is needed.
+        // Every file that the page names is served, and nothing else is needed.
         let named = page
             .body
             .split(['"', '\''])
@@ -289,7 +289,7 @@ async fn floods_and_slow_clients_are_bounded() {
         let none = send(http, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03").await;
         assert!(none.is_empty() || none.contains(" 400 "), "{none}");
 
-        // As many as possible that send half of a head, a byte at a time.
+        // As many clients as possible send half of a head, and then a byte at a time.
         let start = Instant::now();
         let mut slow = Vec::new();
         for _ in 0..64 {
@@ -335,7 +335,7 @@ async fn requests_are_answered_while_queries_keep_all_threads_busy() {
     .await;
 }
 
-/// A stream of events.
+/// A stream of server-sent events.
 struct Events(BufReader<TcpStream>);
 
 impl Events {
@@ -351,7 +351,7 @@ impl Events {
         line
     }
 
-    /// The next event: its name and its data.
+    /// Returns the next event: its name and its data.
     async fn next(&mut self) -> (String, Value) {
         let mut name = String::new();
         loop {
@@ -400,7 +400,7 @@ async fn a_page_begins_with_the_history() {
     .await;
 }
 
-/// The page in a browser: it shows the engine, and its buttons work.
+/// A browser shows the state of the engine, and the page's buttons work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_browser_shows_queries_and_cancels_one() {
     let started = tokio::task::spawn_blocking(Browser::start).await.expect("started");
@@ -409,7 +409,7 @@ async fn a_browser_shows_queries_and_cancels_one() {
         let client = connect(sql).await;
         client.batch_execute(TENANT).await.expect("made");
         client.batch_execute("SET terrace.tenant = 't'").await.expect("set");
-        // A constant is answered without a query.
+        // Not a constant, which would be answered without running a query.
         client.query("SELECT value FROM generate_series(1, 3)", &[]).await.expect("rows");
         let asked = tokio::spawn(async move { client.simple_query(ENDLESS).await });
         let page = tokio::task::spawn_blocking(move || use_page(browser, http)).await;
@@ -421,7 +421,7 @@ async fn a_browser_shows_queries_and_cancels_one() {
     .await;
 }
 
-/// Looks at the page, suspends the query and cancels it. Returns what the page complains of.
+/// Opens the page, suspends the query and cancels it. Returns the errors that the page reports.
 fn use_page(browser: Browser, http: SocketAddr) -> Result<Vec<String>, String> {
     let mut page = browser.open(&format!("http://{http}/"))?;
     page.until("document.querySelector('#health').textContent === 'healthy'")?;
@@ -501,7 +501,7 @@ async fn a_database_with_roles_asks_for_a_superuser() {
                      CREATE ROLE ada LOGIN PASSWORD 'pencil'";
         client.batch_execute(roles).await.expect("made");
         let own = format!("Host: {http}\r\n");
-        // admin:secret, admin:wrong, ada:pencil, nosuch:secret and what is none of these.
+        // admin:secret; then admin:wrong, ada:pencil, nosuch:secret and headers that are malformed.
         let right = format!("{own}Authorization: Basic YWRtaW46c2VjcmV0\r\n");
         let wrong = [
             "Basic YWRtaW46d3Jvbmc=",

@@ -1,4 +1,4 @@
-//! Clients log in, by passwords and over TLS.
+//! Logins with passwords and over TLS.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -47,7 +47,7 @@ impl Served {
         self.running.end().await.close().expect("the engine is free");
     }
 
-    /// psql with a password; `options` are those of its connection string.
+    /// Runs psql with a password; `options` are added to its connection string.
     async fn psql(&self, role: &str, password: &str, options: &str, text: &str) -> Output {
         let (host, port) = (self.running.address.ip(), self.running.address.port());
         let to = format!("host={host} port={port} dbname=main user={role} {options}");
@@ -137,7 +137,7 @@ async fn a_missing_role_takes_as_long_as_a_wrong_password() {
             shortest[at] = shortest[at].min(took);
         }
     }
-    // Both pause; what differs is in the noise.
+    // Both logins are delayed; any difference is within the noise.
     assert!(shortest.iter().all(|took| *took > 0.2), "{shortest:?}");
     assert!((shortest[0] - shortest[1]).abs() < 0.1, "{shortest:?} {longest:?}");
     served.end().await;
@@ -173,7 +173,7 @@ async fn tls_is_asked_for_and_bound_to_the_login() {
 async fn messages_before_the_handshake_are_refused() {
     let served = Served::start(true, true).await;
     let mut stream = TcpStream::connect(served.running.address).await.expect("connected");
-    // SSLRequest, and a start-up message that would pass for one that came by TLS.
+    // SSLRequest, then a start-up message that must not pass for one received over TLS.
     let mut sent = [0, 0, 0, 8, 4, 210, 22, 47].to_vec();
     sent.extend([0, 0, 0, 17, 0, 3, 0, 0]);
     sent.extend(b"user\0ada\0");

@@ -1,4 +1,4 @@
-//! Clients of a server: their statements, their logins, what they look up, and the dashboard.
+//! Clients of a server: statements, logins, catalog queries and the dashboard.
 
 mod catalog;
 mod clients;

@@ -1,4 +1,4 @@
-//! `terrace.sessions`: what sessions do, and what they hold for their clients.
+//! `terrace.sessions`: the state of sessions, and the memory that they hold for their clients.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::slow::log_in;
 
 const ROW_BYTES: usize = 3 << 20;
 
-/// The only value of a query, as a text.
+/// Returns the only value of a query, as a text.
 async fn value(client: &Client, text: &str) -> String {
     let row = client.query_one(&format!("SELECT ({text})::text"), &[]).await.expect("a row");
     row.get::<_, Option<String>>(0).unwrap_or_default()
 }
 
-/// Waits until a query of one value has this one.
+/// Waits until a query of one value returns `wanted`.
 async fn comes_to(client: &Client, text: &str, wanted: &str) {
     let began = Instant::now();
     loop {
@@ -64,7 +64,7 @@ async fn the_ledger_accounts_for_what_sessions_hold() {
         let balance = "SELECT sum(client_bytes + prepared_bytes) = (SELECT held_bytes FROM \
                        terrace.consumers WHERE consumer = 'sessions') FROM terrace.sessions";
         assert_eq!(value(&watcher, balance).await, "true");
-        // A prepared statement, with a long literal.
+        // A prepared statement with a long literal.
         let prepared = "SELECT max(prepared_bytes) > 100000 FROM terrace.sessions";
         assert_eq!(value(&watcher, prepared).await, "false");
         let text = format!("SELECT $1::bigint, '{}'", "x".repeat(100_000));
@@ -73,7 +73,7 @@ async fn the_ledger_accounts_for_what_sessions_hold() {
         assert_eq!(value(&watcher, balance).await, "true");
         drop(statement);
         comes_to(&watcher, prepared, "false").await;
-        // A row that its client has not sent to its end.
+        // A row that its client has not sent completely.
         let held = format!("SELECT max(client_bytes) > {ROW_BYTES} FROM terrace.sessions");
         assert_eq!(value(&watcher, &held).await, "false");
         other.batch_execute("CREATE TABLE t (name TEXT)").await.expect("made");

@@ -6,7 +6,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::common::{connect, with_server};
 
-/// Runs statements. Returns the first values of their rows.
+/// Runs statements. Returns the first value of each row.
 async fn values(client: &Client, text: &str) -> Vec<String> {
     let messages = match client.simple_query(text).await {
         Ok(messages) => messages,
@@ -19,7 +19,7 @@ async fn values(client: &Client, text: &str) -> Vec<String> {
     messages.iter().filter_map(value).collect()
 }
 
-/// The value of a setting, for SHOW and for functions.
+/// Returns the value of a setting, which SHOW and `current_setting` must agree on.
 async fn shown(client: &Client, name: &str) -> String {
     let both = values(client, &format!("SHOW {name}; SELECT current_setting('{name}')")).await;
     assert_eq!(both[0], both[1], "{name}");
@@ -71,7 +71,29 @@ async fn settings_end_with_their_transaction() {
     .await;
 }
 
-/// Statements that are sent together are a transaction, and a statement by itself is one.
+/// The statement after a transaction has the settings from before it, also if both are sent
+/// together; a statement that fails after it has changed one leaves the connection in use.
+#[tokio::test]
+async fn statements_after_a_transaction_have_the_settings_of_before() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        values(&client, "CREATE SCHEMA other").await;
+        let text = "BEGIN; SET LOCAL search_path = other; COMMIT; CREATE TABLE here (a BIGINT)";
+        values(&client, text).await;
+        assert_eq!(values(&client, "SELECT count(*) FROM public.here").await, ["0"]);
+
+        values(&client, "BEGIN").await;
+        let fails = "SELECT set_config('search_path', 'other', true), 1 / (k - 1) \
+                     FROM (VALUES (1)) v(k)";
+        client.simple_query(fails).await.expect_err("a division by zero");
+        values(&client, "ROLLBACK").await;
+        check(&client, "search_path", "public", fails).await;
+        assert_eq!(values(&client, "SELECT count(*) FROM here").await, ["0"]);
+    })
+    .await;
+}
+
+/// Statements that are sent together form a transaction, and so does a statement alone.
 #[tokio::test]
 async fn local_settings_need_a_transaction() {
     with_server(Limits::default(), |address| async move {

@@ -1,4 +1,4 @@
-//! Clients that take their time: their queries are suspended, and go on as if nothing had been.
+//! Slow clients: their queries are suspended, and resume without a visible effect.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::common::{connect, with_server};
 
 const ROWS: usize = 400_000;
 
-/// A query that holds pages while its rows are read.
+/// Returns a query that holds pages while its rows are read.
 fn sorted(mark: &str) -> String {
     format!(
         "SELECT '{mark}' || lpad(k, 30, '-') AS t FROM (SELECT value * 7919 % 400009 AS n, \
@@ -21,7 +21,7 @@ fn sorted(mark: &str) -> String {
     )
 }
 
-/// Rows of a query by the simple protocol, as texts.
+/// Returns the rows of a query in the simple protocol, as texts.
 async fn texts(client: &Client, text: &str) -> Vec<Vec<String>> {
     let messages = client.simple_query(text).await.expect("a query");
     let row = |message: &SimpleQueryMessage| match message {
@@ -33,7 +33,7 @@ async fn texts(client: &Client, text: &str) -> Vec<Vec<String>> {
     messages.iter().filter_map(row).collect()
 }
 
-/// State, wait reason, pinned bytes and number of the queries with a mark.
+/// Returns state, wait reason, pinned bytes and id of the queries that contain a mark.
 async fn states(watcher: &Client, mark: &str) -> Vec<Vec<String>> {
     let text = format!(
         "SELECT state, wait_reason, pinned_bytes, id FROM terrace.queries WHERE statement LIKE \
@@ -42,11 +42,11 @@ async fn states(watcher: &Client, mark: &str) -> Vec<Vec<String>> {
     texts(watcher, &text).await
 }
 
-/// Bytes of the batches that a query has at hand, which stay pinned; a sort pins six times as many.
+/// Maximum bytes of the batches that a suspended query keeps pinned; a sort pins six times as many.
 const AT_HAND: u64 = 2 << 20;
 
-/// Waits until the query with a mark is suspended for its client, and its operators pin nothing.
-/// Returns its number.
+/// Waits until the query with a mark is suspended for its client and its operators pin nothing.
+/// Returns its id.
 async fn comes_to_rest(watcher: &Client, mark: &str) -> String {
     let start = Instant::now();
     loop {
@@ -62,7 +62,7 @@ async fn comes_to_rest(watcher: &Client, mark: &str) -> String {
     }
 }
 
-/// Logs in without reading more than that.
+/// Logs in and reads no further than that.
 pub async fn log_in(address: SocketAddr) -> TcpStream {
     let mut client = TcpStream::connect(address).await.expect("connected");
     client.write_all(STARTUP).await.expect("sent");
@@ -70,7 +70,7 @@ pub async fn log_in(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// The bytes that are sent up to the end of an answer.
+/// Reads the bytes of an answer, up to its end.
 async fn read_answer(client: &mut TcpStream) -> Vec<u8> {
     let (mut all, mut some) = (Vec::new(), vec![0; 1 << 20]);
     while !all.ends_with(b"Z\0\0\0\x05I") {
@@ -113,7 +113,7 @@ async fn a_cursor_rests_between_two_fetches() {
         }
         rows += texts(&client, "FETCH ALL FROM c").await.len();
         assert_eq!(rows, ROWS);
-        // Its client hears of one that has ended while it rests.
+        // The next FETCH reports that the query was cancelled while it was suspended.
         let declare = format!("DECLARE d CURSOR FOR {}; FETCH 1 FROM d", sorted("ended_rows"));
         client.batch_execute(&declare).await.expect("a row");
         let id = comes_to_rest(&watcher, "ended_rows").await;

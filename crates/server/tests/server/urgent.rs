@@ -1,4 +1,4 @@
-//! Sessions with a priority while the statements of others keep all threads busy.
+//! Sessions with a priority, while statements of other sessions keep all threads busy.
 
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
 //! Commit of a draft: all of its changes become durable and visible atomically, or none.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+
+use terrace_sys::sync::write;
 
 use super::draft::ChangedTable;
 use super::{Catalog, Draft};
@@ -88,7 +90,7 @@ impl Catalog {
         let changed: Vec<_> = changes.iter().map(|change| Arc::clone(change.table())).collect();
         // One hold of the names, so that a snapshot sees all of the changes or none.
         let before: Vec<_> = {
-            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            let mut names = write(&self.names);
             if !definitions.is_empty() {
                 names.changes += 1;
                 names.schemas = schemas;

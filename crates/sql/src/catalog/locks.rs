@@ -8,8 +8,9 @@
 //! Locking order: these locks are taken before the writers of tables.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use terrace_sys::sync::lock;
 use tokio::sync::oneshot;
 
 use crate::error::SqlError;
@@ -94,7 +95,7 @@ impl TableLocks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, RwLock};
 
 use rpds::RedBlackTreeMapSync;
+use terrace_sys::sync::{read, write};
 
 use super::{DEFAULT_SCHEMA, IfExists, Names, Role, TableDefinition};
 use crate::access::{Access, Grantee, Privilege};
@@ -69,14 +70,14 @@ impl Versions {
 
     /// Changes the map and returns it as it was before.
     fn change(&self, change: impl FnOnce(&mut VersionMap)) -> VersionMap {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = write(&self.current);
         let before = current.clone();
         change(&mut current);
         before
     }
 
     pub(super) fn snapshot(&self) -> VersionMap {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.current).clone()
     }
 }
 

@@ -5,10 +5,11 @@
 //! separate from those of the others. That approximates the pool: pages that a scan brings in are
 //! cold until they are needed again, and are evicted before those that are read repeatedly.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use terrace_ledger::Class;
 use terrace_market::{Performance, Sampler, Standing, Tail, Touched};
+use terrace_sys::sync::lock;
 
 use super::Claim;
 use super::device::Device;
@@ -149,7 +150,7 @@ impl CacheClass {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use terrace_ledger::{Class, Consumer, Ledger};
 use terrace_sys::size::{KIB, MIB, round_up};
+use terrace_sys::sync::lock;
 
 use super::fairness::Fairness;
 use super::wakeup::Bell;
@@ -144,7 +145,7 @@ impl MemoryBudget {
     }
 
     fn charge_sessions(&self, held: impl FnOnce(u64) -> u64) {
-        let mut all = self.sessions_held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.sessions_held);
         *all = held(*all);
         charge(&self.sessions, (*all).min(self.chargeable_bytes()));
     }
@@ -276,7 +277,7 @@ impl MemoryBudget {
     }
 
     fn change_heap(&self, change: impl FnOnce(u64) -> u64) {
-        let mut heap = self.heap_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heap = lock(&self.heap_bytes);
         *heap = change(*heap);
         let known = heap.saturating_sub(self.heap_beside());
         let before = self.heap_known.swap(known, Ordering::Relaxed);

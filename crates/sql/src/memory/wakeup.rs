@@ -3,6 +3,8 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use terrace_sys::sync::lock;
+
 /// Signal set by queries that begin, end or lack memory; one thread waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
@@ -36,7 +38,7 @@ impl Bell {
     /// Waits for a signal, or for at most `patience`. Returns true if the signal is urgent, and
     /// `None` if the thread is to stop.
     pub(crate) fn wait(&self, patience: Option<Duration>) -> Option<bool> {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let rung = lock(&self.rung);
         let quiet = |rung: &mut Rung| !rung.is_rung && !rung.is_over;
         let mut rung = match patience {
             None => self.heard.wait_while(rung, quiet).unwrap_or_else(PoisonError::into_inner),
@@ -51,7 +53,7 @@ impl Bell {
     }
 
     fn note(&self, note: impl FnOnce(&mut Rung)) {
-        note(&mut self.rung.lock().unwrap_or_else(PoisonError::into_inner));
+        note(&mut lock(&self.rung));
         self.heard.notify_one();
     }
 }

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use terrace_ledger::Class;
 use terrace_sys::size::{MIB, format_bytes};
+use terrace_sys::sync::lock;
 
 use super::MemoryBudget;
 
@@ -173,7 +174,7 @@ impl Drop for Watched {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn run(&self) {
@@ -197,7 +198,7 @@ impl Shared {
     }
 
     fn look(&self) {
-        let mut yielding = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut yielding = lock(&self.looking);
         // A failed reading is repeated in the next interval.
         let Some(bytes) = (self.reading)() else { return };
         let beside = self.baseline_bytes.saturating_add(BESIDE_BYTES);

@@ -2,7 +2,7 @@
 //! `pg_catalog`, and the names of the database for their tables.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider as _, SchemaProvider, TableProvider};
@@ -11,6 +11,7 @@ use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 
 use super::{MainCatalog, Shared};
 use crate::access::Access;
@@ -66,7 +67,7 @@ impl Shared {
 
     /// The catalog as a statement that begins now sees it.
     fn now(&self) -> Snapshot {
-        let open = self.transaction.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let open = lock(&self.transaction).clone();
         // A failed transaction refuses its statements.
         let within = open.and_then(|transaction| transaction.snapshot().ok());
         within.unwrap_or_else(|| self.engine.catalog().snapshot())

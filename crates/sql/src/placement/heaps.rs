@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
 use terrace_heap::{Backing, Heap, HeapBuffer, HeapConfig, HeapError, Metadata, Retain};
 use terrace_ledger::Ledger;
@@ -12,6 +12,7 @@ use terrace_region::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, Region, RegionC
 use terrace_store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{MIB, parse_bytes, to_u64, to_usize};
+use terrace_sys::sync::{lock, read, write};
 
 use crate::error::SqlError;
 use crate::memory::MemoryBudget;
@@ -231,7 +232,7 @@ impl NamedHeap {
 
     /// Keeps the heap from being dropped while the guard lives; `None` if it has been dropped.
     pub(super) fn stay(&self) -> Option<RwLockReadGuard<'_, bool>> {
-        let dropped = self.dropped.read().unwrap_or_else(PoisonError::into_inner);
+        let dropped = read(&self.dropped);
         (!*dropped).then_some(dropped)
     }
 
@@ -274,7 +275,7 @@ pub(crate) struct Heaps {
 
 impl Heaps {
     fn named(&self) -> MutexGuard<'_, BTreeMap<String, Arc<NamedHeap>>> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.named)
     }
 
     /// Creates a heap; with `keep`, an existing heap is left as it is.
@@ -318,7 +319,7 @@ impl Heaps {
     /// with the last segment copied to it.
     pub(crate) fn take(&self, name: &str) -> Option<Arc<NamedHeap>> {
         let heap = self.named().remove(name)?;
-        *heap.dropped.write().unwrap_or_else(PoisonError::into_inner) = true;
+        *write(&heap.dropped) = true;
         Some(heap)
     }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use futures::executor::block_on;
 use terrace_exec::run_blocking;
 use terrace_sys::size::{MIB, to_u64};
+use terrace_sys::sync::lock;
 
 use super::auto::{Candidate, plan};
 use super::migration::move_segment;
@@ -74,19 +75,19 @@ impl Keeper {
 impl Bell {
     /// Waits for the next round. Returns false if the thread is to stop.
     fn waits(&self) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = lock(&self.ended);
         let waited = self.rung.wait_timeout_while(ended, ROUND, |ended| !*ended);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn has_ended(&self) -> bool {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.ended)
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        *self.bell.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.bell.ended) = true;
         self.bell.rung.notify_all();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported already; a segment that is being copied is

@@ -1,11 +1,12 @@
 //! Migration of a table's segments to a heap, or back to the pool.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLockReadGuard};
 
 use terrace_exec::run_blocking;
 use terrace_heap::HeapError;
 use terrace_sys::size::{MIB, to_u64};
+use terrace_sys::sync::lock;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncGuard};
 
 use super::{Copied, NamedHeap};
@@ -107,7 +108,7 @@ pub(crate) struct Wishes {
 
 impl Wishes {
     fn said(&self) -> MutexGuard<'_, BTreeMap<(usize, Option<u64>), Wish>> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.said)
     }
 
     /// Waits for other migrations of the table's segments.

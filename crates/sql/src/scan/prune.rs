@@ -1,10 +1,11 @@
 //! Chunk pruning in a scan, including by filters that change while the query runs.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
 use datafusion::physical_optimizer::pruning::PruningPredicate;
+use terrace_sys::sync::lock;
 
 use crate::statistics::{ChunkPruning, predicate, prune};
 use crate::table::TableVersion;
@@ -77,7 +78,7 @@ impl ChunkFilter {
     }
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
-        self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.latest)
     }
 }
 

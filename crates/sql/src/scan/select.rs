@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch,
@@ -29,6 +29,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use terrace_sys::sync::lock;
 
 use crate::segment::{Segment, SegmentError};
 
@@ -133,7 +134,7 @@ impl RowFilter {
     fn conjuncts(&self) -> Vec<Arc<Conjunct>> {
         let mut conjuncts = self.fixed.clone();
         for Changing { filter, latest } in &self.changing {
-            let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut latest = lock(latest);
             let generation = Some(filter.snapshot_generation());
             if latest.generation != generation {
                 let now = filter.downcast_ref::<DynamicFilterPhysicalExpr>();

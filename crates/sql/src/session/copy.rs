@@ -7,7 +7,7 @@
 //! ```
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
@@ -27,6 +27,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use futures::future::BoxFuture;
 use futures::stream;
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 use tokio::sync::mpsc;
 
 use super::Session;
@@ -453,7 +454,7 @@ impl PartitionStream for Incoming {
     }
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let taken = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = lock(&self.rows).take();
         let rows = stream::unfold(taken, |receiver| async {
             let mut receiver = receiver?;
             match receiver.recv().await {

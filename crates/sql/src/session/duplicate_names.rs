@@ -1,16 +1,17 @@
 //! Columns of one name in a SELECT.
 //!
-//! `SELECT k, k`, `SELECT 1, 1` and `INSERT INTO t SELECT 0, 0` are everyday SQL, but the schemas of
-//! DataFusion's plans have no two columns of one name, and it refuses them. Where it has, the
+//! `SELECT k, k`, `SELECT 1, 1` and `INSERT INTO t SELECT 0, 0` are everyday SQL, but DataFusion
+//! refuses them: the schema of a plan has no two columns of one name. Where it has refused, the
 //! columns get names of their own in the statement, which is planned once more, and the plan's
 //! result gets the names that were written:
 //! ```text
-//! SELECT k, v AS a, w AS a FROM t   ->   SELECT k, v AS "a<1>", w AS "a<2>" FROM t
+//! SELECT k, v AS a, w AS a FROM t   ->   SELECT k, v AS "a #1", w AS "a #2" FROM t
 //! ```
-//! A name of several columns with different values is no name any more: a reference to it, which is
-//! ambiguous, is an error. Of columns with the same value the first keeps the name.
+//! Of columns with the same value the first keeps its name. All others lose theirs, and a reference
+//! to it from an ORDER BY or from an outer query could find another column: the statement is
+//! refused as before if such a name stands anywhere but in the SELECT itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result, SchemaError, internal_err};
@@ -20,13 +21,14 @@ use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, Statement as SqlStatement, VisitorMut,
+    Expr, Ident, Query, Select, SelectItem, SetExpr, SetQuantifier, Statement as SqlStatement,
+    VisitorMut,
 };
 
 use super::walk::Walk;
 
-/// Separates a name from the number that makes it unique; no keyboard has it.
-const MARK: char = '\u{1f}';
+/// Names that columns have got, and the names that were written.
+type Given = HashMap<String, String>;
 
 /// Plans a statement whose SELECTs may have columns of one name.
 ///
@@ -37,11 +39,12 @@ pub(super) async fn plan(state: &SessionState, statement: &Statement) -> Result<
     let mut refused = None;
     for beside_wildcards in attempts {
         let mut distinct = statement.clone();
-        if beside_wildcards.is_some_and(|beside| !distinguish(&mut distinct, beside)) {
+        let given = beside_wildcards.map(|beside| distinguish(&mut distinct, beside));
+        if given.as_ref().is_some_and(HashMap::is_empty) {
             continue;
         }
         match state.statement_to_plan(distinct).await {
-            Ok(plan) => return restore(plan),
+            Ok(plan) => return restore(plan, &given.unwrap_or_default()),
             Err(error) if refused.is_none() && !is_cause(&error) => return Err(error),
             Err(error) => refused = refused.or(Some(error)),
         }
@@ -63,10 +66,11 @@ fn is_cause(error: &DataFusionError) -> bool {
     }
 }
 
-/// Gives the columns of one name in each SELECT names of their own. With `beside_wildcards`, columns
-/// that stand beside a `*`, which may return them too, get one as well. Returns false if nothing
-/// has changed, or if the names are those of a new table or view.
-fn distinguish(statement: &mut Statement, beside_wildcards: bool) -> bool {
+/// Gives the columns of one name in each SELECT names of their own. With `beside_wildcards`,
+/// columns that stand beside a `*`, which may return them too, get one as well. Gives none where a
+/// lost name is needed: by a reference, for the columns of a new table or view, or to pair the
+/// columns of UNION BY NAME.
+fn distinguish(statement: &mut Statement, beside_wildcards: bool) -> Given {
     let names_are_kept = match statement {
         Statement::CreateExternalTable(_) => true,
         Statement::Statement(statement) => {
@@ -75,33 +79,42 @@ fn distinguish(statement: &mut Statement, beside_wildcards: bool) -> bool {
         _ => false,
     };
     if names_are_kept {
-        return false;
+        return Given::new();
     }
-    let mut renaming = Renaming { beside_wildcards, renamed: 0 };
+    let mut renaming = Renaming { beside_wildcards, ..Renaming::default() };
     let _ = statement.walk(&mut renaming);
-    renaming.renamed > 0
+    let mut all = References::default();
+    let _ = statement.walk(&mut all);
+    let is_needed =
+        |(name, within): (&String, &usize)| all.named.get(name).is_some_and(|all| all > within);
+    if renaming.names_are_kept || renaming.within.iter().any(is_needed) {
+        return Given::new();
+    }
+    renaming.given
 }
 
 /// Gives the columns of a plan's result the names that were written.
 ///
 /// # Errors
 /// If the plan cannot be rebuilt.
-fn restore(plan: LogicalPlan) -> Result<LogicalPlan> {
+fn restore(plan: LogicalPlan, given: &Given) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Statement(PlanStatement::Prepare(mut prepare)) => {
-            prepare.input = restore(prepare.input.as_ref().clone())?.into();
+            prepare.input = restore(prepare.input.as_ref().clone(), given)?.into();
             Ok(LogicalPlan::Statement(PlanStatement::Prepare(prepare)))
         }
         LogicalPlan::Copy(mut copy) => {
-            copy.input = restore(copy.input.as_ref().clone())?.into();
+            copy.input = restore(copy.input.as_ref().clone(), given)?.into();
             Ok(LogicalPlan::Copy(copy))
         }
-        plan if !plan.schema().fields().iter().any(|field| field.name().contains(MARK)) => Ok(plan),
+        plan if !plan.schema().fields().iter().any(|field| given.contains_key(field.name())) => {
+            Ok(plan)
+        }
         plan => {
             let columns = plan.schema().columns().into_iter().enumerate();
             let columns: Vec<_> = columns
                 .map(|(number, column)| {
-                    let written = column.name.split(MARK).next().unwrap_or_default().to_owned();
+                    let written = given.get(&column.name).unwrap_or(&column.name).clone();
                     // Columns of one name may differ in their table.
                     let table = format!("column {number}");
                     PlanExpr::Column(column).alias_qualified(Some(table), written)
@@ -112,37 +125,101 @@ fn restore(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
+#[derive(Default)]
 struct Renaming {
     beside_wildcards: bool,
-    /// Columns that have got a name.
-    renamed: usize,
+    given: Given,
+    /// Lost names, and the number of references to columns of that name within their SELECTs, whose
+    /// expressions do not see the names of its result.
+    within: HashMap<String, usize>,
+    /// True if the names of a result are those of a new table, or pair columns.
+    names_are_kept: bool,
 }
 
 impl VisitorMut for Renaming {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.names_are_kept |= is_by_name(&query.body);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.names_are_kept |= select.into.is_some();
         let is_wildcard = |item: &SelectItem| {
             matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
         };
         let renames_all = self.beside_wildcards && select.projection.iter().any(is_wildcard);
         let mut same: HashMap<String, Vec<String>> = HashMap::new();
-        for (name, expr) in select.projection.iter().filter_map(named) {
-            same.entry(key(&name, expr)).or_default().push(expr.to_string());
+        for item in &select.projection {
+            if let Some((name, expr)) = named(item) {
+                same.entry(key(&name, item)).or_default().push(expr.to_string());
+            }
         }
         let mut seen: HashMap<String, usize> = HashMap::new();
+        let mut lost = BTreeSet::new();
         for item in &mut select.projection {
-            let Some((name, expr)) = named(item) else { continue };
-            let key = key(&name, expr);
+            let Some((name, _)) = named(item) else { continue };
+            let key = key(&name, item);
             let values = &same[&key];
             let number = *seen.entry(key).and_modify(|seen| *seen += 1).or_insert(1);
-            let is_alone = values.len() == 1;
-            let is_first_of_equals = number == 1 && values.iter().all(|it| *it == values[0]);
-            let keeps_name = is_alone || (is_first_of_equals && is_name(item));
+            let are_equal = values.iter().all(|it| *it == values[0]);
+            let keeps_name = values.len() == 1 || (number == 1 && are_equal && is_name(item));
             if renames_all || !keeps_name {
-                rename(item, &name, number);
-                self.renamed += 1;
+                if renames_all || !are_equal {
+                    lost.insert(name.clone());
+                }
+                self.given.insert(rename(item, &name, number), name);
             }
+        }
+        if !lost.is_empty() {
+            let mut references = References::default();
+            let _ = select.from.walk(&mut references);
+            let _ = select.selection.walk(&mut references);
+            let _ = select.projection.iter_mut().try_for_each(|item| item.walk(&mut references));
+            for name in lost {
+                let within = references.named.get(&name).copied().unwrap_or(0);
+                // A name that several SELECTs lose may be used by one of the other's.
+                let known = self.within.insert(name, within);
+                self.names_are_kept |= known.is_some_and(|known| known + within > 0);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// True if columns are paired by their names.
+fn is_by_name(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::SetOperation { left, right, set_quantifier, .. } => {
+            matches!(
+                set_quantifier,
+                SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName
+            ) || is_by_name(left)
+                || is_by_name(right)
+        }
+        _ => false,
+    }
+}
+
+/// Counts references to columns by the last part of their names.
+#[derive(Default)]
+struct References {
+    named: HashMap<String, usize>,
+}
+
+impl VisitorMut for References {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let name = match expr {
+            Expr::Identifier(name) => Some(&*name),
+            Expr::CompoundIdentifier(names) => names.last(),
+            _ => None,
+        };
+        if let Some(name) = name {
+            let name = IdentNormalizer::default().normalize(name.clone());
+            *self.named.entry(name).or_default() += 1;
         }
         ControlFlow::Continue(())
     }
@@ -178,17 +255,16 @@ fn is_name(item: &SelectItem) -> bool {
 
 /// The form of a name that all names have in common which DataFusion takes for the same: it writes
 /// functions and keywords in its own way.
-fn key(name: &str, expr: &Expr) -> String {
-    match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => name.to_owned(),
-        _ => name.to_lowercase(),
-    }
+fn key(name: &str, item: &SelectItem) -> String {
+    if is_name(item) { name.to_owned() } else { name.to_lowercase() }
 }
 
-fn rename(item: &mut SelectItem, name: &str, number: usize) {
-    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
-        return;
-    };
-    let alias = Ident::with_quote('"', format!("{name}{MARK}{number}"));
-    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+/// Gives a column a name of its own, and returns it.
+fn rename(item: &mut SelectItem, name: &str, number: usize) -> String {
+    let given = format!("{name} #{number}");
+    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+        let alias = Ident::with_quote('"', given.clone());
+        *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+    }
+    given
 }

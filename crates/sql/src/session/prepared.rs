@@ -4,7 +4,7 @@
 //! tables to its own snapshot, and optimizes. If a table or a view has been created, replaced or
 //! dropped since, or the session's default schema has changed, the statement is planned again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -18,6 +18,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Projection
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use terrace_sys::size::to_u64;
+use terrace_sys::sync::lock;
 
 use super::constant::Constant;
 use super::depth::{self, OnStack};
@@ -181,14 +182,14 @@ impl Session {
     ) -> Result<Planned, SqlError> {
         self.follow_engine()?;
         let (state, current) = self.state_in(&scope)?;
-        let before = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = lock(kept).clone();
         let is_current =
             before.changes == current.changes() && before.default_schema == default_schema(&state);
         let plan = match is_current {
             true => before.plan,
             false => {
                 let now = self.plan_again(prepared, &state, &current).await?;
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = now.clone();
+                *lock(kept) = now.clone();
                 now.plan
             }
         };

@@ -12,13 +12,15 @@
 //! unknown.
 
 use std::mem;
+use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Query, SetExpr, TableFactor, UnaryOperator,
+    BinaryOperator, Expr, Ident, Query, SetExpr, TableFactor, UnaryOperator, VisitorMut,
 };
 
 use super::normalize::{parsed_expr, refused};
 use super::row_values::{binary, joined, nested};
+use super::walk::Walk;
 use crate::error::SqlError;
 
 /// Rewrites the memberships among the parts of a condition that all have to be true.
@@ -59,9 +61,19 @@ pub(super) fn write_out_condition(condition: &mut Expr) -> Result<(), SqlError> 
 /// # Errors
 /// As [`write_out_condition`].
 pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
-    let Some(Membership { row, subquery, negated }) = Membership::take(expr) else {
+    let Some(Membership { row, mut subquery, negated }) = Membership::take(expr) else {
         return Ok(());
     };
+    // Two copies of the subquery, each with two of one inside of it, would be many.
+    let mut inner = Memberships::default();
+    let _ = subquery.walk(&mut inner);
+    let _ = row.clone().iter_mut().try_for_each(|value| value.walk(&mut inner));
+    if inner.found {
+        return Err(refused(
+            "a row IN a subquery inside of another one",
+            "write one of them as EXISTS with a condition for each column",
+        ));
+    }
     let mut case = parsed_expr("(CASE WHEN true THEN true WHEN true THEN null ELSE false END)")?;
     if let Expr::Nested(inner) = &mut case
         && let Expr::Case { conditions, .. } = inner.as_mut()
@@ -76,6 +88,23 @@ pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
         false => case,
     };
     Ok(())
+}
+
+/// Looks for memberships of rows.
+#[derive(Default)]
+struct Memberships {
+    found: bool,
+}
+
+impl VisitorMut for Memberships {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::InSubquery { expr, .. } = expr {
+            self.found |= matches!(expr.as_ref(), Expr::Tuple(_));
+        }
+        if self.found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 /// `(a, b) [NOT] IN (subquery)`.

@@ -13,11 +13,12 @@
 //! begins a page of its own, and a page that is being filled at that moment is not returned to the
 //! reader.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use terrace_pool::{PageRef, PoolError, Space};
 use terrace_sys::size::{PAGE_BYTES, to_u64};
+use terrace_sys::sync::lock;
 
 /// Maximum size of a page of the pool.
 const PAGE_BYTES_MAX: usize = 16 << 20;
@@ -78,7 +79,7 @@ impl Run {
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.contents)
     }
 
     /// Returns the bytes of all complete messages.

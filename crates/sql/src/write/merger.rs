@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use datafusion::execution::memory_pool::MemoryPool;
 use futures::future::{Either, select};
 use terrace_exec::run_blocking;
+use terrace_sys::sync::lock;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
@@ -60,7 +61,7 @@ pub(crate) struct MergeQueue(Arc<Shared>);
 
 impl MergeQueue {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.queue)
     }
 
     /// Puts a table in the queue if it has chunks worth a merge and is not in the queue.
@@ -149,7 +150,7 @@ impl Merger {
         self.queue.queue().is_stopped = true;
         self.queue.0.rung.notify_all();
         self.queue.0.stopped.notify_one();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             // A panic of the thread was reported already.
             let _ = run_blocking(|| thread.join());

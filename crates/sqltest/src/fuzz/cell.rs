@@ -1,4 +1,4 @@
-//! Values of results, in a form that both databases' values have.
+//! Result values, in a form common to both databases.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
@@ -11,25 +11,25 @@ use serde_json::Value as Json;
 /// A value of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// No value.
+    /// A null.
     Null,
     /// A Boolean.
     Bool(bool),
-    /// A whole number or decimal, as digits without zeros at the end, and how many are behind the
-    /// point.
+    /// A whole number or decimal: its digits without trailing zeros after the point, and the number
+    /// of digits after the point.
     Exact(i128, u32),
     /// A float.
     Float(f64),
     /// Text.
     Text(String),
-    /// Microseconds since 1970: days, and moments with or without a time zone.
+    /// Microseconds since 1970, for dates and timestamps with or without a time zone.
     Moment(i64),
 }
 
 const DAY_MICROSECONDS: i64 = 86_400_000_000;
 
 impl Cell {
-    /// Returns digits without zeros at the end.
+    /// Returns an exact number without trailing zeros after the point.
     #[must_use]
     pub fn exact(mut digits: i128, mut scale: u32) -> Self {
         while scale > 0 && digits % 10 == 0 {
@@ -39,10 +39,10 @@ impl Cell {
         Self::Exact(digits, scale)
     }
 
-    /// Reads what the peer has written: a letter for the type, and the value.
+    /// Parses a value as the peer process writes it: a letter for the type, then the value.
     ///
     /// # Errors
-    /// A message when it is none.
+    /// A message when the text is no value.
     pub fn parse(json: &Json) -> Result<Self, String> {
         let Some(text) = json.as_str() else { return Ok(Self::Null) };
         let broken = || format!("`{text}` is no value");
@@ -62,7 +62,7 @@ impl Cell {
         }
     }
 
-    /// The value as a number, if it is one.
+    /// Returns the value as a number, if it is one.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -91,10 +91,10 @@ impl std::fmt::Display for Cell {
     }
 }
 
-/// The rows of batches.
+/// Returns the rows of batches.
 ///
 /// # Errors
-/// A message when a column has a type that no statement here gives.
+/// A message when a column has a type that the generated statements never give.
 pub fn rows(batches: &[RecordBatch]) -> Result<Vec<Vec<Cell>>, String> {
     let mut rows = Vec::new();
     for batch in batches {

@@ -1,15 +1,16 @@
-//! Results compared as multisets of rows.
+//! Comparison of results as multisets of rows.
 
 use std::cmp::Ordering;
 
 use super::cell::Cell;
 
-/// Floats whose difference is a smaller share of them are the same.
+/// Relative tolerance: floats that differ by a smaller share are equal.
 const TOLERANCE: f64 = 1e-9;
-/// Results of up to so many rows are matched row by row where sorting pairs floats wrongly.
+/// Maximum number of rows of results that are matched row by row if sorting pairs their floats
+/// wrongly.
 const MATCH_ROWS_MAX: usize = 2000;
 
-/// Returns true if both are the same rows, in any order.
+/// True if both results have the same rows, in any order.
 #[must_use]
 pub fn same(left: &[Vec<Cell>], right: &[Vec<Cell>]) -> bool {
     if left.len() != right.len() {
@@ -24,7 +25,7 @@ pub fn same(left: &[Vec<Cell>], right: &[Vec<Cell>]) -> bool {
     left.len() <= MATCH_ROWS_MAX && matched(&left, right)
 }
 
-/// Pairs every row with one that is the same, wherever it is.
+/// True if every row of one result can be paired with an equal row of the other.
 fn matched(left: &[&Vec<Cell>], mut right: Vec<&Vec<Cell>>) -> bool {
     left.iter().all(|row| {
         let place = right.iter().position(|other| same_row(row, other));
@@ -52,7 +53,7 @@ fn same_number(left: f64, right: f64) -> bool {
     nan || left == right || near
 }
 
-/// An order in which rows that are the same are mostly at the same place: by floats last.
+/// Compares rows by floats last, so that equal rows mostly get the same position.
 fn order(left: &[Cell], right: &[Cell]) -> Ordering {
     let exact = left.iter().zip(right).map(|(left, right)| match (left, right) {
         (Cell::Float(_), _) | (_, Cell::Float(_)) => Ordering::Equal,
@@ -66,7 +67,7 @@ fn order(left: &[Cell], right: &[Cell]) -> Ordering {
     exact.chain(floats).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// NaN is the greatest, as in PostgreSQL.
+/// Compares floats; NaN is the greatest, as in PostgreSQL.
 fn order_floats(left: f64, right: f64) -> Ordering {
     match (left.is_nan(), right.is_nan()) {
         (false, false) => left.partial_cmp(&right).unwrap_or(Ordering::Equal),

@@ -1,6 +1,6 @@
-//! Random statements over tables.
+//! Generator of random statements over tables.
 //!
-//! Statements avoid what DuckDB and PostgreSQL, which Terrace follows, answer differently:
+//! Statements avoid differences between DuckDB and PostgreSQL, which Terrace follows:
 //!
 //! | difference | what is generated |
 //! |---|---|
@@ -19,7 +19,7 @@
 //! | nulls of rows are equal in DuckDB | `a = c AND b = d` for DuckDB |
 //! | `SIMILAR TO` takes a regular expression in DuckDB | `regexp_full_match` for DuckDB |
 //! | a name of a semi join: `SEMI JOIN`, `LEFT SEMI JOIN` | each database's own |
-//! | `t.k` behind `FULL` or `RIGHT JOIN ... USING (k)` | `k` alone |
+//! | `t.k` after `FULL` or `RIGHT JOIN ... USING (k)` | `k` alone |
 //! | a scalar subquery of two rows | aggregates, or a limit of one row |
 //! | text compared with numbers | none |
 //! | the order of DISTINCT ON in `x IN (SELECT ...)`, which DuckDB 2.0.0 drops | `OFFSET 0` there |
@@ -41,52 +41,52 @@ use super::types::{ColumnType, Kind};
 /// Depth to which queries and expressions are nested.
 const DEPTH_MAX: usize = 3;
 
-/// Statements whose last one gives rows that are compared; those before change a table of the case.
+/// Statements that change a table of the case, if any, and a last one whose rows are compared.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The statements.
     pub statements: Vec<Node>,
 }
 
-/// The table that changes are made to.
+/// Name of the table that the statements of a case change.
 pub const CHANGED: &str = "c";
 
 /// A column that an expression may name.
 #[derive(Clone, Debug)]
 struct Name {
-    /// As it is written: `t1.id`.
+    /// The name as written: `t1.id`.
     text: String,
-    /// The part behind the point.
+    /// The part after the point.
     column: String,
     kind: Kind,
-    /// The type, where it is a table's own.
+    /// The column's type; `None` unless it is a column of a table.
     exact: Option<ColumnType>,
 }
 
-/// A query with the columns it gives.
+/// A generated query and the columns of its result.
 struct Made {
     node: Node,
     columns: Vec<(String, Kind)>,
 }
 
-/// Makes statements.
+/// Generator of the statements of a case.
 pub struct Generator<'a> {
     random: &'a mut Random,
     tables: &'a [Table],
-    /// Common table expressions that may be named.
+    /// Common table expressions in scope, with their columns.
     common: Vec<(String, Vec<(String, Kind)>)>,
-    /// Columns of the queries around the one that is being made, innermost last.
+    /// Columns in scope, one list for each enclosing query, innermost last.
     scopes: Vec<Vec<Name>>,
     aliases: usize,
 }
 
 impl<'a> Generator<'a> {
-    /// A generator of statements over tables.
+    /// Creates a generator of statements over tables.
     pub fn new(random: &'a mut Random, tables: &'a [Table]) -> Self {
         Self { random, tables, common: Vec::new(), scopes: Vec::new(), aliases: 0 }
     }
 
-    /// One case.
+    /// Returns a random case.
     pub fn case(&mut self) -> Case {
         if self.random.percent(12) { self.change() } else { self.query_case() }
     }
@@ -95,7 +95,7 @@ impl<'a> Generator<'a> {
         Case { statements: vec![self.statement().node] }
     }
 
-    /// A new name for a table in a query.
+    /// Returns a new alias for a table in a query.
     fn alias(&mut self) -> String {
         self.aliases += 1;
         format!("{}{}", self.random.one(&["a", "b", "q"]), self.aliases)

@@ -1,4 +1,4 @@
-//! Loads tables into Terrace and its peer, by the same INSERTs or the same Parquet file.
+//! Loads tables into Terrace and its peer, with the same INSERTs or the same Parquet file.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,13 +16,15 @@ use super::schema::{Column, Table};
 use super::types::{ColumnType, Kind, Value};
 use crate::error::{CheckError, Result};
 
-/// Tables with more rows are loaded from a Parquet file.
+/// Maximum number of rows of tables that are loaded by INSERTs; larger ones are loaded from a
+/// Parquet file.
 const INSERT_ROWS_MAX: usize = 400;
 
-/// The name of the table that is filled before dictionaries are made of its texts.
+/// Name of the table that is filled before its texts are encoded as dictionaries.
 const STAGE: &str = "stage";
 
-/// The statements that make a table, for one database. `file` is where [`write()`] has written it.
+/// Returns the statements that create and fill a table in one database. `file` is the file that
+/// [`write()`] has written.
 #[must_use]
 pub fn statements(table: &Table, dialect: Dialect, file: &Path) -> Vec<String> {
     let terrace = dialect == Dialect::Terrace;
@@ -103,10 +105,10 @@ pub fn write(table: &Table, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The rows of a table as Arrow arrays.
+/// Returns the rows of a table as Arrow arrays.
 ///
 /// # Errors
-/// [`CheckError::Rows`] when a value is not of its column's type.
+/// [`CheckError::Rows`] when a value does not have its column's type.
 pub fn batch(table: &Table) -> Result<RecordBatch> {
     let broken = |error| CheckError::Rows(format!("table {}: {error}", table.name));
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
@@ -141,7 +143,7 @@ fn array<'a>(
     };
     let target = arrow_type(column);
     match column {
-        // Digits are no number: the scale is put to them, not applied.
+        // The integers are unscaled digits: the scale is attached to them, not applied by a cast.
         ColumnType::Decimal { .. } => {
             let digits = cast(&array, &DataType::Decimal128(38, 0))?;
             let data = digits.to_data().into_builder().data_type(target);

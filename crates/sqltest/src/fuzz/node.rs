@@ -1,14 +1,14 @@
-//! A statement as a tree that can be rendered for each database and be made smaller.
+//! A statement as a tree that can be rendered for each database and be shrunk.
 //!
-//! The tree knows what may be left out and what may stand for what, not what SQL means: a smaller
-//! statement that is none is refused by both databases and thereby no candidate.
+//! The tree records which parts can be omitted or replaced, not what SQL means: an invalid smaller
+//! statement is refused by both databases, so it is no candidate.
 
 use super::types::Kind;
 
-/// The database that a text is for.
+/// The database that a text is rendered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Terrace, and DataFusion without it.
+    /// Terrace; also DataFusion alone.
     Terrace,
     /// DuckDB.
     Duck,
@@ -17,76 +17,76 @@ pub enum Dialect {
 /// A part of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// The same text for all.
+    /// A text that is the same for all databases.
     Text(String),
     /// A text for Terrace and one for DuckDB.
     Each(String, String),
-    /// Parts that belong together.
+    /// A sequence of parts that belong together.
     Parts(Vec<Node>),
-    /// A part that may be left out.
+    /// A part that may be omitted.
     Optional(Box<Node>),
-    /// Parts of which all but `least` may be left out; nothing is written where all are.
+    /// A list that must keep at least `least` items; an empty list is not written at all.
     List {
-        /// Written before the first one.
+        /// Text before the first item.
         head: &'static str,
-        /// The parts.
+        /// The items.
         items: Vec<Node>,
-        /// Written between two.
+        /// Text between two items.
         between: &'static str,
-        /// Written behind the last one.
+        /// Text after the last item.
         tail: &'static str,
-        /// Number that has to stay.
+        /// Minimum number of items.
         least: usize,
     },
-    /// An expression, in whose place one of its parts of the same kind may stand, or a constant.
+    /// An expression; a part of the same kind, or a constant, may replace it.
     Expression(Kind, Box<Node>),
-    /// A query, in whose place a part that gives the same kinds may stand.
+    /// A query; a part whose columns have the same kinds may replace it.
     Query(Vec<Kind>, Box<Node>),
-    /// `SELECT head items rest`, and the order and limit of its rows.
+    /// `SELECT head items rest`, with the order and limit of its rows.
     Select {
         /// `DISTINCT`, or nothing.
         head: Box<Node>,
         /// The columns.
         items: Vec<Node>,
-        /// All from FROM on.
+        /// The clauses from FROM on.
         rest: Box<Node>,
         /// The order by all columns, and the limit.
         top: Option<Top>,
     },
 }
 
-/// An order by every column of a result, so that rows that tie are the same, and a limit.
+/// An order by every column of a result, so that tied rows are equal, and a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Top {
-    /// For each column: descending, and nulls first.
+    /// For each column: true for descending, and true for nulls first.
     pub orders: Vec<(bool, bool)>,
     /// Number of rows, if limited.
     pub limit: Option<usize>,
-    /// Number of rows left out before them.
+    /// Number of rows skipped before them.
     pub offset: usize,
 }
 
-/// A text.
+/// Makes a text.
 pub fn text(text: impl Into<String>) -> Node {
     Node::Text(text.into())
 }
 
-/// Parts that belong together.
+/// Makes a sequence of parts that belong together.
 pub fn parts(parts: impl IntoIterator<Item = Node>) -> Node {
     Node::Parts(parts.into_iter().collect())
 }
 
-/// A part that may be left out.
+/// Makes a part that may be omitted.
 pub fn optional(node: Node) -> Node {
     Node::Optional(Box::new(node))
 }
 
-/// An expression of a kind.
+/// Makes an expression of a kind.
 pub fn expression(kind: Kind, node: Node) -> Node {
     Node::Expression(kind, Box::new(node))
 }
 
-/// A call of a function, or what else has an argument in parentheses.
+/// Makes a function call, or another construct with arguments in parentheses.
 pub fn call(name: &str, arguments: Vec<Node>) -> Node {
     let mut nodes = vec![text(format!("{name}("))];
     for (index, argument) in arguments.into_iter().enumerate() {
@@ -99,13 +99,13 @@ pub fn call(name: &str, arguments: Vec<Node>) -> Node {
     Node::Parts(nodes)
 }
 
-/// Parts with commas between, at least one.
+/// Makes a list with commas between its items, of which at least one must stay.
 pub fn commas(items: Vec<Node>) -> Node {
     Node::List { head: "", items, between: ", ", tail: "", least: 1 }
 }
 
 impl Node {
-    /// The text for a database.
+    /// Returns the text for a database.
     #[must_use]
     pub fn render(&self, dialect: Dialect) -> String {
         let mut text = String::new();
@@ -140,7 +140,8 @@ impl Node {
         }
     }
 
-    /// All trees that are this one with one part left out or replaced, the greatest cuts first.
+    /// Returns all trees that are this one with one part omitted or replaced, the largest cuts
+    /// first.
     #[must_use]
     pub fn smaller(&self) -> Vec<Node> {
         let mut found = self.cuts();
@@ -179,7 +180,7 @@ impl Node {
         found
     }
 
-    /// The nodes that may stand in the place of this one.
+    /// Returns the nodes that may replace this one.
     fn cuts(&self) -> Vec<Node> {
         match self {
             Self::Optional(_) => vec![Self::Parts(Vec::new())],
@@ -240,7 +241,7 @@ impl Node {
         }
     }
 
-    /// Visits every node below this one.
+    /// Visits this node and every node below it.
     fn inner(&self, visit: &mut dyn FnMut(&Node)) {
         visit(self);
         match self {
@@ -288,7 +289,7 @@ fn write_joined(items: &[Node], between: &str, dialect: Dialect, out: &mut Strin
     }
 }
 
-/// Lists that are `nodes` with one of them smaller.
+/// Returns the lists that are `nodes` with one node replaced by a smaller one.
 fn in_place(nodes: &[Node]) -> impl Iterator<Item = Vec<Node>> {
     nodes.iter().enumerate().flat_map(move |(index, node)| {
         node.smaller().into_iter().map(move |smaller| {

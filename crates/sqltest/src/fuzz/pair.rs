@@ -1,4 +1,4 @@
-//! Terrace and its peer with the same tables, and the verdict on what they answer.
+//! Terrace and its peer with the same tables, and the verdict on their answers.
 
 use tempfile::TempDir;
 
@@ -17,15 +17,15 @@ use crate::outcome::{Outcome, execute};
 /// Rows of an answer.
 pub type Rows = Vec<Vec<Cell>>;
 
-/// A change of Terrace's answers, given the statement: the canary of the tests.
+/// A function that alters Terrace's answer to a statement: the canary of the tests.
 pub type Sabotage = fn(&str, &mut Rows);
 
 /// The verdict on one case.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// Both gave the same rows.
+    /// Both databases gave the same rows.
     Same,
-    /// Both refused.
+    /// Both databases refused.
     BothRefused,
     /// The peer refused, or did not answer within its limits.
     PeerRefused(String),
@@ -35,12 +35,12 @@ pub enum Verdict {
     Wrong(Rows, Rows),
     /// Terrace panicked.
     Panicked(String),
-    /// Terrace gave no answer in time.
+    /// Terrace gave no answer within the time limit.
     Hung,
 }
 
 impl Verdict {
-    /// True for what a case must not end with.
+    /// True for a failure: wrong rows, a panic or a hang.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Wrong(..) | Self::Panicked(_) | Self::Hung)
@@ -53,21 +53,21 @@ impl Verdict {
     }
 }
 
-/// Terrace and its peer.
+/// Terrace and its peer, with the same tables.
 pub struct Pair {
     database: Database,
     peer: Peer,
     files: TempDir,
     tables: Vec<Table>,
-    /// Changes Terrace's answers, in tests.
+    /// The canary of a test, which alters Terrace's answers.
     pub sabotage: Option<Sabotage>,
 }
 
 impl Pair {
-    /// Opens a database and loads tables into both.
+    /// Opens a database and loads the tables into both databases.
     ///
     /// # Errors
-    /// If one of them refuses a table.
+    /// If one of the databases refuses a table.
     pub async fn open(setup: &Setup, tables: Vec<Table>, peer: Peer) -> Result<Self> {
         let database = Database::open(setup.dram_bytes, setup.partitions)?;
         let files = tempfile::tempdir();
@@ -78,13 +78,13 @@ impl Pair {
         Ok(pair)
     }
 
-    /// The tables.
+    /// Returns the tables.
     #[must_use]
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// The dialect that the peer speaks.
+    /// Returns the peer's SQL dialect.
     #[must_use]
     pub fn peer_dialect(&self) -> Dialect {
         self.peer.dialect()
@@ -144,7 +144,7 @@ impl Pair {
         }
     }
 
-    /// Runs a case in both.
+    /// Runs a case in both databases and returns the verdict.
     ///
     /// # Errors
     /// If the peer itself fails.
@@ -165,7 +165,7 @@ impl Pair {
         Ok(judge(ours, theirs))
     }
 
-    /// Terrace's answer, or the verdict that there is none.
+    /// Returns Terrace's answer, or the verdict that it panicked or hung.
     async fn answer(&self, statements: &[String]) -> Result<Answer, Verdict> {
         let mut rows = Vec::new();
         for statement in statements {
@@ -186,7 +186,7 @@ impl Pair {
         Ok(Ok(rows))
     }
 
-    /// Drops what the case has made.
+    /// Drops the table that the case has created.
     async fn clean(&mut self, case: &Case) -> Result<()> {
         if case.statements.len() < 2 {
             return Ok(());

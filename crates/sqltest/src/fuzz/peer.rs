@@ -1,4 +1,4 @@
-//! The database that answers are compared with.
+//! The peer: the database that Terrace's answers are compared with.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -14,27 +14,27 @@ use crate::cache;
 use crate::error::{CheckError, Result};
 
 const PACKAGE: &str = "duckdb==2.0.0";
-/// The directory of its virtual environment, below the cache.
+/// The directory of the package's virtual environment, below the cache.
 const DIRECTORY: &str = "duckdb-2.0.0";
 
-/// Seconds that an answer takes at most; slower questions are not compared.
+/// Time limit of the peer's answer in seconds; slower queries are not compared.
 const SECONDS_MAX: &str = "4";
-/// Rows that an answer has at most.
+/// Maximum number of rows of the peer's answer.
 const ROWS_MAX: &str = "20000";
 
 /// An answer: rows, or an error.
 pub type Answer = Result<Vec<Vec<Cell>>, String>;
 
-/// A peer.
+/// The peer database.
 pub enum Peer {
-    /// DuckDB in a process of its own.
+    /// DuckDB in a child process.
     Duck(Box<Duck>),
     /// DataFusion over tables in memory.
     Plain(Box<Plain>),
 }
 
 impl Peer {
-    /// The dialect that the peer speaks.
+    /// Returns the peer's SQL dialect.
     #[must_use]
     pub fn dialect(&self) -> Dialect {
         match self {
@@ -43,10 +43,10 @@ impl Peer {
         }
     }
 
-    /// Runs statements; the rows are those of the last one.
+    /// Runs statements; the rows in the answer are those of the last statement.
     ///
     /// # Errors
-    /// If the peer itself fails; what it refuses is an [`Answer`].
+    /// If the peer itself fails; a statement that it refuses is an [`Answer`].
     pub async fn ask(&mut self, statements: &[String]) -> Result<Answer> {
         match self {
             Self::Duck(duck) => tokio::task::block_in_place(|| duck.ask(statements)),
@@ -54,10 +54,10 @@ impl Peer {
         }
     }
 
-    /// Makes a table with its rows.
+    /// Creates a table with its rows.
     ///
     /// # Errors
-    /// If the peer refuses it.
+    /// If the peer refuses the table.
     pub async fn load(&mut self, table: &Table, file: &std::path::Path) -> Result<()> {
         match self {
             Self::Duck(_) => {
@@ -70,7 +70,7 @@ impl Peer {
     }
 }
 
-/// DuckDB in a process of its own, which ends with this value.
+/// DuckDB in a child process, which is killed when this value is dropped.
 pub struct Duck {
     child: Child,
     input: ChildStdin,
@@ -124,13 +124,14 @@ impl Duck {
 
 impl Drop for Duck {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The interpreter of a virtual environment with the package, which is made now if it is not there.
+/// Returns the Python interpreter of a virtual environment with the package; creates the
+/// environment if it does not exist.
 fn interpreter() -> Result<PathBuf> {
     let parent = cache::directory("python")?;
     let home = parent.join(DIRECTORY);
@@ -138,7 +139,8 @@ fn interpreter() -> Result<PathBuf> {
     if interpreter.exists() {
         return Ok(interpreter);
     }
-    // Installed beside its place and moved there whole: what is interrupted is not found.
+    // Installed in a scratch directory and renamed when complete: an interrupted installation is
+    // never found.
     let scratch = tempfile::tempdir_in(&parent)
         .map_err(|error| CheckError::file("create", &parent, error))?;
     let partial = scratch.path().join("environment");
@@ -149,7 +151,7 @@ fn interpreter() -> Result<PathBuf> {
     run(pip.arg(PACKAGE), &format!("pip install {PACKAGE}"))?;
     match std::fs::rename(&partial, &home) {
         Err(error) if !interpreter.exists() => Err(CheckError::file("create", &home, error)),
-        // Another run may have been faster.
+        // Another process may have created it first.
         _ => Ok(interpreter),
     }
 }

@@ -1,4 +1,5 @@
-//! DataFusion over tables in memory, in one partition and without what Terrace adds.
+//! DataFusion alone as the peer: over tables in memory, in one partition, without Terrace's
+//! additions.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use super::peer::Answer;
 use super::schema::Table;
 use crate::error::{CheckError, Result};
 
-/// Settings that turn off what rewrites or moves filters; plans of subqueries need the other rules.
+/// Optimizations that are turned off, since they rewrite plans or move filters; plans of subqueries
+/// need the other rules.
 const OFF: &[&str] = &[
     "datafusion.optimizer.enable_dynamic_filter_pushdown",
     "datafusion.optimizer.repartition_joins",
@@ -31,10 +33,10 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A session without tables.
+    /// Opens a session without tables.
     ///
     /// # Errors
-    /// [`CheckError::Peer`] when a setting is not there any more.
+    /// [`CheckError::Peer`] when a setting no longer exists.
     pub fn new() -> Result<Self> {
         let mut config = SessionConfig::new().with_target_partitions(1);
         for name in OFF {
@@ -44,11 +46,11 @@ impl Plain {
         Ok(Self { context: SessionContext::new_with_config(config) })
     }
 
-    /// Runs statements; the rows are those of the last one.
+    /// Runs statements; the rows in the answer are those of the last statement.
     pub async fn ask(&self, statements: &[String]) -> Answer {
         let mut rows = Vec::new();
         for statement in statements {
-            // Some statements make its operators panic, on tasks of their own or on this one.
+            // Some statements make DataFusion's operators panic, in their own tasks or in this one.
             let asked = AssertUnwindSafe(self.one(statement)).catch_unwind().await;
             let answer = asked.map_err(|_| "DataFusion panicked".to_owned())?;
             rows = answer.map_err(|error| error.to_string())?;
@@ -62,7 +64,7 @@ impl Plain {
         cell::rows(&batches).map_err(DataFusionError::Execution)
     }
 
-    /// Makes a table with its rows.
+    /// Creates a table with its rows.
     ///
     /// # Errors
     /// [`CheckError::Rows`].

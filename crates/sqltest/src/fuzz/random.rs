@@ -1,15 +1,15 @@
-//! Random numbers that are the same for one seed on every machine.
+//! Pseudo-random numbers that are the same for one seed on every machine.
 
-/// The generator SplitMix64.
+/// SplitMix64 generator.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
-    /// True if floats are NaN, infinite or negative zero now and then.
+    /// True if floats may be NaN, infinite or negative zero.
     pub special: bool,
 }
 
 impl Random {
-    /// The numbers of a seed and a position in its run.
+    /// Creates the generator of a seed and a position in the seed's run.
     #[must_use]
     pub fn new(seed: u64, position: u64) -> Self {
         let state = seed ^ position.wrapping_mul(0xd134_2543_de82_ef95);
@@ -26,37 +26,37 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, or 0 where that is 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(u64::MAX);
         usize::try_from(self.next() % end.max(1)).unwrap_or(0)
     }
 
-    /// A number from `from` up to and with `to`.
+    /// Returns a number from `from` to `to`, both included.
     pub fn between(&mut self, from: usize, to: usize) -> usize {
         from + self.below(to - from + 1)
     }
 
-    /// A number from `from` up to and with `to`.
+    /// Returns a number from `from` to `to`, both included.
     pub fn number(&mut self, from: i64, to: i64) -> i64 {
         let width = to.abs_diff(from).saturating_add(1);
         from.wrapping_add_unsigned(self.next() % width.max(1))
     }
 
-    /// True in `share` of 100 times.
+    /// True with a probability of `share` in 100.
     pub fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
 
-    /// One of some.
+    /// Returns one of the elements.
     ///
     /// # Panics
-    /// If there are none.
+    /// If the slice is empty.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }
 
-    /// The places of `count` of `of` things, in order.
+    /// Returns the indexes of `count` out of `of` elements, in ascending order.
     pub fn some(&mut self, count: usize, of: usize) -> Vec<usize> {
         let mut places: Vec<_> = (0..of).collect();
         while places.len() > count {

@@ -1,36 +1,36 @@
-//! Random tables: names of columns are shared between tables, on purpose.
+//! Random tables, which share column names on purpose.
 
 use super::random::Random;
 use super::types::{ColumnType, Value};
 
-/// The names that all tables take their columns from.
+/// The column names of all tables.
 const NAMES: [&str; 7] = ["id", "k", "v", "name", "d", "x", "ts"];
 
 /// A column of a table.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its name.
+    /// The column's name.
     pub name: String,
-    /// Its type.
+    /// The column's type.
     pub column: ColumnType,
 }
 
 /// A table with its rows.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its name.
+    /// The table's name.
     pub name: String,
-    /// Its columns.
+    /// The table's columns.
     pub columns: Vec<Column>,
-    /// A value, or null, for each column.
+    /// The rows: a value for each column, or `None` for null.
     pub rows: Vec<Vec<Option<Value>>>,
-    /// True if Terrace stores it plain instead of compact.
+    /// True if Terrace stores the table with the plain encoding instead of the compact one.
     pub plain: bool,
-    /// Number of INSERTs that write it.
+    /// Number of INSERTs that fill the table.
     pub inserts: usize,
 }
 
-/// Some tables. In a large group one of them has up to 200,000 rows.
+/// Returns two to four random tables. In a large group one of them has up to 200,000 rows.
 pub fn tables(random: &mut Random, large: bool) -> Vec<Table> {
     let common = NAMES.map(|_| ColumnType::random(random));
     let count = random.between(2, 4);
@@ -71,7 +71,8 @@ fn table(index: usize, rows: usize, common: &[ColumnType], random: &mut Random) 
         plain: random.percent(40),
         inserts: random.between(1, 3),
     };
-    // One column of half of the tables tells rows apart.
+    // In half of the tables one column is a key, if it has integers of 32 or 64 bits: its values
+    // other than null are unique.
     let key = random.percent(50).then(|| random.below(width));
     for row in 0..rows {
         let value = |(place, nulls): (usize, &usize)| {

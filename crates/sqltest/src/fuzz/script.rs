@@ -1,4 +1,4 @@
-//! A failing case as a script that reproduces it.
+//! Writes a failing case as a script that reproduces it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::pair::{Rows, Verdict};
 use super::schema::Table;
 use super::setup::Setup;
 
-/// Rows of an answer that are printed.
+/// Maximum number of rows of an answer that are printed.
 const ROWS_SHOWN: usize = 12;
 
-/// The script of a case, and the answers.
+/// Returns the script of a case, followed by the answers.
 #[must_use]
 pub fn script(
     setup: &Setup,
@@ -59,7 +59,7 @@ pub fn script(
     out
 }
 
-/// True if a table stands in a text as a word.
+/// True if a table's name occurs in a text as a word.
 fn names(text: &str, table: &str) -> bool {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|word| word == table)
 }

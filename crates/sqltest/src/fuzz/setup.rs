@@ -1,27 +1,27 @@
-//! The budget, partitions and settings that cases run with.
+//! The memory budget, partitions and settings of a run of cases.
 
 use super::random::Random;
 
-/// Settings that choose between ways to run a plan; all of them give the same rows.
+/// Settings that select between execution strategies; all of them give the same rows.
 const WAYS: &[(&str, &[&str])] = &[
     ("datafusion.optimizer.repartition_joins", &["true", "true", "false"]),
     ("datafusion.optimizer.hash_join_single_partition_threshold", &["0", "1048576"]),
     ("datafusion.optimizer.hash_join_single_partition_threshold_rows", &["0", "131072"]),
 ];
 
-/// A budget, partitions and settings.
+/// A memory budget, a number of partitions, and settings.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Bytes of the budget.
+    /// Memory budget in bytes.
     pub dram_bytes: u64,
-    /// Partitions of the engine's queries.
+    /// Number of partitions of the engine's queries.
     pub partitions: usize,
-    /// Settings by name.
+    /// Settings: name and value.
     settings: Vec<(&'static str, String)>,
 }
 
 impl Setup {
-    /// A random one; over small tables, batches may be tiny.
+    /// Returns a random setup; batches may be tiny if the tables are small.
     pub fn random(random: &mut Random, small: bool) -> Self {
         let dram_bytes = *random.one(&[32_u64, 48, 64, 256]) << 20;
         let partitions = *random.one(&[1, 1, 2, 2, 3, 4, 8]);
@@ -37,7 +37,7 @@ impl Setup {
         Self { dram_bytes, partitions, settings }
     }
 
-    /// The settings as statements.
+    /// Returns the settings as SET statements.
     #[must_use]
     pub fn statements(&self) -> Vec<String> {
         self.settings.iter().map(|(name, value)| format!("SET {name} = {value}")).collect()

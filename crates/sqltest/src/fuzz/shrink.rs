@@ -1,4 +1,4 @@
-//! Makes a failing case smaller: statements, then rows, then columns, until time is up.
+//! Shrinks a failing case: its statements, then rows, then columns, until the time is up.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use super::pair::{Pair, Verdict};
 use super::schema::Table;
 use crate::error::Result;
 
-/// A case that fails as `verdict` says, over tables.
+/// A shrunk case that fails as `verdict` says, and its tables.
 pub struct Shrunk {
     /// The case.
     pub case: Case,
-    /// The tables, in the pair as well.
+    /// The tables; the pair has them loaded as well.
     pub tables: Vec<Table>,
-    /// The verdict on it.
+    /// The verdict on the case.
     pub verdict: Verdict,
 }
 
-/// Looks for the smallest case and tables that fail in the same way.
+/// Searches for the smallest case and tables that fail in the same way.
 ///
 /// # Errors
 /// If the peer or the loading of a table fails.
@@ -28,7 +28,7 @@ pub async fn shrink(
     limit: Duration,
 ) -> Result<Shrunk> {
     let mut shrinker = Shrinker { pair, case, verdict, deadline: Instant::now() + limit };
-    // One that hangs would take a minute for each candidate.
+    // A hanging case is not shrunk: every candidate would take a minute.
     if !matches!(shrinker.verdict, Verdict::Hung) {
         shrinker.statements().await?;
         shrinker.rows().await?;
@@ -52,7 +52,7 @@ impl Shrinker<'_> {
         Instant::now() >= self.deadline
     }
 
-    /// True if a candidate fails in the same way; it is then the case.
+    /// Returns true if a candidate fails in the same way; it then replaces the case.
     async fn takes(&mut self, candidate: Case) -> Result<bool> {
         let verdict = self.pair.verdict(&candidate).await?;
         let same = verdict.is_like(&self.verdict);
@@ -67,7 +67,7 @@ impl Shrinker<'_> {
         Ok(())
     }
 
-    /// Takes the first smaller case that still fails; false if there is none.
+    /// Replaces the case by the first smaller one that still fails. False if there is none.
     async fn smaller_statement(&mut self) -> Result<bool> {
         for candidate in candidates(&self.case) {
             if self.late() {
@@ -91,7 +91,7 @@ impl Shrinker<'_> {
         Ok(())
     }
 
-    /// Leaves out runs of `size` rows, wherever the case still fails.
+    /// Removes runs of `size` rows where the case still fails without them.
     async fn runs_of_rows(&mut self, place: usize, size: usize) -> Result<()> {
         let mut at = 0;
         while at < self.pair.tables()[place].rows.len() && !self.late() {
@@ -123,7 +123,8 @@ impl Shrinker<'_> {
         Ok(())
     }
 
-    /// True if the case still fails with a smaller table; the old one is put back otherwise.
+    /// Replaces a table by a smaller one and returns true if the case still fails; otherwise
+    /// restores the old table.
     async fn takes_table(&mut self, place: usize, table: Table) -> Result<bool> {
         let old = self.pair.tables()[place].clone();
         self.pair.replace(place, table).await?;
@@ -135,7 +136,7 @@ impl Shrinker<'_> {
     }
 }
 
-/// Cases with one statement less, or with one that is smaller.
+/// Returns the cases that have one statement less, or one smaller statement.
 fn candidates(case: &Case) -> Vec<Case> {
     let last = case.statements.len().saturating_sub(1);
     let without = (0..last).map(|place| {

@@ -1,4 +1,4 @@
-//! The process that watches the one that runs cases.
+//! Supervises the child process that runs the cases.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -10,19 +10,19 @@ use super::pair::Verdict;
 use super::{FuzzOptions, case, script, setup, tables};
 use crate::error::{CheckError, Result};
 
-/// The note of a worker that is at no case.
+/// The journal entry of a worker that runs no case.
 pub const IDLE: u64 = u64::MAX;
 const NOTE_BYTES: u64 = 8;
 const WORKERS_MAX: u64 = 64;
 
-/// The cases that workers are at, in a file that outlives the process.
+/// The case that each worker is running, in a file that outlives the process.
 pub struct Journal {
     file: File,
     path: std::path::PathBuf,
 }
 
 impl Journal {
-    /// Opens the file of the process that watches.
+    /// Opens the journal, a file that the supervising process creates.
     ///
     /// # Errors
     /// [`CheckError::File`].
@@ -33,7 +33,7 @@ impl Journal {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    /// Notes that a worker is at a case.
+    /// Records that a worker runs a case.
     ///
     /// # Errors
     /// [`CheckError::File`].
@@ -43,7 +43,7 @@ impl Journal {
         written.map_err(|error| CheckError::file("write", &self.path, error))
     }
 
-    /// The cases that workers were at.
+    /// Returns the cases that the workers were running.
     fn cases(&self) -> Vec<u64> {
         let mut cases = Vec::new();
         for worker in 0..WORKERS_MAX {
@@ -58,7 +58,7 @@ impl Journal {
     }
 }
 
-/// Runs cases in a process of their own and tells which it was at when it ends by a signal.
+/// Runs the cases in a child process. If a signal ends it, prints the cases that were running.
 ///
 /// # Errors
 /// [`CheckError::Found`] when a case failed.

@@ -12,7 +12,7 @@ pub struct Tally {
     cases: u64,
     same: u64,
     both_refused: u64,
-    /// By reason, with an example.
+    /// Refusals by Terrace: the count and an example for each reason.
     refused: BTreeMap<String, (u64, String)>,
     peer_refused: BTreeMap<String, (u64, String)>,
     /// Cases that failed.
@@ -32,7 +32,7 @@ impl Tally {
         }
     }
 
-    /// Adds another one.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: Self) {
         self.cases += other.cases;
         self.same += other.same;
@@ -56,7 +56,7 @@ impl Tally {
 
 type Reasons = BTreeMap<String, (u64, String)>;
 
-/// The shortest example of a reason is the one to show.
+/// Counts a reason and keeps the shortest example of it.
 fn note(reasons: &mut Reasons, message: &str, example: String) {
     let entry = reasons.entry(reason(message)).or_insert_with(|| (0, example.clone()));
     entry.0 += 1;

@@ -1,11 +1,11 @@
-//! The fuzzer finds what is wrong: canaries.
+//! Canaries: the fuzzer must find defects that a test injects.
 
 use super::*;
 use cell::Cell;
 use pair::Rows;
 
-/// Loses a row of every answer of three rows and more to an outer join. The keys of DISTINCT ON,
-/// which make its answer certain, are not made fewer.
+/// Drops a row of every result of an outer join that has three or more rows. Queries with DISTINCT
+/// ON are spared: shrinking cannot remove their keys, which make the result deterministic.
 fn loses_a_row(statement: &str, rows: &mut Rows) {
     let is_short = !statement.contains("DISTINCT ON");
     if statement.contains("LEFT JOIN") && is_short && rows.len() > 2 {
@@ -13,7 +13,7 @@ fn loses_a_row(statement: &str, rows: &mut Rows) {
     }
 }
 
-/// Adds one to the first number of every grouped answer.
+/// Adds one to the first whole number of every grouped result.
 fn miscounts(statement: &str, rows: &mut Rows) {
     let cells = rows.iter_mut().flatten();
     let mut numbers = cells.filter_map(|cell| match cell {
@@ -27,7 +27,8 @@ fn miscounts(statement: &str, rows: &mut Rows) {
     }
 }
 
-/// Runs cases against DataFusion until one fails because of `sabotage`; its shrunk statement.
+/// Runs cases against DataFusion until one fails because of `sabotage`; returns the script of the
+/// shrunk case.
 async fn caught(sabotage: pair::Sabotage) -> String {
     for group in 0..40 {
         if is_large(group) {

@@ -3,7 +3,7 @@
 use super::node::Dialect;
 use super::random::Random;
 
-/// The kind of an expression: what operators take it.
+/// The kind of an expression: the set of operators that accept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Booleans.
@@ -16,16 +16,16 @@ pub enum Kind {
     Decimal,
     /// Text.
     Text,
-    /// Days.
+    /// Dates.
     Date,
-    /// Moments without a time zone.
+    /// Points in time without a time zone.
     Timestamp,
-    /// Moments with a time zone.
+    /// Points in time with a time zone.
     TimestampTz,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 8] = [
         Kind::Bool,
         Kind::Int,
@@ -37,7 +37,7 @@ impl Kind {
         Kind::TimestampTz,
     ];
 
-    /// Constants that may stand in the place of an expression.
+    /// Returns the constants that may replace an expression of this kind.
     #[must_use]
     pub fn constants(self) -> &'static [&'static str] {
         match self {
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// A type that all values of the kind can be cast to.
+    /// Returns a type that all values of the kind can be cast to.
     #[must_use]
     pub fn wide(self) -> ColumnType {
         match self {
@@ -83,7 +83,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// A random type.
+    /// Returns a random type.
     pub fn random(random: &mut Random) -> Self {
         match random.below(16) {
             0 => Self::Bool,
@@ -102,7 +102,7 @@ impl ColumnType {
         }
     }
 
-    /// The kind of its values.
+    /// Returns the kind of the type's values.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
@@ -117,7 +117,7 @@ impl ColumnType {
         }
     }
 
-    /// Its name.
+    /// Returns the type's name.
     #[must_use]
     pub fn name(self, dialect: Dialect) -> String {
         match self {
@@ -145,7 +145,7 @@ impl ColumnType {
         }
     }
 
-    /// A random value that is not null: mostly of few, so that keys meet.
+    /// Returns a random value that is not null. Most come from a small set, so that keys match.
     pub fn value(self, random: &mut Random) -> Value {
         match self {
             Self::Bool => Value::Bool(random.percent(50)),
@@ -167,7 +167,8 @@ impl ColumnType {
     }
 }
 
-/// Mostly small; the ends of the narrow types; never so large that sums overflow.
+/// Returns a random integer: mostly small, sometimes the limits of a narrow type, never so large
+/// that sums overflow.
 fn int(bits: u8, signed: bool, random: &mut Random) -> i64 {
     let number = match random.below(20) {
         0 if bits < 64 => (1_i64 << (bits - u8::from(signed))) - 1,
@@ -180,7 +181,7 @@ fn int(bits: u8, signed: bool, random: &mut Random) -> i64 {
     if signed { number } else { number.max(0) }
 }
 
-/// Multiples of a quarter, whose sums are exact, and the special ones.
+/// Returns a random float: a multiple of a quarter, so that sums are exact, or a special value.
 fn float(random: &mut Random) -> f64 {
     const SPECIAL: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0];
     match random.below(12) {
@@ -218,7 +219,7 @@ fn words(random: &mut Random) -> String {
     }
 }
 
-/// Days since 1970.
+/// Returns a random date as days since 1970.
 fn days(random: &mut Random) -> i32 {
     let number = match random.below(4) {
         0 => random.number(-3000, 20_000),
@@ -236,7 +237,7 @@ pub enum Value {
     Int(i64),
     /// A float.
     Float(f64),
-    /// The digits of a decimal, and how many of them are behind the point.
+    /// The digits of a decimal, and the number of them after the decimal point.
     Decimal(i64, u8),
     /// Text.
     Text(String),
@@ -247,7 +248,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value as an expression of a type.
+    /// Returns the value as a literal of a type.
     #[must_use]
     pub fn literal(&self, column: ColumnType, dialect: Dialect) -> String {
         let cast = |text: &str| format!("CAST('{text}' AS {})", column.name(dialect));
@@ -282,7 +283,7 @@ fn decimal(digits: i64, scale: u8) -> String {
     }
 }
 
-/// The civil date of a day, by the algorithm of Howard Hinnant.
+/// Returns the civil date of a day since 1970, by the algorithm of Howard Hinnant.
 fn date(days: i64) -> String {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

@@ -12,7 +12,7 @@ use crate::error::{CheckError, Result};
 
 const END_SIGNATURE: u32 = 0x0605_4b50;
 const END_BYTES: usize = 22;
-/// A comment behind the end record has at most so many bytes.
+/// Maximum length in bytes of the comment that may follow the end record.
 const COMMENT_BYTES_MAX: u64 = 65_535;
 const CENTRAL_SIGNATURE: u32 = 0x0201_4b50;
 const CENTRAL_BYTES: usize = 46;
@@ -47,20 +47,20 @@ impl Archive {
         Ok(archive)
     }
 
-    /// The names of the scripts.
+    /// Returns the names of the scripts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
 
-    /// The names of the scripts and their lengths.
+    /// Returns the names of the scripts and their lengths in bytes.
     pub fn entries(&self) -> impl Iterator<Item = (&str, u32)> {
         self.entries.iter().map(|(name, entry)| (name.as_str(), entry.bytes))
     }
 
-    /// The text of a script.
+    /// Returns the text of a script.
     ///
     /// # Errors
-    /// [`CheckError::Content`] when there is none of this name, or it cannot be unpacked.
+    /// [`CheckError::Content`] when no script has this name, or when it cannot be unpacked.
     pub fn read(&self, name: &str) -> Result<String> {
         let entry = self.entries.get(name);
         let entry = *entry.ok_or_else(|| self.damage(&format!("no entry {name}")))?;
@@ -130,13 +130,13 @@ impl Entry {
     }
 }
 
-/// A number of two bytes; 0 behind the end.
+/// Reads a two-byte number; 0 beyond the end.
 fn short(bytes: &[u8], at: usize) -> u16 {
     let found = bytes.get(at..at + 2).and_then(|found| found.try_into().ok());
     found.map_or(0, u16::from_le_bytes)
 }
 
-/// A number of four bytes; 0 behind the end.
+/// Reads a four-byte number; 0 beyond the end.
 fn long(bytes: &[u8], at: usize) -> u32 {
     let found = bytes.get(at..at + 4).and_then(|found| found.try_into().ok());
     found.map_or(0, u32::from_le_bytes)
@@ -146,8 +146,8 @@ fn long(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// A zip file of one stored entry, as `zip -0` writes it, without the fields that are not read
-    /// here.
+    /// Returns a zip file of one stored entry, as `zip -0` writes it, without the fields that this
+    /// reader ignores.
     fn packed(name: &str, text: &str) -> Vec<u8> {
         let length = |text: &str| u32::try_from(text.len()).expect("short").to_le_bytes();
         let mut local = vec![0; 30];

@@ -1,4 +1,4 @@
-//! The suite in the user's cache directory, from Maven Central.
+//! Downloads the suite from Maven Central into the user's cache directory.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::cache;
 use crate::error::{CheckError, Result};
 
-/// The variable that names another Maven repository, such as a mirror.
+/// The environment variable that names another Maven repository, such as a mirror.
 const REPOSITORY: &str = "TERRACE_MAVEN_REPOSITORY";
 const CENTRAL: &str = "https://repo1.maven.org/maven2";
 const PATH: &str = "net/hydromatic/sql-logic-test/0.3/sql-logic-test-0.3.jar";
@@ -17,11 +17,11 @@ const COORDINATES: &str = "net.hydromatic:sql-logic-test:0.3";
 const FILE: &str = "sql-logic-test-0.3.jar";
 const SHA256: &str = "801efc1904e802795a20ce30559025c0b5a7a21840114722717c0466089c13f0";
 
-/// The suite's archive, downloaded now unless it is in the cache.
+/// Returns the path of the suite's archive; downloads it first unless it is in the cache.
 ///
 /// # Errors
-/// [`CheckError::Download`] with what each tool said, [`CheckError::Content`] when the file is
-/// another one than this program was written for.
+/// [`CheckError::Download`] with the message of each tool; [`CheckError::Content`] when the file
+/// has another checksum than the version that this program was written for.
 pub fn suite() -> Result<PathBuf> {
     let directory = cache::directory("sqllogictest")?;
     let file = directory.join(FILE);
@@ -37,7 +37,7 @@ pub fn suite() -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Tries curl, then Maven, which knows the mirrors of the user's settings.
+/// Downloads with curl, then with Maven, which knows the mirrors of the user's settings.
 fn fetch(directory: &Path, partial: &Path) -> Result<()> {
     let base = env::var(REPOSITORY).ok().filter(|value| !value.is_empty());
     let url = format!("{}/{PATH}", base.as_deref().unwrap_or(CENTRAL).trim_end_matches('/'));

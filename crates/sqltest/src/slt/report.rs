@@ -1,9 +1,9 @@
-//! The counts of a run, as a table.
+//! The counts of a run, printed as a table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A record whose result was wrong.
+/// A record with a wrong result.
 #[derive(Clone, Debug)]
 pub struct Failure {
     line: usize,
@@ -18,7 +18,7 @@ pub struct FileReport {
     pub name: String,
     /// Records with the right result.
     pub passed: usize,
-    /// Records with a wrong result, a panic or no end.
+    /// Records that gave a wrong result, panicked or hung.
     pub failures: Vec<Failure>,
     /// Records that Terrace refused, by reason.
     pub refused: BTreeMap<String, usize>,
@@ -27,7 +27,7 @@ pub struct FileReport {
 }
 
 impl FileReport {
-    /// The report of a script before its first record.
+    /// Returns the empty report of a script.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let (failures, refused) = (Vec::new(), BTreeMap::new());
@@ -52,14 +52,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds up the reports of scripts.
+    /// Combines the reports of scripts, sorted by name.
     #[must_use]
     pub fn of(mut files: Vec<FileReport>) -> Self {
         files.sort_by(|left, right| left.name.cmp(&right.name));
         Self { files }
     }
 
-    /// Records with a wrong result.
+    /// Returns the number of records with a wrong result.
     #[must_use]
     pub fn failed(&self) -> usize {
         self.files.iter().map(|file| file.failures.len()).sum()

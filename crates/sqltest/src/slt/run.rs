@@ -1,4 +1,4 @@
-//! One script of the suite, in a database of its own.
+//! Runs one script of the suite in a fresh database.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,17 +15,17 @@ use crate::database::Database;
 use crate::error::Result;
 use crate::outcome::{Outcome, execute, reason};
 
-/// The budget of each database.
+/// The memory budget of each database.
 const DRAM_BYTES: u64 = 64 << 20;
-/// Scripts run with 1 to this many partitions.
+/// Maximum number of partitions; the hash of a script's name picks 1 to this many.
 const PARTITIONS_MAX: u32 = 3;
-/// Rows that one INSERT has at most, made of statements with one row each.
+/// Maximum number of rows of an INSERT that is combined from INSERTs of one row each.
 const INSERT_ROWS_MAX: usize = 1000;
 
 /// Runs a script and counts its records.
 ///
 /// # Errors
-/// If no database can be opened; the ends of the script's statements are in the report.
+/// If no database can be opened; failed statements of the script are in the report.
 pub async fn script(name: &str, text: &str, sample: u32) -> Result<FileReport> {
     let mut report = FileReport::new(name);
     let records = match script::parse(text) {
@@ -56,12 +56,12 @@ pub async fn script(name: &str, text: &str, sample: u32) -> Result<FileReport> {
 struct Run {
     database: Database,
     report: FileReport,
-    /// The change of rows that was refused: what queries give after it says nothing.
+    /// Reason of the latest refused change of rows; a wrong result after it proves nothing.
     refused: Option<String>,
 }
 
 impl Run {
-    /// Runs INSERTs of one row each as one statement; false if that was refused.
+    /// Runs INSERTs of one row each as one statement. False if that statement was refused.
     async fn insert(&mut self, records: &[Record]) -> bool {
         let Some((head, first)) = records[0].sql.split_once("VALUES") else { return false };
         let rows = records.iter().skip(1).filter_map(|record| record.sql.split_once("VALUES"));
@@ -147,9 +147,9 @@ impl Run {
     }
 }
 
-/// True where the suite has SQLite's answer to an expression of whole numbers and an average or a
+/// True if the suite expects SQLite's answer to an expression of whole numbers and an average or a
 /// REAL, such as `COALESCE(43, AVG(x)) / 65` and `NULLIF(21, CAST(99 AS REAL)) / 88`: in SQLite the
-/// value that is chosen has the type, in PostgreSQL the expression.
+/// type is that of the chosen value, in PostgreSQL that of the expression.
 fn is_whole_in_sqlite(record: &Record, kinds: &[Kind], batches: &[RecordBatch]) -> bool {
     let of_integers = |batch: &RecordBatch| -> Vec<ArrayRef> {
         let columns = batch.columns().iter().zip(kinds);
@@ -166,15 +166,15 @@ fn is_whole_in_sqlite(record: &Record, kinds: &[Kind], batches: &[RecordBatch]) 
     choice && (average || real)
 }
 
-/// True of numbers that are not all whole.
+/// True if some of the numbers are not whole.
 fn has_fraction(array: &ArrayRef) -> bool {
     let Ok(numbers) = cast(array, &DataType::Float64) else { return false };
     let numbers = numbers.as_primitive::<Float64Type>();
     numbers.iter().flatten().any(|number| number.fract() != 0.0)
 }
 
-/// Number of INSERTs at the start that differ in their row alone. One statement for each would make
-/// a table of a chunk for each row, which is slow to read and no test of queries.
+/// Returns the number of INSERTs at the start that differ only in their row. One statement for each
+/// would give the table a chunk per row, which is slow to read and no test of queries.
 fn insert_run(records: &[Record]) -> usize {
     let head = |record: &Record| {
         let (head, _) = record.sql.split_once("VALUES")?;
@@ -186,7 +186,7 @@ fn insert_run(records: &[Record]) -> usize {
     same.take_while(|record| head(record).as_ref() == Some(&first)).count()
 }
 
-/// A table's definition without its keys, if it has any.
+/// Returns a table's definition without its keys, or `None` if it has no keys.
 fn without_keys(sql: &str) -> Option<String> {
     let text = sql.replace(" PRIMARY KEY", "").replace(" UNIQUE", "");
     (has_prefix(sql, "CREATE TABLE") && text != sql).then_some(text)

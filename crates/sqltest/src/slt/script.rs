@@ -1,23 +1,23 @@
-//! Scripts of the sqllogictest format as SQLite wrote it.
+//! Parser of scripts in SQLite's version of the sqllogictest format.
 
 use super::value::Kind;
 
-/// The label that conditions (`skipif`, `onlyif`) are read for: Terrace follows PostgreSQL, such as
-/// in the division of integers.
+/// The label that the conditions `skipif` and `onlyif` are evaluated for: Terrace follows
+/// PostgreSQL, for example in the division of integers.
 pub const LABEL: &str = "postgresql";
 
-/// One statement or query, with the line it begins on.
+/// One statement or query, with the number of its first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// The text.
+    /// The SQL text.
     pub sql: String,
-    /// The result that it must have.
+    /// The expected result.
     pub want: Want,
 }
 
-/// The result that a record must have.
+/// The expected result of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
     /// The statement succeeds.
@@ -26,9 +26,9 @@ pub enum Want {
     Failure,
     /// The query gives these values.
     Values {
-        /// The columns.
+        /// The types of the columns.
         kinds: Vec<Kind>,
-        /// The order of the values.
+        /// The order in which the values are compared.
         sort: Sort,
         /// The values.
         values: Expected,
@@ -38,15 +38,15 @@ pub enum Want {
 /// The order in which values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// That of the result.
+    /// The order of the result.
     None,
-    /// That of rows as text.
+    /// Rows sorted as text.
     Rows,
-    /// That of all values as text.
+    /// All values sorted as text.
     Values,
 }
 
-/// Values, or the digest of many.
+/// The expected values, or the digest of many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// One text for each value.
@@ -60,10 +60,10 @@ pub enum Expected {
     },
 }
 
-/// Parses a script and leaves out what [`LABEL`] skips.
+/// Parses a script and leaves out the records that [`LABEL`] skips.
 ///
 /// # Errors
-/// A message with the line.
+/// A message with the line number.
 pub fn parse(text: &str) -> Result<Vec<Record>, String> {
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
     let mut records = Vec::new();
@@ -112,7 +112,7 @@ fn header(kinds: &str, rest: &[&str]) -> Result<(Vec<Kind>, Sort), String> {
     Ok((kinds, sort))
 }
 
-/// The text of a record up to an empty line, and the lines behind `----`.
+/// Returns the text of a record, up to an empty line, and the lines after `----`.
 fn body<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>) -> (String, Vec<&'a str>) {
     let record = lines.map(|(_, line)| line).take_while(|line| !line.is_empty());
     let mut sql: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! Values as the suite writes them: the type of the column says how.
+//! Values in the suite's text form, which depends on the type of the column.
 
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::compute::cast;
@@ -8,22 +8,22 @@ use md5::{Digest, Md5};
 
 use super::script::{Expected, Sort};
 
-/// The type that a column has in the suite.
+/// The suite's type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `I`: a whole number, as C makes one of a float or a text.
+    /// `I`: a whole number; a float or a text is converted as C does.
     Integer,
     /// `R`: a number with three decimals.
     Real,
-    /// `T`: text; `(empty)` where it is empty, `@` for characters that do not print.
+    /// `T`: text; `(empty)` for an empty one, `@` for each character that is not printable ASCII.
     Text,
 }
 
 impl Kind {
-    /// The kind of a letter of the header of a query.
+    /// Returns the kind for a letter of a query's header.
     ///
     /// # Errors
-    /// A message when it is none.
+    /// A message when the letter names no kind.
     pub fn of(letter: char) -> Result<Self, String> {
         match letter {
             'I' => Ok(Self::Integer),
@@ -34,10 +34,10 @@ impl Kind {
     }
 }
 
-/// The rows of batches as texts.
+/// Returns the rows of batches as texts.
 ///
 /// # Errors
-/// A message when there are more or fewer columns.
+/// A message when a batch does not have one column for each kind.
 pub fn rows(batches: &[RecordBatch], kinds: &[Kind]) -> Result<Vec<Vec<String>>, String> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -73,7 +73,7 @@ fn column(array: &dyn Array, kind: Kind) -> Result<Vec<String>, String> {
 fn shown(text: &str, kind: Kind) -> String {
     match kind {
         Kind::Integer if text.parse::<i64>().is_ok() => text.to_owned(),
-        // Zero has no sign as a whole number.
+        // Adding 0.0 turns a negative zero into zero: a whole number has no negative zero.
         Kind::Integer => format!("{:.0}", number(text).trunc() + 0.0),
         Kind::Real => format!("{:.3}", number(text)),
         Kind::Text if text.is_empty() => "(empty)".to_owned(),
@@ -83,17 +83,17 @@ fn shown(text: &str, kind: Kind) -> String {
     }
 }
 
-/// The number that a text begins with, as in C; 0 if it begins with none.
+/// Returns the number at the start of a text, as C does; 0 if there is none.
 fn number(text: &str) -> f64 {
     let numeric = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | 'e' | 'E');
     let end = text.find(|c| !numeric(c)).unwrap_or(text.len());
     (0..=end).rev().find_map(|end| text.get(..end)?.parse().ok()).unwrap_or(0.0)
 }
 
-/// Compares rows with what a script expects; the error shows both.
+/// Compares rows with the values that a script expects; the error shows both.
 ///
 /// # Errors
-/// The expected and the found value.
+/// The expected and the found values.
 pub fn compare(mut rows: Vec<Vec<String>>, sort: Sort, expected: &Expected) -> Result<(), String> {
     if sort == Sort::Rows {
         rows.sort_unstable();

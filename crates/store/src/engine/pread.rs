@@ -1,9 +1,10 @@
 //! Positioned system calls (`pread`, `pwrite`), with several threads for a large batch.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 
 use terrace_sys::file::DirectFile;
+use terrace_sys::sync::lock;
 use terrace_sys::transfer::run_len;
 
 use super::Engine;
@@ -63,7 +64,7 @@ fn drain(file: &DirectFile, queue: &Mutex<&mut [Io<'_>]>, done: &Done<'_>) {
 }
 
 fn next_run<'b, 'd>(queue: &Mutex<&'b mut [Io<'d>]>) -> Option<&'b mut [Io<'d>]> {
-    let mut rest = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut rest = lock(queue);
     let batch = std::mem::take(&mut *rest);
     let (run, others) = batch.split_at_mut(run_len(batch));
     *rest = others;

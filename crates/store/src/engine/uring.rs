@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::file::DirectFile;
+use terrace_sys::sync::lock;
 use terrace_sys::uring::Ring;
 
 use super::Engine;
@@ -36,7 +37,7 @@ impl RingPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Rings> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.rings)
     }
 
     fn take(&self) -> Ring {

@@ -2,22 +2,22 @@
 
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
-use terrace_bench::grid::Grid;
 
 use crate::error::{CliError, Result};
+use crate::text_table::TextTable;
 
 /// Lists the tables and views of every schema except `information_schema`.
-pub async fn tables(context: &SessionContext) -> Grid {
-    let mut grid = Grid::new(["schema", "table", "columns"]).wide();
+pub async fn tables(context: &SessionContext) -> TextTable {
+    let mut list = TextTable::new(["schema", "table", "columns"]).wide();
     for (schema, table) in table_names(context) {
         let reference = TableReference::partial(schema.clone(), table.clone());
         // A table that was dropped since the names were read is skipped.
         if let Ok(provider) = context.table_provider(reference).await {
             let columns = provider.schema().fields().len().to_string();
-            grid.push([schema, table, columns]);
+            list.push([schema, table, columns]);
         }
     }
-    grid
+    list
 }
 
 /// Lists the columns of a table. Its name is as in SQL: qualified by a schema other than the
@@ -25,38 +25,38 @@ pub async fn tables(context: &SessionContext) -> Grid {
 ///
 /// # Errors
 /// If the table does not exist.
-pub async fn columns(context: &SessionContext, name: &str) -> Result<Grid> {
+pub async fn columns(context: &SessionContext, name: &str) -> Result<TextTable> {
     let provider = context
         .table_provider(TableReference::from(name))
         .await
         .map_err(|_| CliError::Usage(format!("there is no table {name}; \\d lists them")))?;
-    let mut grid = Grid::new(["column", "type", "null"]).wide();
+    let mut list = TextTable::new(["column", "type", "null"]).wide();
     for field in provider.schema().fields() {
         let null = if field.is_nullable() { "yes" } else { "no" };
-        grid.push([field.name().clone(), field.data_type().to_string(), null.to_string()]);
+        list.push([field.name().clone(), field.data_type().to_string(), null.to_string()]);
     }
-    Ok(grid)
+    Ok(list)
 }
 
 /// Lists the schemas, with the number of tables in each.
-pub fn schemas(context: &SessionContext) -> Grid {
-    let mut grid = Grid::new(["schema", "tables"]).wide();
+pub fn schemas(context: &SessionContext) -> TextTable {
+    let mut list = TextTable::new(["schema", "tables"]).wide();
     let catalog_name = context.copied_config().options().catalog.default_catalog.clone();
-    let Some(catalog) = context.catalog(&catalog_name) else { return grid };
+    let Some(catalog) = context.catalog(&catalog_name) else { return list };
     let mut names = catalog.schema_names();
     names.sort();
     for name in names {
         let tables = catalog.schema(&name).map_or(0, |schema| schema.table_names().len());
-        grid.push([name, tables.to_string()]);
+        list.push([name, tables.to_string()]);
     }
-    grid
+    list
 }
 
 /// Lists the databases: there is one.
-pub fn databases(data: &str) -> Grid {
-    let mut grid = Grid::new(["database", "data"]).wide();
-    grid.push([terrace_sql::DATABASE.to_owned(), data.to_owned()]);
-    grid
+pub fn databases(data: &str) -> TextTable {
+    let mut list = TextTable::new(["database", "data"]).wide();
+    list.push([terrace_sql::DATABASE.to_owned(), data.to_owned()]);
+    list
 }
 
 /// Returns words for completion: tables, unqualified and with their schema, and their columns.

@@ -13,11 +13,11 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::writer::{JsonArray, LineDelimited};
 use datafusion::arrow::json::{Writer as JsonWriter, WriterBuilder};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use terrace_bench::grid::Grid;
 
 use crate::args::Format;
 use crate::error::{CliError, Result};
 use crate::sql::json::FloatEncoders;
+use crate::text_table::TextTable;
 
 /// Format of results, and the number of rows to show.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +103,7 @@ impl<W: Write> Printer<W> {
 /// Keeps the rows to show as text, and counts all rows.
 pub struct TablePrinter<W: Write> {
     output: W,
-    grid: Grid,
+    table: TextTable,
     /// Names of the columns, if each value is on a line of its own.
     names: Option<Vec<String>>,
     shown: usize,
@@ -114,10 +114,10 @@ pub struct TablePrinter<W: Write> {
 impl<W: Write> TablePrinter<W> {
     fn new(schema: &Schema, style: Style, output: W) -> TablePrinter<W> {
         let names: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let grid = Grid::new(names.clone()).wide();
+        let table = TextTable::new(names.clone()).wide();
         let limit = if style.rows == 0 { usize::MAX } else { style.rows };
         let names = style.is_expanded.then_some(names);
-        TablePrinter { output, grid, names, shown: 0, limit, rows: 0 }
+        TablePrinter { output, table, names, shown: 0, limit, rows: 0 }
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -137,7 +137,7 @@ impl<W: Write> TablePrinter<W> {
             let values = columns.iter().map(|column| column.value(row).to_string());
             self.shown += 1;
             let Some(names) = &self.names else {
-                self.grid.push(values);
+                self.table.push(values);
                 continue;
             };
             writeln!(self.output, "row {}", self.shown)?;
@@ -151,7 +151,7 @@ impl<W: Write> TablePrinter<W> {
 
     fn finish(mut self) -> Result<()> {
         if self.names.is_none() {
-            write!(self.output, "{}", self.grid)?;
+            write!(self.output, "{}", self.table)?;
         }
         writeln!(self.output, "{}", row_note(self.rows, self.shown))?;
         Ok(self.output.flush()?)

@@ -8,6 +8,17 @@ fn experiments_are_listed() {
     for name in ["paged-scan", "tiers", "out-of-core", "clients"] {
         assert!(out.contains(name), "{name}: {out}");
     }
+    assert!(out.contains("does a tier between DRAM and the store ever cost time?"), "{out}");
+}
+
+#[test]
+fn an_experiment_shows_and_takes_only_its_own_options() {
+    let home = Home::new();
+    let help = home.ok(&["bench", "hash-index", "--help"]);
+    assert!(help.contains("--pairs") && help.contains("--rounds"), "{help}");
+    assert!(help.contains("--dram") && !help.contains("--objects"), "{help}");
+    home.run(&["bench", "market", "--pairs", "5"]).refused(2, &["--pairs"]);
+    home.run(&["bench", "region", "--warm-up", "1"]).refused(2, &["--warm-up"]);
 }
 
 #[test]
@@ -169,7 +180,8 @@ fn the_doctor_says_what_it_found() {
     assert!(report.as_object().is_some_and(|object| !object.is_empty()));
 }
 
-/// Arguments of runs over pages that end quickly.
+/// Arguments of runs that end quickly, and of such runs over pages.
+const BRIEF: [&str; 6] = ["--rounds", "1", "--seconds", "0.1", "--threads", "2"];
 const SHORT: [&str; 8] = ["--rounds", "1", "--seconds", "0.1", "--warm-up", "0", "--threads", "2"];
 
 #[test]
@@ -246,7 +258,7 @@ fn a_region_is_touched_in_every_way() {
     let home = Home::new();
     let file = home.path("r.json");
     let small = ["bench", "region", "--dram", "4MiB", "--json", &file];
-    let out = home.ok(&[&small[..], &SHORT].concat());
+    let out = home.ok(&[&small[..], &BRIEF].concat());
     assert!(out.contains("moved, immutable") && out.contains("of the device's"), "{out}");
     assert_eq!(json(&file)["rows"].as_array().expect("rows").len(), 6);
 }
@@ -256,14 +268,14 @@ fn small_objects_are_measured_in_every_way() {
     let home = Home::new();
     let file = home.path("o.json");
     let small = ["bench", "objects", "--objects", "20000", "--json", &file];
-    let out = home.ok(&[&small[..], &SHORT].concat());
+    let out = home.ok(&[&small[..], &BRIEF].concat());
     for part in ["an object of 32 B", "create, 32 B", "YCSB-A", "Facebook-F", "get of 16 KiB"] {
         assert!(out.contains(part), "{part}: {out}");
     }
     assert!(out.contains("20000 objects; 10ms each"), "{out}");
     assert!(std::fs::read_to_string(home.path("o.breakdown.svg")).is_ok());
     let instead = ["--churn", "1", "--lasting", "--memory", "region", "--dram", "16MiB"];
-    let out = home.ok(&[&small[..], &SHORT, &instead].concat());
+    let out = home.ok(&[&small[..], &BRIEF, &instead].concat());
     for part in ["put, log synced", "objects restored", "churn: full", "16MiB in memory"] {
         assert!(out.contains(part), "{part}: {out}");
     }

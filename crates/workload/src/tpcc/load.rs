@@ -9,6 +9,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use terrace_pool::Pool;
+use terrace_sys::sync::lock;
 
 use super::rows::{self, Address};
 use super::text::Phrase;
@@ -54,7 +55,7 @@ impl Tpcc {
             let result = parts.load_all(&failed, &observe);
             if let Err(error) = result {
                 failed.store(true, Ordering::Relaxed);
-                let mut first = first_error.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut first = lock(&first_error);
                 first.get_or_insert(error);
             }
         };

@@ -1,8 +1,10 @@
 //! Tracking of inserted records.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use terrace_sys::sync::lock;
 
 /// Allocates the numbers of new records, and tracks the number below which all records exist: a
 /// reader of the newest records must not meet one whose insertion is in progress.
@@ -32,7 +34,7 @@ impl Newest {
 
     /// Reports that the insertion of the record is complete.
     pub(super) fn end(&self, number: u64) {
-        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut early = lock(&self.early);
         early.insert(number);
         let mut count = self.count.load(Ordering::Relaxed);
         while early.remove(&count) {

@@ -1,5 +1,5 @@
-//! sqlx: binary values, prepared statements, rows as structures, streams, transactions with
-//! savepoints, a pool, COPY, and errors.
+//! Checks of sqlx as a client: binary values, prepared statements, rows as structures, streams,
+//! transactions with savepoints, a pool, COPY, and errors.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use sqlx::{
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Checked = Result<(), Failure>;
 
-/// A row of the table that the checks make.
+/// A row of the table that the checks create.
 #[derive(Debug, PartialEq)]
 struct Point {
     id: i64,
@@ -46,7 +46,7 @@ fn options() -> Result<PgConnectOptions, Failure> {
         .password(&variable("TERRACE_PASSWORD", ""))
         .database(&variable("TERRACE_DATABASE", "main"))
         .application_name("sqlx client");
-    // The server of the checks signs its own certificate, which rustls does not verify.
+    // The server under test signs its own certificate, which rustls does not verify.
     let mode = PgSslMode::from_str(&variable("TERRACE_SSLMODE", "require"))?;
     Ok(options.ssl_mode(mode))
 }
@@ -55,7 +55,7 @@ async fn connect() -> Result<PgConnection, Failure> {
     Ok(PgConnection::connect_with(&options()?).await?)
 }
 
-/// Fails unless two values are the same.
+/// Fails unless two values are equal.
 macro_rules! same {
     ($found:expr, $expected:expr) => {{
         let (found, expected) = (&$found, &$expected);
@@ -65,7 +65,7 @@ macro_rules! same {
     }};
 }
 
-/// The SQLSTATE of an error of the server.
+/// Returns the SQLSTATE of an error from the server.
 fn state<T>(result: Result<T, sqlx::Error>) -> String {
     let Err(error) = result else { return "no error".to_owned() };
     let code = error.as_database_error().and_then(|error| error.code().map(|it| it.to_string()));
@@ -133,7 +133,7 @@ async fn prepared_statements() -> Checked {
     let row = statement.query().bind("text").fetch_one(&mut connection).await?;
     same!((row.try_get::<i64, _>("a")?, row.try_get::<&str, _>("b")?), (1, "text"));
     for n in 0..300_i64 {
-        // Texts that differ take the places of others in the cache of statements.
+        // Different texts evict others from the statement cache.
         let text = format!("SELECT $1::bigint + {}", n % 150);
         let sum: i64 = sqlx::query_scalar(&text).bind(n).fetch_one(&mut connection).await?;
         same!(sum, n + n % 150);
@@ -175,7 +175,7 @@ async fn structures_and_streams() -> Checked {
     }
     drop(rows);
     same!((count, sum), (100_000, 5_000_050_000));
-    // A stream that is left is read to its end by the next statement.
+    // The next statement reads an abandoned stream to its end.
     let mut rows = sqlx::query_scalar::<_, i64>(text).fetch(&mut connection);
     same!(rows.try_next().await?.is_some(), true);
     drop(rows);
@@ -208,7 +208,7 @@ async fn transactions() -> Checked {
     same!(steps, [1, 4]);
     let mut transaction = connection.begin().await?;
     transaction.execute("DELETE FROM sqlx_steps").await?;
-    // A transaction that is left is undone.
+    // An abandoned transaction is rolled back.
     drop(transaction);
     let left: i64 = sqlx::query_scalar(count).fetch_one(&mut connection).await?;
     same!(left, 2);
@@ -291,7 +291,7 @@ async fn errors() -> Checked {
     Ok(())
 }
 
-/// Runs a check, and tells its outcome in a line of the Test Anything Protocol.
+/// Runs a check, and prints its outcome as a line of the Test Anything Protocol.
 async fn check(number: usize, name: &str, check: impl Future<Output = Checked>) -> bool {
     let outcome = check.await;
     let line = match &outcome {

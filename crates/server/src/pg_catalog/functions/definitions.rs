@@ -1,8 +1,8 @@
 //! Functions that return definitions and descriptions.
 //!
-//! The database has views and no other definitions that these functions are asked for: no indexes,
-//! constraints, triggers, defaults, comments. So all functions but those of views and types return
-//! null, as PostgreSQL's do for an OID of none.
+//! Of the definitions that these functions return, the database has only those of views and types:
+//! it has no indexes, constraints, triggers, defaults or comments. So all other functions return
+//! null, as PostgreSQL's do for an unknown OID.
 
 use datafusion::common::{Result, ScalarValue};
 
@@ -10,7 +10,7 @@ use super::super::types;
 use super::super::value::Value;
 use super::{Call, Definition, Returns, integer, lenient, strict};
 
-/// A function of definitions that the database has none of.
+/// Defines a function that returns a definition or description which the database never has.
 const fn none(name: &'static str, most: usize) -> Definition {
     lenient(name, (1, most), Returns::Text, |_, _| Ok(Value::Null))
 }
@@ -43,7 +43,8 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     none("pg_indexam_has_property", 2),
     none("pg_tablespace_location", 1),
     none("acldefault", 2),
-    // Privileges are in `information_schema.table_privileges`; columns of them are null.
+    // Privileges are in `information_schema.table_privileges`; the privilege columns of the catalog
+    // are null.
     lenient("aclexplode", (1, 1), Returns::Grants, |_, _| Ok(Value::Null)),
     strict("pg_get_function_arguments", (1, 1), Returns::Text, |_, _| Ok("".into())),
     strict("pg_get_function_identity_arguments", (1, 1), Returns::Text, |_, _| Ok("".into())),
@@ -53,7 +54,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     strict("pg_is_other_temp_schema", (1, 1), Returns::Bool, |_, _| Ok(false.into())),
 ];
 
-/// The query of a view, as PostgreSQL returns it: with a semicolon.
+/// Returns the query of a view, with a semicolon like PostgreSQL.
 fn view(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let Some(argument) = arguments.first() else { return Ok(Value::Null) };
     let query = call.relation(argument)?.and_then(|object| object.query());

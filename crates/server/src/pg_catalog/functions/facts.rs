@@ -1,5 +1,5 @@
-//! Functions that return facts of the connection, the server and the sizes of tables, and those
-//! that end statements and connections.
+//! Functions that return facts about the connection, the server and the sizes of tables, and
+//! functions that end statements and connections.
 
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 
@@ -8,20 +8,20 @@ use super::super::{UTF8, activity, relations, roles};
 use super::{Call, Definition, Returns, acting, integer, is_true, lenient, missing, strict, text};
 use terrace_sql::access::Privilege;
 
-/// The schema with the state of the engine.
+/// The schema that shows the state of the engine.
 const ENGINE: &str = "terrace";
 
-/// A fact that the server has none of.
+/// Defines a function for a fact that the server does not have.
 const fn none(name: &'static str, returns: Returns) -> Definition {
     lenient(name, (0, 0), returns, |_, _| Ok(Value::Null))
 }
 
-/// A right that every role has.
+/// Defines a privilege check that every role passes.
 const fn right(name: &'static str, arguments: (usize, usize)) -> Definition {
     strict(name, arguments, Returns::Bool, |_, _| Ok(true.into()))
 }
 
-/// Counts that are not kept.
+/// Defines a function for a count that is not kept.
 const fn zero(name: &'static str) -> Definition {
     strict(name, (1, 1), Returns::Int8, |_, _| Ok(0.into()))
 }
@@ -84,7 +84,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     strict("has_table_privilege", (2, 3), Returns::Bool, has_table_privilege),
     strict("has_any_column_privilege", (2, 3), Returns::Bool, has_table_privilege),
     strict("has_column_privilege", (3, 4), Returns::Bool, |call, arguments| {
-        // The column is the last but one; privileges are on whole tables.
+        // The column is the last argument but one; privileges are on whole tables.
         let mut arguments = arguments.to_vec();
         arguments.remove(arguments.len() - 2);
         has_table_privilege(call, &arguments)
@@ -129,7 +129,7 @@ fn relation_bytes(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     Ok(oid.and_then(|oid| relations::bytes(call.objects(), oid)).into())
 }
 
-/// Refuses to end what another role runs, unless the role is a superuser.
+/// Refuses to end a statement or connection of another role, unless the user is a superuser.
 fn refuse_others(call: &Call<'_>, number: i32) -> Result<()> {
     let activity = call.source.facts.registry.activity();
     let user = activity.into_iter().find(|(it, _)| *it == number).map(|(_, it)| it.user);
@@ -141,7 +141,8 @@ fn refuse_others(call: &Call<'_>, number: i32) -> Result<()> {
     }
 }
 
-/// The role that is asked about, the object, and the privileges, of which one is enough.
+/// Parses the arguments of a privilege check: the role, the object, and the privileges, of which
+/// one is enough.
 fn question<'a>(
     call: &Call<'_>,
     arguments: &'a [ScalarValue],
@@ -172,7 +173,7 @@ fn has_table_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Val
     let role = role.as_deref();
     let allows = |privilege: &Privilege| match object.is_of_user() {
         true => roles::allows(call.source, role, *privilege, schema, Some(name)),
-        // All may read these, but the state of the engine.
+        // Every role may read these, except for the state of the engine.
         false => *privilege == Privilege::Select && schema != ENGINE,
     };
     let is_superuser = roles::is_superuser(call.source, role);
@@ -203,7 +204,7 @@ fn backend(arguments: &[ScalarValue]) -> Result<i32> {
     }
 }
 
-/// Bytes in the greatest unit of which there are at least ten.
+/// Returns a size in the largest unit of which there are at least ten.
 fn pretty(bytes: i64) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut number, mut unit) = (bytes, 0);

@@ -1,4 +1,4 @@
-//! `format`: a text with values in the places of `%s`, `%I` and `%L`.
+//! `format`: a template whose `%s`, `%I` and `%L` are replaced by values.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -9,9 +9,9 @@ use super::super::value::Value;
 use super::texts::{literal, quote};
 use super::{Call, Definition, Returns, lenient, text};
 
-/// Values that `format` takes.
+/// Maximum number of values of `format`.
 const VALUES_MAX: usize = 32;
-/// Characters that a value is filled up to.
+/// Maximum width that a value is padded to, in characters.
 const WIDTH_MAX: usize = 1000;
 
 pub(super) const FUNCTIONS: &[Definition] =
@@ -45,7 +45,7 @@ fn format(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     Ok(written.into())
 }
 
-/// A place for a value: `%[position$][-][width]type`.
+/// A placeholder for a value: `%[position$][-][width]type`.
 struct Place {
     position: Option<usize>,
     is_left: bool,

@@ -1,4 +1,4 @@
-//! Keywords: `pg_get_keywords()`, and the names that have to be quoted.
+//! Keywords: `pg_get_keywords()`, and the names that must be quoted.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::keywords::{
     ALL_KEYWORDS, ALL_KEYWORDS_INDEX, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER,
 };
 
-/// Keywords that PostgreSQL reserves and the parser takes as names in some places.
+/// Keywords that PostgreSQL reserves and that the parser accepts as names in some places.
 const RESERVED: &[&str] = &[
     "all",
     "analyse",
@@ -89,7 +89,7 @@ const RESERVED: &[&str] = &[
     "with",
 ];
 
-/// True of a name that has to be quoted.
+/// True for a name that must be quoted.
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }

@@ -1,7 +1,9 @@
-//! Functions between names and OIDs, as casts to `regclass` and the like are written out.
+//! Functions that convert between names and OIDs, to which casts to `regclass` and the like are
+//! rewritten.
 //!
-//! `regclass(x)` returns the OID of what `x` names, `regclass_out(x)` its name, and
-//! `to_regclass(x)` is null where `regclass(x)` fails. OIDs are taken for themselves.
+//! `regclass(x)` returns the OID of the relation that `x` names, `regclass_out(x)` its name, and
+//! `to_regclass(x)` returns null where `regclass(x)` fails. An OID as the argument stands for
+//! itself.
 
 use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::common::{Result, ScalarValue};
@@ -63,12 +65,12 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
 ];
 
-/// Visibility of what the database has none of.
+/// Defines the visibility of a kind of object that the database never has.
 const fn none_visible(name: &'static str) -> Definition {
     strict(name, (1, 1), Returns::Bool, |_, _| Ok(Value::Null))
 }
 
-/// Kinds of what names and OIDs are of.
+/// A kind of object that has names and OIDs.
 struct Kind {
     what: &'static str,
     oid: fn(&Call<'_>, &str) -> Option<i64>,
@@ -97,7 +99,8 @@ const TYPE: Kind = Kind {
 const FUNCTION: Kind = Kind {
     what: "function",
     oid: |call, name| {
-        // Arguments in parentheses, as `regprocedure` has them, do not tell functions apart.
+        // Functions are not told apart by their arguments in parentheses, as `regprocedure` has
+        // them.
         let name = name.split_once('(').map_or(name, |(name, _)| name);
         let name = identifiers(name)?.pop()?;
         let of_type = types::functions().find(|(_, known)| *known == name);
@@ -145,10 +148,10 @@ const ROLE: Kind = Kind {
     },
 };
 
-/// `pg_operator` has no rows.
+/// Operators: none is known, since `pg_operator` has no rows.
 const OPERATOR: Kind = Kind { what: "operator", oid: |_, _| None, name: |_, _| None };
 
-/// True if names of a schema are found without it.
+/// True if names of a schema are found unqualified.
 fn is_visible(call: &Call<'_>, schema: &str) -> bool {
     [super::super::SCHEMA, call.path].contains(&schema)
 }

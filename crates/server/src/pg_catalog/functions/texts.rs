@@ -1,4 +1,4 @@
-//! Functions of names, texts and arrays.
+//! Functions on names, texts and arrays.
 
 use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -50,7 +50,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
 ];
 
-/// An object of names and values, which follow each other.
+/// Returns a JSON object of alternating names and values.
 fn json_build_object(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let pairs = arguments.chunks(2).map(|pair| match pair {
         [name, value] if !name.is_null() => {
@@ -63,7 +63,7 @@ fn json_build_object(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     Ok(format!("{{{}}}", pairs.join(", ")).into())
 }
 
-/// A row, as the names of its columns and their values, which follow each other.
+/// Returns a row as JSON, from its alternating column names and values.
 fn row_to_json(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let pairs = arguments.chunks(2).map(|pair| match pair {
         [name, value] => {
@@ -100,7 +100,7 @@ fn json_text(text: &str) -> String {
     written
 }
 
-/// A pattern of LIKE with a backslash in place of another escape character.
+/// Returns a LIKE pattern with a backslash in place of another escape character.
 fn like_escape(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let [pattern, escape] = arguments else { return Ok(Value::Null) };
     let (pattern, escape) = (text(pattern).unwrap_or_default(), text(escape).unwrap_or_default());
@@ -125,7 +125,7 @@ fn like_escape(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     Ok(written.into())
 }
 
-/// The items of an array of texts, each behind a text.
+/// Returns the items of an array of texts, each with a prefix.
 fn array_prefixed(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let [prefix, array] = arguments else { return Ok(Value::Null) };
     let prefix = text(prefix).unwrap_or_default();
@@ -135,7 +135,7 @@ fn array_prefixed(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     Ok(Value::Texts(texts.map(|item| format!("{prefix}{item}")).collect()))
 }
 
-/// A bound of the only dimension of an array: null of another dimension, and of no items.
+/// Returns a bound of an array's only dimension; null for another dimension, or an empty array.
 fn bound(arguments: &[ScalarValue], of: impl Fn(i64) -> i64) -> Value {
     let [array, dimension] = arguments else { return Value::Null };
     let len = items(array).and_then(|items| i64::try_from(items.len()).ok()).unwrap_or(0);
@@ -147,7 +147,7 @@ fn quoted(arguments: &[ScalarValue]) -> String {
     quote(&arguments.first().and_then(text).unwrap_or_default())
 }
 
-/// A name as it is written in a statement.
+/// Returns a name as it is written in a statement.
 pub(super) fn quote(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -174,7 +174,7 @@ fn parse_ident(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     }
 }
 
-/// The parts of a name between dots, without their quotes; none of a text that is no name.
+/// Splits a name at its dots and removes quotes; `None` for a text that is no name.
 pub(super) fn identifiers(name: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = name.trim();
@@ -204,7 +204,7 @@ pub(super) fn identifiers(name: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The part up to the quote that ends it, and what is behind the quote.
+/// Returns the part up to its closing quote, and the text after the quote.
 fn quoted_part(text: &str) -> Option<(String, &str)> {
     let mut part = String::new();
     let mut rest = text;

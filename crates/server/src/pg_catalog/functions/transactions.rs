@@ -1,7 +1,7 @@
-//! Functions of transactions, whose numbers clients compare to learn what has changed.
+//! Functions on transaction numbers, which clients compare to detect changes.
 //!
-//! Rows of the catalog do not tell which transaction has written them, and so all numbers are of
-//! one age: a client that asks for what is younger than a number is given everything.
+//! Rows of the catalog do not record which transaction has written them, so all numbers have the
+//! same age: a client that asks for rows younger than a number receives all rows.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -10,13 +10,13 @@ use datafusion::logical_expr::Volatility;
 use super::super::value::Value;
 use super::{Call, Definition, Returns, integer, strict};
 
-/// The number of rows that all transactions see (`FrozenTransactionId`).
+/// The transaction number of rows that all transactions see (`FrozenTransactionId`).
 const FROZEN: i64 = 2;
-/// The number that is told as the current one: the first that is given to transactions.
+/// The number returned as the current transaction: the first one that a transaction can get.
 const CURRENT: i64 = 3;
 
 pub(super) const FUNCTIONS: &[Definition] = &[
-    // Reads no column, but is no constant: PostgreSQL's `xmin` may be compared with a parameter.
+    // Reads no column, but is not a constant: PostgreSQL's `xmin` may be compared with a parameter.
     Definition {
         volatility: Volatility::Immutable,
         ..strict("frozen_xid", (0, 0), Returns::Xid, |_, _| Ok(FROZEN.into()))

@@ -1,4 +1,4 @@
-//! Arrays as PostgreSQL writes them.
+//! Rewrites arrays in PostgreSQL's notation.
 
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -9,7 +9,7 @@ use terrace_sql::session::call;
 use super::{empty, folded, null, recursion, tables, take};
 use crate::postgres::array_items;
 
-/// `'{a,b}'` as an array of texts; none of what is no such text.
+/// Returns `'{a,b}'` as an array of texts; `None` for another expression.
 pub(super) fn written(expr: &Expr) -> Option<Expr> {
     let text = match expr {
         Expr::Nested(inner) => return written(inner),
@@ -23,8 +23,8 @@ pub(super) fn written(expr: &Expr) -> Option<Expr> {
     Some(Expr::Array(Array { elem: items.collect(), named: true }))
 }
 
-/// The array of ANY or ALL where it is written as a text. Its items are numbers where all of them
-/// look like that and the other side is no text.
+/// Rewrites the operand of ANY or ALL if it is an array written as a text. The items become numbers
+/// if all of them look like numbers and the other side is not a literal.
 pub(super) fn of_text(left: &Expr, right: &mut Expr) {
     let Some(mut array) = written(right) else { return };
     let is_text = matches!(left, Expr::Value(_));
@@ -46,7 +46,7 @@ pub(super) fn of_text(left: &Expr, right: &mut Expr) {
     *right = array;
 }
 
-/// An array that is compared with one that is written as a text.
+/// Rewrites an array written as a text in a comparison with another array.
 pub(super) fn compared(left: &mut Expr, op: &BinaryOperator, right: &mut Expr) {
     if !matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq) {
         return;
@@ -55,7 +55,7 @@ pub(super) fn compared(left: &mut Expr, op: &BinaryOperator, right: &mut Expr) {
     of_text(right, left);
 }
 
-/// Arrays in place of those that are written as texts in `coalesce(x, '{}')`.
+/// Rewrites arrays written as texts in `coalesce(x, '{}')`.
 pub(super) fn coalesced(function: &mut Function) {
     let FunctionArguments::List(list) = &mut function.args else { return };
     for argument in &mut list.args {
@@ -67,7 +67,7 @@ pub(super) fn coalesced(function: &mut Function) {
     }
 }
 
-/// `ARRAY(SELECT x ...)` as `(SELECT array_agg(x) ...)`, and an empty array for no rows.
+/// Rewrites `ARRAY(SELECT x ...)` to `(SELECT array_agg(x) ...)`, with an empty array for no rows.
 pub(super) fn of_subquery(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let FunctionArguments::Subquery(query) = &mut function.args else { return };
@@ -88,8 +88,8 @@ pub(super) fn of_subquery(expr: &mut Expr) {
     *expr = call("coalesce", [query, empty]);
 }
 
-/// `SELECT x FROM unnest(a) x` as `a`, and `SELECT 'text' || x FROM unnest(a) x` as
-/// `array_prefixed('text', a)`, since DataFusion has no columns of outer queries there.
+/// Returns `a` for `SELECT x FROM unnest(a) x`, and `array_prefixed('text', a)` for `SELECT 'text'
+/// | x FROM unnest(a) x`, since DataFusion cannot use columns of outer queries there.
 fn of_items(query: &mut Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
     let [from] = select.from.as_mut_slice() else { return None };
@@ -113,7 +113,7 @@ fn of_items(query: &mut Query) -> Option<Expr> {
     }
 }
 
-/// Has a query return its rows as one array, in their order. False of a query that is more than a
+/// Makes a query return its rows as one array, in their order. False if the query is more than a
 /// plain SELECT of one column.
 fn aggregate(query: &mut Query) -> bool {
     let Query { body, order_by, limit_clause, .. } = query;

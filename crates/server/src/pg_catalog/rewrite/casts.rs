@@ -1,7 +1,7 @@
-//! Casts to types of the catalog.
+//! Rewrites casts to types of the catalog.
 //!
-//! `x::regclass` is the OID where it is compared or calculated with, and the name where it is
-//! shown: as a column of the result, or cast on to a text.
+//! `x::regclass` is the OID in comparisons and calculations, and the name where it is shown: as a
+//! column of the result, or cast further to a text.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, CharacterLength, DataType, Expr, Ident, Select, SelectItem,
@@ -12,7 +12,7 @@ use terrace_sql::session::call;
 use super::{arrays, folded, last, take, type_named};
 use crate::pg_catalog::{definition, types};
 
-/// The function that returns an OID for a type of the catalog, and the one that returns the name.
+/// Returns the functions that convert to the OID and to the name, for a type of the catalog.
 fn functions(data_type: &DataType) -> Option<(&'static str, &'static str)> {
     let name = match data_type {
         DataType::Regclass => "regclass".to_owned(),
@@ -30,7 +30,7 @@ fn functions(data_type: &DataType) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// True of a type by which a statement is known to ask for the catalog.
+/// True for a type that marks a statement as one that refers to the catalog.
 pub(super) fn is_of_catalog(data_type: &DataType) -> bool {
     match data_type {
         DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => is_of_catalog(item),
@@ -41,7 +41,8 @@ pub(super) fn is_of_catalog(data_type: &DataType) -> bool {
     }
 }
 
-/// The operand of a cast, without parentheses around the cast, if it is to a type of the catalog.
+/// Returns the operand of a cast to a type of the catalog, and the type's two functions; looks
+/// through parentheses around the cast.
 fn operand(expr: &mut Expr) -> Option<(&mut Expr, &'static str, &'static str)> {
     match expr {
         Expr::Nested(inner) => operand(inner),
@@ -53,7 +54,7 @@ fn operand(expr: &mut Expr) -> Option<(&mut Expr, &'static str, &'static str)> {
     }
 }
 
-/// Has the columns of a result show names.
+/// Rewrites the columns of a result to show names instead of OIDs.
 pub(super) fn shown(select: &mut Select) {
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
@@ -67,7 +68,7 @@ pub(super) fn shown(select: &mut Select) {
     }
 }
 
-/// Has the columns of a result that are functions show their names.
+/// Rewrites the columns of a result whose values are functions to show the functions' names.
 pub(super) fn functions_shown(body: &mut SetExpr) {
     let SetExpr::Select(select) = body else { return };
     for item in &mut select.projection {
@@ -86,7 +87,7 @@ pub(super) fn functions_shown(body: &mut SetExpr) {
     }
 }
 
-/// A column of functions that is cast to a text, as their names.
+/// Rewrites a cast of a column of functions to a text, to give the functions' names.
 pub(super) fn function_as_text(expr: &mut Expr) {
     if let Expr::Cast { expr: inner, data_type, .. } = expr
         && is_text(data_type)
@@ -96,7 +97,7 @@ pub(super) fn function_as_text(expr: &mut Expr) {
     }
 }
 
-/// The name of a column that is one of the catalog's of functions, such as `typreceive`.
+/// Returns the name of a catalog column whose values are functions, such as `typreceive`.
 fn function_column(expr: &Expr) -> Option<Ident> {
     let name = match expr {
         Expr::Identifier(name) => name,
@@ -106,7 +107,7 @@ fn function_column(expr: &Expr) -> Option<Ident> {
     definition::is_of_functions(&folded(name)).then(|| name.clone())
 }
 
-/// `to_regclass('t')` as the name of the table.
+/// Returns `to_regclass('t')` as the name of the table.
 fn to_name(expr: &mut Expr) -> Option<Expr> {
     let Expr::Function(function) = &*expr else { return None };
     let name = match last(&function.name).as_str() {
@@ -120,7 +121,7 @@ fn to_name(expr: &mut Expr) -> Option<Expr> {
     Some(call(name, [take(expr)]))
 }
 
-/// Has comparisons take OIDs.
+/// Rewrites the operands of an operator other than `||` to OIDs.
 pub(super) fn compared(expr: &mut Expr) {
     let Expr::BinaryOp { left, op, right } = expr else { return };
     if matches!(op, BinaryOperator::StringConcat) {
@@ -133,7 +134,7 @@ pub(super) fn compared(expr: &mut Expr) {
     }
 }
 
-/// A cast without types of the catalog.
+/// Rewrites a cast without types of the catalog.
 pub(super) fn plain(expr: &mut Expr) {
     let Expr::Cast { expr: inner, data_type, .. } = &mut *expr else { return };
     if let Some((oid, _)) = functions(data_type) {
@@ -145,7 +146,7 @@ pub(super) fn plain(expr: &mut Expr) {
         && let Some((_, name)) = functions(item)
         && name == "regtype_out"
     {
-        // Lists of types are shown as lists of their names.
+        // A list of types is shown as a list of their names.
         let inner = take(inner);
         *expr = call("regtypes_out", [inner]);
         return;
@@ -165,7 +166,7 @@ pub(super) fn plain(expr: &mut Expr) {
     }
 }
 
-/// The items' type of a list.
+/// Returns the item type of a list type.
 fn listed(data_type: &DataType) -> Option<&DataType> {
     match data_type {
         DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => Some(item),
@@ -177,14 +178,14 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Text | DataType::Varchar(_) | DataType::CharacterVarying(_))
 }
 
-/// A type of PostgreSQL as one that DataFusion has; none of a type that it has under this name.
+/// Returns a PostgreSQL type as a type of DataFusion; `None` if DataFusion has it under this name.
 fn of_postgres(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Array(ArrayElemTypeDef::SquareBracket(item, length)) => {
             let item = Box::new(of_postgres(item)?);
             Some(DataType::Array(ArrayElemTypeDef::SquareBracket(item, *length)))
         }
-        // All digits stay.
+        // The type stays as it is, with its length.
         DataType::Varchar(Some(CharacterLength::IntegerLength { .. })) => None,
         DataType::Custom(name, _) => {
             let is_ours = name.0.len() == 1 || super::is_of_catalog(name);

@@ -1,4 +1,4 @@
-//! Names of the columns of a result, as PostgreSQL gives them.
+//! Gives result columns the names that PostgreSQL gives them.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::{folded, last, take};
 use crate::postgres::name_of;
 
-/// Names the columns that have no name and are functions or casts, and tells columns of one text
-/// apart.
+/// Names columns without an alias, and makes repeated names unique.
 pub(super) fn named(select: &mut Select) {
     let mut taken: HashSet<String> = HashSet::new();
     beside_all(select);
@@ -39,7 +38,7 @@ pub(super) fn named(select: &mut Select) {
     }
 }
 
-/// A name that no column has yet.
+/// Returns a name that no column has yet.
 fn free(name: &str, taken: &mut HashSet<String>) -> String {
     let mut number = 2;
     while !taken.insert(format!("{name}_{number}")) {
@@ -48,7 +47,7 @@ fn free(name: &str, taken: &mut HashSet<String>) -> String {
     format!("{name}_{number}")
 }
 
-/// Gives a column beside `t.*` another name than it has there: `SELECT t.oid, t.*`.
+/// Renames a column that is selected next to `t.*`, which contains it: `SELECT t.oid, t.*`.
 fn beside_all(select: &mut Select) {
     let of_all = |item: &SelectItem| match item {
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {

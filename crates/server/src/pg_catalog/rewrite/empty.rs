@@ -1,7 +1,7 @@
-//! Queries of relations that never have rows, since the database has none of what they would show.
+//! Simplifies queries over relations that never have rows, since the database has no such objects.
 //!
-//! A subquery of such a relation has no value, and a column of such a query is never computed. So
-//! subqueries that DataFusion does not plan need not be planned there.
+//! A subquery over such a relation has no value, and a column of such a query is never computed. So
+//! subqueries in them that DataFusion cannot plan are replaced.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use terrace_sql::session::Walk;
 use super::{SETS, folded, last, null, subqueries, tables as tables_of};
 use crate::pg_catalog::{SCHEMA, definition, tables, types};
 
-/// True of a query of one value that has none: a plain SELECT of a relation without rows.
+/// True for a scalar subquery that has no value: a plain SELECT over a relation without rows.
 pub(super) fn has_no_value(query: &Query) -> bool {
     match query.body.as_ref() {
         SetExpr::Select(select) => has_no_rows(select) && !subqueries::is_aggregate(select),
@@ -22,7 +22,7 @@ pub(super) fn has_no_value(query: &Query) -> bool {
     }
 }
 
-/// True of a SELECT whose rows would each have a part of a relation without rows.
+/// True for a SELECT that has no rows because a relation in its FROM has none.
 pub(super) fn has_no_rows(select: &Select) -> bool {
     select.from.iter().any(is_empty)
 }
@@ -51,7 +51,7 @@ fn never_has_rows(table: &TableFactor) -> bool {
     is_own && known.is_some_and(|of| tables::is_empty(of.name))
 }
 
-/// Leaves the subqueries out of a query without rows, and what its tables compute from others.
+/// Removes subqueries from a query without rows, and tables that are computed from other tables.
 pub(super) fn columns(select: &mut Select) {
     if !has_no_rows(select) {
         return;
@@ -79,15 +79,15 @@ pub(super) fn columns(select: &mut Select) {
     }
 }
 
-/// A condition with a subquery, where there are no rows to meet it.
+/// Replaces a condition that contains a subquery by false: there are no rows to meet it.
 fn never_met(condition: &mut Expr) {
     if condition.walk(&mut Unplanned).is_break() {
         *condition = Expr::Value(Value::Boolean(false).into());
     }
 }
 
-/// A function of the columns of other tables, as a table: its columns have their names and no
-/// values.
+/// Replaces a function over columns of other tables by a table whose columns have the same names
+/// and no values.
 fn computed(table: &mut TableFactor) {
     let (columns, alias) = match table {
         TableFactor::UNNEST { alias: Some(alias), with_ordinality: true, .. } => {
@@ -109,8 +109,8 @@ fn computed(table: &mut TableFactor) {
     }
 }
 
-/// Leaves the subqueries out of the branches of a CASE that are for kinds of types of which the
-/// database has none, such as `WHEN t.typtype = 'd'` for domains.
+/// Removes subqueries from branches of a CASE for kinds of types that the database does not have,
+/// such as `WHEN t.typtype = 'd'` for domains.
 pub(super) fn branches(expr: &mut Expr) {
     let Expr::Case { operand: None, conditions, .. } = expr else { return };
     for CaseWhen { condition, result } in conditions {
@@ -134,7 +134,7 @@ fn is_of_no_type(condition: &Expr) -> bool {
     column.is_some_and(|name| folded(name) == "typtype") && !types::has_kind(kind)
 }
 
-/// Breaks at the first subquery, or call of a function that returns several rows.
+/// A visitor that breaks at the first subquery, or call of a function that returns several rows.
 struct Unplanned;
 
 impl VisitorMut for Unplanned {

@@ -1,5 +1,5 @@
-//! Subqueries where DataFusion plans none: in ORDER BY, under DISTINCT ON, and behind IN outside of
-//! conditions.
+//! Moves subqueries from places where DataFusion plans none: ORDER BY, under DISTINCT ON, and after
+//! IN outside of conditions.
 
 use std::ops::ControlFlow;
 
@@ -12,8 +12,8 @@ use terrace_sql::session::Walk;
 use super::{expression, factors, has_subquery, last, query as query_of, system};
 use crate::pg_catalog::definition::Column;
 
-/// Computes keys of ORDER BY that have subqueries in a query below: `SELECT a FROM t ORDER BY
-/// (SELECT ...)` as `SELECT a FROM (SELECT a, (SELECT ...) AS key_1 FROM t) ORDER BY key_1`.
+/// Computes keys of ORDER BY that contain subqueries in an inner query: `SELECT a FROM t ORDER BY
+/// (SELECT ...)` becomes `SELECT a FROM (SELECT a, (SELECT ...) AS key_1 FROM t) ORDER BY key_1`.
 pub(super) fn sorted(query: &mut Query) {
     let Some(order) = &mut query.order_by else { return };
     let OrderByKind::Expressions(keys) = &mut order.kind else { return };
@@ -42,7 +42,7 @@ pub(super) fn sorted(query: &mut Query) {
     }
 }
 
-/// Computes columns with subqueries in a query below one of DISTINCT ON.
+/// Computes columns that contain subqueries in a query below that of the DISTINCT ON.
 pub(super) fn distinct(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let Some(Distinct::On(keys)) = &select.distinct else { return };
@@ -81,7 +81,7 @@ pub(super) fn distinct(query: &mut Query) {
     }
 }
 
-/// `t.*` of a relation of the catalog as its columns; another item as it is.
+/// Expands `t.*` for a relation of the catalog; returns any other item unchanged.
 fn written_out(item: &SelectItem, select: &Select) -> Vec<SelectItem> {
     let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), _) = item
     else {
@@ -108,7 +108,7 @@ fn name(item: &SelectItem) -> Option<Ident> {
     }
 }
 
-/// `x IN (SELECT y ...)` in the columns of a result as `array_has(ARRAY(SELECT y ...), x)`.
+/// Rewrites `x IN (SELECT y ...)` in result columns to `array_has(ARRAY(SELECT y ...), x)`.
 pub(super) fn members(select: &mut Select) {
     for item in &mut select.projection {
         let _ = item.walk(&mut Members);

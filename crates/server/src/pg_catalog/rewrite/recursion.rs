@@ -1,5 +1,5 @@
-//! Recursive queries over relations that never have rows, such as the members of roles: the
-//! recursion ends where it begins.
+//! Rewrites recursive queries over relations that never have rows, such as the members of roles:
+//! the recursion ends at its first step.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Query, Select, SelectItem, SetExpr, SetOperator, TableFactor,
@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{empty, folded, last};
 
-/// Leaves the recursion out of a query whose recursive part never has rows: `WITH RECURSIVE c AS
-/// (SELECT a FROM t UNION ALL SELECT ...) SELECT a FROM c` is `SELECT a FROM t`.
+/// Removes the recursion from a query whose recursive part never has rows: `WITH RECURSIVE c AS
+/// (SELECT a FROM t UNION ALL SELECT ...) SELECT a FROM c` becomes `SELECT a FROM t`.
 pub(super) fn ended(query: &mut Query) {
     let Some(with) = query.with.as_mut().filter(|with| with.recursive) else { return };
     let [table] = with.cte_tables.as_mut_slice() else { return };
@@ -40,7 +40,7 @@ pub(super) fn ended(query: &mut Query) {
     }
 }
 
-/// One column of a table that is a query, as a column of that query.
+/// Inlines a query of one column of a CTE: returns the CTE's query with that column alone.
 fn inlined(select: &Select, table: &str, first: &Select) -> Option<Select> {
     let [from] = select.from.as_slice() else { return None };
     let TableFactor::Table { name, args: None, .. } = &from.relation else { return None };

@@ -1,4 +1,4 @@
-//! Rows of a subquery as values: `row_to_json(t)`.
+//! Rewrites rows of a subquery as values: `row_to_json(t)`.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use terrace_sql::session::{Walk, call};
 
 use super::{factors, folded, last};
 
-/// Writes the columns of rows out: `row_to_json(t)` as `row_to_json('a', t.a, 'b', t.b)`.
+/// Expands the columns of rows: `row_to_json(t)` becomes `row_to_json('a', t.a, 'b', t.b)`.
 pub(super) fn written(select: &mut Select) {
     let factors = factors(&select.from);
     let mut rows = Rows(factors.filter_map(columns).collect());
@@ -23,7 +23,7 @@ pub(super) fn written(select: &mut Select) {
     }
 }
 
-/// A subquery of a FROM: its name, and the names of its columns.
+/// Returns the name and the column names of a subquery in a FROM clause.
 fn columns(table: &TableFactor) -> Option<(String, Vec<Ident>)> {
     let TableFactor::Derived { subquery, alias: Some(alias), .. } = table else { return None };
     let SetExpr::Select(select) = subquery.body.as_ref() else { return None };
@@ -37,7 +37,7 @@ fn columns(table: &TableFactor) -> Option<(String, Vec<Ident>)> {
     Some((folded(&alias.name), names?))
 }
 
-/// The subqueries by their names.
+/// Subqueries of a FROM clause: column names by subquery name.
 struct Rows(HashMap<String, Vec<Ident>>);
 
 impl VisitorMut for Rows {
@@ -58,7 +58,7 @@ impl VisitorMut for Rows {
     }
 }
 
-/// The name that is the only argument of `row_to_json`.
+/// Returns the name that is the only argument of `row_to_json`.
 fn only_argument(expr: &Expr) -> Option<&Ident> {
     let Expr::Function(function) = expr else { return None };
     let FunctionArguments::List(list) = &function.args else { return None };

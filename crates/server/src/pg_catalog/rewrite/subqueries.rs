@@ -1,11 +1,11 @@
-//! Correlated subqueries that return one value: DataFusion plans those that aggregate, and whose
-//! references to the query around them are in equations with columns of their own.
+//! Rewrites correlated subqueries that return one value: DataFusion plans them only if they
+//! aggregate, and if they refer to the outer query only in equalities with their own columns.
 //!
-//! - The value becomes `max(value)`. In the catalog's subqueries there is one value at most.
-//! - A condition over columns of the outer query alone goes out: `(SELECT v WHERE inner AND outer)`
-//!   is `CASE WHEN outer THEN (SELECT v WHERE inner) END`.
+//! - The value becomes `max(value)`. The catalog's subqueries return at most one value.
+//! - A condition on columns of the outer query alone moves out: `(SELECT v WHERE inner AND outer)`
+//!   becomes `CASE WHEN outer THEN (SELECT v WHERE inner) END`.
 //! - In other conditions, columns of the outer query are replaced by their equals: `i.a = o.a AND
-//!   o.a <> i.b` is `i.a = o.a AND i.a <> i.b`.
+//!   o.a <> i.b` becomes `i.a = o.a AND i.a <> i.b`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use terrace_sql::session::{Walk, call};
 
 use super::{expression, factors, folded, last, take};
 
-/// Aggregate functions: a subquery with one of them returns one value already.
+/// Aggregate functions: a subquery that calls one returns one value already.
 const AGGREGATES: &[&str] = &[
     "array_agg",
     "avg",
@@ -32,7 +32,7 @@ const AGGREGATES: &[&str] = &[
     "sum",
 ];
 
-/// Writes a correlated subquery out.
+/// Rewrites a correlated subquery.
 pub(super) fn of_one_value(expr: &mut Expr) {
     if let Some(value) = of_outer_columns(expr) {
         *expr = value;
@@ -50,9 +50,9 @@ pub(super) fn of_one_value(expr: &mut Expr) {
     }
 }
 
-/// `(SELECT i.a OR i.b = o.c FROM i WHERE i.d)` as `(SELECT i.a FROM i WHERE i.d) OR (SELECT i.b
-/// FROM i WHERE i.d) = o.c`: the value with a subquery in the place of each of its own columns, if
-/// the outer query's columns are in the value alone.
+/// Returns a value whose own columns are each replaced by a subquery, if only the value refers to
+/// the outer query: `(SELECT i.a OR i.b = o.c FROM i WHERE i.d)` becomes `(SELECT i.a FROM i WHERE
+/// i.d) OR (SELECT i.b FROM i WHERE i.d) = o.c`.
 fn of_outer_columns(expr: &Expr) -> Option<Expr> {
     let Expr::Subquery(query) = expr else { return None };
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
@@ -72,7 +72,7 @@ fn of_outer_columns(expr: &Expr) -> Option<Expr> {
     Some(Expr::Nested(Box::new(value)))
 }
 
-/// Puts a subquery in the place of each of its own columns.
+/// A visitor that replaces each of the subquery's own columns by a subquery.
 struct OwnColumns<'a> {
     query: &'a Query,
     own: &'a HashSet<String>,
@@ -81,7 +81,7 @@ struct OwnColumns<'a> {
 impl VisitorMut for OwnColumns<'_> {
     type Break = ();
 
-    /// The subquery that takes the place is not visited.
+    /// Works after the visit, so that the inserted subquery is not visited.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if matches!(expr, Expr::CompoundIdentifier(_)) && is_own(expr, self.own) {
             let mut query = self.query.clone();
@@ -95,7 +95,7 @@ impl VisitorMut for OwnColumns<'_> {
     }
 }
 
-/// Rewrites the subquery. Returns the conditions that go out of it; none of a query that is not
+/// Rewrites the subquery. Returns the conditions that move out of it; `None` if the query is not
 /// correlated, or not a plain SELECT.
 fn decorrelate(query: &mut Query) -> Option<Vec<Expr>> {
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
@@ -123,7 +123,7 @@ fn decorrelate(query: &mut Query) -> Option<Vec<Expr>> {
     Some(outside)
 }
 
-/// Has the subquery return one value.
+/// Makes the subquery return one value.
 fn aggregate(select: &mut Select, equals: &[(String, Expr)]) {
     let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
         select.projection.as_mut_slice()
@@ -134,13 +134,13 @@ fn aggregate(select: &mut Select, equals: &[(String, Expr)]) {
     if !aggregates(value) {
         *value = call("max", [take(value)]);
     } else if matches!(value, Expr::Function(function) if last(&function.name) == "count") {
-        // The join may have no value, which DataFusion takes a count never to be.
+        // The join may yield null, which DataFusion assumes that a count never is.
         let none = Expr::Value(Value::Number("-1".to_owned(), false).into());
         *value = call("nullif", [take(value), none]);
     }
 }
 
-/// True of a SELECT with an aggregate function: it returns a row whether there are rows or not.
+/// True for a SELECT with an aggregate function, which returns a row even over no rows.
 pub(super) fn is_aggregate(select: &Select) -> bool {
     select.projection.iter().any(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => aggregates(expr),
@@ -158,7 +158,8 @@ fn aggregates(expr: &Expr) -> bool {
     found
 }
 
-/// The names by which the tables of a FROM are known; none of one that is no plain table.
+/// Returns the names of the tables in a FROM clause; `None` if one is neither a plain table nor a
+/// named subquery.
 fn names(from: &[TableWithJoins]) -> Option<HashSet<String>> {
     let tables = factors(from);
     let name = |table: &TableFactor| match table {
@@ -171,7 +172,7 @@ fn names(from: &[TableWithJoins]) -> Option<HashSet<String>> {
     tables.map(name).collect()
 }
 
-/// The columns of an expression, outside of its subqueries.
+/// Returns the columns of an expression, including those in its subqueries.
 fn columns(expr: &Expr) -> Vec<Expr> {
     let mut columns = Vec::new();
     let mut copy = expr.clone();
@@ -183,19 +184,19 @@ fn columns(expr: &Expr) -> Vec<Expr> {
     columns
 }
 
-/// True of a column of the subquery's own tables. One without a table is taken for that.
+/// True for a column of the subquery's own tables; an unqualified column counts as one.
 fn is_own(column: &Expr, own: &HashSet<String>) -> bool {
     let Expr::CompoundIdentifier(parts) = column else { return true };
     let table = parts.iter().rev().nth(1).map(folded);
     table.is_none_or(|table| own.contains(&table))
 }
 
-/// The columns of the outer query in an expression.
+/// Returns the columns of the outer query in an expression.
 fn outer(expr: &Expr, own: &HashSet<String>) -> Vec<Expr> {
     columns(expr).into_iter().filter(|column| !is_own(column, own)).collect()
 }
 
-/// The outer column of an equation and the own column that it is equal to.
+/// Returns the outer column of an equality and the own column that it is equal to.
 fn equation(condition: &Expr, own: &HashSet<String>) -> Option<(String, Expr)> {
     let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = condition else { return None };
     let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
@@ -222,7 +223,7 @@ fn substitute(expr: &mut Expr, equals: &[(String, Expr)]) {
     }));
 }
 
-/// The operands of a conjunction.
+/// Splits a conjunction into its operands.
 fn split(condition: Expr) -> Vec<Expr> {
     match condition {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
@@ -237,7 +238,7 @@ fn split(condition: Expr) -> Vec<Expr> {
     }
 }
 
-/// A conjunction.
+/// Joins conditions into a conjunction.
 fn joined(conditions: Vec<Expr>) -> Expr {
     let and = |left, right| Expr::BinaryOp {
         left: Box::new(left),
@@ -256,7 +257,7 @@ fn case(condition: Expr, subquery: Expr) -> Option<Expr> {
     Some(case)
 }
 
-/// Calls a function for each expression.
+/// A visitor that calls a function for each expression.
 struct Each<F>(F);
 
 impl<F: FnMut(&mut Expr)> VisitorMut for Each<F> {

@@ -1,7 +1,7 @@
-//! System columns of the catalog's relations: `xmin` and `tableoid`.
+//! Replaces system columns of the catalog's relations: `xmin` and `tableoid`.
 //!
-//! DataFusion has no columns beside those of a schema, so they are replaced by their values.
-//! Nothing tells in which transaction a row of the catalog was written: `xmin` is the number that
+//! DataFusion has no columns outside of a schema, so they are replaced by their values. It is not
+//! recorded which transaction has written a row of the catalog: `xmin` is the number that
 //! PostgreSQL gives to rows that all transactions see.
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ pub(super) fn columns(select: &mut Select) {
     let _ = select.selection.walk(&mut columns);
 }
 
-/// A relation of the catalog: its name in the statement, and its definition.
+/// Returns the name of a catalog relation in the statement, and its definition.
 pub(super) fn known(table: &TableFactor) -> Option<(String, &'static Definition)> {
     let TableFactor::Table { name, alias, args: None, .. } = table else { return None };
     let is_own = name.0.len() == 1 || super::is_of_catalog(name);
@@ -53,16 +53,16 @@ pub(super) fn known(table: &TableFactor) -> Option<(String, &'static Definition)
 }
 
 struct Columns {
-    /// The relations of the catalog by their names in the statement.
+    /// OIDs of the catalog's relations, by their names in the statement.
     tables: HashMap<String, i64>,
-    /// True if there is one table, whose columns need no name before them.
+    /// True if there is only one table, whose columns may be unqualified.
     is_alone: bool,
-    /// Subqueries around an expression.
+    /// Number of subqueries around the current expression.
     depth: usize,
 }
 
 impl Columns {
-    /// The OID of the relation whose column this may be, and the column.
+    /// Returns the OID of the relation that an expression may be a column of, and the column.
     fn find<'a>(&self, expr: &'a Expr) -> Option<(i64, &'a Ident)> {
         match expr {
             Expr::CompoundIdentifier(parts) => {
@@ -76,7 +76,7 @@ impl Columns {
         }
     }
 
-    /// The name of a system column.
+    /// Returns the name of a system column; `None` for another expression.
     fn name(&self, expr: &Expr) -> Option<Ident> {
         let (_, column) = self.find(expr)?;
         [XMIN, TABLE].contains(&folded(column).as_str()).then(|| column.clone())

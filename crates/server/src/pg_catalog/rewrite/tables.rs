@@ -1,4 +1,4 @@
-//! Tables of statements: those of the information schema, and functions.
+//! Rewrites tables of statements: views of the information schema, and functions as tables.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
@@ -9,10 +9,10 @@ use super::{is_of_catalog, last, strip, take};
 use crate::pg_catalog::SCHEMA;
 use crate::pg_catalog::definition::{INFORMATION_PREFIX, INFORMATION_SCHEMA, find};
 
-/// Functions that are tables already.
+/// Functions that DataFusion accepts as tables.
 const TABLES: &[&str] = &["generate_series", "range", "unnest", "pg_get_keywords"];
 
-/// Functions that return the rows of a relation, and the relation.
+/// Functions that return the rows of a relation, with the name of the relation.
 const OF_RELATIONS: &[(&str, &str)] = &[
     ("pg_available_extension_versions", "pg_available_extension_versions"),
     ("pg_available_extensions", "pg_available_extensions"),
@@ -24,12 +24,12 @@ const OF_RELATIONS: &[(&str, &str)] = &[
     ("pg_timezone_names", "pg_timezone_names"),
 ];
 
-/// The columns of `aclexplode` as a table, which has no rows: the privileges of relations are null.
+/// `aclexplode` as a table: its columns and no rows, since the privileges of relations are null.
 const GRANTS: &str = "SELECT CAST(NULL AS BIGINT) AS grantor, CAST(NULL AS BIGINT) AS grantee, \
                       CAST(NULL AS TEXT) AS privilege_type, CAST(NULL AS BOOLEAN) AS is_grantable \
                       WHERE false";
 
-/// Has a view of the information schema be found in `pg_catalog`, with its own name as an alias.
+/// Redirects a view of the information schema to `pg_catalog`, with its own name as an alias.
 pub(super) fn of_information_schema(table: &mut TableFactor) {
     let TableFactor::Table { name, alias, args: None, .. } = table else { return };
     let view = last(name);
@@ -47,7 +47,7 @@ fn alias_named(name: String) -> TableAlias {
     TableAlias { explicit: true, name: Ident::with_quote('"', name), columns: vec![], at: None }
 }
 
-/// Leaves the schema before functions out.
+/// Removes the schema from a function that is used as a table.
 pub(super) fn without_schema(table: &mut TableFactor) {
     if let TableFactor::Table { name, args: Some(args), alias, .. } = table
         && is_of_catalog(name)
@@ -76,8 +76,8 @@ pub(super) fn without_schema(table: &mut TableFactor) {
     }
 }
 
-/// A function as a table: its column has the alias of the table. One that returns a single value
-/// becomes a subquery.
+/// Rewrites a function as a table: its column gets the alias of the table. A function that returns
+/// a single value becomes a subquery.
 pub(super) fn of_function(table: &mut TableFactor) {
     if let TableFactor::UNNEST { alias: Some(alias), .. } = table {
         return name_column(alias);
@@ -113,13 +113,13 @@ pub(super) fn of_function(table: &mut TableFactor) {
     }
 }
 
-/// A query as a table.
+/// Returns a query as a table.
 pub(super) fn derived(text: &str, alias: Option<TableAlias>) -> Option<TableFactor> {
     let subquery = super::query(text)?;
     Some(TableFactor::Derived { lateral: false, subquery, alias, sample: None })
 }
 
-/// Bounds of a series are BIGINT.
+/// Casts a bound of a series to BIGINT, unless it is a literal.
 fn as_bigint(argument: &mut FunctionArg) {
     if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
         && !matches!(expr, Expr::Value(_))

@@ -1,4 +1,4 @@
-//! Rows that a COPY receives, in pieces of any size.
+//! Decoder of the rows that a COPY receives, in pieces of any size.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use super::super::failure::{Failure, SqlState};
 use super::super::parameter;
 use super::encode::SIGNATURE;
 
-/// Rows and bytes of a batch.
+/// Number of rows, or of bytes, that completes a batch.
 const BATCH_ROWS: usize = 8_192;
 const BATCH_BYTES: usize = 1 << 20;
-/// Bytes by which the account of what is not in a batch yet grows.
+/// Step in bytes in which the memory account of rows outside of batches grows.
 const HELD_STEP_BYTES: usize = 64 << 10;
-/// Bytes of one row.
+/// Maximum length of a row in bytes.
 const ROW_BYTES_MAX: usize = 64 << 20;
 
-/// Makes batches of bytes.
+/// Decoder of bytes into batches of rows.
 pub(crate) struct RowDecoder {
     format: CopyFormat,
     schema: SchemaRef,
-    /// Bytes that are no whole row yet, and how many of them have been searched for its end.
+    /// Bytes of an incomplete row, and how many of them were searched for the row's end.
     input: BytesMut,
     searched: usize,
     is_quoted: bool,
-    /// The header has been read.
+    /// True once the header has been read.
     has_begun: bool,
     has_ended: bool,
     columns: Vec<Values>,
     rows: usize,
     bytes: usize,
-    /// The number of the row, for errors.
+    /// Number of the current row, for errors.
     row: u64,
 }
 
-/// Values of one column.
+/// Decoded values of one column.
 enum Values {
     Text(StringBuilder),
     Binary(Vec<ScalarValue>),
@@ -64,24 +64,24 @@ impl RowDecoder {
         }
     }
 
-    /// Adds bytes.
+    /// Adds received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        // Clients may send anything behind the end.
+        // Clients may send anything after the end marker.
         if !self.has_ended {
             self.input.extend_from_slice(bytes);
         }
     }
 
-    /// Bytes of rows that are not in a batch yet, in steps.
+    /// Returns the bytes held for rows that are not in a batch yet, rounded up to a step.
     pub(crate) fn held_bytes(&self) -> u64 {
         let steps = (self.input.capacity() + self.bytes).div_ceil(HELD_STEP_BYTES);
         u64::try_from(steps * HELD_STEP_BYTES).unwrap_or(u64::MAX)
     }
 
-    /// The next full batch, if the bytes so far have one.
+    /// Returns the next full batch, if the bytes received so far complete one.
     ///
     /// # Errors
-    /// Bytes that are no row of these columns.
+    /// Bytes that do not form a row of these columns.
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         while self.rows < BATCH_ROWS && self.bytes < BATCH_BYTES {
             if !self.next_row(false)? {
@@ -91,10 +91,10 @@ impl RowDecoder {
         self.take().map(Some)
     }
 
-    /// The last batch, if it has rows.
+    /// Returns the last batch, if it has rows.
     ///
     /// # Errors
-    /// Bytes that are no row of these columns, and a row that is not whole.
+    /// Bytes that do not form a row of these columns, and an incomplete last row.
     pub(crate) fn finish(&mut self) -> Result<Option<RecordBatch>, Failure> {
         while self.next_row(true)? {}
         if !self.input.is_empty() && !self.has_ended {
@@ -103,7 +103,7 @@ impl RowDecoder {
         if self.rows == 0 { Ok(None) } else { self.take().map(Some) }
     }
 
-    /// Reads a row. Returns false if there is no whole one.
+    /// Decodes a row. Returns false if no complete one has arrived.
     fn next_row(&mut self, is_last: bool) -> Result<bool, Failure> {
         if self.has_ended {
             return Ok(false);
@@ -134,7 +134,7 @@ impl RowDecoder {
         Ok(true)
     }
 
-    /// The next line without its end; with `is_last`, one without an end too.
+    /// Returns the next line without its line end; with `is_last`, also a line that lacks one.
     fn next_line(&mut self, is_last: bool) -> Option<Bytes> {
         let end = self.end_of_line();
         let line = match end {
@@ -154,7 +154,7 @@ impl RowDecoder {
         })
     }
 
-    /// The place of the end of the first line.
+    /// Returns the position of the first line end.
     fn end_of_line(&mut self) -> Option<usize> {
         let (quote, escape) = match &self.format {
             CopyFormat::Csv { quote, escape, .. } => (Some(*quote), *escape),
@@ -170,7 +170,7 @@ impl RowDecoder {
             };
             if is_escape {
                 if at + 1 == bytes.len() {
-                    // The byte that it escapes is not there yet.
+                    // The escaped byte has not arrived yet.
                     break;
                 }
                 at += 2;
@@ -207,7 +207,7 @@ impl RowDecoder {
         Ok(())
     }
 
-    /// Reads a row of the binary format.
+    /// Decodes a row of the binary format.
     fn next_binary(&mut self) -> Result<bool, Failure> {
         if !self.has_begun {
             let head = SIGNATURE.len();
@@ -245,7 +245,7 @@ impl RowDecoder {
         Ok(true)
     }
 
-    /// The end of the first row, if it is there.
+    /// Returns the end of the first row, if it is complete.
     fn end_of_binary(&self) -> Result<Option<usize>, Failure> {
         let Some(count) = self.input.get(..2) else { return Ok(None) };
         let count = i16::from_be_bytes([count[0], count[1]]);
@@ -267,7 +267,7 @@ impl RowDecoder {
         Ok(Some(end))
     }
 
-    /// The rows so far as a batch.
+    /// Returns the rows so far as a batch.
     fn take(&mut self) -> Result<RecordBatch, Failure> {
         let first = self.row - u64::try_from(self.rows).unwrap_or(0) + 1;
         let place = format!("rows {first} to {}", self.row);
@@ -279,14 +279,14 @@ impl RowDecoder {
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         (self.rows, self.bytes) = (0, 0);
-        // The table refuses nulls where it takes none, by the name of the column.
+        // The table itself refuses nulls in columns that are NOT NULL, and names the column.
         let nullable = self.schema.fields().iter();
         let nullable = nullable.map(|field| field.as_ref().clone().with_nullable(true));
         let schema = Schema::new(nullable.collect::<Vec<_>>());
         Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
     }
 
-    /// Refuses a row that is not whole after very many bytes.
+    /// Refuses a row that is still incomplete after more than `ROW_BYTES_MAX` bytes.
     fn refuse_long_row(&self) -> Result<(), Failure> {
         if self.input.len() <= ROW_BYTES_MAX {
             return Ok(());
@@ -301,7 +301,7 @@ impl RowDecoder {
     }
 }
 
-/// The length of what follows; none for a null.
+/// Decodes a length; `None` for a null.
 fn length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(i32::from_be_bytes(bytes.try_into().ok()?)).ok()
 }
@@ -314,7 +314,7 @@ impl Values {
         }
     }
 
-    /// The values as those of a column.
+    /// Returns the values as an array of the column's type.
     fn finish(self, data_type: &DataType, what: &str) -> Result<ArrayRef, Failure> {
         let mut texts = match self {
             Self::Binary(values) => return Ok(ScalarValue::iter_to_array(values)?),
@@ -343,7 +343,7 @@ struct Value {
     is_null: bool,
 }
 
-/// The values of a line of the text format.
+/// Splits a line of the text format into values.
 fn text_values(line: &[u8], delimiter: u8, null: &str) -> Vec<Value> {
     let mut values = vec![];
     let (mut start, mut at) = (0, 0);
@@ -411,7 +411,7 @@ struct Csv<'a> {
 }
 
 impl Csv<'_> {
-    /// The values of a line, which may have ends of lines in quotes.
+    /// Splits a line into values; the line may contain line ends in quotes.
     fn values(&self, line: &[u8]) -> Vec<Value> {
         let mut values = vec![];
         let value = |bytes: Vec<u8>, is_plain| {
@@ -463,7 +463,7 @@ mod tests {
         ]))
     }
 
-    /// The rows of bytes that come in pieces of `size`.
+    /// Decodes bytes that arrive in pieces of `size`; returns the rows as text.
     fn read(format: &CopyFormat, bytes: &[u8], size: usize) -> Result<Vec<String>, Failure> {
         let mut decoder = RowDecoder::new(format.clone(), schema());
         let mut batches = vec![];
@@ -505,7 +505,7 @@ mod tests {
         Ok(())
     }
 
-    /// A row of the binary format with the header before it.
+    /// Returns a header and a row of the binary format.
     fn binary() -> Vec<u8> {
         let mut row = SIGNATURE.to_vec();
         row.put_i64(0);
@@ -540,7 +540,7 @@ mod tests {
                         _ => bytes.extend_from_within(place..),
                     }
                 }
-                // Neither panics: what is no row is an error.
+                // Damaged bytes must not panic: they give rows or an error.
                 let _rows = read(format, &bytes, 1 + rng.index(bytes.len()));
             }
         });

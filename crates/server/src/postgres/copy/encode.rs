@@ -1,4 +1,4 @@
-//! Rows as COPY sends them.
+//! Encoder of the rows that COPY sends.
 
 use bytes::{BufMut as _, BytesMut};
 use datafusion::arrow::array::RecordBatch;
@@ -13,7 +13,7 @@ use super::format_of;
 /// The first bytes of the binary format.
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
-/// Writes rows in a format.
+/// Encoder of rows in a format.
 pub(crate) struct RowEncoder<'a>(&'a CopyFormat);
 
 impl<'a> RowEncoder<'a> {
@@ -21,11 +21,11 @@ impl<'a> RowEncoder<'a> {
         Self(format)
     }
 
-    /// Bytes before the rows.
+    /// Appends the bytes that precede the rows.
     pub(crate) fn begin(&self, schema: &SchemaRef, out: &mut BytesMut) {
         if *self.0 == CopyFormat::Binary {
             out.put_slice(SIGNATURE);
-            // No flags, and no more of a header.
+            // No flags and no header extension.
             out.put_i32(0);
             out.put_i32(0);
         }
@@ -38,7 +38,7 @@ impl<'a> RowEncoder<'a> {
         }
     }
 
-    /// Writers of the columns of a batch; timestamps with a zone are shown in `zone`.
+    /// Returns writers for the columns of a batch; timestamps with a time zone are shown in `zone`.
     pub(crate) fn columns(
         &self,
         batch: &RecordBatch,
@@ -48,7 +48,7 @@ impl<'a> RowEncoder<'a> {
         columns.map(|array| ColumnWriter::new(array, format_of(self.0), zone)).collect()
     }
 
-    /// A row of a batch.
+    /// Appends a row of a batch.
     pub(crate) fn row(&self, columns: &[ColumnWriter], row: usize, out: &mut BytesMut) {
         if *self.0 == CopyFormat::Binary {
             out.put_i16(i16::try_from(columns.len()).unwrap_or(i16::MAX));
@@ -69,7 +69,7 @@ impl<'a> RowEncoder<'a> {
         out.put_u8(b'\n');
     }
 
-    /// Bytes behind the rows.
+    /// Appends the bytes that follow the rows.
     pub(crate) fn end(&self, out: &mut BytesMut) {
         if *self.0 == CopyFormat::Binary {
             out.put_i16(-1);

@@ -1,4 +1,4 @@
-//! Arrays that clients send.
+//! Decodes arrays that clients send.
 
 use std::fmt::Arguments;
 
@@ -11,10 +11,10 @@ use super::super::cell::Format;
 use super::super::failure::{Failure, SqlState};
 use super::super::types::arrow_type;
 
-/// The value of an array of one dimension.
+/// Decodes an array of one dimension.
 ///
 /// # Errors
-/// Bytes that are no array of the items.
+/// Bytes that are not an array of such items.
 pub(super) fn value(
     bytes: &Bytes,
     format: Format,
@@ -51,8 +51,8 @@ pub(super) fn value(
     Ok(ScalarValue::List(ScalarValue::new_list(&values, item, true)))
 }
 
-/// The type and the items of an array in its binary format: dimensions, a flag for nulls, the type
-/// of items; length and first index of the dimension; items with their lengths.
+/// Returns the type and the items of an array in the binary format: number of dimensions, a flag
+/// for nulls, the type of items; length and first index of the dimension; items with their lengths.
 fn binary(mut bytes: Bytes) -> Option<(Type, Vec<Option<Bytes>>)> {
     let dimensions = bytes.try_get_i32().ok()?;
     let _has_nulls = bytes.try_get_i32().ok()?;
@@ -62,7 +62,7 @@ fn binary(mut bytes: Bytes) -> Option<(Type, Vec<Option<Bytes>>)> {
     }
     let length = usize::try_from(bytes.try_get_i32().ok()?).ok()?;
     let _first = bytes.try_get_i32().ok()?;
-    // Each item has a length of four bytes.
+    // Each item is preceded by its length of four bytes.
     if dimensions != 1 || length > bytes.len() / 4 {
         return None;
     }
@@ -77,7 +77,7 @@ fn binary(mut bytes: Bytes) -> Option<(Type, Vec<Option<Bytes>>)> {
     bytes.is_empty().then_some((of, items))
 }
 
-/// The items of `{a,"b c",NULL}`; none of a text that is no array of one dimension.
+/// Parses the items of `{a,"b c",NULL}`; `None` for a text that is no array of one dimension.
 pub(crate) fn array_items(text: &str) -> Option<Vec<Option<String>>> {
     let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let mut items = Vec::new();

@@ -1,11 +1,13 @@
-//! The settings of a connection, which its statements read and change as well.
+//! Settings of a connection, shared with the functions of its statements.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::{Failure, Settings};
+use terrace_sys::sync::lock;
 
-/// The settings of a connection, for the connection and for the functions of its statements.
+use super::{Failure, Settings, SqlState};
+
+/// Settings shared by a connection and the functions of its statements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedSettings {
     state: Arc<Mutex<State>>,
@@ -14,21 +16,23 @@ pub(crate) struct SharedSettings {
 #[derive(Debug, Default)]
 struct State {
     settings: Settings,
-    /// Settings that statements, or the end of a transaction, have changed, and the values of those
-    /// that clients are told.
+    /// Settings that statements, or the end of a transaction, have changed, with the values to
+    /// report to clients.
     changed: Vec<Change>,
+    /// True if the connection says when transactions begin and end.
+    follows_transactions: bool,
     /// True while a transaction is open.
     is_open: bool,
-    /// The settings to restore at its end, once it has changed one.
+    /// The settings to restore when the transaction ends; `None` until it changes one.
     undo: Option<Undo>,
 }
 
 /// Settings to restore at the end of a transaction.
 #[derive(Debug)]
 struct Undo {
-    /// Those of its beginning, for a rollback.
+    /// The settings at the beginning, for a rollback.
     at_begin: Settings,
-    /// Those that last, for a commit: all changes but those of `SET LOCAL`.
+    /// The settings to keep, for a commit: all changes but those of `SET LOCAL`.
     lasting: Settings,
 }
 
@@ -43,7 +47,7 @@ impl State {
         Ok(told)
     }
 
-    /// Keeps the settings before the first change of a transaction.
+    /// Saves the settings before the first change of a transaction.
     fn keep(&mut self) {
         if self.is_open && self.undo.is_none() {
             let (at_begin, lasting) = (self.settings.clone(), self.settings.clone());
@@ -52,29 +56,32 @@ impl State {
     }
 }
 
-/// Name and value of a setting that a client is told of.
+/// Name and value of a setting that is reported to the client.
 type Told = (&'static str, String);
-/// A change by a statement: the name, and what the client is told of it.
+/// A change of a setting: its name, and what to report to the client.
 pub(crate) type Change = (&'static str, Option<Told>);
 
 impl SharedSettings {
-    /// The settings that a client has logged in with.
+    /// Creates the settings of a client that has logged in with them, for a connection that calls
+    /// [`SharedSettings::begin`] and [`SharedSettings::end`]. For others, which have the default,
+    /// all changes last.
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { state: Arc::new(Mutex::new(State { settings, ..State::default() })) }
+        let state = State { settings, follows_transactions: true, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
-    /// The value of a setting; none of one that there is not.
+    /// Returns the value of a setting; `None` if it does not exist.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         let name = Settings::name_of(name)?;
         Some(self.state().settings.get(name).to_owned())
     }
 
-    /// Changes a setting, until the end of the transaction if `is_local`. Returns the value that
-    /// the client is told, if any.
+    /// Changes a setting, until the end of the transaction if `is_local`. Returns the change if it
+    /// has to be reported to the client.
     ///
     /// # Errors
     /// As [`Settings::set`].
@@ -87,13 +94,13 @@ impl SharedSettings {
         self.state().set(name, value, is_local)
     }
 
-    /// A transaction begins.
+    /// Records that a transaction begins.
     pub(crate) fn begin(&self) {
         self.state().is_open = true;
     }
 
-    /// A transaction ends: restores the settings that it has changed, those of `SET LOCAL` alone if
-    /// it is committed. The connection carries the changes out as those of statements.
+    /// Records that a transaction ends. Restores the settings that it has changed; after a commit
+    /// only those of `SET LOCAL`. The connection applies these changes like those of statements.
     pub(crate) fn end(&self, is_committed: bool) {
         let mut state = self.state();
         state.is_open = false;
@@ -105,9 +112,9 @@ impl SharedSettings {
         state.changed.extend(changes);
     }
 
-    /// Changes a setting for a statement, until the end of the transaction if `is_local`, and
-    /// returns its value. Outside of a transaction a local change has no effect beyond the
-    /// statement. The connection carries the change out after the statement.
+    /// Changes a setting from within a statement, until the end of the transaction if `is_local`,
+    /// and returns its value. Outside of a transaction a local change lasts for the statement only.
+    /// The connection applies the change after the statement.
     ///
     /// # Errors
     /// As [`Settings::set`].
@@ -118,6 +125,10 @@ impl SharedSettings {
         is_local: bool,
     ) -> Result<String, Failure> {
         let mut state = self.state();
+        if is_local && !state.follows_transactions {
+            let text = "settings of a transaction are not possible by Flight SQL; say false";
+            return Err(Failure::new(SqlState::UNSUPPORTED, text));
+        }
         if is_local && !state.is_open {
             let mut settings = state.settings.clone();
             settings.set(name, value)?;
@@ -129,24 +140,24 @@ impl SharedSettings {
         Ok(state.settings.get(name).to_owned())
     }
 
-    /// The changes of statements that the connection has not carried out.
+    /// Takes the changes that the connection has not applied yet.
     pub(crate) fn take_changes(&self) -> Vec<Change> {
         std::mem::take(&mut self.state().changed)
     }
 
-    /// The statement that has the session know a setting as well, if it does.
+    /// Returns the statement that sets the session to this setting, if the session has it as well.
     pub(crate) fn of_session(&self, name: &str) -> Option<String> {
         self.state().settings.of_session(name)
     }
 
-    /// All settings: their names, values and defaults.
+    /// Returns the name, value and default of every setting.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String, &'static str)> {
         let state = self.state();
         let all = state.settings.all();
         all.map(|(name, value, default)| (name, value.to_owned(), default)).collect()
     }
 
-    /// Replaces all settings. Returns those of before.
+    /// Replaces all settings. Returns the old ones.
     pub(crate) fn replace(&self, settings: Settings) -> Settings {
         let mut state = self.state();
         state.keep();
@@ -156,12 +167,12 @@ impl SharedSettings {
         std::mem::replace(&mut state.settings, settings)
     }
 
-    /// The limit on the duration of a statement, if there is one.
+    /// Returns the time limit of a statement, if there is one.
     pub(crate) fn statement_timeout(&self) -> Option<Duration> {
         self.state().settings.statement_timeout()
     }
 
-    /// The limit on the time that a transaction waits for its next statement, if there is one.
+    /// Returns the maximum time that a transaction waits for its next statement, if there is one.
     pub(crate) fn idle_in_transaction(&self) -> Option<Duration> {
         self.state().settings.idle_in_transaction()
     }

@@ -1,10 +1,10 @@
-//! Forms of statements by which tools that show a database ask the catalog.
+//! Forms of catalog queries that database browsers use.
 
 use crate::common::connect;
 use crate::running::{Running, engine};
 use terrace_server::Limits;
 
-/// Statements, and their only value as a text.
+/// Statements, each with its only value as a text.
 const FORMS: &[(&str, &str)] = &[
     (
         "SELECT count(*)::text FROM pg_class WHERE xmin IS NOT NULL AND \

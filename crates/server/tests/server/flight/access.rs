@@ -1,4 +1,4 @@
-//! Logins, tokens, TLS and the limits of connections.
+//! Logins, tokens, TLS and the limit of connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// The code of a query with this header.
+/// Returns the status code of a query with this header.
 async fn code_with(flight: &Flight, header: Option<&str>) -> Code {
     let mut client = FlightServiceClient::new(flight.channel().await);
     let query = CommandStatementQuery { query: "SELECT 1".to_owned(), transaction_id: None };
@@ -59,7 +59,7 @@ async fn roles_log_in_by_a_handshake() {
     admin.handshake("admin", "secret").await.expect("logged in");
     update(&mut admin, "GRANT SELECT ON t TO ada").await;
     assert_eq!(integers(&mut client, "SELECT x FROM t").await, [1]);
-    // The token is of the session, whatever connection it comes by.
+    // The token identifies the session, whichever connection it is sent on.
     update(&mut client, "SET application_name = 'mine'").await;
     let mut second = flight.connect().await;
     second.set_token(client.token().expect("a token").clone());
@@ -168,7 +168,7 @@ async fn sessions_take_the_places_of_connections() {
     assert_eq!(integers(&mut second, "SELECT 1::bigint").await, [1]);
     let mut third = flight.connect().await;
     assert!(third.handshake("ada", "pencil").await.is_err(), "there is no place");
-    // A client that has gone leaves its place to the next one.
+    // A client that has left gives up its permit to the next one.
     drop(first);
     tokio::time::sleep(Duration::from_millis(300)).await;
     third.handshake("ada", "pencil").await.expect("logged in");

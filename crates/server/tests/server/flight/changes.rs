@@ -60,7 +60,7 @@ async fn tables_are_made_appended_to_and_replaced() {
     assert_eq!(ingest(&mut client, append.clone(), vec![rows(30_000..30_010)]).await, Ok(10));
     let sums = "SELECT sum(k)::bigint FROM t WHERE \"A v\" IS NULL OR f = k / 2.0";
     assert_eq!(integers(&mut client, sums).await, [30_010 * 30_009 / 2]);
-    // Columns of other types, in another order, and some of them.
+    // A subset of the columns, with another type.
     let keys: ArrayRef = Arc::new(StringArray::from(vec!["7", "8"]));
     let some = RecordBatch::try_from_iter([("k", keys)]).expect("a batch");
     assert_eq!(ingest(&mut client, append.clone(), vec![some]).await, Ok(2));
@@ -186,7 +186,7 @@ async fn transactions_by_statements_belong_to_the_session() {
     update(&mut client, "COMMIT").await;
     assert_eq!(integers(&mut other, "SELECT count(*) FROM t").await, [1]);
     update(&mut client, "ROLLBACK").await;
-    // Sessions that end undo what they have begun.
+    // A session that ends rolls its transaction back.
     update(&mut client, "BEGIN").await;
     update(&mut client, "DELETE FROM t").await;
     drop(client);

@@ -1,4 +1,4 @@
-//! Ends of queries: cancellation, clients that vanish or read slowly, the end of the server.
+//! Ends of queries: cancellation, clients that vanish or read slowly, and the server's shutdown.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::common::connect;
 /// A query that runs for minutes.
 const LONG: &str = "SELECT count(*) FROM generate_series(1, 1000000) AS a(x), \
                     generate_series(1, 1000000) AS b(y) WHERE x * y % 7 = 1";
-/// A query of more rows than any buffer holds.
+/// A query with more rows than any buffer holds.
 const WIDE: &str = "SELECT value, repeat('x', 1000) AS t \
                     FROM generate_series(1, 1000000) AS g(value)";
 
-/// Waits until so many queries run.
+/// Waits until this number of queries run.
 async fn until_running(engine: &Engine, count: usize) {
     let waited = timeout(Duration::from_secs(20), async {
         while engine.queries().running().len() != count {
@@ -66,7 +66,7 @@ async fn queries_are_cancelled_by_their_flight() {
         let again = act(&mut client, name, cancel).await.expect_err("it has ended");
         assert!(again.contains("no query of this flight"), "{again}");
     }
-    // One whose rows were never fetched.
+    // A query whose rows were never fetched.
     let info = client.execute(LONG.to_owned(), None).await.expect("planned");
     let cancel = CancelFlightInfoRequest::new(info.clone()).encode_to_vec();
     act(&mut client, "CancelFlightInfo", cancel).await.expect("cancelled");
@@ -110,20 +110,20 @@ async fn other_connections_see_and_end_queries() {
 async fn clients_that_vanish_end_their_queries() {
     let flight = Flight::start(Limits::default()).await;
     let engine = flight.running.engine.clone();
-    // While rows are computed.
+    // The client vanishes while rows are computed.
     let mut client = flight.connect().await;
     let reading = tokio::spawn(async move { query(&mut client, LONG).await.map(drop) });
     until_running(&engine, 1).await;
     reading.abort();
     until_running(&engine, 0).await;
-    // While a change runs.
+    // The client vanishes while a change runs.
     let mut client = flight.connect().await;
     let text = format!("CREATE TABLE t AS {LONG}");
     let changing = tokio::spawn(async move { client.execute_update(text, None).await });
     until_running(&engine, 1).await;
     changing.abort();
     until_running(&engine, 0).await;
-    // While rows are not read, and while a ticket waits.
+    // The client vanishes while rows stay unread, and while a ticket waits.
     let mut client = flight.connect().await;
     let info = client.execute(WIDE.to_owned(), None).await.expect("planned");
     let mut stream = client.do_get(ticket(&info)).await.expect("begun");

@@ -1,4 +1,4 @@
-//! Messages that no client should send: each is refused, and the server goes on.
+//! Malformed requests: each is refused, and the server goes on.
 
 use std::time::Duration;
 

@@ -129,7 +129,7 @@ async fn columns_are_told_without_a_run() {
     flight.end().await;
 }
 
-/// `SetSessionOptionsRequest` of one option that is a text.
+/// Returns a `SetSessionOptionsRequest` with one text option.
 fn option(name: &str, value: &str) -> Vec<u8> {
     let field = |tag: u8, bytes: &[u8]| {
         let length = u8::try_from(bytes.len()).expect("short");

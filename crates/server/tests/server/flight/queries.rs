@@ -103,7 +103,7 @@ async fn statements_without_rows_are_carried_out_at_once() {
     assert_eq!(info.total_records, 4);
     assert_eq!(update(&mut client, "INSERT INTO t VALUES (11), (12)").await, 2);
     assert_eq!(update(&mut client, "UPDATE t SET x = x + 1 WHERE x < 3").await, 2);
-    // A query by the way of updates.
+    // A query sent as an update.
     assert_eq!(update(&mut client, "SELECT 1").await, 0);
     flight.end().await;
 }
@@ -202,6 +202,7 @@ async fn what_is_not_possible_says_so() {
         ("DECLARE c CURSOR FOR SELECT 1", "come in batches"),
         ("DISCARD ALL", "close the session"),
         ("SET LOCAL TimeZone = 'UTC'", "SET lasts for the session"),
+        ("SELECT set_config('TimeZone', 'UTC', true)", "not possible by Flight SQL"),
         ("SELECT * FROM nosuch", "42P01"),
         ("SELECT 1/0", "22012"),
     ];

@@ -1,4 +1,4 @@
-//! A headless Chromium, told what to do by its DevTools protocol over two pipes.
+//! A headless Chromium, controlled by its DevTools protocol over two pipes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The longest time until a condition holds.
+/// Maximum time until a condition holds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The program, which reads descriptor 3 and writes descriptor 4.
+/// The command that starts the program, which reads from descriptor 3 and writes to descriptor 4.
 const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu \
      --disable-background-networking --no-first-run --remote-debugging-pipe \
      --user-data-dir=\"$0/profile\" about:blank 3< \"$0/in\" 4> \"$0/out\"";
 
-/// A browser without a window.
+/// A headless browser.
 pub struct Browser {
     child: Child,
     input: File,
@@ -47,7 +47,7 @@ impl Browser {
             .stderr(Stdio::null())
             .spawn()
             .map_err(text)?;
-        // The shell opens the two in this order, and each waits for the other side.
+        // The shell opens the two pipes in this order, and each open waits for the other side.
         let input = OpenOptions::new().write(true).open(input).map_err(text)?;
         let output = BufReader::new(File::open(output).map_err(text)?);
         Ok(Self {
@@ -74,14 +74,14 @@ impl Browser {
         Ok(self)
     }
 
-    /// Makes the window another size.
+    /// Resizes the window.
     pub fn resize(&mut self, width: u32, height: u32) -> Result<(), String> {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": true });
         self.call("Emulation.setDeviceMetricsOverride", size).map(drop)
     }
 
-    /// Waits until an expression is true. One that fails is tried again.
+    /// Waits until an expression is true. An expression that fails is retried.
     pub fn until(&mut self, expression: &str) -> Result<(), String> {
         let start = Instant::now();
         loop {
@@ -99,7 +99,8 @@ impl Browser {
         }
     }
 
-    /// Exceptions and errors of the page, such as of its content security policy.
+    /// Returns the exceptions and errors of the page, such as violations of its content security
+    /// policy.
     pub fn complaints(self) -> Vec<String> {
         self.complaints.clone()
     }

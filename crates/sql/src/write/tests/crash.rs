@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::common::DFSchema;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::{SessionContext, col, lit};
 use terrace_store::{Blocks, Buffer, Done, Io};
+use terrace_sys::sync::lock;
 use terrace_testkit::{Rng, with_seed};
 
 use crate::catalog::{IfExists, TableDefinition};
@@ -35,14 +36,14 @@ impl CachedBlocks {
 
     /// Returns the contents of the device after a power cut at this moment.
     fn durable(&self) -> Pages {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        lock(&self.pages).1.clone()
     }
 }
 
 impl Blocks for CachedBlocks {
     fn run(&self, batch: &mut [Io<'_>], done: &Done<'_>) {
         for io in batch {
-            let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pages = lock(&self.pages);
             let numbers = io.offset / PAGE..;
             match &mut io.buffer {
                 Buffer::WriteFrom(data) => {
@@ -65,7 +66,7 @@ impl Blocks for CachedBlocks {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = lock(&self.pages);
         pages.1 = pages.0.clone();
         Ok(())
     }
@@ -76,7 +77,7 @@ impl Blocks for CachedBlocks {
 
     /// Discards freed space at once, synced or not, so that freeing too early loses data.
     fn punch(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = lock(&self.pages);
         let kept = |number: &u64| !(offset / PAGE..(offset + len_bytes) / PAGE).contains(number);
         pages.0.retain(|number, _| kept(number));
         pages.1.retain(|number, _| kept(number));
@@ -88,7 +89,7 @@ impl Blocks for CachedBlocks {
     }
 
     fn is_blank(&self) -> io::Result<bool> {
-        Ok(self.pages.lock().unwrap_or_else(PoisonError::into_inner).0.is_empty())
+        Ok(lock(&self.pages).0.is_empty())
     }
 
     fn kind(&self) -> &str {

@@ -1,4 +1,4 @@
-//! Aggregates of a kind.
+//! Aggregate functions, by the kind of their result.
 
 use super::super::node::{Dialect, Node, call, expression, optional, parts, text};
 use super::super::types::Kind;
@@ -6,7 +6,7 @@ use super::expression::cast;
 use super::{DEPTH_MAX, Generator};
 
 impl Generator<'_> {
-    /// An aggregate whose result is of a kind.
+    /// Returns an aggregate whose result has this kind.
     pub(super) fn aggregate(&mut self, kind: Kind, depth: usize) -> Node {
         let node = match (kind, self.random.below(10)) {
             (Kind::Int, 0..=4) => self.count(),
@@ -31,7 +31,7 @@ impl Generator<'_> {
         self.scalar(kind, 1, DEPTH_MAX)
     }
 
-    /// The aggregate, perhaps of some rows only.
+    /// Adds a FILTER clause to one aggregate in five.
     fn filtered(&mut self, aggregate: Node) -> Node {
         if self.random.percent(80) {
             return aggregate;
@@ -69,11 +69,12 @@ impl Generator<'_> {
         self.filtered(aggregate)
     }
 
-    /// An average only where it is the answer: its last digit depends on the order of the rows, and
-    /// what compares it for equality above would say so.
+    /// Returns a median or an average. Averages are generated only in the outermost query, whose
+    /// result is compared with a tolerance: their last digit depends on the order of the rows,
+    /// which an equality in an outer query would expose.
     fn statistic(&mut self, depth: usize) -> Node {
         if depth > 0 || self.random.percent(30) {
-            // A median between infinities is computed in more than one way.
+            // Databases compute a median between infinities in different ways.
             let argument = cast(Kind::Float, self.argument(Kind::Int));
             return self.filtered(call("median", vec![argument]));
         }
@@ -88,8 +89,8 @@ impl Generator<'_> {
         self.filtered(call(name, vec![argument]))
     }
 
-    /// Texts in their own order. The argument stands twice and must be the same, so it is one text
-    /// that is not made smaller.
+    /// Returns texts joined in their own order. The argument appears twice and must be the same
+    /// both times, so it is one text that cannot be shrunk.
     fn joined_text(&mut self) -> Node {
         let argument = self.argument(Kind::Text);
         let argument =
@@ -106,7 +107,7 @@ impl Generator<'_> {
         self.filtered(aggregate)
     }
 
-    /// A list in an order of all columns, as a text.
+    /// Returns a list, in an order of all columns, as text.
     fn list(&mut self) -> Node {
         let (argument, order) = (self.argument(Kind::Text), self.total_order());
         let (head, tail) = match self.random.percent(50) {
@@ -119,7 +120,7 @@ impl Generator<'_> {
         parts([text(head), argument, text(tail)])
     }
 
-    /// The first or last value in an order of all columns.
+    /// Returns the first or last value in an order of all columns.
     fn first_or_last(&mut self, kind: Kind) -> Node {
         let (Some(argument), order) = (self.column_of(kind), self.total_order()) else {
             let argument = self.argument(kind);

@@ -1,4 +1,4 @@
-//! Statements that change a table of the case, and the query that shows it.
+//! Statements that change a table of the case, and the query that reads it.
 
 use super::super::node::{Node, optional, parts, text};
 use super::super::schema::Table;
@@ -6,7 +6,8 @@ use super::super::types::ColumnType;
 use super::{CHANGED, Case, Generator, Name};
 
 impl Generator<'_> {
-    /// A copy of a table, one to three changes, and all rows of it.
+    /// Returns a case that copies a table, changes the copy one to three times and reads all its
+    /// rows.
     pub(super) fn change(&mut self) -> Case {
         let table = self.random.one(self.tables).clone();
         let mut statements =
@@ -23,7 +24,7 @@ impl Generator<'_> {
         Case { statements }
     }
 
-    /// The columns of the changed table, by themselves.
+    /// Returns the columns of the changed table.
     fn reach(table: &Table) -> Vec<Name> {
         let name = |column: &super::super::schema::Column| Name {
             text: format!("{CHANGED}.{}", column.name),
@@ -49,7 +50,7 @@ impl Generator<'_> {
         parts([text(format!("UPDATE {CHANGED} SET ")), list, filter])
     }
 
-    /// A value of the column's own type, so that nothing overflows or is rounded.
+    /// Returns a value of the column's own type, so that nothing overflows or is rounded.
     fn assigned(&mut self, column: ColumnType) -> Node {
         let scope = self.scopes.last().cloned().unwrap_or_default();
         let same: Vec<_> = scope.iter().filter(|name| name.exact == Some(column)).collect();
@@ -83,7 +84,7 @@ impl Generator<'_> {
         if self.random.percent(10) {
             return Node::Parts(Vec::new());
         }
-        // Now and then with a subquery.
+        // Depth 1 allows a subquery, in a quarter of the conditions.
         let depth = if self.random.percent(25) { 1 } else { super::DEPTH_MAX };
         let predicate = self.predicate(depth, 1);
         optional(parts([text(" WHERE "), predicate]))

@@ -1,11 +1,12 @@
-//! Scalar expressions of a kind.
+//! Scalar expressions, by kind.
 
 use super::super::node::{Dialect, Node, call, expression, parts, text};
 use super::super::types::{ColumnType, Kind};
 use super::{DEPTH_MAX, Generator};
 
 impl Generator<'_> {
-    /// An expression of a kind; `level` says how deep it is in others, `depth` how deep its query.
+    /// Returns an expression of a kind; `level` is its depth in other expressions, `depth` that of
+    /// its query in other queries.
     pub(super) fn scalar(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
         if level >= 3 || self.random.percent(55) {
             return match self.column_of(kind) {
@@ -21,7 +22,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A column in reach.
+    /// Returns a column in scope; `None` if none has this kind.
     pub(super) fn column_of(&mut self, kind: Kind) -> Option<Node> {
         let scope = self.scopes.last()?;
         let names: Vec<_> = scope.iter().filter(|name| name.kind == kind).collect();
@@ -32,7 +33,7 @@ impl Generator<'_> {
         Some(expression(kind, text(names[place].text.clone())))
     }
 
-    /// A column of a query around this one.
+    /// Returns a column of an enclosing query; `None` if none has this kind.
     pub(super) fn outer_column(&mut self, kind: Kind) -> Option<Node> {
         let (_, outer) = self.scopes.split_last()?;
         let names: Vec<_> = outer.iter().flatten().filter(|name| name.kind == kind).collect();
@@ -43,7 +44,7 @@ impl Generator<'_> {
         Some(expression(kind, text(names[place].text.clone())))
     }
 
-    /// A constant, now and then null.
+    /// Returns a constant; null in 8 of 100 cases.
     pub(super) fn constant(&mut self, kind: Kind) -> Node {
         let column = self.type_of(kind);
         if self.random.percent(8) {
@@ -83,16 +84,16 @@ impl Generator<'_> {
         expression(kind, parts(nodes))
     }
 
-    /// Functions whose arguments and result are of one kind.
+    /// Returns a function whose arguments and result have one kind.
     fn function_of_same(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
         let name = *self.random.one(&["coalesce", "coalesce", "nullif", "greatest", "least"]);
-        // A decimal and a float of two widths make a common type that differs.
+        // The databases derive different common types of a decimal and a float of two widths.
         let arguments =
             vec![self.widened(kind, level + 1, depth), self.widened(kind, level + 1, depth)];
         expression(kind, call(name, arguments))
     }
 
-    /// An expression cast to the widest type of its kind.
+    /// Returns an expression; a number is cast to the widest type of its kind.
     fn widened(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
         let inner = self.scalar(kind, level, depth);
         match kind {
@@ -174,7 +175,7 @@ impl Generator<'_> {
         };
         let operator = *self.random.one(&[" + ", " - ", " * "]);
         let node = parts([text("("), left, text(operator), narrow(right), text(")")]);
-        // What a product is as wide as differs; it fits this.
+        // The databases give a product different precisions; any of them fits this type.
         expression(Kind::Decimal, parts([text("CAST("), node, text(" AS DECIMAL(34,6))")]))
     }
 
@@ -218,7 +219,7 @@ impl Generator<'_> {
     }
 }
 
-/// A cast to the widest type of a kind.
+/// Casts an expression to the widest type of a kind.
 pub(super) fn cast(kind: Kind, node: Node) -> Node {
     let column = kind.wide();
     let name = column.name(Dialect::Duck);

@@ -1,17 +1,18 @@
-//! FROM: tables, subqueries and joins of them.
+//! FROM clauses: tables, subqueries and their joins.
 
 use super::super::node::{Node, expression, optional, parts, text};
 use super::super::types::Kind;
 use super::expression::cast;
 use super::{Generator, Name};
 
-/// Something that can be joined.
+/// An operand of a join and its columns.
 struct Source {
     node: Node,
     names: Vec<Name>,
 }
 
-/// Leaves the column that an outer join has merged to be named without its tables.
+/// Replaces the columns of one name, which an outer join has merged, by one that is named without a
+/// table.
 fn merge(scope: &mut Vec<Name>, column: &str) {
     let Some(first) = scope.iter().position(|name| name.column == column) else { return };
     let kind = scope[first].kind;
@@ -21,7 +22,7 @@ fn merge(scope: &mut Vec<Name>, column: &str) {
 }
 
 impl Generator<'_> {
-    /// FROM with up to four sources, and the columns that may be named behind it.
+    /// Returns a FROM clause of up to four sources, and the columns that later clauses may name.
     pub(super) fn from(&mut self, depth: usize) -> (Node, Vec<Name>) {
         let first = self.source(depth);
         let (mut nodes, mut scope) = (vec![text(" FROM "), first.node], first.names);
@@ -65,7 +66,8 @@ impl Generator<'_> {
     }
 
     fn derived(&mut self, depth: usize) -> Source {
-        // What stands in FROM does not see the columns beside it, but those around the query.
+        // A subquery in FROM does not see the columns beside it; it names none of enclosing
+        // queries, either.
         let outer = std::mem::take(&mut self.scopes);
         let made = self.query(depth + 1, None, false);
         self.scopes = outer;
@@ -75,7 +77,7 @@ impl Generator<'_> {
         Source { node, names }
     }
 
-    /// A join that may be left out; its columns are added to those before it.
+    /// Returns a join that may be omitted. Adds its columns to the scope.
     fn join(&mut self, scope: &mut Vec<Name>, right: Source, depth: usize) -> Node {
         let kind = self.random.below(16);
         let (terrace, duck) = match kind {
@@ -116,7 +118,7 @@ impl Generator<'_> {
         if terms.is_empty() || self.random.percent(20) {
             let both = left.iter().chain(right).cloned().collect();
             self.scopes.push(both);
-            // Subqueries in the condition of a join are of no use.
+            // This depth prevents subqueries, which are of no use in the condition of a join.
             terms.push(self.predicate(depth.max(super::DEPTH_MAX), 1));
             self.scopes.pop();
         }
@@ -124,7 +126,8 @@ impl Generator<'_> {
         parts([text(" ON "), expression(Kind::Bool, all)])
     }
 
-    /// Columns for USING, of names that are unambiguous and of one kind; none where there are none.
+    /// Returns columns for USING, whose names are unambiguous and of one kind; empty if there are
+    /// none.
     fn using(&mut self, left: &[Name], right: &[Name]) -> Vec<String> {
         let fits = |name: &&Name| {
             let same: Vec<_> = left.iter().filter(|other| other.column == name.column).collect();
@@ -148,7 +151,7 @@ impl Generator<'_> {
         if pairs.is_empty() {
             return None;
         }
-        // Columns of one name, as people join them, half of the time.
+        // Half of the joins with such a choice use columns of one name, as people write them.
         let named: Vec<_> = pairs.iter().filter(|(l, r)| l.column == r.column).copied().collect();
         let pairs = if named.is_empty() || self.random.percent(50) { pairs } else { named };
         let (one, right) = *self.random.one(&pairs);
@@ -169,7 +172,7 @@ impl Generator<'_> {
         Some(expression(Kind::Bool, node))
     }
 
-    /// A column and another, mostly of another table, as one key.
+    /// Returns the sum of a column and another, mostly of another table, as a join key.
     fn sum_of(&mut self, one: &Name, names: &[Name]) -> Node {
         let others: Vec<_> = names.iter().filter(|name| name.kind == Kind::Int).collect();
         let other = *self.random.one(&others);
@@ -177,7 +180,7 @@ impl Generator<'_> {
     }
 }
 
-/// A column of whole numbers.
+/// Casts a column of whole numbers to the widest type.
 fn wide(name: &Name) -> Node {
     cast(Kind::Int, text(name.text.clone()))
 }

@@ -1,15 +1,15 @@
-//! Conditions of one value, which an optimizer makes shorter: constants that come again, ranges and
-//! lists that overlap, and computations that change nothing.
+//! Conditions on one value, which an optimizer simplifies: repeated constants, overlapping ranges
+//! and lists, and computations without effect.
 
 use super::super::node::{Node, call, commas, expression, parts, text};
 use super::super::types::Kind;
 use super::Generator;
 use super::predicate::COMPARISONS;
 
-/// Depth to which conditions of one value are nested.
+/// Maximum nesting depth of conditions on one value.
 const NESTED_MAX: usize = 3;
 
-/// A value, and what it is compared with.
+/// A value and the constants that it is compared with.
 struct Value {
     kind: Kind,
     column: Node,
@@ -17,7 +17,7 @@ struct Value {
 }
 
 impl Generator<'_> {
-    /// A condition of one column; none if there is no column.
+    /// Returns a condition on one column; `None` if there is no column.
     pub(super) fn of_one_value(&mut self) -> Option<Node> {
         let kind = self.some_kind();
         let column = self.column_of(kind)?;
@@ -96,7 +96,7 @@ impl Generator<'_> {
         }
     }
 
-    /// The value, by an expression that has it, too.
+    /// Returns the value, at times as an expression that is equal to it.
     fn same(&mut self, value: &Value) -> Node {
         let column = value.column.clone();
         let around = |head: &str, tail: &str| {

@@ -4,12 +4,13 @@ use super::super::node::{Dialect, Node, commas, expression, optional, parts, tex
 use super::super::types::Kind;
 use super::{DEPTH_MAX, Generator};
 
-/// Operators that compare.
+/// Comparison operators.
 pub(super) const COMPARISONS: [&str; 8] =
     [" = ", " <> ", " < ", " <= ", " > ", " >= ", " <= ", " <> "];
 
 impl Generator<'_> {
-    /// A predicate; `level` says how deep it is in others, `depth` how deep its query.
+    /// Returns a predicate; `level` is its depth in other expressions, `depth` that of its query in
+    /// other queries.
     pub(super) fn predicate(&mut self, depth: usize, level: usize) -> Node {
         let node = match self.random.below(23) {
             0..=3 if level < 3 => self.logic(depth, level),
@@ -49,7 +50,7 @@ impl Generator<'_> {
         Node::List { head: "(", items, between, tail: ")", least: 1 }
     }
 
-    /// An operand that is a column of a query around this one now and then.
+    /// Returns an operand; at times a column of an enclosing query.
     fn operand(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
         if self.random.percent(30)
             && let Some(outer) = self.outer_column(kind)
@@ -114,7 +115,7 @@ impl Generator<'_> {
         self.list_of(left, kind)
     }
 
-    /// Lists that one value is compared with.
+    /// Returns two IN lists for one value.
     fn two_lists(&mut self, level: usize, depth: usize) -> Node {
         let kind = self.some_kind();
         let left = match self.column_of(kind) {
@@ -126,7 +127,7 @@ impl Generator<'_> {
         Node::List { head: "(", items, between, tail: ")", least: 1 }
     }
 
-    /// A comparison with a list, now and then of columns.
+    /// Returns a comparison with an IN list; some members are columns.
     fn list_of(&mut self, left: Node, kind: Kind) -> Node {
         let count = if self.random.percent(10) { 12 } else { self.random.between(1, 4) };
         let member = |_| match self.column_of(kind) {
@@ -138,7 +139,7 @@ impl Generator<'_> {
         expression(Kind::Bool, parts([text("("), left, text(negation), list, text("))")]))
     }
 
-    /// Rows compared, which are structs in DuckDB, whose nulls are equal.
+    /// Returns a comparison of rows. In DuckDB these are structs, whose nulls are equal.
     fn rows(&mut self) -> Node {
         let kinds = [self.some_kind(), self.some_kind()];
         let mut operand = |kind| match self.column_of(kind) {
@@ -168,7 +169,7 @@ impl Generator<'_> {
         Node::Each(format!("({terrace})"), format!("({duck})"))
     }
 
-    /// Patterns that are regular expressions in DuckDB.
+    /// Returns a SIMILAR TO predicate, whose pattern is a regular expression in DuckDB.
     fn similar(&mut self, level: usize, depth: usize) -> Node {
         let inner = self.scalar(Kind::Text, level + 1, depth);
         let patterns =
@@ -224,8 +225,8 @@ impl Generator<'_> {
         }
     }
 
-    /// EXISTS over rows that are there, or are not, whatever rows are below: aggregates without
-    /// groups, and what stands behind an OFFSET.
+    /// Returns EXISTS over a subquery whose number of rows does not depend only on the rows below
+    /// it: an aggregate without groups, or rows after an OFFSET or a LIMIT.
     fn existence(&mut self, depth: usize) -> Node {
         let (from, scope) = self.from(depth + 1);
         self.scopes.push(scope);
@@ -252,7 +253,7 @@ impl Generator<'_> {
         parts([head, item, from, filter, rest, text("))")])
     }
 
-    /// A subquery of one row at most.
+    /// Returns a subquery of at most one row.
     pub(super) fn scalar_subquery(&mut self, kind: Kind, depth: usize) -> Node {
         let (from, scope) = self.from(depth + 1);
         self.scopes.push(scope);
@@ -274,7 +275,7 @@ impl Generator<'_> {
         expression(kind, node)
     }
 
-    /// A column of this query equals one of a query around it.
+    /// Returns an equality between a column of this query and one of an enclosing query.
     fn correlation(&mut self) -> Option<Node> {
         let kind = self.some_kind();
         let (own, outer) = (self.column_of(kind)?, self.outer_column(kind)?);
@@ -282,7 +283,7 @@ impl Generator<'_> {
         Some(expression(Kind::Bool, node))
     }
 
-    /// An aggregate compared with a constant, for HAVING.
+    /// Returns a comparison of an aggregate with a constant, for HAVING.
     pub(super) fn aggregate_comparison(&mut self, depth: usize) -> Node {
         let kind = *self.random.one(&[Kind::Int, Kind::Int, Kind::Float, Kind::Text]);
         let (left, right) = (self.aggregate(kind, depth), self.constant(kind));
@@ -291,7 +292,7 @@ impl Generator<'_> {
         expression(Kind::Bool, node)
     }
 
-    /// A predicate of the columns in reach that needs no subquery, for FILTER.
+    /// Returns a predicate on the columns in scope without a subquery, for FILTER.
     pub(super) fn simple_predicate(&mut self) -> Node {
         self.predicate(DEPTH_MAX, 2)
     }

@@ -4,11 +4,11 @@ use super::super::node::{Node, Top, call, commas, expression, optional, parts, t
 use super::super::types::Kind;
 use super::{Generator, Made};
 
-/// The columns that a query has to give; any where none are said.
+/// The kinds of the columns that a query must have; any if `None`.
 type Want<'a> = Option<&'a [Kind]>;
 
 impl Generator<'_> {
-    /// A query with its common table expressions.
+    /// Returns a query with its common table expressions.
     pub(super) fn statement(&mut self) -> Made {
         let mut definitions = Vec::new();
         let count = if self.random.percent(20) { self.random.between(1, 2) } else { 0 };
@@ -25,7 +25,7 @@ impl Generator<'_> {
         Made { node: parts([with, made.node]), columns: made.columns }
     }
 
-    /// A query. At the top, columns may have no names of their own.
+    /// Returns a query. At the top level, its columns may have no names.
     pub(super) fn query(&mut self, depth: usize, want: Want, top: bool) -> Made {
         let set = depth < 2 && self.random.percent(12);
         let made =
@@ -87,7 +87,7 @@ impl Generator<'_> {
         optional(parts([text(" WHERE "), predicate]))
     }
 
-    /// Columns that are computed row by row.
+    /// Returns a SELECT list that is computed row by row.
     fn plain(&mut self, depth: usize, want: Want, top: bool) -> Columns {
         let distinct = self.random.percent(15);
         let head = if distinct { optional(text("DISTINCT ")) } else { text("") };
@@ -107,7 +107,7 @@ impl Generator<'_> {
         (head, items, Behind::nothing(), columns)
     }
 
-    /// Names a column: its own name where it is one of a table, so that names are shared.
+    /// Names an item; a column mostly keeps its own name, so that queries share names.
     fn named(&mut self, node: Node, kind: Kind, before: &[(String, Kind)], top: bool) -> Named {
         let own = self.own_name(&node).filter(|own| before.iter().all(|(name, _)| name != own));
         if let Some(own) = own.filter(|_| self.random.percent(70)) {
@@ -140,7 +140,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A kind that a column in reach has, mostly.
+    /// Returns a kind: mostly that of a column in scope.
     pub(super) fn some_kind(&mut self) -> Kind {
         let scope = self.scopes.last().map(Vec::as_slice).unwrap_or_default();
         if scope.is_empty() || self.random.percent(10) {
@@ -149,7 +149,7 @@ impl Generator<'_> {
         self.random.one(scope).kind
     }
 
-    /// `SELECT DISTINCT ON (keys) columns ORDER BY keys, all columns`.
+    /// Returns `SELECT DISTINCT ON (keys) columns ORDER BY keys, all columns`.
     fn distinct_on(&mut self, depth: usize, want: Want, top: bool) -> Columns {
         let scope = self.scopes.last().cloned().unwrap_or_default();
         if scope.is_empty() {
@@ -178,13 +178,14 @@ impl Generator<'_> {
         (head, items, Behind { node: Node::Each(order, peers), ordered: true }, columns)
     }
 
-    /// An order of all columns in reach: rows that tie are the same.
+    /// Returns an order by all columns in scope: tied rows are equal.
     pub(super) fn total_order(&mut self) -> String {
         let order = self.order_but(&[]);
         if order.is_empty() { "1".to_owned() } else { order }
     }
 
-    /// An order of all columns in reach but some, which stand before it; rarely of those too.
+    /// Returns an order by all columns in scope except the keys, which come before it; in 5 of 100
+    /// cases by those again.
     fn order_but(&mut self, keys: &[String]) -> String {
         let scope = self.scopes.last().cloned().unwrap_or_default();
         let again = self.random.percent(5);
@@ -197,7 +198,7 @@ impl Generator<'_> {
         rest.map(order).collect::<Vec<_>>().join(", ")
     }
 
-    /// Columns of groups.
+    /// Returns a SELECT list over groups.
     fn aggregated(&mut self, depth: usize, want: Want, top: bool) -> Columns {
         let kinds = self.kinds(want);
         let keys: Vec<_> = (0..self.random.below(4)).filter_map(|_| self.key(depth)).collect();
@@ -225,14 +226,14 @@ impl Generator<'_> {
         (text(""), items, behind, columns)
     }
 
-    /// An expression to group by.
+    /// Returns an expression to group by, if there is a suitable one.
     fn key(&mut self, depth: usize) -> Option<(Kind, Node)> {
         let kind = self.some_kind();
         let node = match self.random.percent(80) {
             true => self.column_of(kind)?,
             false => self.scalar(kind, 1, depth.max(2)),
         };
-        // A constant would be the number of a column.
+        // GROUP BY takes a constant for the number of a column.
         matches!(&node, Node::Expression(_, inner) if !is_constant(inner)).then_some((kind, node))
     }
 
@@ -262,16 +263,16 @@ fn is_constant(node: &Node) -> bool {
     !text.contains('.')
 }
 
-/// The parts of a SELECT: its head, columns, what stands behind FROM and WHERE, and what it gives.
+/// The parts of a SELECT: its head, items, clauses after WHERE, and the columns of its result.
 type Columns = (Node, Vec<Node>, Behind, Vec<(String, Kind)>);
 
-/// A column and its name.
+/// An item of a SELECT list and its name.
 type Named = (Node, String);
 
-/// The clauses behind FROM and WHERE.
+/// The clauses after FROM and WHERE.
 struct Behind {
     node: Node,
-    /// True if it has an order.
+    /// True if the clauses contain an ORDER BY.
     ordered: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Window functions of a kind.
+//! Window functions, by the kind of their result.
 
 use super::super::node::{Node, call, expression, optional, parts, text};
 use super::super::types::Kind;
@@ -6,7 +6,7 @@ use super::expression::cast;
 use super::{DEPTH_MAX, Generator};
 
 impl Generator<'_> {
-    /// A window function whose result is of a kind, if there is one.
+    /// Returns a window function whose result has this kind, if there is one.
     pub(super) fn window(&mut self, kind: Kind) -> Option<Node> {
         let scope = self.scopes.last()?;
         if scope.is_empty() {
@@ -69,7 +69,8 @@ impl Generator<'_> {
         }
     }
 
-    /// The partition, order and frame; `total` where the order of rows that tie shows.
+    /// Returns the partition, order and frame. With `total`, the order is by all columns, for
+    /// functions whose result depends on the order of tied rows.
     fn frame(&mut self, choice: usize, total: bool) -> Node {
         let kind = self.some_kind();
         let partition = match self.random.percent(55) {

@@ -1,0 +1,135 @@
+//! In-memory maps of keys and values compared with the store, which do the same work in turns.
+//!
+//! Each is created once, one after the other, with its final capacity from the beginning, so that
+//! the resident bytes include no memory left behind by growth. All stay until the end, and are
+//! measured alternately.
+
+#[cfg(feature = "peers")]
+mod turns;
+
+use serde::Serialize;
+
+use super::rates::Way;
+use super::{Config, Popularity, mid};
+use crate::report::{Bars, Series};
+
+#[cfg(feature = "peers")]
+pub(super) use turns::measure;
+
+/// Name of the store in the comparison.
+const STORE: &str = "the store";
+
+/// Measurements of one map or of the store.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Turn {
+    peer: &'static str,
+    way: Way,
+    popularity: Popularity,
+    threads: usize,
+    /// Bytes of memory per object, as the kernel counts them.
+    taken_bytes: f64,
+    /// Millions of operations per second of elapsed time.
+    per_second_m: f64,
+    /// Millions of operations per second of processor time.
+    per_core_second_m: f64,
+    /// Rate of the store in the same rounds, relative to this one; set in medians only.
+    store_over_it: Option<f64>,
+}
+
+impl Turn {
+    pub(super) fn cells(&self) -> [String; 5] {
+        let Self { per_core_second_m, per_second_m, taken_bytes, .. } = self;
+        let over = self.store_over_it.filter(|_| self.peer != STORE);
+        [
+            String::new(),
+            format!("{}: {}, {}", self.peer, self.way.name(), self.popularity.name()),
+            self.threads.to_string(),
+            format!(
+                "{per_core_second_m:.1} M/core s, {per_second_m:.1} M/s, {taken_bytes:.1} B each"
+            ),
+            over.map_or_else(String::new, |over| format!("the store gives {over:.2} of it")),
+        ]
+    }
+}
+
+/// Reports that the maps are not part of this build.
+///
+/// # Errors
+/// Always; the message says how to build the program with them.
+#[cfg(not(feature = "peers"))]
+pub(super) fn measure(_: &Config, _: &mut dyn FnMut(&str)) -> crate::error::Result<Vec<Turn>> {
+    Err(crate::error::BenchError::input(
+        "this program was built without the maps that --peers compares with: build one with \
+         cargo build --release --features peers",
+    ))
+}
+
+pub(super) fn medians(rows: &[&Turn]) -> Vec<Turn> {
+    let case = |turn: &Turn| (turn.way, turn.popularity, turn.threads);
+    let mut found: Vec<Turn> = Vec::new();
+    for row in rows {
+        if found.iter().any(|turn| (turn.peer, case(turn)) == (row.peer, case(row))) {
+            continue;
+        }
+        let of = |peer: &str| -> Vec<&Turn> {
+            let same = |turn: &&Turn| (turn.peer, case(turn)) == (peer, case(row));
+            rows.iter().copied().filter(same).collect()
+        };
+        let (same, stores) = (of(row.peer), of(STORE));
+        let ratios: Vec<f64> = stores
+            .iter()
+            .zip(&same)
+            .map(|(store, it)| store.per_core_second_m / it.per_core_second_m)
+            .collect();
+        found.push(Turn {
+            per_second_m: mid(&same, |turn| turn.per_second_m),
+            per_core_second_m: mid(&same, |turn| turn.per_core_second_m),
+            store_over_it: crate::measure::median(&ratios),
+            ..(*row).clone()
+        });
+    }
+    found
+}
+
+/// Draws the rates of single operations by one thread.
+pub(super) fn picture(turns: &[Turn]) -> Bars {
+    let shown = |popularity| {
+        let one = turns.iter().filter(|turn| turn.threads == 1 && turn.way == Way::Single);
+        one.filter(move |turn| turn.popularity == popularity)
+    };
+    let series = |popularity: Popularity| Series {
+        name: popularity.name().into(),
+        values: shown(popularity).map(|turn| Some(turn.per_core_second_m)).collect(),
+    };
+    Bars {
+        title: "95 % get, 5 % put of 32 bytes, one thread".into(),
+        unit: "M/s".into(),
+        categories: shown(Popularity::Uniform).map(|turn| turn.peer.to_owned()).collect(),
+        series: Popularity::ALL.into_iter().map(series).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(not(feature = "peers"))]
+    fn a_program_without_maps_says_how_to_build_one_with_them() {
+        let config = Config { objects: 100, seconds: 0.0, rounds: 1, threads: 1 };
+        let error = measure(&config, &mut |_| {}).expect_err("no maps").to_string();
+        assert!(error.contains("cargo build --release --features peers"), "{error}");
+    }
+
+    #[test]
+    #[cfg(feature = "peers")]
+    fn all_of_them_serve_everything() {
+        let config = Config { objects: 3000, seconds: 0.01, rounds: 2, threads: 2 };
+        let turns = measure(&config, &mut |_| {}).expect("room");
+        let found = medians(&turns.iter().collect::<Vec<_>>());
+        assert_eq!((turns.len(), found.len()), (2 * 8 * 7, 8 * 7));
+        assert!(found.iter().all(|turn| turn.per_second_m > 0.0), "{found:?}");
+        assert_eq!(found[0].store_over_it, Some(1.0));
+        assert_eq!(picture(&found).series[1].values.len(), 7);
+    }
+}

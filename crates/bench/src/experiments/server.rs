@@ -1,0 +1,218 @@
+//! The server under load: many clients with heavy queries, short queries with a priority beside
+//! them, and the cost of the protocol.
+//!
+//! Servers run as processes of their own, in a control group that limits their memory and page
+//! cache if groups can be created. Clients are sessions of psql outside of the group (`psql`). The
+//! same queries run on PostgreSQL, if it is installed, and on DuckDB, which has no server: in one
+//! Python process with a thread for each client, and in a process for each client.
+//!
+//! All answers are compared: with the specification's at scale 1, and with those of the first
+//! engine.
+
+mod backend;
+mod load;
+mod options;
+mod postgres;
+mod priority;
+mod psql;
+mod report;
+mod wire;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use terrace_sys::size::{MIB, format_bytes};
+
+use crate::duckdb::package::DUCKDB;
+use crate::error::Result;
+use crate::experiment::Experiment;
+use crate::peer::comparison::Referee;
+use crate::peer::engine::{Arena, Contender};
+use crate::setting::{Finding, Setting};
+pub(crate) use backend::{Backend, Budget, serve};
+use load::Engine;
+use options::Part;
+pub(crate) use options::ServerOptions;
+use postgres::Postgres;
+pub(crate) use psql::Psql;
+use report::{Measured, finding};
+
+/// Default memory budget.
+const DRAM_BYTES: u64 = 768 * MIB;
+
+/// Memory budget of PostgreSQL while tables are loaded.
+const LOAD_DRAM_BYTES: u64 = 1024 * MIB;
+
+/// TPC-H queries with large joins and groupings.
+const HEAVY_QUERIES: [u32; 4] = [3, 9, 18, 21];
+
+/// Interval at which the end of a part is checked.
+const SLACK: Duration = Duration::from_millis(20);
+
+/// Conditions of a run, as its report has them.
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    scale: f64,
+    dram_bytes: u64,
+    /// Memory limit of a server, page cache included.
+    limit_bytes: u64,
+    threads: usize,
+    rounds: usize,
+    queries: Vec<u32>,
+    options: ServerOptions,
+    encoding: String,
+    memory_limit: String,
+    /// Versions of the clients and of the compared engines.
+    versions: Vec<String>,
+    /// Missing engines, with the reasons.
+    missing: Vec<String>,
+    #[serde(skip)]
+    program: PathBuf,
+}
+
+impl Config {
+    fn of(setting: &Setting, options: &ServerOptions) -> Config {
+        let mut options = options.clone();
+        if setting.queries_are_named {
+            options.queries.clone_from(&setting.queries);
+        }
+        let named = setting.dram_is_named;
+        let dram_bytes = if named { setting.engine.dram_bytes } else { DRAM_BYTES };
+        let queries = match options.queries.as_slice() {
+            [] => HEAVY_QUERIES.to_vec(),
+            named => named.to_vec(),
+        };
+        Config {
+            scale: setting.scale,
+            dram_bytes,
+            limit_bytes: options.limit_bytes.unwrap_or(dram_bytes / 3 * 4),
+            threads: setting.engine.threads,
+            rounds: setting.rounds.get(),
+            queries,
+            options,
+            encoding: String::new(),
+            memory_limit: String::new(),
+            versions: Vec::new(),
+            missing: Vec::new(),
+            program: setting.program.clone(),
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        let (dram_bytes, threads) = (self.dram_bytes, self.threads);
+        Budget { dram_bytes, threads, clients: self.options.clients }
+    }
+
+    fn has(&self, part: Part) -> bool {
+        self.options.parts.contains(&part)
+    }
+}
+
+/// A server under load, and its protocol.
+pub(crate) struct Server;
+
+impl Experiment for Server {
+    const NAME: &'static str = "server";
+    const QUESTION: &'static str =
+        "do many clients finish in little memory, and what does the protocol cost?";
+    type Options = ServerOptions;
+
+    /// Runs the experiment.
+    ///
+    /// # Errors
+    /// Fails if psql is missing, tables cannot be loaded, or a server of Terrace does not start.
+    /// Failed queries and wrong answers are counted.
+    async fn run(
+        setting: &Setting,
+        options: &ServerOptions,
+        observe: &mut dyn FnMut(&str),
+    ) -> Result<Finding> {
+        let mut config = Config::of(setting, options);
+        config.versions.push(psql::version().await?);
+        let postgres = match Postgres::create().await {
+            Ok(postgres) => {
+                config.versions.push(postgres.version().to_owned());
+                Some(postgres)
+            }
+            Err(error) => {
+                let text =
+                    format!("PostgreSQL is missing, so nothing is compared with it: {error}");
+                config.missing.push(text);
+                None
+            }
+        };
+        let mut measured = Measured::default();
+        if config.has(Part::Load) || config.has(Part::Priority) {
+            let arena = Arena::prepare(setting, "server", observe).await?;
+            config.encoding = arena.encoding().to_owned();
+            let limit = format_bytes(config.limit_bytes);
+            config.memory_limit = arena.memory_limit(&format!(
+                "each server, or all processes of an engine without one, in a control group of \
+                 {limit}"
+            ));
+            config.missing.extend(arena.missing());
+            if arena.missing().is_none() {
+                config.versions.push(format!("DuckDB {}", DUCKDB.version));
+            }
+            if config.has(Part::Load) {
+                load(&arena, postgres.as_ref(), &config, &mut measured, observe).await?;
+            }
+            if config.has(Part::Priority) {
+                measured.priority = priority::run(&arena, &config, observe).await?;
+            }
+        }
+        if config.has(Part::Wire) {
+            measured.wire = wire(postgres.as_ref(), &config, observe).await?;
+        }
+        finding(&config, &measured)
+    }
+}
+
+async fn load(
+    arena: &Arena,
+    postgres: Option<&Postgres>,
+    config: &Config,
+    measured: &mut Measured,
+    observe: &mut dyn FnMut(&str),
+) -> Result<()> {
+    if let Some(postgres) = postgres {
+        let budget = Budget { dram_bytes: LOAD_DRAM_BYTES, ..config.budget() };
+        let ours = serve(&config.program, Some(&arena.tables()), &[], budget, None)?;
+        let theirs = postgres.start(budget, None).await?;
+        postgres.load(&ours.address, &theirs.address, observe).await?;
+    }
+    let mut referee = Referee::new(config.scale);
+    for engine in Engine::ALL {
+        let is_there = match engine {
+            Engine::Terrace => true,
+            Engine::Postgres => postgres.is_some(),
+            _ => arena.has(Contender::DuckDb),
+        };
+        if !is_there {
+            continue;
+        }
+        observe(&format!("{} clients on {}", config.options.clients, engine.name()));
+        let row = match load::run((arena, postgres), engine, config, &mut referee).await {
+            // Another engine that cannot even start under the limit has answered nothing.
+            Err(error) if engine != Engine::Terrace => load::LoadRow::none(engine, config, &error),
+            row => row?,
+        };
+        measured.load.push(row);
+    }
+    Ok(())
+}
+
+async fn wire(
+    postgres: Option<&Postgres>,
+    config: &Config,
+    observe: &mut dyn FnMut(&str),
+) -> Result<Vec<wire::WireRow>> {
+    let budget = Budget { clients: config.options.clients.max(40), ..config.budget() };
+    let mut servers: Vec<(Engine, Backend)> =
+        vec![(Engine::Terrace, serve(&config.program, None, &[], budget, None)?)];
+    if let Some(postgres) = postgres {
+        servers.push((Engine::Postgres, postgres.start(budget, None).await?));
+    }
+    wire::run(&servers, config, observe).await
+}

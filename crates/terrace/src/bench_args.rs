@@ -1,0 +1,166 @@
+//! Arguments of `terrace bench`: a subcommand for each experiment, with its options alone.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::error::{Error, ErrorKind};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use terrace_bench::flag::{scale, tpch_query};
+use terrace_bench::registry::EXPERIMENTS;
+use terrace_sql::Encoding;
+
+/// Options of every experiment.
+#[derive(Args, Debug)]
+pub struct CommonArgs {
+    /// TPC-H scale factor
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale,
+          allow_negative_numbers = true)]
+    pub scale: f64,
+
+    /// Number of rounds; results are medians, or means in segments and allocations
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub rounds: NonZeroUsize,
+
+    /// Queries to run, such as 1,3,18; all by default
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tpch_query)]
+    pub queries: Vec<u32>,
+
+    /// Encoding of the tables of an experiment over TPC-H: plain or compact; by default plain in
+    /// paged-scan, paged-operators and segments (always), compact in the others
+    #[arg(long, value_name = "ENCODING")]
+    pub encoding: Option<Encoding>,
+
+    /// Write the report to this file, and a picture beside it
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// An experiment by name, and its options. The name may be unknown: the refusal that names the
+/// known ones is that of the list of experiments.
+#[derive(Debug)]
+pub struct Choice {
+    /// Name of the experiment.
+    pub name: String,
+    /// Options of the experiment and [`CommonArgs`], unless the name is unknown.
+    pub matches: ArgMatches,
+}
+
+impl FromArgMatches for Choice {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Choice, Error> {
+        let chosen = matches.subcommand();
+        let (name, matches) = chosen.ok_or_else(|| Error::new(ErrorKind::MissingSubcommand))?;
+        Ok(Choice { name: name.to_owned(), matches: matches.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Choice::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for Choice {
+    fn augment_subcommands(command: Command) -> Command {
+        let experiments = EXPERIMENTS.iter().map(|experiment| {
+            experiment.augment(CommonArgs::augment_args(Command::new(experiment.name())))
+        });
+        command
+            .subcommands(experiments)
+            .allow_external_subcommands(true)
+            .subcommand_value_name("NAME")
+            .subcommand_help_heading("Experiments")
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Choice::augment_subcommands(command)
+    }
+
+    /// Returns true for every name, as unknown ones are accepted.
+    fn has_subcommand(_: &str) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use terrace_bench::registry::named;
+
+    use super::*;
+    use crate::args::{self, Cli};
+    use crate::dram::Dram;
+
+    fn parse(words: &[&str]) -> Result<Cli, String> {
+        let words = ["terrace", "bench"].iter().chain(words);
+        Cli::try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    fn choice(cli: &Cli) -> &Choice {
+        let args::Command::Bench { choice: Some(choice) } = &cli.command else {
+            panic!("no experiment")
+        };
+        choice
+    }
+
+    #[test]
+    fn every_experiment_parses_its_defaults() {
+        for experiment in &EXPERIMENTS {
+            let cli = parse(&[experiment.name()]).expect("parsed");
+            let Choice { name, matches } = choice(&cli);
+            assert_eq!(name, experiment.name());
+            let common = CommonArgs::from_arg_matches(matches).expect("common options");
+            assert_eq!((common.rounds.get(), common.queries.len()), (3, 0));
+            assert!(experiment.prepare(matches).is_ok(), "{name}");
+        }
+        let cli = parse(&[]).expect("the list");
+        assert!(matches!(cli.command, args::Command::Bench { choice: None }));
+    }
+
+    #[test]
+    fn options_of_the_program_and_of_every_experiment_stand_beside_its_own() {
+        let own = ["tenants", "--wire", "--trace-seconds", "300", "--trace-load", "0.35"];
+        let all = ["--scale", "1.25", "--dram", "32MiB", "--threads", "2", "--rounds", "1"];
+        for words in [[&own[..], &all].concat(), [&own[..1], &all, &own[1..]].concat()] {
+            let cli = parse(&words).expect("parsed");
+            assert_eq!(cli.options.dram, Some(Dram::Bytes(32 << 20)));
+            assert_eq!(cli.options.threads, NonZeroUsize::new(2));
+            let common = CommonArgs::from_arg_matches(&choice(&cli).matches).expect("common");
+            assert_eq!((common.scale, common.rounds), (1.25, NonZeroUsize::MIN));
+        }
+        let cli = Cli::try_parse_from(["terrace", "--dram", "1GiB", "bench", "market"]);
+        assert_eq!(cli.expect("parsed").options.dram, Some(Dram::Bytes(1 << 30)));
+    }
+
+    #[test]
+    fn options_of_another_experiment_are_refused() {
+        for words in [
+            ["market", "--pairs", "5"],
+            ["region", "--warm-up", "1"],
+            ["n-tier", "--csv", "file"],
+            ["allocations", "--seconds", "1"],
+        ] {
+            let message = parse(&words).expect_err("refused");
+            assert!(message.contains(words[1]) && message.contains("unexpected"), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_an_experiment_has_its_options_alone() {
+        let help = parse(&["hash-index", "--help"]).expect_err("help");
+        for part in ["do hints keep an index fast", "--pairs", "--rounds", "--json", "--dram"] {
+            assert!(help.contains(part), "{part}: {help}");
+        }
+        for other in ["--objects", "--mix", "--figures", "--trace-load", "--part "] {
+            assert!(!help.contains(other), "{other}: {help}");
+        }
+        let help = parse(&["--help"]).expect_err("help");
+        for experiment in &EXPERIMENTS {
+            assert!(help.contains(experiment.name()), "{}: {help}", experiment.name());
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_left_to_the_list() {
+        let cli = parse(&["nothing", "--rounds", "3"]).expect("parsed");
+        assert!(named(&choice(&cli).name).is_err());
+    }
+}
