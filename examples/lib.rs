@@ -8,7 +8,7 @@
 //! | `tree` | a table of words in a B-tree over pages |
 //! | `objects` | profiles that survive the end of the process |
 //! | `region` | counters in a file, behind ordinary addresses |
-//! | `heap` | a hash map larger than its DRAM |
+//! | `heap` | a vector larger than its DRAM |
 //! | `ledger` | a cache and a query that share one budget |
 
 #![forbid(unsafe_code)]

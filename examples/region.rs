@@ -18,11 +18,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let opened = DirectFile::open(file.path())?;
     let blocks = Arc::new(FileBlocks::open(opened, FILE_BYTES, EngineChoice::Auto)?);
     let source = Source { blocks, offset: 0, len: FILE_BYTES, contents: Contents::Blank };
-    let region = Region::new(RegionConfig::new("counters", Ledger::new(DRAM_BYTES)), source)?;
+    let config = RegionConfig::new("counters", Ledger::new(DRAM_BYTES));
+    let region = Region::new(RegionConfig { block_bytes: 64 << 10, ..config }, source)?;
 
     // A thread that touches a block which is not in memory waits for the pager, and goes on.
     let mut at = 1_usize;
-    for _ in 0..100_000 {
+    for _ in 0..10_000 {
         at = (at * 48_271) % region.len();
         region.store(at, region.load(at).wrapping_add(1));
     }

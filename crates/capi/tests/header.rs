@@ -10,21 +10,8 @@ const WRITE: &str = "TERRACE_WRITE_HEADER";
 /// Source files, in the order in which a reader needs their declarations. The crate's root is not
 /// among them: it would include all of them a second time.
 const SOURCES: &[&str] = &[
-    "version",
-    "status",
-    "log",
-    "ledger",
-    "region",
-    "pin",
-    "heap",
-    "object",
-    "store",
-    "recovery",
-    "id",
-    "access",
-    "lock",
-    "batch",
-    "stats",
+    "version", "status", "log", "ledger", "region", "pin", "heap", "object", "store", "recovery",
+    "id", "access", "lock", "batch", "stats",
 ];
 
 #[test]
