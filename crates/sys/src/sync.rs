@@ -36,7 +36,8 @@ mod tests {
             thread.join().expect_err("it panicked");
         });
         *lock(&mutex) += 1;
-        *write(&value) += *read(&value);
+        let doubled = 2 * *read(&value);
+        *write(&value) = doubled;
         assert_eq!((*lock(&mutex), *read(&value)), (2, 4));
     }
 }
