@@ -210,9 +210,6 @@ fn parse_path(rest: &str) -> Result<(PathBuf, Option<u64>, Option<u64>), String>
     if path.is_empty() {
         return Err("the path is missing".into());
     }
-    if path.trim_end() != path {
-        return Err(format!("the path \"{path}\" ends with a blank"));
-    }
     let (size, rate) = size.split_once('@').map_or((size, None), |(size, rate)| (size, Some(rate)));
     let capacity_bytes = if size.is_empty() { None } else { Some(parse_capacity(size)?) };
     Ok((PathBuf::from(path), capacity_bytes, rate.map(parse_rate).transpose()?))
