@@ -14,11 +14,11 @@
 //! | `program` | the computation: keys, arguments, aggregates |
 //! | `cell` | states of fixed size, in the row of their group |
 //! | `directory` | hash directory: from hashes to rows |
-//! | `early` | early flush and pass-through of partial aggregations |
+//! | `early_flush` | early flush and pass-through of partial aggregations |
 //! | `table` | the groups: find or create, update, spill |
-//! | `spilled` | spilled rows, by partition |
+//! | `spill` | spilled rows, by partition |
 //! | `values` | states that grow with their group |
-//! | `giant` | one group larger than memory |
+//! | `oversized_group` | one group larger than memory |
 //! | `run` | execution of one partition of the plan |
 
 mod cell;

@@ -5,11 +5,11 @@
 //! `NOT IN`, it replaces those without a filter whose build side is shared by all probe streams:
 //! only then does the stream that emits the build rows know of a null in any probe row. It joins
 //! like DataFusion's while its memory lasts, and goes on when it does not: `build` keeps the build
-//! side, `probe` joins the probe rows, `waiting` joins the partitions that do not fit. Semi, anti
-//! and mark joins need one match: a probe row is tried until it has one, a build row that has one
-//! is not tried again, and without a filter all build rows with a key have one as soon as the first
-//! has. Probe batches keep their order only as long as all of the build side is in memory, so the
-//! node declares no order as maintained.
+//! side, `probe` joins the probe rows, `spilled_partitions` joins the partitions that do not fit.
+//! Semi, anti and mark joins need one match: a probe row is tried until it has one, a build row
+//! that has one is not tried again, and without a filter all build rows with a key have one as soon
+//! as the first has. Probe batches keep their order only as long as all of the build side is in
+//! memory, so the node declares no order as maintained.
 
 mod bounds;
 mod build;

@@ -11,9 +11,10 @@
 //! |---|---|
 //! | [`aggregate`] | hash aggregation |
 //! | [`arithmetic`] | integer and decimal arithmetic that fails on overflow |
+//! | `batch_limit` | inputs cut into batches that memory can hold |
 //! | [`block`] | batches in pages, in the layout of Arrow |
-//! | `bounded` | inputs cut into batches that memory can hold |
 //! | `decimal` | arithmetic of decimals in 64 bits |
+//! | `delegate` | methods that an operator delegates to the DataFusion node that it replaces |
 //! | `floats` | floating-point comparison by SQL's rules |
 //! | [`functions`] | aggregate functions in place of DataFusion's |
 //! | [`hash_join`] | hash joins |
@@ -28,7 +29,6 @@
 //! | `rule` | the physical optimizer rule that puts paged operators into a plan |
 //! | `shared_side` | a side of a join that the streams of all partitions share |
 //! | [`sort`] | sorting and top-k |
-//! | `stock` | methods that an operator delegates to the DataFusion node that it replaces |
 //! | [`stream`] | streams implemented as `async` functions |
 //! | [`window`] | window functions over partitions larger than memory |
 //! | `words` | large tables of 64-bit words |

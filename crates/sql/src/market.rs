@@ -19,7 +19,7 @@
 //! | `preempt` | preemption by queries of a higher priority |
 //! | `estimate` | the expected work of a query |
 //! | `schedule` | the order of queries that compete for processors and the device |
-//! | `crowd` | admission control while memory cannot hold the minimum of all queries |
+//! | `admission` | admission control while memory cannot hold the minimum of all queries |
 //!
 //! Locking order: the market's state, then a query's books. Queries take the state's lock only when
 //! they begin and end.

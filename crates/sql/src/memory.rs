@@ -8,12 +8,12 @@
 //! costs one short lock of its own query and no contention on the ledger's shared word. At most one
 //! lease is idle, and none once the operators hold nothing.
 //!
-//! The module `fair` decides how much each operator may hold under contention. An operator that is
-//! entitled to bytes which exist, but are not free yet, waits for them while other tasks move off
-//! its thread: briefly while the pool writes pages or another operator spills, longer while other
-//! queries hold bytes that will be released. So an operator that can spill is not told to spill
-//! because the pool is slow, and one that cannot spill does not fail its query because another
-//! query is at its peak.
+//! The module `fairness` decides how much each operator may hold under contention. An operator that
+//! is entitled to bytes which exist, but are not free yet, waits for them while other tasks move
+//! off its thread: briefly while the pool writes pages or another operator spills, longer while
+//! other queries hold bytes that will be released. So an operator that can spill is not told to
+//! spill because the pool is slow, and one that cannot spill does not fail its query because
+//! another query is at its peak.
 //!
 //! The market ([`crate::market`]) may limit a query. Then its operators share the limit by the same
 //! thresholds, whatever other queries hold, and bytes above it are released within a batch.
@@ -145,7 +145,7 @@ impl QueryMemory {
         lock(&self.books)
     }
 
-    /// Returns true if the rules of [`fair`] let `reservation` grow by `bytes` now.
+    /// Returns true if the rules of [`fairness`] let `reservation` grow by `bytes` now.
     fn permits(&self, reservation: &MemoryReservation, bytes: u64) -> bool {
         let consumer = reservation.consumer();
         let asker = Asker::of(consumer);

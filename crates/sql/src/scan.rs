@@ -14,7 +14,7 @@
 //!   while the query runs (`prune`).
 //! - Of compact segments, only the rows that pass the filters are decoded (`select`).
 //! - Below a top-k operator, chunks with the best bounds come first (`order`).
-//! - The chunks after the current one are prefetched meanwhile (`ahead`).
+//! - The chunks after the current one are prefetched meanwhile (`readahead`).
 
 mod copy;
 mod counters;

@@ -145,7 +145,7 @@ impl Reader<'_> {
 
     /// Reads a path in a signature or an expression.
     ///
-    /// What follows `::` continues a path that is not of names alone, as `<T>::new` and `::std`. A
+    /// A name after `::` continues a path that is not of names alone, as `<T>::new` and `::std`. A
     /// name after `$` is a parameter of a macro, except for `$crate`.
     fn path(&mut self) {
         let before = self.at.checked_sub(1).map_or("", |at| self.tokens[at]);

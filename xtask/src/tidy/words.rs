@@ -5,8 +5,8 @@ use super::{
     tree::{File, Tree},
 };
 
-/// Words that a doc comment does not begin with: its subject is a noun of the field, or its first
-/// word a verb.
+/// Words that no paragraph of a doc comment begins with: its subject is a noun of the field, or its
+/// first word a verb.
 const INTERROGATIVES: &[&str] =
     &["Who", "What", "Whom", "Whose", "Whether", "How", "Where", "Which", "Until", "When", "Why"];
 
@@ -73,11 +73,12 @@ fn interrogatives(file: &File) -> impl Iterator<Item = Finding> {
     let mut before = None;
     file.text.lines().enumerate().filter(move |_| is_rust).filter_map(move |(index, line)| {
         let (kind, text) = doc(line).unzip();
-        let begins = kind.is_some() && kind != before;
-        before = kind;
-        let word = text?.split_whitespace().next()?.trim_end_matches([',', ':', '?', '.']);
-        let is_found = begins && INTERROGATIVES.contains(&word);
-        is_found.then(|| {
+        let word = text.and_then(|text| text.split_whitespace().next());
+        // A blank line of a comment begins a paragraph, as no comment does.
+        let begins = kind != before;
+        before = kind.filter(|_| word.is_some());
+        let word = word?.trim_end_matches([',', ':', '?', '.']);
+        (begins && INTERROGATIVES.contains(&word)).then(|| {
             let message =
                 format!("a doc comment begins with `{word}`; begin with what it is or does");
             Finding::new(&file.path, index + 1, message)
@@ -110,13 +111,18 @@ mod tests {
 
     #[test]
     fn docs_that_begin_with_an_interrogative_are_found() {
-        let found = "a doc comment begins with `What`; begin with what it is or does";
-        assert_eq!(messages("a.rs", "//! What a thing is.\n"), [found]);
-        assert_eq!(messages("a.rs", "struct A {\n    /// What, or not.\n"), [found]);
-        assert_eq!(messages("a.rs", "//! A thing.\n/// What.\nfn a() {}\n"), [found]);
-        assert_eq!(messages("a.rs", "/// A value and\n/// What it is.\n"), [""; 0]);
+        for word in INTERROGATIVES {
+            let found =
+                format!("a doc comment begins with `{word}`; begin with what it is or does");
+            let found = [found.as_str()];
+            assert_eq!(messages("a.rs", &format!("//! {word} a thing is.\n")), found);
+            assert_eq!(messages("a.rs", &format!("struct A {{\n    /// {word}, or not.\n")), found);
+            assert_eq!(messages("a.rs", &format!("//! A.\n/// {word}.\nfn a() {{}}\n")), found);
+            assert_eq!(messages("a.rs", &format!("/// A.\n///\n/// {word} it is.\n")), found);
+            assert_eq!(messages("a.rs", &format!("/// A value and\n/// {word} it is.\n")), [""; 0]);
+            assert_eq!(messages("a.md", &format!("/// {word}.\n")), [""; 0]);
+        }
         assert_eq!(messages("a.rs", "/// Whatever holds it.\n"), [""; 0]);
-        assert_eq!(messages("a.md", "/// What.\n"), [""; 0]);
     }
 
     #[test]

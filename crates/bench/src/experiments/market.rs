@@ -65,7 +65,7 @@ pub(crate) struct Market;
 
 impl Experiment for Market {
     const NAME: &'static str = "market";
-    const QUESTION: &'static str = "does a market of memory lower what slowness costs?";
+    const QUESTION: &'static str = "does a memory market lower the penalties of slowness?";
     type Options = ();
 
     /// Runs the experiment with one trace for each round.

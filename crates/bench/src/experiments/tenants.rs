@@ -165,7 +165,7 @@ pub(crate) struct Tenants;
 
 impl Experiment for Tenants {
     const NAME: &'static str = "tenants";
-    const QUESTION: &'static str = "does the market lower what slowness costs live tenants?";
+    const QUESTION: &'static str = "does the market lower the penalties of live tenants?";
     type Options = TenantOptions;
 
     /// Runs the experiment with one trace for each round.

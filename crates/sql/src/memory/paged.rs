@@ -5,9 +5,9 @@
 //! up; the sum of grants stays within the budget and no byte is counted twice. Heap that the
 //! operators hold, such as directories of hash tables, counts towards their grants too, and beyond
 //! a small allowance it is also a consumer of the ledger, for which the pool makes room. The rules
-//! of `fair` apply to these operators as to DataFusion's operators that can spill, except that they
-//! also release memory: if other operators wait for bytes, or more is pinned than the budget has
-//! room for by now, each is told its part of it and unpins that much within a batch. The same
+//! of `fairness` apply to these operators as to DataFusion's operators that can spill, except that
+//! they also release memory: if other operators wait for bytes, or more is pinned than the budget
+//! has room for by now, each is told its part of it and unpins that much within a batch. The same
 //! applies to a query that exceeds the market's limit.
 
 use std::fmt;

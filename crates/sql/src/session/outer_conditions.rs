@@ -18,6 +18,9 @@ use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Subquery};
 /// # Errors
 /// If a plan cannot be rebuilt.
 pub(super) fn split(subquery: &Subquery, outer: &DFSchema) -> Result<Option<(Expr, LogicalPlan)>> {
+    if subquery.outer_ref_columns.is_empty() {
+        return Ok(None);
+    }
     let mut moved = Vec::new();
     let rest = without(subquery.subquery.as_ref().clone(), outer, &mut moved)?;
     let is_independent = rest.all_out_ref_exprs().is_empty();

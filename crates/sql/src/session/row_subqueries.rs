@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! (a, b) IN (S)      EXISTS (a row of S equals it)                as a condition of a WHERE
-//! (a, b) NOT IN (S)  NOT EXISTS (a row of S is not unequal to it)
+//! (a, b) NOT IN (S)  NOT EXISTS (a row of S equals it, or may)    as a condition of a WHERE
 //! (a, b) IN (S)      CASE WHEN EXISTS (a row of S equals it) THEN true
 //!                         WHEN EXISTS (the comparison with a row of S is unknown) THEN null
 //!                         ELSE false END                          anywhere else

@@ -120,7 +120,11 @@ impl Rewriter {
             other => match as_in(other) {
                 Expr::InSubquery(comparison) if comparison.negated && is_anti_join(&comparison) => {
                     match outer_conditions::split(&comparison.subquery, schema)? {
-                        Some(_) => self.truth(Expr::InSubquery(comparison), schema),
+                        Some((condition, rows)) => {
+                            let subquery = as_subquery(rows);
+                            let rest = Expr::InSubquery(InSubquery { subquery, ..comparison });
+                            Ok(condition.is_not_true().or(self.truth(rest, schema)?))
+                        }
                         None => anti_join(comparison, schema),
                     }
                 }

@@ -94,7 +94,7 @@ pub(crate) struct Background;
 
 impl Experiment for Background {
     const NAME: &'static str = "background";
-    const QUESTION: &'static str = "does migration in the background delay who reads?";
+    const QUESTION: &'static str = "does migration in the background delay readers?";
     type Options = BackgroundOptions;
 
     /// Runs the experiment.
