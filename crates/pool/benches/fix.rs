@@ -4,7 +4,8 @@ use divan::{Bencher, black_box};
 use terrace_ledger::Ledger;
 use terrace_pool::{PageRef, Pool, PoolConfig, Space};
 
-const PAGES: usize = 10_000;
+/// Number of pages, few enough for the caches of a processor.
+const PAGES: usize = 100;
 
 fn main() {
     divan::main();
@@ -28,18 +29,18 @@ fn read_in_turn(bencher: Bencher<'_, '_>, reference: impl Fn(PageRef) -> PageRef
     });
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1000)]
 fn by_hint(bencher: Bencher<'_, '_>) {
     read_in_turn(bencher, |page| page);
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1000)]
 fn by_page_table(bencher: Bencher<'_, '_>) {
     // The low bits of a reference are its hint.
     read_in_turn(bencher, |page| PageRef::from_bits(page.to_bits() | 0xFFF_FFFF));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 1000)]
 fn optimistic(bencher: Bencher<'_, '_>) {
     let (_pool, space, mut pages) = pages();
     let mut at = 0;
