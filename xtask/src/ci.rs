@@ -50,6 +50,7 @@ const STEPS: &[Step] = &[
     Step { name: "miri", run: miri::run_if_installed },
     Step { name: "main job", run: |root| passed(job::run(root)) },
     Step { name: "tests", run: tests },
+    Step { name: "documentation tests", run: doc_tests },
     Step { name: "queries over mapped", run: mapped_queries },
     Step { name: "churn", run: soak::churn },
     Step { name: "clients", run: clients::all },
@@ -128,8 +129,19 @@ fn documentation(root: &Path) -> Outcome {
     cargo::run(command)
 }
 
+/// Runs the tests. Examples are left out: they have none, linking them takes minutes, and the lint
+/// compiles them.
 fn tests(root: &Path) -> Outcome {
-    cargo::test_within(TESTS_LIMIT, root, &["--release", "--workspace", "--no-fail-fast"], &[])
+    let mut args = vec!["--release", "--workspace", "--no-fail-fast"];
+    args.extend(["--lib", "--bins", "--tests"]);
+    cargo::test_within(TESTS_LIMIT, root, &args, &[])
+}
+
+/// Runs the examples in the documentation.
+fn doc_tests(root: &Path) -> Outcome {
+    let mut command = cargo::cargo(root);
+    command.args(["test", "--release", "--workspace", "--no-fail-fast", "--doc"]);
+    cargo::run(command)
 }
 
 /// Repeats tests over mapped pages that otherwise run over framed pages.

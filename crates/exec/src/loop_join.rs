@@ -4,9 +4,12 @@
 //! left input again for every part of it that fits. [`PagedLoopJoinExec`] replaces both, with every
 //! join type: the left side is collected once, in blocks that are pinned one at a time, and each
 //! round of right rows is joined with all of them. It holds one block and one round; the pool
-//! decides how many blocks stay in memory between rounds.
+//! decides how many blocks stay in memory between rounds. If the filter bounds an expression of one
+//! side by expressions of the other, only the rows within the bounds are paired (`range`).
 
 mod build;
+mod pairs;
+mod range;
 mod run;
 mod spec;
 

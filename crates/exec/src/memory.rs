@@ -75,6 +75,10 @@ pub trait Grant: Send + Sync + Debug {
     /// suspended.
     fn suspended(&self) -> Option<BoxFuture<'static, ()>>;
 
+    /// Returns a future that ends once the query is suspended, for an operator that waits for its
+    /// input: an operator below may have stopped already, and would return no batch.
+    fn suspends(&self) -> BoxFuture<'static, ()>;
+
     /// Counts bytes that were unpinned for lack of memory.
     fn count_spilled(&self, bytes: u64);
 }

@@ -4,26 +4,31 @@
 //! one: no more than its inputs return, and nothing that could be spilled. Yet it asks for every
 //! batch, and fails when it is refused. [`PagedMergeExec`] runs the same merge, counts its batches
 //! in its grant, and is never refused: the resulting debt of the query is repaid by operators that
-//! can spill.
+//! can spill. Each input runs in a task of its own, one batch ahead of the merge.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::OrderingRequirements;
-use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
 };
 
+use futures::StreamExt;
+use futures::future::{Either, select};
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 use crate::delegate::node_of_stock;
-use crate::memory::{CountedPool, QueryExtension};
+use crate::memory::{CountedPool, Grant, QueryExtension};
 
 /// Merges sorted partitions; replaces a [`SortPreservingMergeExec`].
 #[derive(Debug)]
@@ -92,9 +97,11 @@ impl ExecutionPlan for PagedMergeExec {
         }
         let memory = QueryExtension::find(&context)?;
         let grant = memory.register(&format!("PagedMerge[{partition}]"));
-        let pool: Arc<dyn MemoryPool> = Arc::new(CountedPool::new(grant));
+        let pool: Arc<dyn MemoryPool> = Arc::new(CountedPool::new(Arc::clone(&grant)));
         let streams = (0..partitions)
-            .map(|partition| Ok(spawn_buffered(input.execute(partition, Arc::clone(&context))?, 1)))
+            .map(|partition| {
+                Ok(buffered(input.execute(partition, Arc::clone(&context))?, Arc::clone(&grant)))
+            })
             .collect::<Result<_>>()?;
         StreamingMergeBuilder::new()
             .with_streams(streams)
@@ -111,4 +118,45 @@ impl ExecutionPlan for PagedMergeExec {
     fn fetch(&self) -> Option<usize> {
         self.stock.fetch()
     }
+}
+
+/// Runs an input in a task of its own, one batch ahead of its reader.
+///
+/// A merge that waits for one input does not ask the others, and a sort that is not asked keeps the
+/// first blocks of its runs pinned. So if the query is suspended while there is no room for a
+/// batch, the task asks for it nevertheless: the sort then unpins its blocks, and waits.
+fn buffered(
+    mut input: SendableRecordBatchStream,
+    grant: Arc<dyn Grant>,
+) -> SendableRecordBatchStream {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    if !matches!(flavor, Ok(RuntimeFlavor::MultiThread)) {
+        return input;
+    }
+    let mut builder = RecordBatchReceiverStream::builder(input.schema(), 1);
+    let sender = builder.tx();
+    builder.spawn(async move {
+        loop {
+            let room = pin!(sender.reserve());
+            // The reader is gone if there will be no room any more.
+            let (room, early) = match select(room, grant.suspends()).await {
+                Either::Left((room, _)) => (room, None),
+                Either::Right(((), room)) => {
+                    let early = input.next().await;
+                    (room.await, Some(early))
+                }
+            };
+            let Ok(room) = room else { break };
+            let item = match early {
+                Some(item) => item,
+                None => input.next().await,
+            };
+            match item {
+                Some(item) => room.send(item),
+                None => break,
+            }
+        }
+        Ok(())
+    });
+    builder.build()
 }

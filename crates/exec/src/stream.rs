@@ -8,7 +8,7 @@
 //! when its consumer does not. While its query is paused, the function is not polled at all. A
 //! panic of the function becomes the last item, an error, of its stream ([`crate::panics`]).
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
@@ -18,13 +18,13 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
-use futures::Stream;
 use futures::future::BoxFuture;
+use futures::{Stream, StreamExt};
 use terrace_sys::sync::lock;
 use tokio::task::coop::poll_proceed;
 
-use crate::QueryMemory;
 use crate::panics::catch;
+use crate::{Grant, QueryMemory};
 
 /// Minimum stack for an operator and those of DataFusion between it and the next one here. A query
 /// of hundreds of joins polls them all inside each other.
@@ -63,6 +63,35 @@ impl Emitter {
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<RecordBatch>> {
         lock(&self.0)
     }
+}
+
+/// Returns the next batch of an operator's input. If the query is suspended before it arrives,
+/// `unpin` drops what the operator has pinned: operators below may have stopped already, and then
+/// return nothing until the query is resumed.
+pub(crate) async fn next_batch(
+    input: &mut SendableRecordBatchStream,
+    grant: &Arc<dyn Grant>,
+    mut unpin: impl FnMut() -> Result<()>,
+) -> Option<Result<RecordBatch>> {
+    // The next change of the query's state: first a suspension, then its end.
+    let mut change: Option<BoxFuture<'static, ()>> = None;
+    let mut is_suspended = false;
+    poll_fn(|context| {
+        if let Poll::Ready(item) = input.poll_next_unpin(context) {
+            return Poll::Ready(item);
+        }
+        loop {
+            let next = change.get_or_insert_with(|| grant.suspends());
+            ready!(next.as_mut().poll(context));
+            is_suspended = !is_suspended;
+            if is_suspended && let Err(error) = unpin() {
+                return Poll::Ready(Some(Err(error)));
+            }
+            change = is_suspended.then(|| grant.suspended()).flatten();
+            is_suspended = change.is_some();
+        }
+    })
+    .await
 }
 
 /// Yields to other tasks of this thread; called now and then by long work without a batch.
@@ -158,7 +187,8 @@ impl RecordBatchStream for Generated {
 mod tests {
     use datafusion::arrow::array::{ArrayRef, Int32Array};
     use datafusion::common::DataFusionError;
-    use futures::{FutureExt, StreamExt};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::FutureExt;
     use terrace_ledger::Ledger;
     use terrace_pool::{Pool, PoolConfig};
 
@@ -191,6 +221,37 @@ mod tests {
             item.as_ref().expect("a batch") == &batch(i32::try_from(n).expect("small"))
         }));
         assert!(items[3].is_err());
+    }
+
+    #[tokio::test]
+    async fn an_operator_that_waits_unpins_once_for_each_suspension() {
+        let memory = memory();
+        let grant = memory.register("TestExec[0]");
+        let (sender, receiver) = futures::channel::mpsc::unbounded();
+        let input = RecordBatchStreamAdapter::new(batch(0).schema(), receiver);
+        let mut input: SendableRecordBatchStream = Box::pin(input);
+        let mut unpinned = 0;
+        {
+            let next = next_batch(&mut input, &grant, || {
+                unpinned += 1;
+                Ok(())
+            });
+            let mut next = std::pin::pin!(next);
+            for _ in 0..3 {
+                assert!(next.as_mut().now_or_never().is_none());
+                memory.suspend();
+                assert!(next.as_mut().now_or_never().is_none());
+                assert!(next.as_mut().now_or_never().is_none());
+                memory.resume();
+            }
+            sender.unbounded_send(Ok(batch(7))).expect("it is read");
+            let found = next.now_or_never().flatten().expect("a batch").expect("no error");
+            assert_eq!(found, batch(7));
+        }
+        assert_eq!(unpinned, 3);
+        drop(sender);
+        memory.suspend();
+        assert!(next_batch(&mut input, &grant, || Ok(())).await.is_none());
     }
 
     #[tokio::test]

@@ -51,6 +51,7 @@ mod subqueries;
 mod tenant;
 mod tier;
 mod transaction;
+mod union_names;
 pub(crate) mod using;
 mod walk;
 mod words;

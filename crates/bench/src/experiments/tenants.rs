@@ -59,17 +59,19 @@ const TENANTS: [(&str, &str); 3] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
     name: &'static str,
+    /// Its name as an option.
+    option: &'static str,
     market: &'static str,
     priority: Option<u8>,
 }
 
 /// All ways to share memory, the baselines first.
 const RULES: [Rule; 5] = [
-    Rule { name: "static split", market: "static", priority: None },
-    Rule { name: "demand driven", market: "demand", priority: None },
-    Rule { name: "fair", market: "fair", priority: None },
-    Rule { name: "auction", market: "auction", priority: None },
-    Rule { name: "auction, priority", market: "auction", priority: Some(1) },
+    Rule { name: "static split", option: "static", market: "static", priority: None },
+    Rule { name: "demand driven", option: "demand", market: "demand", priority: None },
+    Rule { name: "fair", option: "fair", market: "fair", priority: None },
+    Rule { name: "auction", option: "auction", market: "auction", priority: None },
+    Rule { name: "auction, priority", option: "priority", market: "auction", priority: Some(1) },
 ];
 /// Number of baselines: policies of systems without a market.
 const BASELINES: usize = 2;
@@ -87,9 +89,28 @@ pub(crate) struct TenantOptions {
           value_parser = value_parser!(u64).range(1..=3600))]
     seconds: u64,
 
+    /// Number of the first trace; each round plays the next one
+    #[arg(long = "trace-first", value_name = "N", default_value_t = 1,
+          value_parser = value_parser!(u32).range(1..))]
+    first: u32,
+
+    /// Ways to share memory, with commas between them [default: all]
+    #[arg(long, value_name = "RULES", value_delimiter = ',', value_parser = RULES.map(|it| it.option))]
+    rules: Vec<String>,
+
     /// Factor for the rate of all requests of a trace
     #[arg(long = "trace-load", value_name = "FACTOR", default_value_t = 1.0, value_parser = load)]
     load: f64,
+}
+
+impl TenantOptions {
+    /// Returns the chosen ways to share memory, in their usual order.
+    fn rules(&self) -> Vec<Rule> {
+        let is_chosen = |rule: &Rule| {
+            self.rules.is_empty() || self.rules.iter().any(|option| option == rule.option)
+        };
+        RULES.into_iter().filter(is_chosen).collect()
+    }
 }
 
 /// Parses a load from a hundredth to a hundred times.
@@ -126,8 +147,9 @@ impl Row {
     fn line(&self) -> String {
         let tenants = self.tenants.iter().map(|it| format!("{} {:.1}", it.name, it.penalty));
         let tenants = tenants.collect::<Vec<_>>().join(", ");
-        let Self { rule, penalty, failed, .. } = self;
-        format!("{rule}: penalty {penalty:.1} ({tenants}), {failed} requests failed")
+        let Self { rule, penalty, failed, error, .. } = self;
+        let error = error.as_ref().map_or(String::new(), |error| format!(", the first: {error}"));
+        format!("{rule}: penalty {penalty:.1} ({tenants}), {failed} requests failed{error}")
     }
 }
 
@@ -184,13 +206,13 @@ impl Experiment for Tenants {
             true => Theatre::Wire(setting.program.clone(), database.config()),
             false => Theatre::Local(&database),
         };
-        let mut rows = Vec::new();
+        let (mut rows, rules) = (Vec::new(), options.rules());
         for round in 0..config.rounds {
-            let seed = u64::try_from(round).unwrap_or(0) + 1;
+            let seed = u64::from(options.first) + u64::try_from(round).unwrap_or(0);
             let arrivals = arrivals(seed, options, config.scale);
             let mut own = Vec::new();
-            for turn in 0..RULES.len() {
-                let rule = RULES[(round + turn) % RULES.len()];
+            for turn in 0..rules.len() {
+                let rule = rules[(round + turn) % rules.len()];
                 observe(&format!("trace {} of {}, {}", round + 1, config.rounds, rule.name));
                 let stage = Arc::new(theatre.open(rule).await?);
                 let row = play(&stage, rule, round, &arrivals).await?;
@@ -354,11 +376,12 @@ fn compare(rows: &mut [Row]) {
     }
 }
 
-fn summarise(rows: &[Row]) -> Summary {
+fn summarise(rules: &[Rule], rows: &[Row]) -> Summary {
     let penalty = |rule: &Rule| -> f64 {
         rows.iter().filter(|row| row.rule == rule.name).map(|row| row.penalty).sum()
     };
-    let best = RULES[..BASELINES].iter().map(penalty).fold(f64::INFINITY, f64::min);
+    let baselines = RULES[..BASELINES].iter().filter(|it| rules.contains(it));
+    let best = baselines.map(penalty).min_by(f64::total_cmp);
     let one = |rule: &Rule| {
         let own: Vec<&Row> = rows.iter().filter(|row| row.rule == rule.name).collect();
         let tenant = |tenant: usize| own.iter().filter_map(move |row| row.tenants.get(tenant));
@@ -367,7 +390,7 @@ fn summarise(rows: &[Row]) -> Summary {
         RuleSummary {
             rule: rule.name,
             penalty: penalty(rule),
-            below_percent: below_percent(penalty(rule), best),
+            below_percent: best.and_then(|best| below_percent(penalty(rule), best)),
             tenant_penalties: (0..TENANTS.len())
                 .map(|at| tenant(at).map(|it| it.penalty).sum())
                 .collect(),
@@ -376,7 +399,7 @@ fn summarise(rows: &[Row]) -> Summary {
             tenant_p95_seconds: (0..TENANTS.len()).map(|at| median(&p95(at))).collect(),
         }
     };
-    Summary { rules: RULES.iter().map(one).collect() }
+    Summary { rules: rules.iter().map(one).collect() }
 }
 
 /// Returns none if the baseline costs nothing.
@@ -410,7 +433,7 @@ fn grid(summary: &Summary) -> Grid {
 
 fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
     let Played { conditions: config, options } = played;
-    let summary = summarise(rows);
+    let summary = summarise(&options.rules(), rows);
     let failed = rows.iter().map(|row| row.failed).sum();
     let errors = rows.iter().filter_map(|row| {
         let error = row.error.as_ref()?.lines().next().unwrap_or_default();
@@ -445,7 +468,7 @@ fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
             config.encoding
         ),
         unit: "sum of penalties".into(),
-        categories: RULES.iter().map(|rule| rule.name.to_owned()).collect(),
+        categories: summary.rules.iter().map(|rule| rule.rule.to_owned()).collect(),
         series: TENANTS
             .iter()
             .enumerate()
@@ -468,9 +491,38 @@ fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
 mod tests {
     use super::*;
 
+    fn options(wire: bool) -> TenantOptions {
+        TenantOptions { wire, seconds: 30, first: 1, rules: Vec::new(), load: 1.0 }
+    }
+
+    fn row(rule: &Rule, penalty: f64) -> Row {
+        Row {
+            round: 0,
+            rule: rule.name,
+            penalty,
+            below_percent: None,
+            tenants: vec![row_of(TENANTS[0], &[Request { seconds: 0.1, ios: 0.0 }]).expect("row")],
+            wall_seconds: 1.0,
+            failed: usize::from(penalty > 90.0),
+            error: (penalty > 90.0).then(|| "it failed".to_owned()),
+        }
+    }
+
+    #[test]
+    fn rules_are_chosen_by_name() {
+        let all: Vec<_> = options(false).rules().iter().map(|rule| rule.option).collect();
+        assert_eq!(all, ["static", "demand", "fair", "auction", "priority"]);
+        let rules = vec!["priority".to_owned(), "static".to_owned()];
+        let some = TenantOptions { rules, ..options(false) };
+        assert_eq!(some.rules(), [RULES[0], RULES[4]]);
+        let rows = [(RULES[0], 20.0), (RULES[4], 15.0)].map(|(rule, it)| row(&rule, it));
+        let below = summarise(&some.rules(), &rows).rules.into_iter().map(|it| it.below_percent);
+        assert_eq!(below.collect::<Vec<_>>(), [Some(0.0), Some(25.0)]);
+    }
+
     #[test]
     fn a_trace_becomes_statements_of_all_three() {
-        let options = TenantOptions { wire: false, seconds: 30, load: 1.0 };
+        let options = options(false);
         let arrivals = arrivals(1, &options, 1.0);
         assert!(arrivals.is_sorted_by_key(|arrival| arrival.at));
         for (tenant, what) in ["FROM orders WHERE", "GROUP BY", "row_number"].iter().enumerate() {
@@ -486,16 +538,6 @@ mod tests {
 
     #[test]
     fn below_is_under_the_better_baseline() {
-        let row = |rule: &Rule, penalty| Row {
-            round: 0,
-            rule: rule.name,
-            penalty,
-            below_percent: None,
-            tenants: vec![row_of(TENANTS[0], &[Request { seconds: 0.1, ios: 0.0 }]).expect("row")],
-            wall_seconds: 1.0,
-            failed: usize::from(penalty > 90.0),
-            error: None,
-        };
         let penalties = [100.0, 80.0, 60.0, 40.0, 20.0];
         let mut rows: Vec<Row> =
             RULES.iter().zip(penalties).map(|(rule, it)| row(rule, it)).collect();
@@ -511,10 +553,10 @@ mod tests {
             rounds: 1,
             encoding: "compact".into(),
         };
-        let played =
-            Played { conditions, options: TenantOptions { wire: true, seconds: 30, load: 1.0 } };
+        let played = Played { conditions, options: options(true) };
         let finding = finding(&played, &rows).expect("finding");
         assert_eq!((finding.failed, finding.grid.len()), (1, RULES.len()));
         assert_eq!(rows[0].tenants[0].penalty, 0.5);
+        assert!(rows[0].line().ends_with("1 requests failed, the first: it failed"));
     }
 }

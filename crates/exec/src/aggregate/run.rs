@@ -8,7 +8,6 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, RecordOutput,
 };
-use futures::StreamExt;
 use terrace_sys::size::to_usize;
 
 use super::early_flush::{Advice, Early, Probe};
@@ -16,7 +15,7 @@ use super::program::{Converters, Evaluated, Program};
 use super::spill::{Cursor, Pages, Part};
 use super::table::Table;
 use crate::memory::{ObliviousGrant, QueryMemory};
-use crate::stream::{Emitter, generate, give_way};
+use crate::stream::{Emitter, generate, give_way, next_batch};
 
 /// Bytes that a grant must still have for a whole batch to be aggregated at once.
 const AMPLE_BYTES: u64 = 4 << 20;
@@ -123,7 +122,9 @@ impl Run {
             return self.take_in_to_hand_on(input).await;
         }
         let mut table = self.table()?;
-        while let Some(batch) = input.next().await {
+        while let Some(batch) =
+            next_batch(&mut input, &self.pages.grant, || self.unpin(&mut table)).await
+        {
             for set in self.evaluate(&batch?)? {
                 for piece in self.pieces(set) {
                     self.take(&mut table, &piece)?;
@@ -141,7 +142,9 @@ impl Run {
         let converters = self.program.converters()?;
         let mut early = Early::new(converters.is_some().then_some(self.probe));
         let (mut handed_on, mut lets_through) = (false, false);
-        while let Some(batch) = input.next().await {
+        while let Some(batch) =
+            next_batch(&mut input, &self.pages.grant, || self.unpin(&mut table)).await
+        {
             let batch = batch?;
             if lets_through && let Some(resumed) = self.pages.grant.suspended() {
                 resumed.await;
@@ -266,7 +269,9 @@ impl Run {
     async fn settle(&self, table: &mut Table, part: Option<&mut Part>) -> Result<()> {
         self.metrics.peak_bytes.set_max(to_usize(self.pages.grant.held_bytes()));
         let suspended = self.pages.grant.suspended();
-        if (table.should_let_go() || suspended.is_some()) && !self.program.options().oblivious {
+        if suspended.is_some() {
+            self.unpin(table)?;
+        } else if table.should_let_go() && !self.program.options().oblivious {
             self.let_go(table)?;
         }
         if let Some(resumed) = suspended {
@@ -277,6 +282,14 @@ impl Run {
             resumed.await;
         }
         Ok(())
+    }
+
+    /// Unpins the groups for a suspension.
+    fn unpin(&self, table: &mut Table) -> Result<()> {
+        if table.is_empty() || self.program.options().oblivious {
+            return Ok(());
+        }
+        self.let_go(table)
     }
 
     fn let_go(&self, table: &mut Table) -> Result<()> {

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
-use futures::StreamExt;
 use terrace_sys::size::{to_u64, to_usize};
 use terrace_sys::sync::lock;
 
@@ -19,7 +18,7 @@ use super::bounds::KeyBounds;
 use super::spec::{HASH, Keys, Spec};
 use super::table::{Flags, Granted, Table, index};
 use crate::rows::{Access, Columns, RowPages};
-use crate::stream::give_way;
+use crate::stream::{give_way, next_batch};
 use crate::{Grant, QueryMemory};
 
 /// Number of partitions that rows are scattered into at a time.
@@ -286,6 +285,23 @@ enum Rows {
     Scattered(Scatter),
 }
 
+impl Rows {
+    /// Unpins all of them.
+    fn unpin(&mut self) {
+        match self {
+            Self::Whole(rows) => {
+                rows.unpin();
+            }
+            Self::Scattered(scatter) => {
+                while scatter.spill_largest() {}
+                for part in &mut scatter.parts {
+                    part.unpin();
+                }
+            }
+        }
+    }
+}
+
 impl Collector {
     fn pages(&self) -> RowPages {
         let space = self.memory.space().clone();
@@ -308,7 +324,12 @@ impl Collector {
         let mut rows = Rows::Whole(self.pages());
         let mut unmatchable = self.pages();
         let mut count = 0;
-        while let Some(batch) = input.next().await {
+        while let Some(batch) = next_batch(&mut input, &self.grant, || {
+            rows.unpin();
+            Ok(())
+        })
+        .await
+        {
             let batch = batch?;
             if batch.num_rows() == 0 {
                 continue;
@@ -357,17 +378,7 @@ impl Collector {
     async fn with_room(&mut self, rows: Rows, columns: &Columns, count: usize) -> Result<Rows> {
         let mut rows = rows;
         if let Some(resumed) = self.grant.suspended() {
-            match &mut rows {
-                Rows::Whole(rows) => {
-                    rows.unpin();
-                }
-                Rows::Scattered(scatter) => while scatter.spill_largest() {},
-            }
-            if let Rows::Scattered(scatter) = &mut rows {
-                for part in &mut scatter.parts {
-                    part.unpin();
-                }
-            }
+            rows.unpin();
             resumed.await;
         }
         match rows {

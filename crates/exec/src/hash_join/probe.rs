@@ -7,14 +7,13 @@ use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{JoinType, Result};
 use datafusion::execution::SendableRecordBatchStream;
-use futures::StreamExt;
 
 use super::build::{Build, FANOUT, partition_of};
 use super::metrics::JoinMetrics;
 use super::spec::{NUMBER, Spec};
 use super::table::{Flags, Probe, Step, Table, index};
 use crate::rows::{Access, RowAddress, RowPages};
-use crate::stream::{Emitter, give_way};
+use crate::stream::{Emitter, give_way, next_batch};
 use crate::{Grant, QueryMemory};
 
 /// Output of a join stream: emits rows in batches of the session's size, up to the fetch limit.
@@ -99,7 +98,13 @@ impl Prober {
         let mut waiting: Vec<Option<RowPages>> = Vec::new();
         waiting.resize_with(self.build.parts.len(), || None);
         if !self.is_decided() {
-            while let Some(batch) = input.next().await {
+            while let Some(batch) = next_batch(&mut input, &self.grant, || {
+                self.unpin(&mut waiting);
+                self.build.demote_all();
+                Ok(())
+            })
+            .await
+            {
                 let batch = batch?;
                 self.keep_peace(&mut waiting).await;
                 self.metrics.probed(batch.num_rows());
@@ -142,13 +147,17 @@ impl Prober {
         self.build.relieve();
         let suspended = self.grant.suspended();
         if suspended.is_some() || self.grant.excess_bytes() > 0 {
-            for rows in waiting.iter_mut().flatten() {
-                self.grant.count_spilled(rows.unpin());
-            }
+            self.unpin(waiting);
         }
         if let Some(resumed) = suspended {
             self.build.demote_all();
             resumed.await;
+        }
+    }
+
+    fn unpin(&self, waiting: &mut [Option<RowPages>]) {
+        for rows in waiting.iter_mut().flatten() {
+            self.grant.count_spilled(rows.unpin());
         }
     }
 

@@ -6,12 +6,14 @@ use datafusion::arrow::array::{
     ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
 };
 use datafusion::arrow::compute::take;
-use datafusion::common::{JoinType, Result};
+use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use terrace_sys::size::to_u64;
 
 use super::build::Left;
+use super::pairs::Pairs;
+use super::range::{RangeFilter, Terms};
 use super::spec::{LoopSpec, Picked};
 use crate::Grant;
 use crate::block::{Lease, copy_to_heap};
@@ -26,7 +28,16 @@ const STEPS_AT_ONCE: usize = 16;
 struct Part {
     batch: RecordBatch,
     matched: Vec<bool>,
+    terms: Option<Terms>,
     _lease: Lease,
+}
+
+/// The rows of a block of the left side.
+struct LeftRows {
+    batch: RecordBatch,
+    /// Number of the first row.
+    first: u64,
+    terms: Option<Terms>,
 }
 
 /// One right stream.
@@ -79,7 +90,7 @@ impl Runner {
                 continue;
             }
             self.metrics.probed(batch.num_rows());
-            let own = to_u64(batch_bytes(&batch));
+            let own = to_u64(batch_bytes(&batch)) + self.terms_bytes(batch.num_rows());
             bytes += own.max(1);
             let lease = Lease::ask_heap(&self.grant, own);
             let is_last = lease.is_none() || bytes > enough;
@@ -90,7 +101,8 @@ impl Runner {
                 true => vec![false; batch.num_rows()],
                 false => Vec::new(),
             };
-            parts.push(Part { batch, matched, _lease: lease });
+            let terms = self.terms(JoinSide::Right, &batch);
+            parts.push(Part { batch, matched, terms, _lease: lease });
             if is_last || self.grant.excess_bytes() > 0 {
                 break;
             }
@@ -105,12 +117,15 @@ impl Runner {
             if let Some(resumed) = self.grant.suspended() {
                 resumed.await;
             }
-            let (_lease, rows) = block.read(&self.spec, &self.grant).await?;
+            let (_lease, batch) = block.read(&self.spec, &self.grant).await?;
+            let _terms_lease = Lease::take_heap(&self.grant, self.terms_bytes(batch.num_rows()));
+            let terms = self.terms(JoinSide::Left, &batch);
+            let rows = LeftRows { batch, first: block.rows.start, terms };
             if let Some(next) = left.blocks.get(n + 1) {
                 next.prefetch();
             }
             for part in &mut round {
-                self.join_part(&rows, block.rows.start, part).await?;
+                self.join_part(&rows, part).await?;
                 if self.output.is_done() {
                     return Ok(());
                 }
@@ -124,23 +139,39 @@ impl Runner {
         Ok(())
     }
 
-    /// Joins rows of a block, the first of which has number `first`, with rows of a batch.
-    async fn join_part(&mut self, rows: &RecordBatch, first: u64, part: &mut Part) -> Result<()> {
-        let count = part.batch.num_rows();
-        let decided = self.decided(rows.num_rows(), first);
-        let wanted: Vec<u32> = decided.unwrap_or_else(|| (0..index(rows.num_rows())).collect());
-        let step = (self.spec.batch_size / count).max(1);
-        for (n, chosen) in wanted.chunks(step).enumerate() {
+    /// Returns the terms of rows of a side by which pairs are limited, if the filter has a range.
+    fn terms(&self, side: JoinSide, rows: &RecordBatch) -> Option<Terms> {
+        self.spec.range.as_ref().and_then(|range| range.terms(side, rows))
+    }
+
+    fn terms_bytes(&self, rows: usize) -> u64 {
+        self.spec.range.as_ref().map_or(0, |_| RangeFilter::bytes(rows))
+    }
+
+    /// Joins rows of a block with rows of a batch.
+    async fn join_part(&mut self, rows: &LeftRows, part: &mut Part) -> Result<()> {
+        let left = Arc::clone(&self.left);
+        let once = left.flags.as_ref().filter(|_| self.spec.emits_left_once());
+        let is_decided = |row: u32| once.is_some_and(|it| it.is_set(rows.first + u64::from(row)));
+        let count = index(rows.batch.num_rows());
+        let undecided = || (0..count).filter(|row| !is_decided(*row)).collect();
+        let right = (index(part.batch.num_rows()), part.terms.as_ref());
+        let mut pairs = Pairs::new((count, rows.terms.as_ref()), undecided, right);
+        let right_once = self.spec.emits_right_once();
+        for n in 0_usize.. {
             let timer = self.metrics.join_timer();
-            let each = |row: &u32| std::iter::repeat_n(*row, count);
-            let of_left = UInt32Array::from_iter_values(chosen.iter().flat_map(each));
-            let all = || 0..index(count);
-            let of_right = UInt32Array::from_iter_values(chosen.iter().flat_map(|_| all()));
-            let batch = self.pairs(rows, first, part, of_left, of_right)?;
+            let matched = &part.matched;
+            let is_matched = |row: u32| right_once && matched[row as usize];
+            let Some((of_left, of_right)) =
+                pairs.next(self.spec.batch_size, is_decided, is_matched)
+            else {
+                break;
+            };
+            let batch = self.pairs(rows, (&part.batch, &mut part.matched), of_left, of_right)?;
             drop(timer);
             match batch {
                 Some(batch) => self.output.push(batch).await?,
-                None if n % STEPS_AT_ONCE == 0 => give_way().await,
+                None if n.is_multiple_of(STEPS_AT_ONCE) => give_way().await,
                 None => {}
             }
             if self.output.is_done() {
@@ -150,49 +181,38 @@ impl Runner {
         Ok(())
     }
 
-    /// Returns the left rows of a block whose result a match can still change, if these are not
-    /// all.
-    fn decided(&self, rows: usize, first: u64) -> Option<Vec<u32>> {
-        use JoinType::{LeftAnti, LeftMark, LeftSemi};
-        let flags = self.left.flags.as_ref()?;
-        let once = matches!(self.spec.join_type, LeftSemi | LeftAnti | LeftMark);
-        once.then(|| {
-            (0..index(rows)).filter(|row| !flags.is_set(first + u64::from(*row))).collect()
-        })
-    }
-
     /// Records which of some pairs match, and returns a batch of those if pairs are emitted.
     fn pairs(
         &self,
-        rows: &RecordBatch,
-        first: u64,
-        part: &mut Part,
+        rows: &LeftRows,
+        (right, matched): (&RecordBatch, &mut [bool]),
         of_left: UInt32Array,
         of_right: UInt32Array,
     ) -> Result<Option<RecordBatch>> {
-        let left = Picked { batch: Some(rows), rows: &of_left };
-        let right = Picked { batch: Some(&part.batch), rows: &of_right };
-        let passing = self.spec.passing(left, right)?;
-        let (of_left, of_right) = match &passing {
-            Some(passing) => (picked(&of_left, passing)?, picked(&of_right, passing)?),
-            None => (of_left, of_right),
-        };
+        if of_left.is_empty() {
+            return Ok(None);
+        }
+        let left_rows = Picked::of(&rows.batch, &of_left);
+        let (of_left, of_right) =
+            match self.spec.passing(left_rows, Picked::of(right, &of_right))? {
+                Some(passing) => (picked(&of_left, &passing)?, picked(&of_right, &passing)?),
+                None => (of_left, of_right),
+            };
         if of_left.is_empty() {
             return Ok(None);
         }
         if let Some(flags) = &self.left.flags {
-            of_left.values().iter().for_each(|row| flags.set(first + u64::from(*row)));
+            of_left.values().iter().for_each(|row| flags.set(rows.first + u64::from(*row)));
         }
         for row in of_right.values() {
-            if let Some(matched) = part.matched.get_mut(*row as usize) {
+            if let Some(matched) = matched.get_mut(*row as usize) {
                 *matched = true;
             }
         }
         if !self.spec.emits_pairs() {
             return Ok(None);
         }
-        let left = Picked { batch: Some(rows), rows: &of_left };
-        let right = Picked { batch: Some(&part.batch), rows: &of_right };
+        let (left, right) = (Picked::of(&rows.batch, &of_left), Picked::of(right, &of_right));
         self.spec.output(left, right, None).map(Some)
     }
 

@@ -12,6 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 
+use super::range::RangeFilter;
 use crate::block::detach;
 
 /// Source of a column.
@@ -72,6 +73,8 @@ pub(super) struct LoopSpec {
     pub(super) left_schema: SchemaRef,
     pub(super) schema: SchemaRef,
     pub(super) batch_size: usize,
+    /// Bounds for the rows of one side, if the filter has any.
+    pub(super) range: Option<RangeFilter>,
     filter: Option<JoinFilter>,
     filter_sources: Vec<Source>,
     outputs: Vec<Source>,
@@ -84,6 +87,13 @@ pub(super) struct Picked<'a> {
     pub(super) rows: &'a UInt32Array,
 }
 
+impl<'a> Picked<'a> {
+    /// Picks rows of a batch.
+    pub(super) fn of(batch: &'a RecordBatch, rows: &'a UInt32Array) -> Self {
+        Self { batch: Some(batch), rows }
+    }
+}
+
 impl LoopSpec {
     pub(super) fn new(inputs: &Inputs, schema: SchemaRef, batch_size: usize) -> Self {
         let filter_columns = inputs.filter.iter().flat_map(|filter| filter.column_indices());
@@ -92,6 +102,7 @@ impl LoopSpec {
             left_schema: inputs.left.schema(),
             schema,
             batch_size: batch_size.max(1),
+            range: inputs.filter.as_ref().and_then(RangeFilter::of),
             filter: inputs.filter.clone(),
             filter_sources: filter_columns.map(Source::from).collect(),
             outputs: inputs.outputs.iter().map(Source::from).collect(),
@@ -108,6 +119,17 @@ impl LoopSpec {
     pub(super) fn emits_pairs(&self) -> bool {
         use JoinType::{Full, Inner, Left, Right};
         matches!(self.join_type, Inner | Left | Right | Full)
+    }
+
+    /// Returns true if left rows are emitted once, whatever the number of their matches.
+    pub(super) fn emits_left_once(&self) -> bool {
+        use JoinType::{LeftAnti, LeftMark, LeftSemi};
+        matches!(self.join_type, LeftSemi | LeftAnti | LeftMark)
+    }
+
+    /// Returns true if right rows are emitted once, whatever the number of their matches.
+    pub(super) fn emits_right_once(&self) -> bool {
+        self.emits_right() && !self.emits_pairs()
     }
 
     /// Returns true if right rows are emitted depending on their having a match.

@@ -51,6 +51,18 @@ impl Shared {
             ended.boxed()
         })
     }
+
+    /// Returns a future that completes when the operators are told `stop`.
+    fn until_told(&self, stop: Stop) -> BoxFuture<'static, ()> {
+        let mut stopped = self.stopped.subscribe();
+        let told = async move {
+            if stopped.wait_for(|now| *now == stop).await.is_err() {
+                // The sender is dropped only with the last handle that could stop an operator.
+                std::future::pending::<()>().await;
+            }
+        };
+        told.boxed()
+    }
 }
 
 #[derive(Debug)]
@@ -186,6 +198,10 @@ impl Grant for FixedGrant {
 
     fn suspended(&self) -> Option<BoxFuture<'static, ()>> {
         self.shared.while_told(Stop::Suspended)
+    }
+
+    fn suspends(&self) -> BoxFuture<'static, ()> {
+        self.shared.until_told(Stop::Suspended)
     }
 
     fn count_spilled(&self, bytes: u64) {

@@ -72,6 +72,10 @@ impl Grant for Watched {
         self.grant.suspended()
     }
 
+    fn suspends(&self) -> BoxFuture<'static, ()> {
+        self.grant.suspends()
+    }
+
     fn count_spilled(&self, bytes: u64) {
         if bytes > 0 {
             self.grant.count_spilled(bytes);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::Grant;
@@ -50,6 +51,10 @@ impl Grant for ObliviousGrant {
 
     fn suspended(&self) -> Option<BoxFuture<'static, ()>> {
         None
+    }
+
+    fn suspends(&self) -> BoxFuture<'static, ()> {
+        std::future::pending().boxed()
     }
 
     fn count_spilled(&self, bytes: u64) {

@@ -15,7 +15,6 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties,
     PhysicalExpr,
 };
-use futures::StreamExt;
 
 use super::boundary::Boundary;
 use super::key::SortKeys;
@@ -26,7 +25,7 @@ use super::top::Top;
 use crate::batch_limit::bounded;
 use crate::delegate::node_of_stock;
 use crate::memory::{Grant, ObliviousGrant, QueryExtension};
-use crate::stream::{Emitter, execute_input, generate};
+use crate::stream::{Emitter, execute_input, generate, next_batch};
 
 /// Treatment of the grant by a sort.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -250,7 +249,13 @@ impl Work {
         let empty: SendableRecordBatchStream =
             Box::pin(EmptyRecordBatchStream::new(self.input.schema()));
         let mut input = std::mem::replace(&mut self.input, empty);
-        while let Some(batch) = input.next().await {
+        let grant = Arc::clone(self.sorter.grant());
+        while let Some(batch) = next_batch(&mut input, &grant, || {
+            self.sorter.unpin(u64::MAX);
+            Ok(())
+        })
+        .await
+        {
             let timer = compute.timer();
             let batch = batch?;
             let enough = match &mut self.top {

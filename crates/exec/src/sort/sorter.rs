@@ -1,11 +1,14 @@
 //! The sort of one partition.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::Result;
 
 use super::merge::{Merge, MergeContext, Merged};
 use super::piece::{Piece, batch_bytes};
 use super::run::{OpenBlock, Run};
+use crate::Grant;
 use crate::block::{Block, Lease};
 
 /// Minimum number of runs that are merged at a time, regardless of the grant.
@@ -73,8 +76,12 @@ impl Sorter {
         Ok(())
     }
 
+    pub(crate) fn grant(&self) -> &Arc<dyn Grant> {
+        &self.context.grant
+    }
+
     /// Unpins sorted pieces until `bytes` are given back or none is pinned.
-    fn unpin(&mut self, bytes: u64) {
+    pub(crate) fn unpin(&mut self, bytes: u64) {
         let mut left = bytes;
         while left > 0
             && let Some(mut run) = self.fresh.pop()

@@ -14,7 +14,6 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, RecordOutput};
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
-use futures::StreamExt;
 use terrace_pool::Space;
 
 use super::large::Large;
@@ -24,7 +23,7 @@ use crate::block::Lease;
 use crate::delegate::node_of_stock;
 use crate::memory::{Grant, QueryExtension};
 use crate::sort::piece::batch_bytes;
-use crate::stream::{Emitter, execute_input, generate};
+use crate::stream::{Emitter, execute_input, generate, next_batch};
 
 /// Window functions, one partition at a time; replaces a [`WindowAggExec`].
 #[derive(Debug)]
@@ -95,7 +94,6 @@ impl ExecutionPlan for PagedWindowExec {
         let schema = self.stock.schema();
         let work = Work {
             input_schema: input.schema(),
-            input,
             functions,
             partitions: Groups::new(partition_by.clone().unwrap_or_default()),
             within: Groups::new(partition_by.unwrap_or_default()),
@@ -108,7 +106,7 @@ impl ExecutionPlan for PagedWindowExec {
                 metrics: BaselineMetrics::new(&self.metrics, partition),
             },
         };
-        Ok(generate("PagedWindowExec", &memory, schema, |emitter| work.run(emitter)))
+        Ok(generate("PagedWindowExec", &memory, schema, |emitter| work.run(input, emitter)))
     }
 }
 
@@ -127,7 +125,6 @@ impl Held {
 }
 
 struct Work {
-    input: SendableRecordBatchStream,
     input_schema: SchemaRef,
     functions: Vec<Arc<dyn WindowExpr>>,
     /// The partitions of the input, across batches.
@@ -148,8 +145,9 @@ struct Output {
 }
 
 impl Work {
-    async fn run(mut self, emitter: Emitter) -> Result<()> {
-        while let Some(batch) = self.input.next().await {
+    async fn run(mut self, mut input: SendableRecordBatchStream, emitter: Emitter) -> Result<()> {
+        let grant = Arc::clone(&self.grant);
+        while let Some(batch) = next_batch(&mut input, &grant, || self.unpin()).await {
             let batch = batch?;
             if batch.num_rows() > 0 {
                 self.rest().await?;
@@ -163,13 +161,17 @@ impl Work {
     async fn rest(&mut self) -> Result<()> {
         let suspended = self.grant.suspended();
         let owes = suspended.is_some() || self.grant.excess_bytes() > 0;
-        if owes && !self.held.batches.is_empty() {
-            self.spill()?;
+        if owes {
+            self.unpin()?;
         }
         if let Some(resumed) = suspended {
             resumed.await;
         }
         Ok(())
+    }
+
+    fn unpin(&mut self) -> Result<()> {
+        if self.held.batches.is_empty() { Ok(()) } else { self.spill() }
     }
 
     async fn take_in(&mut self, batch: RecordBatch, emitter: &Emitter) -> Result<()> {

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::JoinType;
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::joins::utils::build_join_schema;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{
     CrossJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
 };
@@ -138,6 +141,65 @@ fn a_left_side_larger_than_memory_is_joined_whatever_is_taken_back() {
         }
     });
     comes_to_be_empty(space.pool_handle());
+}
+
+/// Returns a filter of up to three comparisons of columns of the two sides, which are of types
+/// `kinds` on both.
+fn comparisons(rng: &mut Rng, kinds: &[DataType]) -> JoinFilter {
+    let (mut fields, mut indices) = (Vec::new(), Vec::new());
+    for side in [JoinSide::Left, JoinSide::Right] {
+        let columns = kinds.iter().enumerate();
+        fields
+            .extend(columns.map(|(n, kind)| Field::new(format!("{side}{n}"), kind.clone(), true)));
+        indices.extend((0..kinds.len()).map(|index| ColumnIndex { index, side }));
+    }
+    use Operator::{Gt, GtEq, Lt, LtEq, NotEq};
+    let mut one = || -> PhysicalExprRef {
+        let op = [Gt, GtEq, Lt, LtEq, Gt, GtEq, Lt, LtEq, NotEq][rng.index(9)];
+        let kind = rng.index(kinds.len());
+        let others: Vec<_> = (0..kinds.len()).filter(|it| kinds[*it] == kinds[kind]).collect();
+        let other = kinds.len() + others[rng.index(others.len())];
+        let column = |n: usize| -> PhysicalExprRef { Arc::new(Column::new("c", n)) };
+        let (left, right) = if rng.one_in(2) { (kind, other) } else { (other, kind) };
+        Arc::new(BinaryExpr::new(column(left), op, column(right)))
+    };
+    let mut filter = one();
+    for _ in 0..2 {
+        filter = Arc::new(BinaryExpr::new(filter, Operator::And, one()));
+    }
+    JoinFilter::new(filter, indices, Arc::new(Schema::new(fields)))
+}
+
+#[test]
+fn random_range_joins_are_those_of_datafusion() {
+    use DataType::{Date32, Decimal128, Float64, Int32, Int64, UInt64, Utf8, Utf8View};
+    let all = [Date32, Decimal128(12, 2), Float64, Int32, Int64, UInt64, Utf8, Utf8View];
+    with_seed(|seed| {
+        let mut rng = Rng::new(seed);
+        let (space, memory) = memory(4 * MIB, 0);
+        block_on(async {
+            for _ in 0..soak_rounds(1000) {
+                memory.set_limit([0, 40 * KIB, MIB][rng.index(3)]);
+                let join_type = JOIN_TYPES[rng.index(JOIN_TYPES.len())];
+                let own: Vec<_> = (0..rng.index(3)).map(|_| all[rng.index(8)].clone()).collect();
+                let rows = [rng.index(130), rng.index(130)];
+                let left = source(&mut rng, "l", rows[0], 1, &own);
+                let parts = 1 + rng.index(3);
+                let right = source(&mut rng, "r", rows[1], parts, &own);
+                let kinds: Vec<_> = std::iter::once(Int64).chain(own).collect();
+                let filter = comparisons(&mut rng, &kinds);
+                let title =
+                    format!("{join_type} of {rows:?} {kinds:?} by {:?}", filter.expression());
+                let join = NestedLoopJoinExec::try_new(left, right, Some(filter), &join_type, None);
+                let join: Arc<dyn ExecutionPlan> = Arc::new(join.unwrap());
+                let context = context(&memory, [7, 100, 8192][rng.index(3)]);
+                let expected = run(Arc::clone(&join), Arc::clone(&context)).await.unwrap();
+                assert_eq!(run(paged(&join), context).await.unwrap(), expected, "{title}");
+                assert_eq!(memory.held_bytes(), 0, "{title}");
+            }
+        });
+        comes_to_be_empty(space.pool_handle());
+    });
 }
 
 #[test]

@@ -291,6 +291,41 @@ async fn a_suspended_sort_stops_within_a_block() {
     assert_eq!(rows(&found, is_key), rows(&expected[0], is_key));
 }
 
+/// A merge asks one sort after the other; those that it does not ask unpin as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_sorts_below_a_suspended_merge_unpin() {
+    let parts: Vec<_> = (0..3).map(|_| large(60_000).0).collect();
+    let schema = large(1000).1;
+    let order = order(&mut Rng::new(1), &schema, 1);
+    let source = MemorySourceConfig::try_new_exec(&parts, schema, None).unwrap();
+    let sort = SortExec::new(order.clone(), source).with_preserve_partitioning(true);
+    let sort: Arc<dyn ExecutionPlan> = Arc::new(PagedSortExec::new(Arc::new(sort)));
+    let merge = PagedMergeExec::new(Arc::new(SortPreservingMergeExec::new(order, sort)));
+    let (space, memory) = memory(32 << 20, 4 << 20);
+    let mut stream = merge.execute(0, context(&memory, 100)).unwrap();
+    let mut rows = 0;
+    for _ in 0..5 {
+        for _ in 0..50 {
+            rows += stream.next().await.unwrap().unwrap().num_rows();
+        }
+        assert!(memory.held_bytes() > 1 << 20, "the heads of the runs are pinned");
+        memory.suspend();
+        let wait = std::time::Duration::from_millis(200);
+        while let Ok(batch) = tokio::time::timeout(wait, stream.next()).await {
+            rows += batch.unwrap().unwrap().num_rows();
+        }
+        let held = memory.held_bytes();
+        assert!(held < 200 * KIB, "{held} bytes, more than the batches of the merge");
+        memory.resume();
+    }
+    while let Some(batch) = stream.next().await {
+        rows += batch.unwrap().num_rows();
+    }
+    assert_eq!(rows, 180_000);
+    drop(stream);
+    comes_to_be_empty(space.pool_handle());
+}
+
 #[tokio::test]
 async fn small_memory_stays_small() {
     let plan = large_plan(200_000);

@@ -11,10 +11,11 @@
 //! A query that would be late if it shared runs alone: requests of other queries would delay its
 //! own at the device, which serves them in the order of arrival.
 //!
-//! The order is recomputed at each arrival and end. A query waits for at most a multiple of its
-//! expected work, and then runs whatever the cost to others.
+//! The order is recomputed at each arrival and end. A query that has waited for a multiple of its
+//! expected work is overdue. Half of the processors run overdue queries whatever the cost to
+//! others, the oldest first, so that no query waits without end.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +23,7 @@ use std::time::Instant;
 use terrace_market::Sla;
 use terrace_market::sla::Request;
 
-/// Maximum wait: this multiple of the query's expected work, plus these seconds.
+/// Wait after which a query is overdue: this multiple of its expected work, plus these seconds.
 const WAIT_FACTOR: f64 = 8.0;
 const WAIT_SECONDS: f64 = 2.0;
 
@@ -144,9 +145,14 @@ impl Schedule {
     /// Returns the queries that run.
     fn choose(&self, jobs: &[Job], now: Instant) -> Vec<u64> {
         let (others, mut chosen): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|it| it.can_wait);
-        let (overdue, mut others): (Vec<&Job>, Vec<&Job>) =
+        let (mut overdue, mut others): (Vec<&Job>, Vec<&Job>) =
             others.into_iter().partition(|job| self.is_overdue(job, now));
-        // Queries that must run take slots, but never the last one.
+        // Under more load than the machine can bear all queries become overdue. If all of them ran,
+        // they would share its memory, and each would spill.
+        overdue.sort_by_key(|job| (Reverse(job.priority), job.id));
+        let runs = overdue.len().min(self.overdue_slots());
+        others.extend(overdue.drain(runs..));
+        // They take slots, but never the last one.
         let slots = self.slots.saturating_sub(overdue.len()).max(1);
         chosen.extend(overdue);
         let mut first: Option<&Job> = None;
@@ -160,6 +166,11 @@ impl Schedule {
             others.swap_remove(at);
         }
         chosen.into_iter().map(|job| job.id).collect()
+    }
+
+    /// Returns the number of overdue queries that run whatever the cost to others.
+    fn overdue_slots(&self) -> usize {
+        (self.slots / 2).max(1)
     }
 
     fn is_overdue(&self, job: &Job, now: Instant) -> bool {
@@ -303,6 +314,22 @@ mod tests {
             waited += if schedule.holds(0) { 0.01 } else { 0.0 };
         }
         assert!((9.9..10.1).contains(&waited), "{waited}: eight times its work and two seconds");
+    }
+
+    #[test]
+    fn overdue_queries_run_in_half_of_the_slots_in_the_order_of_their_arrival() {
+        let (mut schedule, begin) = (Schedule::new(4), Instant::now());
+        let long: Vec<Job> = (0..6).map(|id| job(id, LINE, 0.0, 1.0)).collect();
+        let short = (10..14).map(|id| job(id, LINE, 0.0, 0.01));
+        let jobs: Vec<Job> = long.into_iter().chain(short).collect();
+        schedule.decide(&jobs, begin);
+        assert_eq!((0..6).filter(|id| schedule.holds(*id)).count(), 6);
+        schedule.decide(&jobs, begin + Duration::from_secs(11));
+        let runs: Vec<u64> =
+            jobs.iter().map(|it| it.id).filter(|it| !schedule.holds(*it)).collect();
+        assert_eq!(runs, [0, 1, 10, 11]);
+        schedule.decide(&jobs[1..], begin + Duration::from_secs(12));
+        assert!(!schedule.holds(1) && !schedule.holds(2) && schedule.holds(3));
     }
 
     /// Simulates random queries of three tenants on one processor, shared by all that run, and

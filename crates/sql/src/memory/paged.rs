@@ -169,6 +169,10 @@ impl Grant for PagedGrant {
         self.suspension.wait()
     }
 
+    fn suspends(&self) -> BoxFuture<'static, ()> {
+        self.suspension.begins()
+    }
+
     fn count_spilled(&self, bytes: u64) {
         self.spilled.count_bytes(bytes);
         self.held.spilled.fetch_add(bytes, Ordering::Relaxed);

@@ -11,9 +11,9 @@ use crate::market::Need;
 
 /// Suspension state of a query, and the tasks that wait for it to be resumed.
 ///
-/// Suspending does not interrupt: a paged operator drops its pins at its next batch and waits. The
-/// result stream is polled further, so that the operators reach that point, and keeps the few
-/// batches that they still return. Nothing is written to suspend a query; the pool evicts the
+/// Suspending does not interrupt: a paged operator drops its pins at its next batch and waits, or
+/// while it waits for its input; a join keeps its table to the end of a batch of its probe side. The result stream is polled further, so that the operators reach
+/// that point, and keeps the few batches that they still return. Nothing is written to suspend a query; the pool evicts the
 /// unpinned pages when other queries need their frames.
 ///
 /// A query is suspended by its reader while it takes no rows, by a user, and by the market for
@@ -195,6 +195,18 @@ impl Suspension {
     /// Returns a future that ends with the suspension, if the query is suspended.
     pub(crate) fn wait(&self) -> Option<BoxFuture<'static, ()>> {
         self.until(By::any)
+    }
+
+    /// Returns a future that ends once the query is suspended.
+    pub(crate) fn begins(&self) -> BoxFuture<'static, ()> {
+        let mut by = self.by.subscribe();
+        let begun = async move {
+            if by.wait_for(|by| by.any()).await.is_err() {
+                // The query is gone, and with it the task that waits here.
+                std::future::pending::<()>().await;
+            }
+        };
+        begun.boxed()
     }
 
     /// Returns a future that ends when `is` no longer holds, if it holds now.

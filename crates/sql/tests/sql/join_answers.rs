@@ -65,6 +65,39 @@ async fn keys_that_are_constants_are_kept() {
     check(&session, &[(distinct, "3")]).await;
 }
 
+/// Only rows within the bounds of others are compared with them: all pairs of these tables would
+/// take minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_by_ranges_compares_few_pairs() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE visits AS SELECT value * 10 AS start, value * 10 + 4 AS stop,
+                  CASE WHEN value % 1000 = 0 THEN NULL ELSE value END AS v
+                  FROM generate_series(1, 200000);
+                CREATE TABLE events AS SELECT value * 8 AS at, value * 8 + 2 AS until
+                  FROM generate_series(1, 200000)";
+    show(&session, make).await;
+    let within = "FROM visits JOIN events ON at BETWEEN start AND stop";
+    let beside = "FROM visits JOIN events ON start BETWEEN at - 1 AND at + 1 AND v % 2 = 0";
+    let overlap = "FROM visits JOIN events ON start <= until AND at <= stop";
+    let without = "FROM visits WHERE NOT EXISTS (SELECT 1 FROM events
+                   WHERE at >= start AND at <= stop)";
+    let outer = "FROM visits LEFT JOIN events ON at > start AND at < stop";
+    let by_null = "FROM visits JOIN events ON v > at AND v < until";
+    let cases = [
+        (within, "120000"),
+        (beside, "39840"),
+        (overlap, "160000"),
+        (without, "80000"),
+        (outer, "200000"),
+        (by_null, "24999"),
+    ];
+    for (from, answer) in cases {
+        let query = format!("SELECT count(*) {from}");
+        check(&session, &[(query.as_str(), answer)]).await;
+    }
+}
+
 /// A semi or anti join stops at a row's first match: these tables have billions of pairs, which
 /// would take minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

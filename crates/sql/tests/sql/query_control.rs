@@ -8,6 +8,9 @@ use terrace_sql::{Engine, EngineConfig, QueryHandle, Session};
 
 const ROWS: usize = 400_000;
 
+/// Bytes of heap that the operators of a suspended query keep, at most.
+const HEAP_BYTES: u64 = 512 << 10;
+
 fn engine() -> Engine {
     let config = EngineConfig { threads: 2, ..EngineConfig::new(64 << 20) };
     Engine::open(&config).expect("opens")
@@ -126,6 +129,40 @@ async fn a_suspended_query_of_one_thread_lets_go_of_its_pages() {
         rows += batch.expect("no error").num_rows();
     }
     assert_eq!(rows, ROWS);
+}
+
+/// The sort of each partition unpins, also those that the merge above does not read at the moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_sorts_of_a_suspended_query_unpin() {
+    let engine = engine();
+    let (session, first, _) = begun(&engine).await;
+    drop(first);
+    let text = "SELECT i, row_number() OVER (ORDER BY i % 1000, i) FROM t";
+    let statement = session.parse(text).expect("parses").remove(0);
+    let mut handle = session.execute(statement).await.expect("starts");
+    let query = handle.query().clone();
+    let reader = tokio::spawn(async move {
+        let mut rows = 0;
+        while let Some(batch) = handle.stream.next().await {
+            rows += batch.expect("no error").num_rows();
+        }
+        rows
+    });
+    for pause in 1..8 {
+        tokio::time::sleep(Duration::from_millis(10 * pause)).await;
+        query.suspend();
+        let mut pinned = query.memory().pinned_bytes();
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            pinned = query.memory().pinned_bytes();
+            if pinned < HEAP_BYTES {
+                break;
+            }
+        }
+        assert!(pinned < HEAP_BYTES, "after pause {pause}: {:?}", query.memory().operators());
+        query.resume();
+    }
+    assert_eq!(reader.await.expect("ends"), ROWS);
 }
 
 #[tokio::test]
