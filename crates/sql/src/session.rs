@@ -35,6 +35,7 @@ mod not_in;
 mod null_equality;
 mod options;
 mod order_keys;
+mod outer_aggregates;
 mod outer_conditions;
 mod prepared;
 mod role;

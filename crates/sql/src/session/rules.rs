@@ -19,6 +19,7 @@ use super::lists::Simplify;
 use super::not_in::{self, NotIn};
 use super::null_equality::{CrossJoins, EquijoinKeys};
 use super::order_keys::OrderKeys;
+use super::outer_aggregates::OuterAggregates;
 use super::selectivity::{self, Selectivity};
 use super::semantics::PostgresSemantics;
 use super::subqueries::SubqueryComparisons;
@@ -50,14 +51,15 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// The analyzer rules. Comparisons with subqueries are expanded and the columns of conditions on
-/// outer rows renamed before DataFusion coerces types; PostgreSQL's arithmetic and casts follow
-/// after that.
+/// The analyzer rules. Before DataFusion coerces types, aggregates of outer queries are refused,
+/// comparisons with subqueries expanded, and the columns of conditions on outer rows renamed.
+/// PostgreSQL's arithmetic and casts follow after that.
 pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
-    rules.insert(0, Arc::new(SubqueryComparisons));
-    rules.insert(1, Arc::new(CorrelatedNames));
-    rules.insert(2, Arc::new(DoublePrecision));
+    rules.insert(0, Arc::new(OuterAggregates));
+    rules.insert(1, Arc::new(SubqueryComparisons));
+    rules.insert(2, Arc::new(CorrelatedNames));
+    rules.insert(3, Arc::new(DoublePrecision));
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(CanonicalFloats));
     rules

@@ -215,6 +215,33 @@ async fn existence_of_aggregates_and_of_rows_behind_an_offset() {
     assert_eq!(show(&session, delete).await, "0");
 }
 
+/// An aggregate of columns of an outer query alone belongs to that query.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregates_of_outer_queries_are_refused() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE o AS SELECT * FROM (VALUES (1), (2), (3)) v(x)").await;
+    show(&session, "CREATE TABLE u AS SELECT * FROM (VALUES (10), (20)) v(y)").await;
+    for query in [
+        "SELECT (SELECT sum(o.x) FROM u) FROM o",
+        "SELECT (SELECT min(1) FILTER (WHERE o.x > 1) FROM u) FROM o",
+        "SELECT x FROM o WHERE EXISTS (SELECT 1 FROM u HAVING max(o.x) > 1)",
+        "SELECT x FROM o WHERE 3 IN (SELECT count(o.x) FROM u)",
+    ] {
+        let refused = error(&session, query).await;
+        assert!(refused.contains("belongs to that query"), "{query}: {refused}");
+    }
+    let cases = [
+        ("SELECT x FROM o WHERE 33 = (SELECT sum(o.x + u.y) FROM u WHERE o.x > 1)", ""),
+        ("SELECT (SELECT sum(u.y + o.x) FROM u) FROM o ORDER BY 1", "32\n34\n36"),
+        ("SELECT (SELECT count(*) FROM u WHERE u.y > 5 * o.x) FROM o ORDER BY 1", "1\n1\n2"),
+        ("SELECT x FROM o WHERE x > ANY (SELECT o.x - 1 FROM u) ORDER BY 1", "1\n2\n3"),
+    ];
+    for (query, answer) in cases {
+        assert_eq!(show(&session, query).await, answer, "{query}");
+    }
+}
+
 /// The group of all rows exists even without rows, which no plan of DataFusion supports in a
 /// correlated subquery.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
