@@ -17,11 +17,13 @@ pub(crate) enum Hold {
 }
 
 /// Tries the latch of `id`, and keeps the hold only if the frame has `page` then.
+#[inline]
 pub(crate) fn try_hold(core: &Core, id: FrameId, hold: Hold, page: PageId) -> bool {
     try_hold_in(core, &core.frames[id], id, hold, page)
 }
 
 /// Like [`try_hold`], for a caller that has found the frame.
+#[inline]
 pub(crate) fn try_hold_in(
     core: &Core,
     frame: &Frame,
@@ -67,6 +69,7 @@ pub(crate) fn hold_until(
     taken.map(|taken| taken && keep_if(core, frame, id, hold, page))
 }
 
+#[inline]
 fn keep_if(core: &Core, frame: &Frame, id: FrameId, hold: Hold, page: PageId) -> bool {
     let right = frame.holds(page);
     if !right {
@@ -86,6 +89,7 @@ pub(crate) fn let_go(core: &Core, id: FrameId, hold: Hold) {
 }
 
 /// Releases a shared hold. If it was the last one, a doomed page is freed.
+#[inline]
 pub(crate) fn release_shared(core: &Core, id: FrameId) {
     let frame = &core.frames[id];
     if frame.latch.release_shared(&core.lot) {
@@ -94,6 +98,7 @@ pub(crate) fn release_shared(core: &Core, id: FrameId) {
 }
 
 /// Releases the exclusive hold. A doomed page is freed.
+#[inline]
 pub(crate) fn release_exclusive(core: &Core, id: FrameId) {
     core.frames[id].latch.release_exclusive(&core.lot);
     after_release(core, id);
@@ -120,6 +125,7 @@ fn pass_doom_on(core: &Core, id: FrameId, page: PageId) {
     }
 }
 
+#[inline]
 fn after_release(core: &Core, id: FrameId) {
     if core.frames[id].may_be_doomed() {
         look_for_doom(core, id);

@@ -25,6 +25,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Wakes every caller that waits for a frame, to retry.
+    #[inline]
     pub(crate) fn notify(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             drop(lock(&self.lock));

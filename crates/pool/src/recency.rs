@@ -5,6 +5,7 @@ use crate::page::FrameId;
 use crate::residency::Access;
 
 /// Counts the fix, updates the page's recency, and emulates the latency of a slow tier.
+#[inline]
 pub(crate) fn after_fix(core: &Core, id: FrameId, access: Access) {
     let frame = &core.frames[id];
     frame.touch(core.clock.now(), core.heat.epoch());

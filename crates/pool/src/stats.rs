@@ -37,6 +37,7 @@ impl Counters {
     }
 
     /// Counts fixes of a page of `len` bytes in a tier.
+    #[inline]
     pub(crate) fn count_fixes(&self, tier: usize, fixes: u64, len: usize) {
         let counters = &self.tiers[tier];
         counters.fixes.add(fixes);
