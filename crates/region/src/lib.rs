@@ -59,12 +59,14 @@ mod error;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod pager;
+mod part;
 mod parts;
 mod readahead;
 mod region;
 mod state;
 mod stats;
 mod transfers;
+mod userfault;
 mod waiter;
 
 pub use backing::Backing;
@@ -72,6 +74,6 @@ pub use config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
 };
 pub use error::RegionError;
-pub use parts::Part;
+pub use part::Part;
 pub use region::{Advice, Pin, Region};
 pub use stats::RegionStats;

@@ -1,39 +1,12 @@
 //! Parts: exclusive byte ranges of a region.
 
 use std::ops::Range;
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use terrace_sys::size::to_u64;
-use terrace_sys::sync::{read, write};
 
 use crate::error::RegionError;
 use crate::region::{Advice, Region};
-
-/// Exclusive byte ranges of a region and their owners.
-#[derive(Debug, Default)]
-pub(crate) struct Parts(RwLock<Vec<Taken>>);
-
-#[derive(Debug)]
-pub(crate) struct Taken {
-    bytes: Range<usize>,
-    pub(crate) holder: String,
-}
-
-impl Parts {
-    /// Locks the list for reading: no part is taken or released while the guard is held.
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Vec<Taken>> {
-        read(&self.0)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Vec<Taken>> {
-        write(&self.0)
-    }
-}
-
-/// Returns the first part that overlaps a range.
-pub(crate) fn first_within(parts: &[Taken], range: Range<usize>) -> Option<&Taken> {
-    parts.iter().find(|part| range.start < part.bytes.end && part.bytes.start < range.end)
-}
 
 /// Exclusive byte range of a region, held until this is dropped: no other part overlaps it, and no
 /// safe call of the region reads, changes or loses a byte of it.
@@ -58,12 +31,8 @@ impl Part {
         region.check(to_u64(offset), to_u64(len))?;
         region.check_pagers()?;
         let bytes = offset..offset + len;
-        let mut parts = region.parts().write();
-        if let Some(taken) = first_within(&parts, bytes.clone()) {
-            return Err(region.taken(taken, to_u64(offset), to_u64(len)));
-        }
-        parts.push(Taken { bytes: bytes.clone(), holder: holder.into() });
-        drop(parts);
+        let taken = region.parts().take(bytes.clone(), holder.into());
+        taken.map_err(|holder| region.taken(holder, to_u64(offset), to_u64(len)))?;
         Ok(Self { region: Arc::clone(region), bytes })
     }
 
@@ -113,6 +82,6 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.region.parts().write().retain(|part| part.bytes != self.bytes);
+        self.region.parts().release(&self.bytes);
     }
 }

@@ -17,7 +17,7 @@ use crate::command_queue::{Command, Want};
 use crate::config::{Contents, Method, RegionConfig, Source};
 use crate::error::RegionError;
 use crate::pager::Pager;
-use crate::parts::{Parts, Taken, first_within};
+use crate::parts::{Parts, first_within};
 use crate::state::{self, Shared, cap_frames, system};
 use crate::stats::RegionStats;
 use crate::waiter::Waiter;
@@ -167,7 +167,7 @@ impl Region {
         assert!(offset < self.len(), "byte {offset} of a region of {}", self.len());
         let parts = self.shared.parts.read();
         if let Some(taken) = first_within(&parts, offset..offset + 1) {
-            panic!("byte {offset} of region {} is a part of {}", self.name(), taken.holder);
+            panic!("byte {offset} of region {} is a part of {}", self.name(), taken.holder());
         }
         // SAFETY: the byte is inside of the mapping, which lives as long as the region, and belongs
         // to no part while the read lock on the list of parts is held; callers that use its address
@@ -179,8 +179,8 @@ impl Region {
         &self.shared.parts
     }
 
-    pub(crate) fn taken(&self, taken: &Taken, offset: u64, len: u64) -> RegionError {
-        let (region, holder) = (self.shared.name.clone(), taken.holder.clone());
+    pub(crate) fn taken(&self, holder: String, offset: u64, len: u64) -> RegionError {
+        let region = self.shared.name.clone();
         RegionError::Taken { region, offset, len, holder }
     }
 
@@ -339,7 +339,7 @@ impl Region {
             }
             let parts = self.shared.parts.read();
             if let Some(taken) = first_within(&parts, range) {
-                return Err(self.taken(taken, offset, len));
+                return Err(self.taken(taken.holder().to_owned(), offset, len));
             }
             return self.set_advice(offset, len, advice);
         }
