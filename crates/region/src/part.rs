@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use terrace_sys::size::to_u64;
 
+use crate::advice::Advice;
 use crate::error::RegionError;
-use crate::region::{Advice, Region};
+use crate::region::Region;
 
 /// Exclusive byte range of a region, held until this is dropped: no other part overlaps it, and no
 /// safe call of the region reads, changes or loses a byte of it.
