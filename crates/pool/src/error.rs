@@ -174,6 +174,16 @@ fn list(holders: &[(String, u64)]) -> String {
 }
 
 impl PoolError {
+    pub(crate) fn config(pool: &str, reason: impl Into<String>) -> Self {
+        Self::Config { pool: pool.to_owned(), reason: reason.into() }
+    }
+
+    /// Returns the conversion of the kernel's error of the operation `what`.
+    pub(crate) fn system(pool: &str, what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let pool = pool.to_owned();
+        move |source| Self::System { pool, what, source }
+    }
+
     pub(crate) fn page_size(pool: &str, asked: usize, limit: u64) -> Self {
         let limit_bytes = limit.min(PAGE_MAX_BYTES as u64);
         Self::PageSize { pool: pool.to_owned(), asked_bytes: asked as u64, limit_bytes }

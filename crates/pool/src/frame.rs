@@ -6,8 +6,8 @@ use std::sync::atomic::{
 };
 
 use crate::array::{Zeroed, ZeroedArray};
+use crate::owner::Owner;
 use crate::page::{FrameId, PAGE_MIN_BYTES, PageId};
-use crate::space::Owner;
 use terrace_latch::Latch;
 
 /// Descriptor of a frame, in one cache line. All zero bytes are a frame never used.
@@ -24,29 +24,29 @@ pub(crate) struct Frame {
     page: AtomicU64,
     data: AtomicPtr<u8>,
     /// Time of the last fix, in MiB of frames handed out. A mark, also set by optimistic readers.
-    pub(crate) last_fix: AtomicU32,
-    pub(crate) space: AtomicU32,
+    last_fix: AtomicU32,
+    space: AtomicU32,
     /// Index of the frame's slot in the tier's arena, in a mapped pool.
-    pub(crate) slot: AtomicU32,
+    slot: AtomicU32,
     len_units: AtomicU16,
     committed_units: AtomicU16,
-    pub(crate) tier: AtomicU8,
-    pub(crate) class: AtomicU8,
+    tier: AtomicU8,
+    class: AtomicU8,
     /// Fixes since the page came into this frame, up to 255, halved with every epoch. A mark.
-    pub(crate) fixes: AtomicU8,
+    fixes: AtomicU8,
     /// The epoch of the last fix, modulo 256. A mark.
     epoch: AtomicU8,
     /// True if the page differs from its copy on the store, or has none.
-    pub(crate) dirty: AtomicBool,
+    dirty: AtomicBool,
     /// True if a scan brought the page in and it was not fixed again: a preferred victim. A mark.
-    pub(crate) cold: AtomicBool,
+    cold: AtomicBool,
     /// True if the page is queued for promotion. A mark.
-    pub(crate) asked: AtomicBool,
+    queued: AtomicBool,
     /// True if the page's state word may be doomed: the thread that releases the last hold checks.
     /// Set without the latch, so possibly when the page it was meant for has just left.
     doomed: AtomicBool,
     /// True while a thread writes the page to the store, under a shared hold.
-    pub(crate) writing: AtomicBool,
+    writing: AtomicBool,
 }
 
 // SAFETY: atomics and a pointer, valid as zeroes (open latch, no page, null), nothing to drop.
@@ -71,10 +71,10 @@ impl Frame {
     /// reused when the last page of a dropped space has left memory.
     #[inline]
     pub(crate) fn is_of(&self, owner: Owner) -> bool {
-        self.space.load(Ordering::Relaxed) == owner.0
+        self.space() == owner.space()
     }
 
-    pub(crate) fn set_page(&self, page: Option<PageId>) {
+    fn set_page(&self, page: Option<PageId>) {
         self.page.store(page.map_or(0, |page| page.0 + 1), Ordering::SeqCst);
     }
 
@@ -87,7 +87,7 @@ impl Frame {
         self.doomed.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn clear_doom(&self) {
+    fn clear_doom(&self) {
         self.doomed.store(false, Ordering::SeqCst);
     }
 
@@ -105,7 +105,7 @@ impl Frame {
         usize::from(self.len_units.load(Ordering::Relaxed)) * PAGE_MIN_BYTES
     }
 
-    pub(crate) fn set_len(&self, bytes: usize) {
+    fn set_len(&self, bytes: usize) {
         self.len_units.store(units(bytes), Ordering::Relaxed);
     }
 
@@ -123,16 +123,145 @@ impl Frame {
         usize::from(self.tier.load(Ordering::Relaxed))
     }
 
+    pub(crate) fn set_tier(&self, tier: u8) {
+        self.tier.store(tier, Ordering::Relaxed);
+    }
+
     pub(crate) fn class(&self) -> usize {
         usize::from(self.class.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_class(&self, class: usize) {
+        // There are 13 classes, so a class fits a byte.
+        self.class.store(u8::try_from(class).unwrap_or(u8::MAX), Ordering::Relaxed);
+    }
+
+    /// Returns the id of the space of the frame's page.
+    #[inline]
+    pub(crate) fn space(&self) -> u32 {
+        self.space.load(Ordering::Relaxed)
+    }
+
+    /// Returns the index of the frame's slot in the tier's arena, in a mapped pool.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_slot(&self, index: u32) {
+        self.slot.store(index, Ordering::Relaxed);
+    }
+
+    /// True if the page differs from its copy on the store, or has none.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Relaxed)
+    }
+
+    /// Marks the page dirty, under the exclusive latch.
+    pub(crate) fn set_dirty(&self) {
+        self.dirty.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cold(&self) -> bool {
+        self.cold.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_cold(&self, cold: bool) {
+        self.cold.store(cold, Ordering::Relaxed);
+    }
+
+    /// True if the page is queued for promotion.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_queued(&self, queued: bool) {
+        self.queued.store(queued, Ordering::Relaxed);
+    }
+
+    /// True while a thread writes the page to the store.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing.load(Ordering::Relaxed)
+    }
+
+    /// Claims the right to write a dirty page to the store, under a shared hold. False if the page
+    /// is clean or another thread is writing it.
+    pub(crate) fn begin_write(&self) -> bool {
+        if self.writing.swap(true, Ordering::SeqCst) {
+            return false;
+        }
+        let is_dirty = self.is_dirty_still();
+        if !is_dirty {
+            self.end_write();
+        }
+        is_dirty
+    }
+
+    /// Like [`Frame::is_dirty`], for a thread that could not claim the right to write: false after
+    /// the write of another thread.
+    pub(crate) fn is_dirty_still(&self) -> bool {
+        self.dirty.load(Ordering::SeqCst)
+    }
+
+    /// Marks the page clean, for the thread that wrote it.
+    pub(crate) fn set_clean(&self) {
+        self.dirty.store(false, Ordering::SeqCst);
+    }
+
+    /// Gives the right to write back.
+    pub(crate) fn end_write(&self) {
+        self.writing.store(false, Ordering::SeqCst);
+    }
+
+    /// Assigns the frame to a page of `len` bytes of `space`, at time `now` in `epoch`, under the
+    /// exclusive latch.
+    pub(crate) fn begin_page(
+        &self,
+        page: PageId,
+        space: u32,
+        len: usize,
+        (now, epoch): (u32, u8),
+        cold: bool,
+    ) {
+        self.set_len(len);
+        self.space.store(space, Ordering::Relaxed);
+        self.begin_fixes(now, epoch);
+        self.set_cold(cold);
+        self.set_queued(false);
+        self.dirty.store(false, Ordering::Relaxed);
+        self.clear_doom();
+        self.set_page(Some(page));
+    }
+
+    /// Takes the page from the frame, under the exclusive latch.
+    pub(crate) fn end_page(&self) {
+        self.set_page(None);
+        self.clear_doom();
+        self.dirty.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes over the state of the page that `source` holds, which was copied from there. Both
+    /// frames are held exclusively.
+    pub(crate) fn continue_page(&self, source: &Frame) {
+        self.dirty.store(source.dirty.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.last_fix.store(source.last_fix.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Returns the time from the last fix to `now`.
+    pub(crate) fn age(&self, now: u32) -> u32 {
+        now.wrapping_sub(self.last_fix.load(Ordering::Relaxed))
+    }
+
+    /// Resets the count of fixes: those so far were not of a page's owner.
+    pub(crate) fn forget_fixes(&self) {
+        self.fixes.store(0, Ordering::Relaxed);
     }
 
     /// Resets the count of fixes, so that the page can be queued for promotion once it was fixed as
     /// often again. Changes marks only: if the frame has another page by now, that page is promoted
     /// a little later.
     pub(crate) fn forget_promotion(&self) {
-        self.fixes.store(0, Ordering::Relaxed);
-        self.asked.store(false, Ordering::Relaxed);
+        self.forget_fixes();
+        self.set_queued(false);
     }
 
     /// Records a fix at time `now`, in `epoch`.
@@ -166,7 +295,7 @@ impl Frame {
     }
 
     /// Starts the count of fixes of a page that came at time `now`, in `epoch`.
-    pub(crate) fn begin_fixes(&self, now: u32, epoch: u8) {
+    fn begin_fixes(&self, now: u32, epoch: u8) {
         self.last_fix.store(now, Ordering::Relaxed);
         self.fixes.store(0, Ordering::Relaxed);
         self.epoch.store(epoch, Ordering::Relaxed);

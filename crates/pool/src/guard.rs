@@ -4,19 +4,21 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use crate::core::Core;
+use crate::error::PoolError;
 use crate::frame::Frame;
+use crate::hold;
 use crate::page::{FrameId, PageId, PageRef};
-use crate::pool::Inner;
 
 /// A page fixed for reading. Readers share it; it is not written, moved or evicted meanwhile.
 pub struct ReadGuard<'a> {
-    pool: &'a Arc<Inner>,
+    core: &'a Arc<Core>,
     frame: FrameId,
 }
 
 /// A page fixed for writing, exclusively.
 pub struct WriteGuard<'a> {
-    pool: &'a Arc<Inner>,
+    core: &'a Arc<Core>,
     frame: FrameId,
 }
 
@@ -28,7 +30,7 @@ pub struct WriteGuard<'a> {
 pub struct Pinned(Arc<Hold>);
 
 struct Hold {
-    pool: Arc<Inner>,
+    core: Arc<Core>,
     frame: FrameId,
 }
 
@@ -37,7 +39,7 @@ struct Hold {
 /// Operators keep the pages that they are filling this way between two batches. The page neither
 /// moves nor leaves memory, and no other thread reads it, until the pin is dropped.
 pub struct PinnedMut {
-    pool: Arc<Inner>,
+    core: Arc<Core>,
     frame: FrameId,
     /// True if the hold was passed on to another guard.
     is_passed_on: bool,
@@ -45,18 +47,18 @@ pub struct PinnedMut {
 
 impl<'a> ReadGuard<'a> {
     /// Takes over a shared hold on `frame`.
-    pub(crate) fn new(pool: &'a Arc<Inner>, frame: FrameId) -> Self {
-        Self { pool, frame }
+    pub(crate) fn new(core: &'a Arc<Core>, frame: FrameId) -> Self {
+        Self { core, frame }
     }
 
     fn frame(&self) -> &Frame {
-        &self.pool.frames[self.frame]
+        &self.core.frames[self.frame]
     }
 
     /// Converts the guard into a pin, which may outlive the space it came from and change threads.
     pub fn pin(self) -> Pinned {
         let this = std::mem::ManuallyDrop::new(self);
-        Pinned::new(Arc::clone(this.pool), this.frame)
+        Pinned::new(Arc::clone(this.core), this.frame)
     }
 
     /// Returns the index of the memory tier that the page is in.
@@ -80,7 +82,7 @@ impl<'a> ReadGuard<'a> {
         // that this guard gave out.
         let bytes = unsafe { frame.bytes_mut() };
         let right = put_hint(bytes, offset, page);
-        frame.latch.downgrade(&self.pool.lot);
+        frame.latch.downgrade(&self.core.lot);
         right
     }
 }
@@ -109,31 +111,46 @@ impl Deref for ReadGuard<'_> {
 
 impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
-        self.pool.release_shared(self.frame);
+        hold::release_shared(self.core, self.frame);
     }
 }
 
 impl<'a> WriteGuard<'a> {
     /// Takes over the exclusive hold on `frame`.
-    pub(crate) fn new(pool: &'a Arc<Inner>, frame: FrameId) -> Self {
-        Self { pool, frame }
+    pub(crate) fn new(core: &'a Arc<Core>, frame: FrameId) -> Self {
+        Self { core, frame }
+    }
+
+    /// Turns the exclusive hold on the page's frame into a guard and marks the page dirty. Releases
+    /// the hold of a durable page, which must not be written.
+    pub(crate) fn begin(
+        core: &'a Arc<Core>,
+        page: PageId,
+        frame: FrameId,
+    ) -> Result<Self, PoolError> {
+        let guard = Self::new(core, frame);
+        if core.pages[page].is_durable() {
+            return Err(PoolError::Durable { pool: core.name.clone(), page });
+        }
+        guard.frame().set_dirty();
+        Ok(guard)
     }
 
     fn frame(&self) -> &Frame {
-        &self.pool.frames[self.frame]
+        &self.core.frames[self.frame]
     }
 
     /// Downgrades to a shared hold without releasing the latch in between.
     pub fn downgrade(self) -> ReadGuard<'a> {
         let this = std::mem::ManuallyDrop::new(self);
-        this.frame().latch.downgrade(&this.pool.lot);
-        ReadGuard::new(this.pool, this.frame)
+        this.frame().latch.downgrade(&this.core.lot);
+        ReadGuard::new(this.core, this.frame)
     }
 
     /// Converts the guard into a pin, which may outlive the space it came from and change threads.
     pub fn pin(self) -> PinnedMut {
         let this = std::mem::ManuallyDrop::new(self);
-        PinnedMut { pool: Arc::clone(this.pool), frame: this.frame, is_passed_on: false }
+        PinnedMut { core: Arc::clone(this.core), frame: this.frame, is_passed_on: false }
     }
 }
 
@@ -155,24 +172,24 @@ impl DerefMut for WriteGuard<'_> {
 
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        self.pool.release_exclusive(self.frame);
+        hold::release_exclusive(self.core, self.frame);
     }
 }
 
 impl Pinned {
     /// Takes over a shared hold on `frame`.
-    pub(crate) fn new(pool: Arc<Inner>, frame: FrameId) -> Self {
-        Self(Arc::new(Hold { pool, frame }))
+    pub(crate) fn new(core: Arc<Core>, frame: FrameId) -> Self {
+        Self(Arc::new(Hold { core, frame }))
     }
 
     /// Returns the page's id, which does not change while the page is pinned.
     pub fn id(&self) -> Option<PageId> {
-        self.0.pool.frames[self.0.frame].page()
+        self.0.core.frames[self.0.frame].page()
     }
 
     /// Returns the index of the memory tier that the page is in.
     pub fn tier(&self) -> usize {
-        self.0.pool.frames[self.0.frame].tier()
+        self.0.core.frames[self.0.frame].tier()
     }
 }
 
@@ -181,7 +198,7 @@ impl Deref for Pinned {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the hold is shared and lives as long as `self`.
-        unsafe { self.0.pool.frames[self.0.frame].bytes() }
+        unsafe { self.0.core.frames[self.0.frame].bytes() }
     }
 }
 
@@ -193,13 +210,13 @@ impl AsRef<[u8]> for Pinned {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.pool.release_shared(self.frame);
+        hold::release_shared(&self.core, self.frame);
     }
 }
 
 impl PinnedMut {
     fn frame(&self) -> &Frame {
-        &self.pool.frames[self.frame]
+        &self.core.frames[self.frame]
     }
 
     /// Returns the index of the memory tier that the page is in.
@@ -209,9 +226,9 @@ impl PinnedMut {
 
     /// Downgrades to a shared hold without releasing the latch in between.
     pub fn downgrade(mut self) -> Pinned {
-        self.frame().latch.downgrade(&self.pool.lot);
+        self.frame().latch.downgrade(&self.core.lot);
         self.is_passed_on = true;
-        Pinned::new(Arc::clone(&self.pool), self.frame)
+        Pinned::new(Arc::clone(&self.core), self.frame)
     }
 }
 
@@ -234,7 +251,7 @@ impl DerefMut for PinnedMut {
 impl Drop for PinnedMut {
     fn drop(&mut self) {
         if !self.is_passed_on {
-            self.pool.release_exclusive(self.frame);
+            hold::release_exclusive(&self.core, self.frame);
         }
     }
 }
@@ -259,7 +276,7 @@ impl fmt::Debug for WriteGuard<'_> {
 
 impl fmt::Debug for Pinned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f, "Pinned", &self.0.pool.frames[self.0.frame])
+        describe(f, "Pinned", &self.0.core.frames[self.0.frame])
     }
 }
 

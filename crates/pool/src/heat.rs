@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::pool::MEMORY_TIERS_MAX;
+use crate::tier::MEMORY_TIERS_MAX;
 
 /// Fixes of the mean page of DRAM after which an epoch ends: few enough to fit a byte many times
 /// over, enough to tell a page fixed twice as often from chance.

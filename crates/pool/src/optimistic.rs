@@ -15,26 +15,27 @@
 //!   get along with programming language memory models?", MSPC 2012, section 4). A reader that saw
 //!   any of them therefore finds another version, and discards what it read.
 
-use std::cell::Cell;
+pub(crate) mod find;
+
 use std::cmp::Ordering as Compared;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::error::PoolError;
-use crate::fix::Hold;
-use crate::frame::Frame;
-use crate::guard::{ReadGuard, WriteGuard, put_hint};
-use crate::page::{FrameId, PageId, PageRef};
-use crate::pool::Inner;
-use crate::residency::Access;
-use crate::space::Owner;
-use crate::state::PageState;
 use terrace_latch::Version;
 
-/// Optimistic reads per update of the counters: counting each would cost more than the read.
-const COUNT_EVERY: u64 = 64;
+use crate::core::Core;
+use crate::error::PoolError;
+use crate::frame::Frame;
+use crate::guard::{ReadGuard, WriteGuard, put_hint};
+use crate::hold::{self, Hold};
+use crate::page::{FrameId, PageId, PageRef};
+use crate::recency::consider_promotion;
+use crate::residency::Access;
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 
 /// An optimistic read of a page, without holding it (vmcache, SIGMOD 2023, section 3.3).
 ///
@@ -43,7 +44,7 @@ const COUNT_EVERY: u64 = 64;
 /// two versions; an offset read from the page may be arbitrary, and the methods answer one out of
 /// bounds with `None`.
 pub struct OptimisticGuard<'a> {
-    pool: &'a Arc<Inner>,
+    core: &'a Arc<Core>,
     frame: &'a Frame,
     id: FrameId,
     page: PageId,
@@ -73,13 +74,13 @@ macro_rules! load_at {
 impl<'a> OptimisticGuard<'a> {
     #[inline]
     fn new(
-        pool: &'a Arc<Inner>,
+        core: &'a Arc<Core>,
         frame: &'a Frame,
         id: FrameId,
         page: PageId,
         seen: Version,
     ) -> Self {
-        Self { pool, frame, id, page, seen, data: frame.data(), len: frame.len() }
+        Self { core, frame, id, page, seen, data: frame.data(), len: frame.len() }
     }
 
     /// True if everything read so far is of one version, and the page is still in its frame.
@@ -246,7 +247,7 @@ impl<'a> OptimisticGuard<'a> {
         // SAFETY: the hold is the only one, and this guard gives no reference to the bytes.
         let bytes = unsafe { self.frame.bytes_mut() };
         let right = put_hint(bytes, offset, page);
-        self.pool.release_exclusive(self.id);
+        hold::release_exclusive(self.core, self.id);
         right
     }
 
@@ -258,13 +259,13 @@ impl<'a> OptimisticGuard<'a> {
     /// Converts the read into a shared hold; `None` if the page was written or moved since. Waits
     /// for a writer that has precedence, and in that case gives `None` once it has written.
     pub fn hold(&self) -> Option<ReadGuard<'a>> {
-        let deadline = Instant::now() + self.pool.patience;
+        let deadline = Instant::now() + self.core.patience;
         let taken =
-            || self.frame.latch.shared_while(&self.pool.lot, Some(deadline), || self.is_valid());
+            || self.frame.latch.shared_while(&self.core.lot, Some(deadline), || self.is_valid());
         if !self.frame.latch.try_shared() && taken() != Some(true) {
             return None;
         }
-        let held = ReadGuard::new(self.pool, self.id);
+        let held = ReadGuard::new(self.core, self.id);
         self.is_valid().then_some(held)
     }
 
@@ -280,9 +281,9 @@ impl<'a> OptimisticGuard<'a> {
             return Ok(None);
         }
         if self.frame.tier() > 0 {
-            self.pool.consider_promotion(self.id, Access::Write);
+            consider_promotion(self.core, self.id, Access::Write);
         }
-        self.pool.begin_write(self.page, self.id).map(Some)
+        WriteGuard::begin(self.core, self.page, self.id).map(Some)
     }
 
     /// Waits for readers to release the page. Returns true if the exclusive hold was acquired on
@@ -293,13 +294,13 @@ impl<'a> OptimisticGuard<'a> {
             return Ok(false);
         }
         let start = Instant::now();
-        let deadline = start + self.pool.patience;
-        match self.pool.hold_in(self.id, Hold::Exclusive, self.page, deadline) {
-            None => Err(self.pool.latch_timeout(self.page, start.elapsed())),
+        let deadline = start + self.core.patience;
+        match hold::hold_until(self.core, self.id, Hold::Exclusive, self.page, deadline) {
+            None => Err(self.core.latch_timeout(self.page, start.elapsed())),
             Some(false) => Ok(false),
             Some(true) if self.frame.latch.has_version(self.seen) => Ok(true),
             Some(true) => {
-                self.pool.release_exclusive(self.id);
+                hold::release_exclusive(self.core, self.id);
                 Ok(false)
             }
         }
@@ -323,115 +324,4 @@ fn approach_line(address: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
-}
-
-/// Bytes of a cache line, and number of lines prefetched at the beginning of a page: its header and
-/// directory, which a reader needs first.
-const LINE_BYTES: usize = 64;
-const FIRST_LINES: usize = 4;
-
-impl Inner {
-    /// See [`crate::Space::approach`].
-    #[inline(always)]
-    pub(crate) fn approach(&self, page: PageRef) {
-        let Some(id) = page.hint() else { return };
-        if let Some(frame) = self.frames.find(id) {
-            approach_line(std::ptr::from_ref(frame).cast());
-        }
-        let data = self.data_of(id);
-        (0..FIRST_LINES).for_each(|line| approach_line(data.wrapping_add(line * LINE_BYTES)));
-    }
-
-    /// See [`crate::Space::optimistic`].
-    pub(crate) fn optimistic<'a>(
-        self: &'a Arc<Self>,
-        page: &mut PageRef,
-        owner: Owner,
-    ) -> Result<OptimisticGuard<'a>, PoolError> {
-        if let Some(guard) = self.optimistic_resident(page, owner) {
-            return Ok(guard);
-        }
-        // The page is absent or being written: a fix waits for both, and no writer can come while
-        // the page is held.
-        let id = self.fix(page, owner, Hold::Shared)?;
-        let _hold = ReadGuard::new(self, id);
-        let frame = &self.frames[id];
-        Ok(OptimisticGuard::new(self, frame, id, page.id(), frame.latch.shared_version()))
-    }
-
-    /// See [`crate::Space::optimistic_resident`].
-    ///
-    /// Inlined into the caller's loop: a guard that is returned through memory costs as much as the
-    /// rest of the read.
-    #[inline(always)]
-    pub(crate) fn optimistic_resident<'a>(
-        self: &'a Arc<Self>,
-        page: &mut PageRef,
-        owner: Owner,
-    ) -> Option<OptimisticGuard<'a>> {
-        // The page's cache lines are fetched while the frame is checked.
-        self.approach(*page);
-        if let Some(id) = page.hint()
-            && let Some((frame, seen)) = self.seen_in(id, page.id(), owner)
-        {
-            self.after_look(frame, id, true);
-            return Some(OptimisticGuard::new(self, frame, id, page.id(), seen));
-        }
-        self.optimistic_by_id(page, owner)
-    }
-
-    /// Like [`Inner::optimistic_resident`], but through the page table.
-    #[cold]
-    #[inline(never)]
-    fn optimistic_by_id<'a>(
-        self: &'a Arc<Self>,
-        page: &mut PageRef,
-        owner: Owner,
-    ) -> Option<OptimisticGuard<'a>> {
-        let entry = self.pages.find(page.id())?;
-        let PageState::Resident(id) = entry.state.get() else { return None };
-        let (frame, seen) = self.seen_in(id, page.id(), owner)?;
-        // As long as the guard is valid, the page is the one that was checked.
-        if entry.owner() != owner {
-            return None;
-        }
-        self.counters.look_ups.add(1);
-        page.repair(id);
-        self.after_look(frame, id, false);
-        Some(OptimisticGuard::new(self, frame, id, page.id(), seen))
-    }
-
-    /// Returns the frame and the version of its latch, if it holds the page of `owner` and no
-    /// writer has it.
-    #[inline(always)]
-    fn seen_in(&self, id: FrameId, page: PageId, owner: Owner) -> Option<(&Frame, Version)> {
-        let frame = self.frames.find(id)?;
-        let seen = frame.latch.version()?;
-        (frame.holds(page) && frame.is_of(owner)).then_some((frame, seen))
-    }
-
-    /// Like [`Inner::after_fix`], but counts one read in [`COUNT_EVERY`].
-    #[inline(always)]
-    fn after_look(&self, frame: &Frame, id: FrameId, by_hint: bool) {
-        thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
-        frame.touch(self.now(), self.heat.epoch());
-        let looks = LOOKS.get().wrapping_add(1);
-        LOOKS.set(looks);
-        if looks.is_multiple_of(COUNT_EVERY) {
-            self.count_looks(frame, by_hint);
-        }
-        let tier = frame.tier();
-        if tier > 0 {
-            self.serve_slowly(id, tier, Access::Read);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn count_looks(&self, frame: &Frame, by_hint: bool) {
-        self.count_fixes(frame.tier(), COUNT_EVERY, frame.len());
-        if by_hint {
-            self.counters.hint_hits.add(COUNT_EVERY);
-        }
-    }
 }

@@ -10,21 +10,20 @@
 //! it has claimed itself: it then blocks no other call on a page before that one.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use terrace_store::{Store, Stored};
 
+use crate::claim::{claim_of, unclaim};
+use crate::core::Core;
 use crate::error::PoolError;
-use crate::fix::Hold;
+use crate::fix::fix_until;
+use crate::hold::{Hold, release_shared};
+use crate::owner::Owner;
 use crate::page::{FrameId, PageId, PageRef};
-use crate::pool::Inner;
-use crate::space::Owner;
+use crate::progress::LOOK_AGAIN;
 use crate::table::PageEntry;
-use crate::write_back::{Haste, Pending};
-
-/// Sleep of a call between two checks whether another thread has written a page.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+use crate::write_back::{Haste, Pending, claim_write, unclaim_writes, write_pending};
 
 /// Holds and claims of one call.
 #[derive(Default)]
@@ -37,90 +36,88 @@ struct Held {
     pending: Vec<Pending>,
 }
 
-impl Inner {
-    /// See [`crate::Space::persist`].
-    pub(crate) fn persist(
-        self: &Arc<Self>,
-        pages: &mut [PageRef],
-        owner: Owner,
-    ) -> Result<Vec<Stored>, PoolError> {
-        let store = Arc::clone(self.store()?);
-        let mut held = Held::default();
-        let written = self.hold_and_write(&store, pages, owner, &mut held);
-        let result = written.and_then(|()| self.make_durable(pages));
-        self.unclaim_writes(&store, held.pending);
-        held.claimed.into_iter().for_each(|page| self.unclaim_page(page));
-        held.frames.into_iter().for_each(|id| self.release_shared(id));
-        result
-    }
+/// See [`crate::Space::persist`].
+pub(crate) fn persist(
+    core: &Core,
+    pages: &mut [PageRef],
+    owner: Owner,
+) -> Result<Vec<Stored>, PoolError> {
+    let store = Arc::clone(core.need_store()?);
+    let mut held = Held::default();
+    let written = hold_and_write(core, &store, pages, owner, &mut held);
+    let result = written.and_then(|()| make_durable(core, pages));
+    unclaim_writes(core, &store, held.pending);
+    held.claimed.into_iter().for_each(|page| unclaim(core, page));
+    held.frames.into_iter().for_each(|id| release_shared(core, id));
+    result
+}
 
-    fn hold_and_write(
-        self: &Arc<Self>,
-        store: &Store,
-        pages: &mut [PageRef],
-        owner: Owner,
-        held: &mut Held,
-    ) -> Result<(), PoolError> {
-        let deadline = self.deadline();
-        let mut order: Vec<usize> = (0..pages.len()).collect();
-        order.sort_unstable_by_key(|index| pages[*index].id());
-        order.dedup_by_key(|index| pages[*index].id());
-        for index in order {
-            let page = &mut pages[index];
-            if self.claim_of(page.id(), owner) {
-                held.claimed.push(page.id());
-                continue;
-            }
-            let id = self.fix_until(page, owner, Hold::Shared, Some(deadline))?;
-            held.frames.push(id);
-            self.claim_or_wait(store, id, page.id(), deadline, held)?;
+fn hold_and_write(
+    core: &Core,
+    store: &Store,
+    pages: &mut [PageRef],
+    owner: Owner,
+    held: &mut Held,
+) -> Result<(), PoolError> {
+    let deadline = core.deadline();
+    let mut order: Vec<usize> = (0..pages.len()).collect();
+    order.sort_unstable_by_key(|index| pages[*index].id());
+    order.dedup_by_key(|index| pages[*index].id());
+    for index in order {
+        let page = &mut pages[index];
+        if claim_of(core, page.id(), owner) {
+            held.claimed.push(page.id());
+            continue;
         }
-        self.write_claimed(store, held)
+        let id = fix_until(core, page, owner, Hold::Shared, Some(deadline))?;
+        held.frames.push(id);
+        claim_or_wait(core, store, id, page.id(), deadline, held)?;
     }
+    write_claimed(core, store, held)
+}
 
-    /// Claims the right to write a dirty page, waiting while another thread writes it.
-    fn claim_or_wait(
-        &self,
-        store: &Store,
-        id: FrameId,
-        page: PageId,
-        deadline: Instant,
-        held: &mut Held,
-    ) -> Result<(), PoolError> {
-        let start = Instant::now();
-        loop {
-            if let Some(write) = self.claim_write(store, id, page)? {
-                held.pending.push(write);
-                return Ok(());
-            }
-            if !self.frames[id].dirty.load(Ordering::SeqCst) {
-                return Ok(());
-            }
-            self.write_claimed(store, held)?;
-            if Instant::now() >= deadline {
-                return Err(self.latch_timeout(page, start.elapsed()));
-            }
-            self.progress.wait(LOOK_AGAIN);
-        }
-    }
-
-    /// Writes in one batch the pages that the call has claimed. Returns the first error, if any.
-    fn write_claimed(&self, store: &Store, held: &mut Held) -> Result<(), PoolError> {
-        let pending = std::mem::take(&mut held.pending);
-        if pending.is_empty() {
+/// Claims the right to write a dirty page, waiting while another thread writes it.
+fn claim_or_wait(
+    core: &Core,
+    store: &Store,
+    id: FrameId,
+    page: PageId,
+    deadline: Instant,
+    held: &mut Held,
+) -> Result<(), PoolError> {
+    let start = Instant::now();
+    loop {
+        if let Some(write) = claim_write(core, store, id, page)? {
+            held.pending.push(write);
             return Ok(());
         }
-        let failed =
-            self.write_pending(store, pending, Haste::Now).into_iter().find_map(|(_, r)| r.err());
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        if !core.frames[id].is_dirty_still() {
+            return Ok(());
+        }
+        write_claimed(core, store, held)?;
+        if Instant::now() >= deadline {
+            return Err(core.latch_timeout(page, start.elapsed()));
+        }
+        core.progress.wait(LOOK_AGAIN);
     }
+}
 
-    /// Marks pages durable that are all held and clean.
-    fn make_durable(&self, pages: &[PageRef]) -> Result<Vec<Stored>, PoolError> {
-        let entries = || pages.iter().map(|page| &self.pages[page.id()]);
-        let stored: Option<Vec<_>> = entries().map(PageEntry::stored).collect();
-        let stored = stored.ok_or_else(|| PoolError::NoStore { pool: self.name.clone() })?;
-        entries().for_each(PageEntry::set_durable);
-        Ok(stored)
+/// Writes in one batch the pages that the call has claimed. Returns the first error, if any.
+fn write_claimed(core: &Core, store: &Store, held: &mut Held) -> Result<(), PoolError> {
+    let pending = std::mem::take(&mut held.pending);
+    if pending.is_empty() {
+        return Ok(());
     }
+    let failed =
+        write_pending(core, store, pending, Haste::Now).into_iter().find_map(|(_, r)| r.err());
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Marks pages durable that are all held and clean.
+fn make_durable(core: &Core, pages: &[PageRef]) -> Result<Vec<Stored>, PoolError> {
+    let entries = || pages.iter().map(|page| &core.pages[page.id()]);
+    let stored: Option<Vec<_>> = entries().map(PageEntry::stored).collect();
+    let stored = stored.ok_or_else(|| PoolError::NoStore { pool: core.name.clone() })?;
+    entries().for_each(PageEntry::set_durable);
+    Ok(stored)
 }

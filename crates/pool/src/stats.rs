@@ -25,6 +25,24 @@ pub(crate) struct Counters {
     pub(crate) waits: Counter,
     pub(crate) owed_frames: Counter,
     pub(crate) move_failures: Counter,
+    /// Counters of the memory tiers, fastest first.
+    pub(crate) tiers: Vec<TierCounters>,
+}
+
+impl Counters {
+    /// Returns the counters, all 0, of a pool of so many memory tiers.
+    pub(crate) fn of_tiers(count: usize) -> Self {
+        let tiers = (0..count).map(|_| TierCounters::default()).collect();
+        Self { tiers, ..Self::default() }
+    }
+
+    /// Counts fixes of a page of `len` bytes in a tier.
+    #[inline]
+    pub(crate) fn count_fixes(&self, tier: usize, fixes: u64, len: usize) {
+        let counters = &self.tiers[tier];
+        counters.fixes.add(fixes);
+        counters.fixed_bytes.add(fixes * len as u64);
+    }
 }
 
 /// Statistics of one memory tier.

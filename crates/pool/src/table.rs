@@ -1,13 +1,13 @@
 //! The page table: maps a page id to the page's state and its copy on the store.
 
 use std::io;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use terrace_store::{Extent, Stored};
 
 use crate::array::{Zeroed, ZeroedArray};
+use crate::owner::Owner;
 use crate::page::{PAGE_MIN_BYTES, PageId};
-use crate::space::Owner;
 use crate::state::StateWord;
 
 /// Page-table entry. All zero bytes are an id not in use.
@@ -41,9 +41,9 @@ impl PageEntry {
     }
 
     /// Initializes the entry for a new page, before its state leaves `Free`.
-    pub(crate) fn reset(&self, space: u32, serial: u32, len: usize) {
-        self.space.store(space, Ordering::Relaxed);
-        self.serial.store(serial, Ordering::Relaxed);
+    pub(crate) fn reset(&self, owner: Owner, len: usize) {
+        self.space.store(owner.space(), Ordering::Relaxed);
+        self.serial.store(owner.serial(), Ordering::Relaxed);
         let units = u16::try_from(len / PAGE_MIN_BYTES).unwrap_or(u16::MAX);
         self.len_units.store(units, Ordering::Relaxed);
         self.tenure.store(TEMPORARY, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl PageEntry {
 
     /// Returns the space that owns the page.
     pub(crate) fn owner(&self) -> Owner {
-        (self.space.load(Ordering::Relaxed), self.serial.load(Ordering::Relaxed))
+        Owner::new(self.space.load(Ordering::Relaxed), self.serial.load(Ordering::Relaxed))
     }
 
     /// True if a directory outside the pool refers to the extent: the page is never written again.
@@ -91,20 +91,36 @@ impl PageEntry {
 
 /// Entries of all page ids, touched as ids come into use.
 #[derive(Debug)]
-pub(crate) struct PageTable(ZeroedArray<PageEntry>);
+pub(crate) struct PageTable {
+    entries: ZeroedArray<PageEntry>,
+    /// Length in bytes of the longest page so far.
+    longest: AtomicUsize,
+}
 
 impl PageTable {
     pub(crate) fn reserve(pages: usize) -> io::Result<Self> {
-        Ok(Self(ZeroedArray::reserve(pages)?))
+        Ok(Self { entries: ZeroedArray::reserve(pages)?, longest: AtomicUsize::new(0) })
     }
 
     pub(crate) fn capacity(&self) -> u64 {
-        self.0.len() as u64
+        self.entries.len() as u64
+    }
+
+    /// Records the length of a new page.
+    pub(crate) fn note_length(&self, len: usize) {
+        if len > self.longest.load(Ordering::Relaxed) {
+            self.longest.fetch_max(len, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the length in bytes of the longest page so far.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest.load(Ordering::Relaxed)
     }
 
     /// Returns the page's entry, or `None` for an id that this pool never issued.
     pub(crate) fn find(&self, page: PageId) -> Option<&PageEntry> {
-        usize::try_from(page.0).ok().and_then(|index| self.0.get(index))
+        usize::try_from(page.0).ok().and_then(|index| self.entries.get(index))
     }
 }
 

@@ -92,7 +92,7 @@ mod tests {
         if !needs::moves() {
             return;
         }
-        let fault = crate::pager::open_fault("test").expect("a userfaultfd");
+        let fault = crate::userfault::open_fault("test").expect("a userfaultfd");
         for (block_bytes, huge) in [(64 << 10, false), (256 << 10, false), (2 << 20, true)] {
             let costs = measure(&fault, block_bytes, huge).expect("timed");
             let bounds = Duration::from_nanos(100)..Duration::from_secs(1);

@@ -50,6 +50,7 @@
 //! memory of a region must not be touched while holding a lock that the logger takes, such as that
 //! of standard error.
 
+mod advice;
 mod backing;
 mod block;
 mod calibrate;
@@ -59,19 +60,24 @@ mod error;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod pager;
+mod part;
 mod parts;
+mod pin;
 mod readahead;
 mod region;
 mod state;
 mod stats;
 mod transfers;
+mod userfault;
 mod waiter;
 
+pub use advice::Advice;
 pub use backing::Backing;
 pub use config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
 };
 pub use error::RegionError;
-pub use parts::Part;
-pub use region::{Advice, Pin, Region};
+pub use part::Part;
+pub use pin::Pin;
+pub use region::Region;
 pub use stats::RegionStats;

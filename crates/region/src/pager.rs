@@ -16,23 +16,30 @@
 //! would leave a moment in which a write goes unnoticed.) A block that was read or written once has
 //! a fingerprint when it is read again.
 
+mod allocate;
 mod commands;
 mod discard;
 mod evict;
 mod faults;
 mod fill;
 mod frames;
+mod limits;
 mod poison;
+mod readahead_queue;
 mod reclaim;
+mod refusals;
 mod request_queue;
+mod requests;
+mod second_chance;
+mod waiters;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use terrace_sys::event_loop::EventLoop;
 use terrace_sys::event_ring::Event;
@@ -40,49 +47,26 @@ use terrace_sys::map::Mapping;
 use terrace_sys::size::to_u64;
 use terrace_sys::userfault::{Fault, Userfault};
 
-use self::request_queue::{Asked, Waits};
+use self::frames::Frames;
+use self::limits::{FRAMES_MIN, LOOK_AGAIN};
+use self::readahead_queue::ReadaheadQueue;
+use self::refusals::Refusals;
+use self::request_queue::Asked;
+use self::second_chance::SecondChance;
+use self::waiters::Waiters;
 use crate::block::{Block, Place, Slot};
 use crate::command_queue::UNUSED_MAX;
-use crate::config::{Contents, DEPTH_MAX, Method};
+use crate::config::{Contents, Method};
 use crate::error::RegionError;
-use crate::readahead::Streams;
 use crate::state::{Shared, system};
 use crate::transfers::Transfers;
+use crate::userfault::open_fault;
 
-/// Frames that blocks are moved or copied from: those being read into, and some to spare.
-const FRESH_MAX: usize = 2 * DEPTH_MAX;
-/// Frames kept aside or in write-back: one in so many of the cap, within the bounds `ASIDE`.
-const ASIDE_SHARE: usize = 16;
-const ASIDE: (usize, usize) = (1, 64);
-/// Maximum number of blocks that are written from their mapped pages at a time.
-const WRITES_MAX: usize = 64;
-/// Frames that a pager never gives back.
-const FRAMES_MIN: usize = 2;
 /// Capacity of a pager's ring: transfers in both directions, and two polled descriptors.
 const REQUESTS_MAX: u32 = 256;
-/// Immediate retries of a failed transfer.
-const RETRIES: u32 = 3;
-/// Back-off before a block that the source refused is written again.
-const STUCK: Duration = Duration::from_secs(1);
-/// Maximum time spent on other work before pending faults are handled again.
-const AT_ONCE: Duration = Duration::from_micros(500);
-/// Interval at which a pager checks again for blocks or frames that it waits for.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 const FAULTS: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
-
-/// Opens a userfaultfd; the error says why this process cannot have one.
-pub(crate) fn open_fault(region: &str) -> Result<Userfault, RegionError> {
-    let refused = |what, source| RegionError::Platform { region: region.to_owned(), what, source };
-    let fault = Userfault::open().map_err(|error| refused("opening userfaultfd", error))?;
-    let features = fault.features();
-    if !features.poisons || !features.protects {
-        let old = io::Error::other("the kernel is older than Linux 6.6");
-        return Err(refused("poisoning and protecting pages", old));
-    }
-    Ok(fault)
-}
 
 pub(crate) struct Pager {
     shared: Arc<Shared>,
@@ -92,40 +76,18 @@ pub(crate) struct Pager {
     transfers: Transfers,
     /// State of this pager's blocks, indexed by [`Pager::local`].
     blocks: Vec<Block>,
-    /// Frames that pages are moved out to; registered, so that a touch of an empty one faults
-    /// instead of mapping a zero page.
-    staging: Arc<Mapping>,
-    /// Frames that pages are moved or copied from.
-    fresh: Arc<Mapping>,
-    empty_staging: Vec<usize>,
-    /// Pages of empty staging frames that the kernel faulted on, see [`Pager::refuse_page`].
-    refused_pages: Vec<usize>,
-    empty_fresh: Vec<usize>,
-    /// Frames that have pages but hold no block.
-    free: Vec<Slot>,
-    /// Second-chance list: blocks aside, the oldest first; some may have returned to their place.
-    aside: VecDeque<usize>,
-    aside_count: usize,
+    frames: Frames,
+    aside: SecondChance,
+    ahead: ReadaheadQueue,
+    refusals: Refusals,
+    waiters: Waiters,
+    asked: Asked,
     writing_count: usize,
     filling_count: usize,
     /// Eviction queue: resident blocks, the next victim first.
     queue: VecDeque<usize>,
     /// Blocks that wait for a frame.
     wanted: VecDeque<usize>,
-    ahead: VecDeque<usize>,
-    waiters: HashMap<usize, Vec<Waits>>,
-    asked: Asked,
-    /// Blocks that the source refused to take, and the end of the back-off of each.
-    stuck: HashMap<usize, Instant>,
-    /// Number of frames held, each charged to the ledger.
-    frames: usize,
-    /// True if the budget or the cap has refused a frame and none has been given back since.
-    is_full: bool,
-    /// Frames given back beyond the cap while blocks waited for one, where blocks are copied. Two
-    /// of them allow one frame to be taken, so that waiting blocks make progress before the cap is
-    /// met.
-    owed: usize,
-    streams: Streams,
     faults: Vec<Fault>,
     /// Fingerprint of a whole block of zeros; `None` until it is computed.
     zeros: Option<u128>,
@@ -149,15 +111,7 @@ impl Pager {
             // would be read in place of the source's bytes.
             shared.mapping.decommit(at, len).map_err(system(name, "emptying the region"))?;
         }
-        let slots = FRESH_MAX + 2 * ASIDE.1;
-        let reserve = |slots, huge| {
-            staging(slots * bytes, huge).map_err(system(name, "reserving staging memory"))
-        };
-        let staging = reserve(slots, false)?;
-        let fresh = reserve(FRESH_MAX, shared.has_huge_pages())?;
-        if shared.method == Method::Move {
-            fault.register(&staging, 0, staging.len(), false).map_err(registering())?;
-        }
+        let frames = Frames::open(&shared, &fault)?;
         let (mut waiting, refused) = EventLoop::new(REQUESTS_MAX);
         if let Some(error) = refused {
             tracing::warn!(region = name, %error, "io_uring is refused: threads move blocks");
@@ -171,32 +125,22 @@ impl Pager {
         let stripes = blocks.div_ceil(stripe).div_ceil(shared.pagers);
         let mut pager = Self {
             blocks: vec![block; stripes * stripe],
-            empty_staging: (0..slots).rev().collect(),
-            empty_fresh: (0..FRESH_MAX).rev().collect(),
-            refused_pages: Vec::new(),
-            free: Vec::new(),
-            aside: VecDeque::new(),
-            aside_count: 0,
+            frames,
+            aside: SecondChance::default(),
+            ahead: ReadaheadQueue::default(),
+            refusals: Refusals::new(&shared),
+            waiters: Waiters::default(),
+            asked: Asked::default(),
             writing_count: 0,
             filling_count: 0,
             queue: VecDeque::new(),
             wanted: VecDeque::new(),
-            ahead: VecDeque::new(),
-            waiters: HashMap::new(),
-            asked: Asked::default(),
-            stuck: HashMap::new(),
-            frames: 0,
-            is_full: false,
-            owed: 0,
-            streams: Streams::default(),
             faults: Vec::new(),
             zeros: None,
             unused: Vec::with_capacity(UNUSED_MAX),
             fault,
             waiting,
             transfers,
-            staging,
-            fresh,
             number,
             shared,
         };
@@ -210,11 +154,11 @@ impl Pager {
         let is_there = self.shared.consumer.ledger().available() >= to_u64(FRAMES_MIN * bytes);
         let count = if self.shared.method == Method::Move { FRAMES_MIN } else { 1 };
         for _ in 0..count {
-            let Some(slot) = self.grow(bytes).filter(|_| is_there) else {
+            let Some(slot) = self.frames.grow(bytes, 0).filter(|_| is_there) else {
                 let source = io::Error::other("the budget has no room for two blocks");
                 return Err(system(&self.shared.name, "taking the first frames")(source));
             };
-            self.free.push(slot);
+            self.frames.push_free(slot);
         }
         Ok(())
     }
@@ -234,8 +178,8 @@ impl Pager {
             }
             let waits = !self.wanted.is_empty()
                 || self.is_asked()
-                || !self.stuck.is_empty()
-                || self.frames > self.cap();
+                || !self.refusals.is_empty()
+                || self.frames.is_beyond_cap();
             let time = if has_more { Some(Duration::ZERO) } else { waits.then_some(LOOK_AGAIN) };
             self.waiting.wait(time, &mut events)?;
             for event in events.drain(..) {
@@ -272,10 +216,6 @@ impl Pager {
         self.filling_count + self.writing_count
     }
 
-    fn cap(&self) -> usize {
-        self.shared.cap_frames.load(Ordering::Relaxed)
-    }
-
     /// Returns the index of a block among those of this pager.
     fn local(&self, block: usize) -> usize {
         let (stripe, pagers) = (self.shared.stripe_blocks, self.shared.pagers);
@@ -296,8 +236,7 @@ impl Pager {
     }
 
     fn memory(&self, slot: Slot) -> (&Arc<Mapping>, usize) {
-        let mapping = if slot.fresh { &self.fresh } else { &self.staging };
-        (mapping, slot.index * self.shared.block_bytes)
+        self.frames.memory(slot)
     }
 
     /// Returns the bytes of a frame.
@@ -305,11 +244,8 @@ impl Pager {
     /// # Safety
     /// The frame has pages for `len` bytes, and no transfer uses it.
     unsafe fn bytes(&mut self, slot: Slot, len: usize) -> &mut [u8] {
-        let (mapping, at) = self.memory(slot);
-        debug_assert!(at + len <= mapping.len());
-        // SAFETY: the range is inside of a mapping that this thread alone reads and writes, except
-        // for transfers, which the caller rules out; the slice borrows the pager.
-        unsafe { std::slice::from_raw_parts_mut(mapping.as_ptr().add(at), len) }
+        // SAFETY: as the caller promises.
+        unsafe { self.frames.bytes(slot, len) }
     }
 
     fn fingerprint_of_zeros(&mut self, len: usize) -> u128 {
@@ -317,22 +253,6 @@ impl Pager {
         let is_whole = len == self.shared.block_bytes;
         if is_whole { *self.zeros.get_or_insert_with(take) } else { take() }
     }
-
-    fn clear_slot(&mut self, slot: Slot) {
-        let empty = if slot.fresh { &mut self.empty_fresh } else { &mut self.empty_staging };
-        empty.push(slot.index);
-    }
-}
-
-/// Reserves memory for frames. `UFFDIO_MOVE` requires that both sides are locked or that neither
-/// is; this memory and the region's are unlocked.
-fn staging(bytes: usize, huge: bool) -> io::Result<Arc<Mapping>> {
-    let mapping = Mapping::reserve(bytes)?;
-    mapping.unlock()?;
-    // Fails on kernels without huge pages, where there is nothing to request or to decline.
-    let _ = mapping.advise_huge(huge);
-    mapping.leave_out_of_forks()?;
-    Ok(Arc::new(mapping))
 }
 
 /// Returns the fingerprint of a block's bytes; two different blocks collide with probability

@@ -1,5 +1,7 @@
 //! Public interface of a region: creation, pinning, readahead hints, eviction and flush.
 
+mod hints;
+
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::process;
@@ -17,31 +19,11 @@ use crate::command_queue::{Command, Want};
 use crate::config::{Contents, Method, RegionConfig, Source};
 use crate::error::RegionError;
 use crate::pager::Pager;
-use crate::parts::{Parts, Taken, first_within};
+use crate::parts::{Parts, first_within};
+use crate::pin::Pin;
 use crate::state::{self, Shared, cap_frames, system};
 use crate::stats::RegionStats;
 use crate::waiter::Waiter;
-
-/// Access hint for a range of a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
-    /// Access is sequential: the blocks that follow are read ahead, as by default. Applies to the
-    /// whole region.
-    Sequential,
-    /// Access is random: no readahead. Applies to the whole region.
-    Random,
-    /// The bytes never change again: blocks are evicted without a check for changes. Writes to them
-    /// may be lost.
-    Immutable,
-    /// The bytes may change, as by default.
-    Mutable,
-    /// The bytes are not needed any more. Blocks that lie completely in the range are evicted
-    /// without write-back, and read as zeros or as their former bytes until they are declared used.
-    Unused,
-    /// The bytes are used again, as by default, and may change. The caller must say so before it
-    /// writes to them.
-    Used,
-}
 
 /// Memory paged from a source in user space. See the crate's documentation.
 ///
@@ -65,41 +47,6 @@ pub struct Region {
     _claim: Option<Claim>,
     /// Process that runs the pagers.
     process: u32,
-}
-
-/// Blocks that stay resident at their addresses until the pin is dropped.
-#[derive(Debug)]
-pub struct Pin {
-    shared: Arc<Shared>,
-    blocks: Range<usize>,
-    offset: usize,
-    len: usize,
-}
-
-impl Pin {
-    /// Returns the address of the first byte of the pinned range.
-    #[must_use]
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.shared.mapping.as_ptr().wrapping_add(self.offset)
-    }
-
-    /// Length of the pinned range in bytes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// True if the pinned range is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        self.blocks.clone().for_each(|block| self.shared.words[block].unpin());
-    }
 }
 
 impl Region {
@@ -167,7 +114,7 @@ impl Region {
         assert!(offset < self.len(), "byte {offset} of a region of {}", self.len());
         let parts = self.shared.parts.read();
         if let Some(taken) = first_within(&parts, offset..offset + 1) {
-            panic!("byte {offset} of region {} is a part of {}", self.name(), taken.holder);
+            panic!("byte {offset} of region {} is a part of {}", self.name(), taken.holder());
         }
         // SAFETY: the byte is inside of the mapping, which lives as long as the region, and belongs
         // to no part while the read lock on the list of parts is held; callers that use its address
@@ -179,8 +126,8 @@ impl Region {
         &self.shared.parts
     }
 
-    pub(crate) fn taken(&self, taken: &Taken, offset: u64, len: u64) -> RegionError {
-        let (region, holder) = (self.shared.name.clone(), taken.holder.clone());
+    pub(crate) fn taken(&self, holder: String, offset: u64, len: u64) -> RegionError {
+        let region = self.shared.name.clone();
         RegionError::Taken { region, offset, len, holder }
     }
 
@@ -281,7 +228,7 @@ impl Region {
             got.into_iter().for_each(|block| shared.words[block].unpin());
             return Err(error);
         }
-        Ok(Pin { shared: Arc::clone(shared), blocks, offset, len })
+        Ok(Pin::new(shared, blocks, offset, len))
     }
 
     /// Checks that all of these blocks can be resident at a time.
@@ -314,63 +261,6 @@ impl Region {
             fits
         };
         shared.send_parts(self.blocks(offset, len)?.filter(fits), Command::Ahead);
-        Ok(())
-    }
-
-    /// Gives an access hint for a range. [`Advice::Unused`] and [`Advice::Used`] neither wait nor
-    /// allocate.
-    ///
-    /// # Errors
-    /// [`RegionError::Range`]; for [`Advice::Immutable`] the errors of [`Region::flush`];
-    /// [`RegionError::Taken`] for advice that may lose bytes, if bytes of the range are held as a
-    /// [`Part`](crate::Part).
-    pub fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<(), RegionError> {
-        let blocks = self.blocks(offset, len)?;
-        let loses = matches!(advice, Advice::Immutable | Advice::Unused);
-        if loses && !blocks.is_empty() {
-            // Immutable advice covers whole blocks: writes anywhere in such a block may be lost.
-            let block_bytes = self.shared.block_bytes;
-            let range = match advice {
-                Advice::Immutable => blocks.start * block_bytes..blocks.end * block_bytes,
-                _ => to_usize(offset)..to_usize(offset + len),
-            };
-            if advice == Advice::Immutable {
-                self.flush_blocks(blocks)?;
-            }
-            let parts = self.shared.parts.read();
-            if let Some(taken) = first_within(&parts, range) {
-                return Err(self.taken(taken, offset, len));
-            }
-            return self.set_advice(offset, len, advice);
-        }
-        self.set_advice(offset, len, advice)
-    }
-
-    /// Applies advice as [`Region::advise`] does, to bytes that the caller holds exclusively.
-    pub(crate) fn advise_any(
-        &self,
-        offset: u64,
-        len: u64,
-        advice: Advice,
-    ) -> Result<(), RegionError> {
-        if advice == Advice::Immutable {
-            self.flush_blocks(self.blocks(offset, len)?)?;
-        }
-        self.set_advice(offset, len, advice)
-    }
-
-    fn set_advice(&self, offset: u64, len: u64, advice: Advice) -> Result<(), RegionError> {
-        let blocks = self.blocks(offset, len)?;
-        match advice {
-            Advice::Sequential => self.shared.looks_ahead.store(true, Ordering::Relaxed),
-            Advice::Random => self.shared.looks_ahead.store(false, Ordering::Relaxed),
-            Advice::Immutable | Advice::Mutable => {
-                let immutable = advice == Advice::Immutable;
-                blocks.for_each(|block| self.shared.words[block].set_immutable(immutable));
-            }
-            Advice::Unused => self.tell_unused(offset, len),
-            Advice::Used => blocks.for_each(|block| self.shared.words[block].set_used()),
-        }
         Ok(())
     }
 
@@ -419,19 +309,6 @@ impl Region {
         let region = self.shared.name.clone();
         let message = format!("it is process {}'s; this one was forked off it", self.process);
         Err(RegionError::Broken { region, message })
-    }
-
-    fn tell_unused(&self, offset: u64, len: u64) {
-        let block = to_u64(self.shared.block_bytes);
-        let end = offset + len;
-        let is_all = end == to_u64(self.shared.len);
-        let end = if is_all { end.div_ceil(block) } else { end / block };
-        let whole = to_usize(offset.div_ceil(block))..to_usize(end);
-        if whole.is_empty() {
-            return;
-        }
-        whole.clone().for_each(|block| self.shared.words[block].set_unused());
-        self.shared.inboxes.iter().for_each(|inbox| inbox.tell_unused(whole.clone()));
     }
 
     fn flush_blocks(&self, blocks: Range<usize>) -> Result<(), RegionError> {

@@ -19,9 +19,9 @@ use crate::config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, HUGE_BYTES, Method, RegionConfig, Source,
 };
 use crate::error::RegionError;
-use crate::pager::open_fault;
 use crate::parts::Parts;
 use crate::stats::Counters;
+use crate::userfault::open_fault;
 
 /// Smallest stripe, the run of adjacent blocks that one pager serves, and the maximum number of
 /// stripes, which keeps the kernel's mappings of a region few.

@@ -12,12 +12,12 @@ const UNMAPPED: &str = "it was unmapped, or a part of it";
 
 impl Pager {
     pub(super) fn has_waiter(&self, block: usize, wanted: Want) -> bool {
-        self.waiters.get(&block).is_some_and(|all| all.iter().any(|(want, _)| *want == wanted))
+        self.waiters.has(block, wanted)
     }
 
     pub(super) fn obey(&mut self, command: Command) {
         match command {
-            Command::Look => self.is_full = false,
+            Command::Look => self.frames.retry(),
             Command::Ahead(blocks) => {
                 let most = self.shared.blocks_ahead_max().saturating_sub(self.ahead.len());
                 self.ahead.extend(blocks.into_iter().take(most));
@@ -27,7 +27,7 @@ impl Pager {
                 if want == Want::Evict {
                     // An eviction cancels earlier readahead of the same blocks. The blocks of a
                     // command are sorted.
-                    self.ahead.retain(|block| blocks.binary_search(block).is_err());
+                    self.ahead.cancel(&blocks);
                 }
                 self.asked.add_order(want, blocks, waiter);
             }
@@ -36,10 +36,7 @@ impl Pager {
 
     /// Advances the requests that wait for a block, as far as its place allows.
     pub(super) fn go_on_with(&mut self, block: usize, now: Instant) -> Progress {
-        let Some(waiters) = self.waiters.get_mut(&block) else { return Progress::Done };
-        waiters.retain(|(_, waiter)| !waiter.is_over());
-        if waiters.is_empty() {
-            self.waiters.remove(&block);
+        if !self.waiters.retain(block, |(_, waiter)| !waiter.is_over()) {
             return Progress::Done;
         }
         match self.place(block) {
@@ -48,11 +45,11 @@ impl Pager {
                 (state.faulted, state.marker) = (false, false);
                 self.begin(block, now);
             }
-            Place::Absent => self.end_waiters(block),
+            Place::Absent => self.waiters.end(block),
             Place::Poisoned => self.end_waiters_of_poisoned(block, "it could not be read"),
             Place::Unmapped => self.tell_unmapped(block),
             Place::Aside(slot) if self.has_waiter(block, Want::Pin) => {
-                self.aside_count -= 1;
+                self.aside.left();
                 self.block(block).marker = false;
                 self.put_back(block, Some(slot));
             }
@@ -61,7 +58,7 @@ impl Pager {
                     self.forget(block);
                     self.give_back(slot, self.shared.block_len(block));
                 }
-                self.end_waiters(block);
+                self.waiters.end(block);
             }
             Place::Resident => return self.serve_resident(block),
             Place::Queued(_) | Place::Filling(..) | Place::Writing(..) => {}
@@ -70,7 +67,7 @@ impl Pager {
     }
 
     fn progress(&self, block: usize) -> Progress {
-        if self.waiters.contains_key(&block) { Progress::NotYet } else { Progress::Done }
+        if self.waiters.has_any(block) { Progress::NotYet } else { Progress::Done }
     }
 
     fn serve_resident(&mut self, block: usize) -> Progress {
@@ -79,29 +76,26 @@ impl Pager {
             // requested.
             self.open_for_system_calls(block);
             let word = &self.shared.words[block];
-            if let Some(waiters) = self.waiters.get_mut(&block) {
-                waiters.retain(|(want, waiter)| {
-                    if *want == Want::Pin && word.try_pin() && !waiter.done(block, Ok(())) {
-                        word.unpin();
-                    }
-                    *want != Want::Pin
-                });
-            }
+            self.waiters.retain(block, |(want, waiter)| {
+                if *want == Want::Pin && word.try_pin() && !waiter.done(block, Ok(())) {
+                    word.unpin();
+                }
+                *want != Want::Pin
+            });
         }
-        if self.waiters.get(&block).is_none_or(Vec::is_empty) {
-            self.waiters.remove(&block);
+        if !self.waiters.has_any(block) {
             return Progress::Done;
         }
         if self.has_waiter(block, Want::Save) {
             let saved = self.save(block);
-            for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+            for (_, waiter) in self.waiters.take(block) {
                 waiter.done(block, saved.clone().map_err(|text| self.unwritable(block, &text)));
             }
             return Progress::Done;
         }
         let clean = self.shared.method == Method::Copy && !self.block(block).is_dirty();
         if clean && !self.has_waiter(block, Want::Evict) {
-            self.end_waiters(block);
+            self.waiters.end(block);
             return Progress::Done;
         }
         if !self.has_room_to_take_out(block) {
@@ -114,18 +108,18 @@ impl Pager {
             Place::Aside(slot) if self.has_waiter(block, Want::Evict) => {
                 self.forget(block);
                 self.give_back(slot, self.shared.block_len(block));
-                self.end_waiters(block);
+                self.waiters.end(block);
             }
             Place::Aside(slot) => {
-                self.aside_count -= 1;
-                let waiters = self.waiters.remove(&block);
+                self.aside.left();
+                let waiters = self.waiters.take(block);
                 self.put_back(block, Some(slot));
-                waiters.into_iter().for_each(|all| drop(self.waiters.insert(block, all)));
-                self.end_waiters(block);
+                self.waiters.put_back(block, waiters);
+                self.waiters.end(block);
             }
             Place::Absent => {
                 self.drop_spare();
-                self.end_waiters(block);
+                self.waiters.end(block);
             }
             Place::Unmapped => self.tell_unmapped(block),
             _ => {}
@@ -136,7 +130,7 @@ impl Pager {
     /// Ends the requests on a poisoned block: pins fail, and there is nothing to write back or
     /// evict.
     pub(super) fn end_waiters_of_poisoned(&mut self, block: usize, message: &str) {
-        for (want, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+        for (want, waiter) in self.waiters.take(block) {
             let result = match want {
                 Want::Pin => Err(self.unreadable(block, message)),
                 Want::Evict | Want::Flush | Want::Save => Ok(()),
@@ -146,31 +140,12 @@ impl Pager {
     }
 
     fn tell_unmapped(&mut self, block: usize) {
-        for (want, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+        for (want, waiter) in self.waiters.take(block) {
             let error = match want {
                 Want::Pin => self.unreadable(block, UNMAPPED),
                 Want::Flush | Want::Evict | Want::Save => self.unwritable(block, UNMAPPED),
             };
             waiter.done(block, Err(error));
-        }
-    }
-
-    fn end_waiters(&mut self, block: usize) {
-        for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
-            waiter.done(block, Ok(()));
-        }
-    }
-
-    pub(super) fn end_waiters_for(&mut self, block: usize, wanted: Want) {
-        let Some(waiters) = self.waiters.get_mut(&block) else { return };
-        waiters.retain(|(want, waiter)| {
-            if *want == wanted {
-                waiter.done(block, Ok(()));
-            }
-            *want != wanted
-        });
-        if waiters.is_empty() {
-            self.waiters.remove(&block);
         }
     }
 }

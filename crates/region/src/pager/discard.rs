@@ -1,11 +1,7 @@
 //! Blocks declared unused: they leave memory without write-back and are not read again.
 
-use std::sync::atomic::Ordering;
-use std::time::Instant;
-
-use terrace_sys::sync::lock;
-
-use super::{FRAMES_MIN, Pager, STUCK};
+use super::Pager;
+use super::limits::FRAMES_MIN;
 use crate::block::{Lost, Place, Slot};
 use crate::command_queue::Inbox;
 use crate::config::{Contents, DEPTH_MAX, Method};
@@ -55,9 +51,9 @@ impl Pager {
         // The last copy buffer is kept.
         let kept =
             self.wanted.len().min(DEPTH_MAX) + usize::from(self.shared.method == Method::Copy);
-        while self.free.len() > kept
-            && self.frames > FRAMES_MIN
-            && let Some(slot) = self.free.pop()
+        while self.frames.free() > kept
+            && self.frames.count() > FRAMES_MIN
+            && let Some(slot) = self.frames.pop_free()
         {
             self.drop_frame(slot);
         }
@@ -101,7 +97,7 @@ impl Pager {
     /// Forgets the source's copy of a block, which must not be read again.
     pub(super) fn lose_bytes(&mut self, block: usize) {
         let lasts = self.shared.source.contents == Contents::Stored;
-        self.unstick(block);
+        self.refusals.end(block);
         self.block(block).lose_bytes(lasts);
     }
 
@@ -116,31 +112,9 @@ impl Pager {
         self.shared.counters.discarded.add(1);
         self.lose_bytes(block);
         if self.shared.block_len(block) == self.shared.block_bytes {
-            self.free.push(slot);
+            self.frames.push_free(slot);
         } else {
             self.drop_frame(slot);
-        }
-    }
-
-    /// Begins the back-off of a block that the source refused, and latches the error.
-    pub(super) fn stick(&mut self, block: usize, error: &str) {
-        let mut latched = lock(&self.shared.counters.latched);
-        if self.stuck.insert(block, Instant::now() + STUCK).is_none() {
-            self.shared.stuck.fetch_add(1, Ordering::Relaxed);
-        }
-        *latched = Some(error.to_owned());
-    }
-
-    /// Ends the back-off of a block that was written or discarded. The last one clears the latched
-    /// error.
-    pub(super) fn unstick(&mut self, block: usize) {
-        if self.stuck.remove(&block).is_none() {
-            return;
-        }
-        // Blocks of other pagers are counted under the same lock.
-        let mut latched = lock(&self.shared.counters.latched);
-        if self.shared.stuck.fetch_sub(1, Ordering::Relaxed) == 1 {
-            *latched = None;
         }
     }
 }

@@ -7,11 +7,14 @@ use terrace_store::Io;
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 
-use super::{Pager, WRITES_MAX, fingerprint};
+use super::{Pager, fingerprint};
 use crate::block::{Lost, Place, Slot};
 use crate::command_queue::Want;
 use crate::config::Method;
 use crate::error::RegionError;
+
+/// Maximum number of blocks that are written from their mapped pages at a time.
+const WRITES_MAX: usize = 64;
 
 /// State of a page of a block in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ impl Pager {
     /// True if there is room for one more block out of its place or in write-back.
     pub(super) fn has_room_to_take_out(&self, block: usize) -> bool {
         match self.shared.method {
-            Method::Move => !self.empty_staging.is_empty(),
+            Method::Move => self.frames.empty_staging() > 0,
             Method::Copy => {
                 self.writing_count < WRITES_MAX || !self.blocks[self.local(block)].is_dirty()
             }
@@ -39,15 +42,14 @@ impl Pager {
         if self.shared.method == Method::Copy {
             return self.take_out_copied(block);
         }
-        let Some(index) = self.empty_staging.pop() else { return false };
+        let Some(slot) = self.frames.take_staging() else { return false };
         self.clear_refused_pages();
-        let slot = Slot { fresh: false, index };
         if !self.shared.words[block].withdraw() {
-            self.clear_slot(slot);
+            self.frames.clear(slot);
             return false;
         }
         if !self.move_out(block, slot) {
-            self.clear_slot(slot);
+            self.frames.clear(slot);
             if self.lose_unmapped(block) {
                 return true;
             }
@@ -67,7 +69,7 @@ impl Pager {
         // SAFETY: the block's pages have just been moved to the frame, and no transfer uses it.
         let found = fingerprint(unsafe { self.bytes(slot, len) });
         if self.block(block).fingerprint == Some(found) && !self.block(block).torn {
-            self.unstick(block);
+            self.refusals.end(block);
             self.set_aside(block, slot);
         } else {
             self.block(block).next_fingerprint = found;
@@ -78,9 +80,9 @@ impl Pager {
 
     pub(super) fn set_aside(&mut self, block: usize, slot: Slot) {
         self.block(block).place = Place::Aside(slot);
-        self.aside_count += 1;
+        self.aside.came();
         if !std::mem::replace(&mut self.block(block).listed, true) {
-            self.aside.push_back(block);
+            self.aside.push(block);
         }
     }
 
@@ -178,7 +180,7 @@ impl Pager {
             let (region, offset) = (&self.shared.name, to_u64(at));
             tracing::error!(region, offset, "a part of the region was unmapped");
             self.block(block).place = Place::Unmapped;
-            self.unstick(block);
+            self.refusals.end(block);
             self.lose_frame();
             self.wake(block);
         }
@@ -208,13 +210,13 @@ impl Pager {
         state.dirty = false;
         state.torn = false;
         state.fingerprint = Some(state.next_fingerprint);
-        self.unstick(block);
+        self.refusals.end(block);
         self.shared.counters.write_backs.add(1);
         // A write made before the flush was requested was in the block when it was taken out.
         let flushed = self.has_waiter(block, Want::Flush);
-        self.end_waiters_for(block, Want::Flush);
+        self.waiters.end_for(block, Want::Flush);
         let evicts = self.has_waiter(block, Want::Evict);
-        let stays = wanted || (flushed || self.waiters.contains_key(&block)) && !evicts;
+        let stays = wanted || (flushed || self.waiters.has_any(block)) && !evicts;
         match slot {
             _ if stays => {
                 // A thread that waits to write to a copied block will make it dirty.
@@ -249,16 +251,14 @@ impl Pager {
     pub(super) fn refused(&mut self, block: usize, message: &str) {
         let Place::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
-        self.stick(block, message);
+        self.refusals.begin(block, message);
         // The source may hold part of the write, so the block is dirty, whatever its fingerprint.
         self.block(block).dirty = true;
         self.block(block).torn = true;
-        let waiters = self.waiters.remove(&block).unwrap_or_default();
+        let waiters = self.waiters.take(block);
         let (pins, rest): (Vec<_>, Vec<_>) =
             waiters.into_iter().partition(|(want, _)| *want == Want::Pin);
-        if !pins.is_empty() {
-            self.waiters.insert(block, pins);
-        }
+        self.waiters.put_back(block, pins);
         self.put_back(block, slot);
         for (_, waiter) in rest {
             waiter.done(block, Err(self.unwritable(block, message)));

@@ -89,7 +89,7 @@ impl Pager {
             // The process dropped pages of the block, or the block came into place meanwhile.
             Place::Resident | Place::Unmapped => self.mend_page(at),
             Place::Aside(slot) => {
-                self.aside_count -= 1;
+                self.aside.left();
                 self.shared.counters.returned.add(1);
                 let state = self.block(block);
                 state.hot = !std::mem::take(&mut state.marker);
@@ -117,7 +117,7 @@ impl Pager {
     /// on pages of empty frames if this process locks all of its memory (`mlockall`), and a page
     /// there would block a later move. All other accesses are to pages that are present.
     fn refuse_page(&mut self, fault: Fault) {
-        let staging = Arc::clone(&self.staging);
+        let staging = Arc::clone(self.frames.staging());
         let at = fault.address.wrapping_sub(staging.as_ptr().addr());
         if at >= staging.len() {
             tracing::error!(region = self.shared.name, "a fault outside of the region");
@@ -125,15 +125,15 @@ impl Pager {
         }
         // Poison ends the kernel's fault with an error; the kernel then leaves the mapping alone.
         if self.fault.poison(&staging, at, PAGE_BYTES).is_ok() {
-            self.refused_pages.push(at);
+            self.frames.note_refused(at);
         }
         self.warn_of(self.fault.wake(&staging, at, PAGE_BYTES), "waking");
     }
 
     /// Drops the poison of refused pages, before a block is moved there.
     pub(super) fn clear_refused_pages(&mut self) {
-        for at in std::mem::take(&mut self.refused_pages) {
-            self.warn_of(self.staging.decommit(at, PAGE_BYTES), "dropping");
+        for at in self.frames.take_refused() {
+            self.warn_of(self.frames.staging().decommit(at, PAGE_BYTES), "dropping");
         }
     }
 
@@ -176,16 +176,16 @@ impl Pager {
     /// Reads ahead if a touched block continues a sequential stream.
     fn look_ahead(&mut self, block: usize) {
         // Each stream holds up to two windows; the streams together must not hold all frames.
-        let most = self.shared.ahead_blocks.min(self.cap() / WINDOW_SHARE);
+        let most = self.shared.ahead_blocks.min(self.frames.cap() / WINDOW_SHARE);
         if most == 0 || !self.shared.looks_ahead.load(Ordering::Relaxed) {
             return;
         }
-        let Some(asked) = self.streams.touch(block, most) else { return };
+        let Some(asked) = self.ahead.streams().touch(block, most) else { return };
         let Some(pager) = self.window_pager(&asked) else { return };
         if pager == self.number {
             self.ask_window(asked);
         } else {
-            self.streams.leave(asked.start);
+            self.ahead.streams().leave(asked.start);
             self.shared.send(pager, Command::Follow(asked));
         }
     }
@@ -197,7 +197,7 @@ impl Pager {
 
     /// Takes over a sequential stream that began in another pager's stripe.
     pub(super) fn follow(&mut self, asked: Range<usize>) {
-        self.streams.adopt(&asked);
+        self.ahead.streams().adopt(&asked);
         self.ask_window(asked);
     }
 

@@ -10,13 +10,15 @@ use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
 use terrace_sys::userfault::{FaultsOf, Partial};
 
 use super::request_queue::Progress;
-use super::{Pager, RETRIES, fingerprint};
+use super::{Pager, fingerprint};
 use crate::block::{Place, Slot};
 use crate::command_queue::Want;
 use crate::config::Method;
 use crate::error::RegionError;
 use crate::transfers::Ended;
 
+/// Immediate retries of a failed transfer.
+const RETRIES: u32 = 3;
 /// Retries of a page copy while memory is exhausted, for all pages of a call, and the time between
 /// them.
 const COPY_TRIES: u32 = 100;
@@ -112,7 +114,7 @@ impl Pager {
             }
             Err(error) => self.failed(block, is_write, &error),
         }
-        if !self.waiters.contains_key(&block) {
+        if !self.waiters.has_any(block) {
             return;
         }
         // A block that is being evicted leaves at once, so that its frame serves the next one.
@@ -172,7 +174,7 @@ impl Pager {
         let waits = std::mem::take(&mut state.marker) && !state.faulted;
         if self.shared.method == Method::Copy {
             self.copy_in(block, slot);
-        } else if waits && !self.waiters.contains_key(&block) {
+        } else if waits && !self.waiters.has_any(block) {
             self.block(block).marker = true;
             return self.set_aside(block, slot);
         } else {
@@ -202,7 +204,7 @@ impl Pager {
         if !std::mem::replace(&mut self.block(block).queued, true) {
             self.queue.push_back(block);
         }
-        let mut waiters = self.waiters.remove(&block).unwrap_or_default();
+        let mut waiters = self.waiters.take(block);
         let pins = waiters.iter().filter(|(want, _)| *want == Want::Pin).count();
         if pins > 0 {
             self.open_for_system_calls(block);
@@ -214,9 +216,7 @@ impl Pager {
             }
             *want != Want::Pin
         });
-        if !waiters.is_empty() {
-            self.waiters.insert(block, waiters);
-        }
+        self.waiters.put_back(block, waiters);
     }
 
     /// Marks a block dirty and removes its write protection before it is pinned, if system calls
@@ -246,7 +246,7 @@ impl Pager {
             let rest = mapping.decommit(from + len, self.shared.block_bytes - len);
             self.warn_of(rest, "dropping");
         }
-        self.clear_slot(slot);
+        self.frames.clear(slot);
     }
 
     /// Copies the pages that could not be moved, one by one, and drops them from the frame.
@@ -270,7 +270,7 @@ impl Pager {
             self.wake(block);
         }
         // The frame keeps its pages for the next block; the block in place has new ones.
-        self.free.push(slot);
+        self.frames.push_free(slot);
     }
 
     /// Copies pages of a frame to their place, except those that are present there. While memory is
@@ -331,7 +331,7 @@ impl Pager {
         match self.shared.method {
             Method::Move => self.give_back(slot, len),
             Method::Copy => {
-                self.free.push(slot);
+                self.frames.push_free(slot);
                 self.lose_frame();
             }
         }

@@ -1,17 +1,170 @@
-//! Allocation of frames under the cap and the budget, and their release.
+//! Frames of a pager: their memory, their number under the cap and the budget, and the free ones.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use terrace_sys::map::Mapping;
 use terrace_sys::size::to_u64;
+use terrace_sys::userfault::Userfault;
 
-use super::{FRAMES_MIN, Pager};
-use crate::block::{Place, Slot};
-use crate::config::Method;
+use super::limits::{ASIDE, FRAMES_MIN};
+use crate::block::Slot;
+use crate::config::{DEPTH_MAX, Method};
+use crate::error::RegionError;
+use crate::state::{Shared, system};
 
-impl Pager {
+/// Frames that blocks are moved or copied from: those being read into, and some to spare.
+const FRESH_MAX: usize = 2 * DEPTH_MAX;
+
+/// Frames of a pager.
+pub(super) struct Frames {
+    shared: Arc<Shared>,
+    /// Frames that pages are moved out to; registered, so that a touch of an empty one faults
+    /// instead of mapping a zero page.
+    staging: Arc<Mapping>,
+    /// Frames that pages are moved or copied from.
+    fresh: Arc<Mapping>,
+    empty_staging: Vec<usize>,
+    /// Pages of empty staging frames that the kernel faulted on, see [`Frames::note_refused`].
+    refused_pages: Vec<usize>,
+    empty_fresh: Vec<usize>,
+    /// Frames that have pages but hold no block.
+    free: Vec<Slot>,
+    /// Number of frames held, each charged to the ledger.
+    count: usize,
+    /// True if the budget or the cap has refused a frame and none has been given back since.
+    is_full: bool,
+    /// Frames given back beyond the cap while blocks waited for one, where blocks are copied. Two
+    /// of them allow one frame to be taken, so that waiting blocks make progress before the cap is
+    /// met.
+    owed: usize,
+}
+
+impl Frames {
+    /// Reserves the memory of all frames; none has pages yet.
+    pub(super) fn open(shared: &Arc<Shared>, fault: &Userfault) -> Result<Self, RegionError> {
+        let (name, bytes) = (&shared.name, shared.block_bytes);
+        let slots = FRESH_MAX + 2 * ASIDE.1;
+        let reserve = |slots, huge| {
+            reserve_memory(slots * bytes, huge).map_err(system(name, "reserving staging memory"))
+        };
+        let staging = reserve(slots, false)?;
+        let fresh = reserve(FRESH_MAX, shared.has_huge_pages())?;
+        if shared.method == Method::Move {
+            fault
+                .register(&staging, 0, staging.len(), false)
+                .map_err(system(name, "registering the region"))?;
+        }
+        Ok(Self {
+            staging,
+            fresh,
+            empty_staging: (0..slots).rev().collect(),
+            refused_pages: Vec::new(),
+            empty_fresh: (0..FRESH_MAX).rev().collect(),
+            free: Vec::new(),
+            count: 0,
+            is_full: false,
+            owed: 0,
+            shared: Arc::clone(shared),
+        })
+    }
+
+    /// Maximum number of frames.
+    pub(super) fn cap(&self) -> usize {
+        self.shared.cap_frames.load(Ordering::Relaxed)
+    }
+
+    /// Number of frames held.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn is_beyond_cap(&self) -> bool {
+        self.count > self.cap()
+    }
+
+    /// True if the cap or the budget has refused a frame lately.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Asks for frames again, since the cap has changed.
+    pub(super) fn retry(&mut self) {
+        self.is_full = false;
+    }
+
+    /// Records that a frame could not be had.
+    pub(super) fn set_full(&mut self) {
+        self.is_full = true;
+    }
+
+    /// Number of frames that have pages but hold no block.
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(super) fn pop_free(&mut self) -> Option<Slot> {
+        self.free.pop()
+    }
+
+    pub(super) fn push_free(&mut self, slot: Slot) {
+        self.free.push(slot);
+    }
+
+    /// Number of frames that a block may be moved out to.
+    pub(super) fn empty_staging(&self) -> usize {
+        self.empty_staging.len()
+    }
+
+    /// Takes a frame without pages that a block may be moved out to.
+    pub(super) fn take_staging(&mut self) -> Option<Slot> {
+        self.empty_staging.pop().map(|index| Slot { fresh: false, index })
+    }
+
+    /// Puts back a frame that has no pages any more.
+    pub(super) fn clear(&mut self, slot: Slot) {
+        let empty = if slot.fresh { &mut self.empty_fresh } else { &mut self.empty_staging };
+        empty.push(slot.index);
+    }
+
+    /// Returns the memory of a frame.
+    pub(super) fn memory(&self, slot: Slot) -> (&Arc<Mapping>, usize) {
+        let mapping = if slot.fresh { &self.fresh } else { &self.staging };
+        (mapping, slot.index * self.shared.block_bytes)
+    }
+
+    /// Returns the bytes of a frame.
+    ///
+    /// # Safety
+    /// The frame has pages for `len` bytes, and no transfer uses it.
+    pub(super) unsafe fn bytes(&mut self, slot: Slot, len: usize) -> &mut [u8] {
+        let (mapping, at) = self.memory(slot);
+        debug_assert!(at + len <= mapping.len());
+        // SAFETY: the range is inside of a mapping that this thread alone reads and writes, except
+        // for transfers, which the caller rules out; the slice borrows the frames.
+        unsafe { std::slice::from_raw_parts_mut(mapping.as_ptr().add(at), len) }
+    }
+
+    /// Returns the memory that pages are moved out to.
+    pub(super) fn staging(&self) -> &Arc<Mapping> {
+        &self.staging
+    }
+
+    /// Records that a page of an empty staging frame was poisoned: the kernel faulted on it.
+    pub(super) fn note_refused(&mut self, at: usize) {
+        self.refused_pages.push(at);
+    }
+
+    /// Takes the pages that were recorded.
+    pub(super) fn take_refused(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.refused_pages)
+    }
+
     /// Allocates a frame with pages for `len` bytes, if the cap, the budget and memory allow it.
-    pub(super) fn grow(&mut self, len: usize) -> Option<Slot> {
-        if !self.reserve() {
+    /// `waiting` is the number of blocks that wait for a frame.
+    pub(super) fn grow(&mut self, len: usize, waiting: usize) -> Option<Slot> {
+        if !self.reserve(waiting) {
             return None;
         }
         let index = self.empty_fresh.pop();
@@ -21,23 +174,23 @@ impl Pager {
             mapping.populate(at, len).is_ok()
         });
         if has_pages.is_none() {
-            slot.into_iter().for_each(|slot| self.clear_slot(slot));
-            self.lose_frame();
+            slot.into_iter().for_each(|slot| self.clear(slot));
+            self.lose(waiting);
             return None;
         }
         slot
     }
 
     /// Charges a frame to the cap and the budget; false if either refuses.
-    fn reserve(&mut self) -> bool {
+    pub(super) fn reserve(&mut self, waiting: usize) -> bool {
         let (bytes, consumer) = (to_u64(self.shared.block_bytes), &self.shared.consumer);
-        let granted = if self.frames < FRAMES_MIN {
+        let granted = if self.count < FRAMES_MIN {
             consumer.grow_or_owe(bytes);
             true
         } else {
             let cap = self.cap();
-            let has_room = self.frames < cap;
-            let is_owed = self.frames > cap && self.owed >= 2 && !self.wanted.is_empty();
+            let has_room = self.count < cap;
+            let is_owed = self.count > cap && self.owed >= 2 && waiting > 0;
             let may = has_room || is_owed;
             let granted = may && consumer.try_grow(bytes).is_ok();
             if granted {
@@ -54,7 +207,7 @@ impl Pager {
     }
 
     fn count_frames(&mut self, more: isize) {
-        self.frames = self.frames.saturating_add_signed(more);
+        self.count = self.count.saturating_add_signed(more);
         match more > 0 {
             true => self.shared.frames.fetch_add(more.unsigned_abs(), Ordering::Relaxed),
             false => self.shared.frames.fetch_sub(more.unsigned_abs(), Ordering::Relaxed),
@@ -62,107 +215,33 @@ impl Pager {
     }
 
     /// Frees the pages of a frame and releases its budget.
-    pub(super) fn drop_frame(&mut self, slot: Slot) {
+    pub(super) fn drop_frame(&mut self, slot: Slot, waiting: usize) {
         let bytes = self.shared.block_bytes;
         let (mapping, at) = self.memory(slot);
         if let Err(error) = mapping.decommit(at, bytes) {
             tracing::warn!(region = self.shared.name, %error, "a frame stays in memory");
         }
-        self.clear_slot(slot);
-        self.lose_frame();
+        self.clear(slot);
+        self.lose(waiting);
     }
 
-    /// Frees a frame as [`Pager::drop_frame`] does, but keeps the last `FRAMES_MIN` frames.
-    pub(super) fn give_back(&mut self, slot: Slot, len: usize) {
-        if self.frames <= FRAMES_MIN && len == self.shared.block_bytes {
-            self.free.push(slot);
-        } else {
-            self.drop_frame(slot);
-        }
-    }
-
-    pub(super) fn lose_frame(&mut self) {
+    /// Releases the budget of a frame that has no pages.
+    pub(super) fn lose(&mut self, waiting: usize) {
         self.count_frames(-1);
         self.shared.consumer.shrink(to_u64(self.shared.block_bytes));
         self.is_full = false;
-        let is_beyond = self.shared.method == Method::Copy && self.frames > self.cap();
-        self.owed = if is_beyond { (2 * self.wanted.len()).min(self.owed + 1) } else { 0 };
+        let is_beyond = self.shared.method == Method::Copy && self.is_beyond_cap();
+        self.owed = if is_beyond { (2 * waiting).min(self.owed + 1) } else { 0 };
     }
+}
 
-    /// Takes a frame with pages for a block of `len` bytes: a free one, a new one, or that of the
-    /// oldest block aside. Where blocks are copied, the frame is the buffer to copy from, and the
-    /// bytes of another frame are reserved for the block itself.
-    pub(super) fn take_frame(&mut self, len: usize) -> Option<Slot> {
-        let bytes = self.shared.block_bytes;
-        if self.shared.method == Method::Copy {
-            // Without room, copy buffers are freed until one is left.
-            while !self.reserve() {
-                if self.free.len() < 2 {
-                    return None;
-                }
-                self.free.pop().into_iter().for_each(|spare| self.drop_frame(spare));
-            }
-            let slot = self.free.pop().or_else(|| self.grow(bytes));
-            if slot.is_none() {
-                self.lose_frame();
-                self.is_full = true;
-            }
-            return slot;
-        }
-        if len == bytes {
-            let slot = self.free.pop();
-            return slot.or_else(|| self.grow(len)).or_else(|| self.take_aside());
-        }
-        // The frame of a short last block has only the pages that it needs, and fits no other
-        // block.
-        if let Some(slot) = self.grow(len) {
-            return Some(slot);
-        }
-        let slot = self.free.pop().or_else(|| self.take_aside())?;
-        let (mapping, at) = self.memory(slot);
-        self.warn_of(mapping.decommit(at + len, bytes - len), "dropping");
-        Some(slot)
-    }
-
-    /// Evicts the oldest block aside and takes its frame. A block that a sequential reader will
-    /// touch soon is kept while there are others.
-    pub(super) fn take_aside(&mut self) -> Option<Slot> {
-        let mut kept = 0;
-        while let Some(block) = self.aside.pop_front() {
-            self.block(block).listed = false;
-            let Place::Aside(slot) = self.place(block) else { continue };
-            if self.is_awaited(block) && kept < self.aside.len() {
-                kept += 1;
-                self.block(block).listed = true;
-                self.aside.push_back(block);
-                continue;
-            }
-            self.forget(block);
-            if self.shared.block_len(block) == self.shared.block_bytes {
-                return Some(slot);
-            }
-            self.drop_frame(slot);
-        }
-        None
-    }
-
-    /// Evicts the oldest block aside and frees its frame; false if there is none.
-    pub(super) fn drop_aside(&mut self) -> bool {
-        let slot = self.take_aside();
-        slot.into_iter().for_each(|slot| self.drop_frame(slot));
-        slot.is_some()
-    }
-
-    fn is_awaited(&self, block: usize) -> bool {
-        self.blocks[self.local(block)].marker && self.streams.awaits(block)
-    }
-
-    /// Evicts a block that is aside: from here on it is only in the source.
-    pub(super) fn forget(&mut self, block: usize) {
-        self.aside_count -= 1;
-        self.block(block).place = Place::Absent;
-        self.block(block).hot = false;
-        self.block(block).marker = false;
-        self.shared.counters.evicted.add(1);
-    }
+/// Reserves memory for frames. `UFFDIO_MOVE` requires that both sides are locked or that neither
+/// is; this memory and the region's are unlocked.
+fn reserve_memory(bytes: usize, huge: bool) -> io::Result<Arc<Mapping>> {
+    let mapping = Mapping::reserve(bytes)?;
+    mapping.unlock()?;
+    // Fails on kernels without huge pages, where there is nothing to request or to decline.
+    let _ = mapping.advise_huge(huge);
+    mapping.leave_out_of_forks()?;
+    Ok(Arc::new(mapping))
 }

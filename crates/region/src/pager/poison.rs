@@ -11,7 +11,8 @@ use std::time::Instant;
 use terrace_sys::sync::lock;
 use terrace_sys::userfault::Fault;
 
-use super::{LOOK_AGAIN, Pager};
+use super::Pager;
+use super::limits::LOOK_AGAIN;
 use crate::block::Place;
 use crate::command_queue::{Command, Want};
 use crate::config::Method;
@@ -66,8 +67,7 @@ impl Pager {
                 Place::Absent | Place::Resident | Place::Poisoned | Place::Unmapped => {}
             }
         }
-        let waiters = std::mem::take(&mut self.waiters);
-        for (block, waiters) in waiters {
+        for (block, waiters) in self.waiters.take_all() {
             waiters
                 .into_iter()
                 .for_each(|(want, waiter)| self.refuse_one(want, block, &waiter, why));

@@ -2,11 +2,14 @@
 
 use std::time::Instant;
 
-use super::{ASIDE, ASIDE_SHARE, AT_ONCE, FRAMES_MIN, Pager};
+use super::Pager;
+use super::limits::{ASIDE, AT_ONCE, FRAMES_MIN};
 use crate::block::Place;
 use crate::command_queue::Want;
 use crate::config::Method;
 
+/// Frames kept aside or in write-back: one in so many of the cap, within the bounds `ASIDE`.
+const ASIDE_SHARE: usize = 16;
 /// Maximum number of blocks checked to find a victim.
 const LOOKS: usize = 16 << 10;
 
@@ -47,9 +50,9 @@ impl Pager {
     }
 
     fn serve_ahead(&mut self, end: Instant) -> bool {
-        while let Some(block) = self.ahead.front().copied() {
+        while let Some(block) = self.ahead.first() {
             if !matches!(self.place(block), Place::Absent) {
-                self.ahead.pop_front();
+                self.ahead.pop();
                 continue;
             }
             if !self.wanted.is_empty() || self.filling_count >= self.shared.depth {
@@ -68,7 +71,7 @@ impl Pager {
                 }
                 return false;
             };
-            self.ahead.pop_front();
+            self.ahead.pop();
             self.shared.counters.ahead.add(1);
             let state = self.block(block);
             (state.dirty, state.faulted) = (false, false);
@@ -84,15 +87,17 @@ impl Pager {
     /// Gives back frames beyond the cap. Returns true if it ran out of time.
     fn shrink(&mut self, end: Instant) -> bool {
         // Blocks in write-back leave soon and are not counted.
-        while self.frames - self.writing_count.min(self.frames) > self.cap().max(FRAMES_MIN) {
+        while self.frames.count().saturating_sub(self.writing_count)
+            > self.frames.cap().max(FRAMES_MIN)
+        {
             if Instant::now() > end {
                 return true;
             }
-            let spare = self.free.pop().or_else(|| self.take_aside());
+            let spare = self.frames.pop_free().or_else(|| self.take_aside());
             match spare {
-                Some(slot) if self.shared.method == Method::Copy && self.free.is_empty() => {
+                Some(slot) if self.shared.method == Method::Copy && self.frames.free() == 0 => {
                     // The last copy buffer is kept.
-                    self.free.push(slot);
+                    self.frames.push_free(slot);
                     if !self.take_out_next() {
                         return false;
                     }
@@ -107,27 +112,28 @@ impl Pager {
 
     /// Evicts ahead of demand, to keep spare frames ready for the next faults.
     fn keep_ready(&mut self) {
-        if !self.is_full && self.frames < self.cap() {
+        if !self.frames.is_full() && self.frames.count() < self.frames.cap() {
             return;
         }
-        let spare = (self.cap() / ASIDE_SHARE).clamp(ASIDE.0, ASIDE.1);
+        let spare = (self.frames.cap() / ASIDE_SHARE).clamp(ASIDE.0, ASIDE.1);
         // Beyond the cap, `shrink` evicts as time permits; here only blocks for waiting ones are
         // evicted.
-        let spare = if self.frames > self.cap() { 0 } else { spare };
+        let spare = if self.frames.is_beyond_cap() { 0 } else { spare };
         let target = spare + self.wanted.len();
         let ready = |pager: &Self| {
+            let frames = &pager.frames;
             let free = match pager.shared.method {
-                Method::Move => pager.free.len(),
+                Method::Move => frames.free(),
                 // Copy buffers are freed to make room, except for one.
-                Method::Copy => (pager.free.len() + pager.filling_count).saturating_sub(1),
+                Method::Copy => (frames.free() + pager.filling_count).saturating_sub(1),
             };
-            let room = pager.cap().saturating_sub(pager.frames);
-            let room = if pager.is_full { 0 } else { room };
-            pager.aside_count + pager.writing_count + free + room
+            let room = frames.cap().saturating_sub(frames.count());
+            let room = if frames.is_full() { 0 } else { room };
+            pager.aside.count() + pager.writing_count + free + room
         };
         // Bounded: beyond the cap a dropped frame makes no room.
         for _ in 0..target {
-            let is_ready = ready(self) >= target.min(self.empty_staging.len());
+            let is_ready = ready(self) >= target.min(self.frames.empty_staging());
             if is_ready || !self.take_out_next() {
                 return;
             }
@@ -136,7 +142,7 @@ impl Pager {
 
     /// Evicts the next victim; false if there is none, or none within `LOOKS` blocks.
     fn take_out_next(&mut self) -> bool {
-        if self.shared.method == Method::Move && self.empty_staging.is_empty() {
+        if self.shared.method == Method::Move && self.frames.empty_staging() == 0 {
             return false;
         }
         let now = Instant::now();
@@ -146,7 +152,7 @@ impl Pager {
             if !matches!(self.place(block), Place::Resident) {
                 continue;
             }
-            let stuck = self.stuck.get(&block).is_some_and(|until| *until > now);
+            let stuck = self.refusals.is_resting(block, now);
             let hot = std::mem::take(&mut self.block(block).hot);
             if stuck || hot || self.shared.words[block].is_pinned() || !self.take_out(block) {
                 if !std::mem::replace(&mut self.block(block).queued, true) {

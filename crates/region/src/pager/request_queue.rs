@@ -17,8 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::vec;
 
-use super::{ASIDE, AT_ONCE, LOOK_AGAIN, Pager};
-use crate::block::Place;
+use super::limits::LOOK_AGAIN;
 use crate::command_queue::Want;
 use crate::waiter::Waiter;
 
@@ -28,9 +27,6 @@ const TURN: usize = 64;
 /// [`LOOK_AGAIN_MAX`].
 const LOOK_SHARE: u32 = 10;
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
-
-/// Requested operation on a block, and the handle that its completion is reported to.
-pub(super) type Waits = (Want, Arc<Waiter>);
 
 /// Pending requests of a pager.
 #[derive(Default)]
@@ -59,7 +55,7 @@ struct Order {
 }
 
 /// Next step of the pager.
-enum Next {
+pub(super) enum Next {
     Look(usize),
     Note(Want, usize, Arc<Waiter>),
 }
@@ -81,6 +77,16 @@ impl Asked {
         orders.push_back(Order { want, blocks: blocks.into_iter(), waiter });
     }
 
+    /// True if no requests are left to note.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pins.is_empty() && self.orders.is_empty()
+    }
+
+    /// Queues a block for a check before all others, since there was no room for it.
+    pub(super) fn look_first(&mut self, block: usize) {
+        self.now.push_front(block);
+    }
+
     /// Queues a block for a check after its transfer has ended.
     pub(super) fn look_at(&mut self, block: usize) {
         self.now.push_back(block);
@@ -97,7 +103,7 @@ impl Asked {
 
     /// Returns the next step. Without room for another block out of its place, only pins are
     /// served.
-    fn next(&mut self, now: Instant, has_room: bool) -> Option<Next> {
+    pub(super) fn next(&mut self, now: Instant, has_room: bool) -> Option<Next> {
         if let Some(next) = next_of(&mut self.pins) {
             return Some(next);
         }
@@ -126,7 +132,7 @@ impl Asked {
     }
 
     /// Queues a block that could not progress for a check after the back-off.
-    fn put_off(&mut self, block: usize, took: Duration) {
+    pub(super) fn put_off(&mut self, block: usize, took: Duration) {
         self.later.push_back(block);
         self.spent += took;
     }
@@ -141,52 +147,4 @@ fn next_of(orders: &mut VecDeque<Order>) -> Option<Next> {
         orders.pop_front();
     }
     None
-}
-
-impl Pager {
-    /// True if any request is pending.
-    pub(super) fn is_asked(&self) -> bool {
-        let Asked { pins, orders, .. } = &self.asked;
-        !self.waiters.is_empty() || !pins.is_empty() || !orders.is_empty()
-    }
-
-    /// Serves requests; true if it ran out of time with work left over.
-    pub(super) fn serve_asked(&mut self) -> bool {
-        let began = Instant::now();
-        let (mut now, mut has_room) = (began, true);
-        while let Some(next) = self.asked.next(now, has_room) {
-            let look = match next {
-                Next::Look(block) => Some(block),
-                Next::Note(want, block, waiter) => self.note(want, block, waiter),
-            };
-            let progress = look.map(|block| (block, self.go_on_with(block, now)));
-            let before = std::mem::replace(&mut now, Instant::now());
-            match progress {
-                Some((block, Progress::NotYet)) => self.asked.put_off(block, now - before),
-                Some((block, Progress::NoRoom)) => {
-                    self.asked.now.push_front(block);
-                    // A write in flight makes room. Without one, or with too many blocks aside,
-                    // a block aside is evicted.
-                    let is_soon = self.writing_count > 0 && self.aside_count <= ASIDE.1;
-                    has_room = !is_soon && self.drop_aside();
-                }
-                Some((_, Progress::Done)) | None => {}
-            }
-            if now - began > AT_ONCE {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Registers a waiter for a block. Returns the block if it needs a check.
-    fn note(&mut self, want: Want, block: usize, waiter: Arc<Waiter>) -> Option<usize> {
-        // Most blocks of a large range are absent: there is nothing to evict or to flush.
-        if want != Want::Pin && matches!(self.place(block), Place::Absent) {
-            waiter.done(block, Ok(()));
-            return None;
-        }
-        self.waiters.entry(block).or_default().push((want, waiter));
-        Some(block)
-    }
 }

@@ -15,7 +15,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{Access, Interval, PageView, Residency, SampledScore, chance, hotter_than_above};
+use super::score::{SampledScore, hotter_than_above};
+use crate::random::chance;
+use crate::residency::{Access, Interval, PageView, Residency};
 use crate::sync::lock;
 
 /// Factors over the mean page of the next faster tier at which a page is promoted, from hardly ever

@@ -1,10 +1,24 @@
-//! Residency policies by name.
+//! Residency policies, and their names.
+//!
+//! | policy | demotes | promotes | loads into |
+//! |---|---|---|---|
+//! | [`SampledScore`] | the lowest scores | pages hotter than the next faster tier's mean | DRAM |
+//! | [`Spitfire`] | at random | at random | a random tier |
+//! | [`Adaptive`] | at a learnt rate | at a learnt threshold | DRAM |
+
+mod adaptive;
+mod score;
+mod spitfire;
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::{Adaptive, Residency, SampledScore, Spitfire};
+pub use adaptive::Adaptive;
+pub use score::SampledScore;
+pub use spitfire::Spitfire;
+
+use crate::residency::Residency;
 
 /// A policy in its textual form: `score`, `adaptive`, or `spitfire:` and the probabilities to
 /// promote on a read, to promote on a write, to fetch below and to demote, such as

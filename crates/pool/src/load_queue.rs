@@ -1,12 +1,11 @@
 //! Job queue of the loader threads.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use super::FetchState;
+use crate::fetch::FetchState;
+use crate::owner::Owner;
 use crate::page::PageId;
-use crate::space::Owner;
 use crate::sync::lock;
 
 /// Maximum number of queued prefetches; more are dropped, since they only save time.
@@ -14,7 +13,7 @@ const PREFETCHES_MAX: usize = 1024;
 
 /// A job for a loader thread.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(crate) enum Job {
     Fetch(Arc<FetchState>),
     Prefetch(Vec<PageId>, Owner),
 }
@@ -31,6 +30,7 @@ pub(crate) struct LoadQueue {
 struct Jobs {
     fetches: VecDeque<Arc<FetchState>>,
     prefetches: VecDeque<(Vec<PageId>, Owner)>,
+    closed: bool,
 }
 
 impl Jobs {
@@ -43,7 +43,7 @@ impl Jobs {
 }
 
 impl LoadQueue {
-    pub(super) fn push(&self, job: Job) {
+    pub(crate) fn push(&self, job: Job) {
         let mut jobs = lock(&self.jobs);
         match job {
             Job::Fetch(fetch) => jobs.fetches.push_back(fetch),
@@ -54,31 +54,31 @@ impl LoadQueue {
     }
 
     /// True if further prefetches are dropped.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         lock(&self.jobs).prefetches.len() >= PREFETCHES_MAX
     }
 
     /// Puts the rest of a prefetch back at the front.
-    pub(super) fn put_back(&self, pages: Vec<PageId>, owner: Owner) {
+    pub(crate) fn put_back(&self, pages: Vec<PageId>, owner: Owner) {
         lock(&self.jobs).prefetches.push_front((pages, owner));
         self.wake.notify_one();
     }
 
-    /// Waits for the next job; `None` once the pool is closed and the queue is empty.
-    pub(super) fn take(&self, closed: &AtomicBool) -> Option<Job> {
+    /// Waits for the next job; `None` once the queue is closed and empty.
+    pub(crate) fn take(&self) -> Option<Job> {
         let mut jobs = lock(&self.jobs);
         loop {
             let next = jobs.next();
-            if next.is_some() || closed.load(Ordering::SeqCst) {
+            if next.is_some() || jobs.closed {
                 return next;
             }
             jobs = self.wake.wait(jobs).unwrap_or_else(|e| e.into_inner());
         }
     }
 
-    /// Wakes every loader when the pool closes.
-    pub(crate) fn wake_all(&self) {
-        drop(lock(&self.jobs));
+    /// Ends every loader, once the jobs that are queued are served.
+    pub(crate) fn close(&self) {
+        lock(&self.jobs).closed = true;
         self.wake.notify_all();
     }
 }
@@ -91,20 +91,20 @@ mod tests {
 
     #[test]
     fn fetches_come_before_prefetches_and_the_rest_of_one_before_the_next() {
-        let (queue, owner, closed) = (LoadQueue::default(), (1, 1), AtomicBool::new(true));
+        let (queue, owner) = (LoadQueue::default(), Owner::new(1, 1));
+        queue.close();
         queue.push(Job::Prefetch(vec![PageId(1), PageId(2)], owner));
         queue.push(Job::Prefetch(vec![PageId(3)], owner));
-        let first = queue.take(&closed);
+        let first = queue.take();
         assert!(matches!(first, Some(Job::Prefetch(pages, _)) if pages.len() == 2));
         queue.put_back(vec![PageId(2)], owner);
-        let progress = Mutex::default();
-        let (pages, patience) = (vec![PageId(4)], Duration::ZERO);
-        queue.push(Job::Fetch(Arc::new(FetchState { pages, owner, patience, progress })));
-        assert!(matches!(queue.take(&closed), Some(Job::Fetch(_))));
+        let fetch = FetchState::new(vec![PageId(4)], vec![None], owner, Duration::ZERO);
+        queue.push(Job::Fetch(Arc::new(fetch)));
+        assert!(matches!(queue.take(), Some(Job::Fetch(_))));
         for expected in [2, 3] {
-            let next = queue.take(&closed);
+            let next = queue.take();
             assert!(matches!(next, Some(Job::Prefetch(pages, _)) if pages == [PageId(expected)]));
         }
-        assert!(queue.take(&closed).is_none());
+        assert!(queue.take().is_none());
     }
 }

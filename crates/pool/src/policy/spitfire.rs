@@ -1,6 +1,8 @@
 //! The Spitfire policy, with its four probabilities.
 
-use super::{Access, PageView, Residency, SampledScore, chance};
+use super::score::SampledScore;
+use crate::random::chance;
+use crate::residency::{Access, PageView, Residency};
 
 /// Probabilistic migration (Spitfire; Zhou et al., SIGMOD 2021, section 3): each decision is drawn
 /// anew with one of four probabilities, which hold between every two neighbouring tiers. Victims
