@@ -1,5 +1,5 @@
-//! Throughput of the tree: `tree [TUPLES] [PART]`, 2 million tuples by default; parts are `change`,
-//! `look-up` and `store`, all of them by default.
+//! Throughput of the tree: `tree_speed [TUPLES] [PART]`, 2 million tuples by default; parts are
+//! `change`, `look-up` and `store`, all of them by default.
 #![allow(clippy::print_stdout, reason = "it prints what it measured")]
 
 use std::error::Error;
