@@ -2,6 +2,7 @@ use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::MIB;
 
 use super::*;
+use crate::memory_blocks::MemoryBlocks;
 
 fn memory(capacity_bytes: u64) -> Store {
     let blocks = Arc::new(MemoryBlocks::new(capacity_bytes));

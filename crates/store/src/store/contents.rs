@@ -6,7 +6,10 @@ use std::sync::Arc;
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 
-use super::{Extent, Io, Store, StoreError};
+use super::Store;
+use crate::blocks::Io;
+use crate::error::StoreError;
+use crate::extent::Extent;
 
 impl Store {
     /// True if the file, device or memory was never written, as far as that can be told without
