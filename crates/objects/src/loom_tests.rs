@@ -77,7 +77,7 @@ impl World {
     /// Changes a group under its latch.
     fn change<T>(&self, group: usize, work: impl FnOnce(&Editor<'_>) -> T) -> T {
         let group = &self.groups[group];
-        let _latched = group.latch(&self.lot);
+        let _latched = group.latch_by_lot(&self.lot);
         work(&Editor::new(&self.slabs, group, 0, Supply::All))
     }
 

@@ -97,6 +97,15 @@ impl Group {
         Latched { group: self, lot }
     }
 
+    /// Latches the group as a thread that has waited does, through the parking lot. Loom sees the
+    /// lot's mutex, which stands for the order that the atomics of the slabs give: it does not see
+    /// those.
+    #[cfg(all(test, loom))]
+    pub(crate) fn latch_by_lot<'a>(&'a self, lot: &'a ParkingLot) -> Latched<'a> {
+        self.latch.exclusive(lot);
+        Latched { group: self, lot }
+    }
+
     /// Latches the group, unless another thread holds it.
     #[inline]
     pub(crate) fn try_latch<'a>(&'a self, lot: &'a ParkingLot) -> Option<Latched<'a>> {
