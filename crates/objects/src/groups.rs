@@ -102,7 +102,7 @@ impl Groups {
     }
 
     /// Returns the slot of an id.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, id: ObjectId) -> Result<Slot<'_>, ObjectError> {
         self.table.find(id).ok_or(ObjectError::NotFound(id))
     }

@@ -95,6 +95,7 @@ impl Objects {
         &self.groups
     }
 
+    #[inline]
     pub(crate) fn locks(&self) -> &Locks {
         &self.locks
     }

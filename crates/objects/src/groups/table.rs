@@ -248,7 +248,7 @@ impl Table {
     }
 
     /// Returns the slot of an id, if its group exists.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, id: ObjectId) -> Option<Slot<'_>> {
         let (number, index) = (self.group_of(id), slot_of(id));
         let group = self.get(number)?;

@@ -39,21 +39,25 @@ pub(crate) struct Record {
 
 impl Record {
     /// True if the object is locked or pinned, as the group's bit says.
+    #[inline]
     pub(crate) fn is_held(&self) -> bool {
         self.readers > 0 || self.writer || self.pins > 0
     }
 
     /// True if the object is locked in any mode.
+    #[inline]
     pub(crate) fn is_locked(&self) -> bool {
         self.readers > 0 || self.writer
     }
 
     /// True if nothing is held, and no thread waits.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// True if a thread holds the write lock.
+    #[inline]
     pub(crate) fn is_writing(&self) -> bool {
         self.writer
     }
@@ -64,6 +68,7 @@ impl Record {
     }
 
     /// Releases the lock and returns true, if it is held in this mode and manner.
+    #[inline]
     pub(crate) fn give(&mut self, mode: LockMode, hold: Hold) -> bool {
         let held = self.holds(mode, hold);
         match mode {
@@ -76,6 +81,7 @@ impl Record {
     }
 
     /// True if the lock is held in this mode and manner.
+    #[inline]
     pub(crate) fn holds(&self, mode: LockMode, hold: Hold) -> bool {
         match (mode, hold) {
             (LockMode::Read, Hold::Bare) => self.bare_readers > 0,
@@ -86,6 +92,7 @@ impl Record {
     }
 
     /// Counts a lock that was taken or released without a guard.
+    #[inline]
     pub(crate) fn count_bare(&mut self, mode: LockMode, hold: Hold, taken: bool) {
         match (hold, mode) {
             (Hold::Guard, _) => {}
@@ -96,6 +103,7 @@ impl Record {
     }
 
     /// Takes the lock and returns true, if it is free. `queued`: the caller is one of the waiters.
+    #[inline]
     pub(crate) fn take(&mut self, mode: LockMode, queued: bool) -> bool {
         match mode {
             LockMode::Read => {

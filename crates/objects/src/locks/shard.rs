@@ -24,6 +24,7 @@ pub(crate) struct Shard {
 pub(crate) type Records<'a> = MutexGuard<'a, FxHashMap<ObjectId, Record>>;
 
 impl Shard {
+    #[inline]
     pub(crate) fn records(&self) -> Records<'_> {
         lock(&self.records)
     }
@@ -54,6 +55,7 @@ impl Shard {
     }
 
     /// Wakes the sleeping threads after a change of the records; without any, makes no system call.
+    #[inline]
     pub(crate) fn wake(&self) {
         if self.asleep.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
