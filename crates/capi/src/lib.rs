@@ -26,6 +26,7 @@
 pub mod access;
 pub mod arguments;
 pub mod batch;
+mod found;
 pub mod heap;
 pub mod id;
 pub mod ledger;

@@ -1,8 +1,6 @@
 //! Results of a store's recovery when it was opened.
 
-use std::ffi::{CString, c_char};
-
-use terrace_objects::Recovered;
+use std::ffi::c_char;
 
 use crate::arguments::{place, shared};
 use crate::status::{Status, attempt, status};
@@ -28,20 +26,6 @@ pub struct ObjectsRecovered {
     pub damages: u64,
 }
 
-/// Results of recovery, with texts as C strings.
-#[derive(Default)]
-pub(crate) struct Found {
-    recovered: Recovered,
-    damage: Vec<CString>,
-}
-
-impl From<Recovered> for Found {
-    fn from(recovered: Recovered) -> Self {
-        let text = |text: &String| CString::new(text.replace('\0', "")).unwrap_or_default();
-        Self { damage: recovered.damage.iter().map(text).collect(), recovered }
-    }
-}
-
 /// Stores the results of a store's recovery in *out.
 ///
 /// # Safety
@@ -55,7 +39,7 @@ pub unsafe extern "C" fn terrace_objects_get_recovered(
     status(|| {
         // SAFETY: the caller's promise, for both.
         let (out, objects) = unsafe { (place(out, "out")?, shared(objects, "objects")?) };
-        let Found { recovered, damage } = &objects.found;
+        let (recovered, damage) = (objects.found.recovered(), objects.found.damage());
         out.put(ObjectsRecovered {
             dump: recovered.dump.into(),
             logs: recovered.logs,
@@ -81,7 +65,7 @@ pub unsafe extern "C" fn terrace_objects_damage(
     let text = attempt(|| {
         // SAFETY: the caller's promise.
         let objects = unsafe { shared(objects, "objects") }?;
-        Ok(objects.found.damage.get(n).map(|text| text.as_ptr()))
+        Ok(objects.found.damage().get(n).map(|text| text.as_ptr()))
     });
     text.ok().flatten().unwrap_or(std::ptr::null())
 }

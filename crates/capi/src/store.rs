@@ -9,8 +9,8 @@ use terrace_objects::{
 };
 
 use crate::arguments::{self, path, patience, place, shared, take_handle};
+use crate::found::Found;
 use crate::ledger::Ledger;
-use crate::recovery::Found;
 use crate::region::Region;
 use crate::status::{Failure, Status, status};
 

@@ -6,12 +6,13 @@
 use std::ops::Range;
 
 use crate::bytes;
+use crate::durable::log::Position;
 use crate::error::ObjectError;
-use crate::group::Found;
+use crate::groups::group::Found;
+use crate::groups::table::slot_of;
 use crate::id::ObjectId;
-use crate::log::Position;
-use crate::store::{By, ObjectStore};
-use crate::table::slot_of;
+use crate::objects::By;
+use crate::store::ObjectStore;
 
 /// Objects that are prefetched at a time: as many as the processor has outstanding requests.
 const AHEAD: usize = 32;
@@ -105,7 +106,7 @@ impl ObjectStore {
     #[inline]
     fn get_into(&self, id: ObjectId, batch: &mut Batch) -> Result<Range<usize>, ObjectError> {
         loop {
-            match self.look(id, By::Anybody, |found| batch.add(found))? {
+            match self.objects().look(id, By::Anybody, |found| batch.add(found))? {
                 Ok(range) => return Ok(range),
                 Err(more) => {
                     let len = batch.used + more;
@@ -129,9 +130,9 @@ impl ObjectStore {
 
     fn put_in_batch(&self, id: ObjectId, bytes: &[u8]) -> Result<Position, ObjectError> {
         // Without a log there is a faster path.
-        match &self.log {
+        match self.objects().journal().log() {
             None => self.put(id, bytes).map(|()| 0),
-            Some(_) => self.put_unwaited(By::Anybody, id, bytes),
+            Some(_) => self.objects().put_unwaited(By::Anybody, id, bytes),
         }
     }
 
@@ -140,10 +141,11 @@ impl ObjectStore {
         &self,
         changes: Vec<Result<Position, ObjectError>>,
     ) -> Vec<Result<(), ObjectError>> {
+        let journal = self.objects().journal();
         let last = changes.iter().flatten().max().copied();
-        let sound = last.is_none_or(|last| self.commit(last).is_ok());
+        let sound = last.is_none_or(|last| journal.commit(last).is_ok());
         let result = |change: Result<Position, ObjectError>| match change {
-            Ok(position) if !sound => self.commit(position),
+            Ok(position) if !sound => journal.commit(position),
             change => change.map(|_| ()),
         };
         changes.into_iter().map(result).collect()
@@ -154,23 +156,24 @@ impl ObjectStore {
         let mut results = Vec::with_capacity(ids.len());
         for ids in ids.chunks(AHEAD) {
             self.ask_ahead(ids);
-            results.extend(ids.iter().map(|id| self.remove_unwaited(By::Anybody, *id)));
+            results.extend(ids.iter().map(|id| self.objects().remove_unwaited(By::Anybody, *id)));
         }
         self.commit_batch(results)
     }
 
     /// Prefetches the groups and the bytes of some objects.
     fn ask_ahead(&self, ids: &[ObjectId]) {
+        let (table, slabs) = (self.objects().groups().table(), self.objects().groups().slabs());
         for id in ids {
-            prefetch(self.table.address(self.group_of(*id)).cast());
+            prefetch(table.address(table.group_of(*id)).cast());
         }
         for id in ids {
-            let Some(group) = self.table.get(self.group_of(*id)) else { continue };
+            let Some(group) = table.get(table.group_of(*id)) else { continue };
             let view = group.view();
             if !view.is_present(slot_of(*id)) {
                 continue;
             }
-            let start = self.slabs.address(view.word.run().start);
+            let start = slabs.address(view.word.run().start);
             let offset = view.word.kind().stride().map_or(0, |len| view.rank(slot_of(*id)) * len);
             prefetch(start.wrapping_add(offset));
         }

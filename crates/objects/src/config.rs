@@ -7,6 +7,9 @@ use terrace_ledger::Ledger;
 
 use terrace_region::Backing;
 
+/// The longest object in bytes: 1 TiB.
+pub const OBJECT_BYTES_MAX: usize = 1 << 40;
+
 /// Configuration of a store of objects.
 #[derive(Clone, Debug)]
 pub struct ObjectConfig {

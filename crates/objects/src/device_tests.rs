@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use terrace_region::Backing;
 
-use crate::blocks::{HEAD_BYTES, Place, u64_at};
 use crate::config::{Durability, LogConfig, ObjectConfig};
+use crate::durable::blocks::{HEAD_BYTES, Link, Place, u64_at};
+use crate::durable::log::{BATCH_HEAD_BYTES, BatchHead};
 use crate::id::ObjectId;
 use crate::keeper::{Keeper, KeeperConfig};
-use crate::log::{BATCH_HEAD_BYTES, BatchHead, Link};
 use crate::memory_files::MemoryFiles;
 use crate::store::ObjectStore;
 

@@ -36,7 +36,7 @@ pub enum ObjectError {
         room: usize,
     },
     /// The object is longer than [`crate::OBJECT_BYTES_MAX`].
-    #[error("an object of {0} bytes: the longest has {max}", max = crate::OBJECT_BYTES_MAX)]
+    #[error("an object of {0} bytes: the longest has {max}", max = crate::config::OBJECT_BYTES_MAX)]
     TooLong(usize),
     /// Other threads held the object's lock for as long as the caller waited.
     #[error("object {id} was locked for all of {waited_ms} ms")]
@@ -158,5 +158,11 @@ pub enum ObjectError {
 impl ObjectError {
     pub(crate) fn file(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::File { doing, path: path.to_owned(), source }
+    }
+
+    /// Returns the error of a damaged file.
+    pub(crate) fn damaged(path: &Path, offset: u64, reason: &str) -> Self {
+        let file = path.display().to_string();
+        Self::Corrupt { file, offset, reason: reason.to_owned() }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use terrace_sys::identity::ProcessMark;
 use terrace_sys::sync::lock;
 
-use crate::log::Log;
+use crate::durable::log::Log;
 use crate::store::ObjectStore;
 
 /// Schedule and thresholds of a keeper.
@@ -98,9 +98,9 @@ fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
     while stop.sleep(config.every) {
         let Some(store) = store.upgrade() else { return };
         // A round that achieved nothing is not repeated before something was freed.
-        let now = store.slabs.given();
-        let wastes =
-            store.slabs.used_bytes() < store.slabs.held_bytes() / 100 * config.used_percent;
+        let slabs = store.objects().groups().slabs();
+        let now = slabs.given();
+        let wastes = slabs.used_bytes() < slabs.held_bytes() / 100 * config.used_percent;
         if wastes && futile != Some(now) {
             let done = store.defragment();
             tracing::debug!(name = store.name(), ?done, "defragmented");
@@ -108,15 +108,15 @@ fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
             futile = Some(now).filter(|_| !achieved);
         }
         // A log whose end is recorded as synced can be told from one that was being written.
-        let end = store.log.as_ref().map(Log::end);
+        let journal = store.objects().journal();
+        let end = journal.log().map(Log::end);
         if end != synced {
             match store.sync() {
                 Ok(()) => synced = end,
                 Err(error) => tracing::warn!(name = store.name(), %error, "changes wait"),
             }
         }
-        let is_sound = store.log.as_ref().is_none_or(|log| log.is_sound().is_ok());
-        if (!is_sound || store.log_bytes() > config.log_bytes)
+        if (journal.is_sound().is_err() || store.log_bytes() > config.log_bytes)
             && let Err(error) = store.checkpoint()
         {
             tracing::warn!(name = store.name(), %error, "no checkpoint");

@@ -44,6 +44,12 @@
 //! # }
 //! ```
 //!
+//! # Parts
+//!
+//! `groups` (groups, their table and the memory of objects), `durable` (the journal, logs and
+//! dumps), `locks`, `objects` (reads and changes), `ids` and `recover` (from files to objects) lie
+//! above each other in this order, and [`ObjectStore`] above all of them: none uses a later one.
+//!
 //! # Rules that hold everywhere
 //!
 //! - An operation that is refused has changed nothing; one whose log failed meanwhile may have, and
@@ -61,38 +67,25 @@
 
 mod account;
 mod batch;
-mod bitmap;
-mod blocks;
 mod bytes;
 mod config;
-mod defrag;
-mod dump;
+mod durable;
 mod error;
-mod files;
-mod group;
-mod group_edit;
+mod groups;
 mod guard;
 mod id;
 mod ids;
 mod keeper;
-mod layout;
 mod locks;
-mod log;
-mod memory;
-mod operations;
+mod objects;
 #[cfg(feature = "parts")]
 #[doc(hidden)]
 pub mod read_breakdown;
-mod record;
 mod recover;
-mod replay;
-mod reservation;
-mod slabs;
-mod snapshot;
 mod stats;
 mod store;
 mod sync;
-mod table;
+mod threads;
 mod typed;
 
 #[cfg(all(test, not(loom), not(miri)))]
@@ -105,17 +98,17 @@ mod memory_files;
 mod power_tests;
 
 pub use batch::Batch;
-pub use config::{Durability, LogConfig, ObjectConfig};
-pub use defrag::Defragmented;
-pub use dump::Dumped;
+pub use config::{Durability, LogConfig, OBJECT_BYTES_MAX, ObjectConfig};
+pub use durable::dump::Dumped;
 pub use error::ObjectError;
 pub use guard::{Pin, ReadGuard, WriteGuard};
 pub use id::{LOCAL_BITS, LOCAL_MAX, ObjectId};
 pub use keeper::{Keeper, KeeperConfig};
-pub use locks::LockMode;
+pub use locks::record::LockMode;
+pub use objects::Defragmented;
 pub use recover::Recovered;
 pub use stats::{Checked, ObjectStats};
-pub use store::{OBJECT_BYTES_MAX, ObjectStore};
+pub use store::ObjectStore;
 pub use terrace_region::Backing;
 #[cfg(feature = "serde")]
 pub use typed::Postcard;

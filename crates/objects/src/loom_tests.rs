@@ -17,10 +17,12 @@ use terrace_region::Backing;
 
 use crate::account::Account;
 use crate::bytes;
-use crate::group::Group;
-use crate::group_edit::{Content, Editor};
-use crate::memory::Memory;
-use crate::slabs::{GRANULE_BYTES, Run, SLAB_BYTES, SLAB_GRANULES, Slabs, Supply};
+use crate::groups::content::Content;
+use crate::groups::edit::Editor;
+use crate::groups::group::Group;
+use crate::groups::memory::Memory;
+use crate::groups::run::{GRANULE_BYTES, Run, SLAB_BYTES, SLAB_GRANULES};
+use crate::groups::slabs::{Slabs, Supply};
 use crate::sync::bytes::use_memory;
 
 /// Granules that the programs use, from the first one on.
@@ -75,16 +77,14 @@ impl World {
     /// Changes a group under its latch.
     fn change<T>(&self, group: usize, work: impl FnOnce(&Editor<'_>) -> T) -> T {
         let group = &self.groups[group];
-        group.latch.exclusive(&self.lot);
-        let done = work(&Editor { slabs: &self.slabs, group, place: 0, supply: Supply::All });
-        group.latch.release_exclusive(&self.lot);
-        done
+        let _latched = group.latch_by_lot(&self.lot);
+        work(&Editor::new(&self.slabs, group, 0, Supply::All))
     }
 
     /// Reads as `ObjectStore::get` does.
     fn get(&self, group: usize, slot: u32) -> Seen {
         let group = &self.groups[group];
-        let Some(seen) = group.latch.version() else { return Seen::Change };
+        let Some(seen) = group.version() else { return Seen::Change };
         let view = group.view();
         let Some((at, len)) = view.find_plainly(&self.slabs, slot) else {
             return if group.is_still(seen) { Seen::Nothing } else { Seen::Change };
@@ -98,7 +98,7 @@ impl World {
     /// Reads as `ObjectStore::look` does.
     fn look(&self, group: usize, slot: u32) -> Seen {
         let group = &self.groups[group];
-        let Some(seen) = group.latch.version() else { return Seen::Change };
+        let Some(seen) = group.version() else { return Seen::Change };
         let view = group.view();
         let Some(found) = view.find(&self.slabs, slot) else { return Seen::Change };
         if found.far.is_some() && !group.is_still(seen) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use terrace_sys::size::{to_u64, to_usize};
 use terrace_sys::sync::lock;
 
-use crate::files::{Files, StoredFile};
+use crate::durable::files::{Files, StoredFile};
 
 /// One operation, in the order in which they were completed.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,9 +10,11 @@ use std::ptr::from_ref;
 use terrace_sys::size::to_u64;
 
 use crate::bytes;
+use crate::groups::Groups;
+use crate::groups::group::View;
+use crate::groups::table::slot_of;
 use crate::id::ObjectId;
 use crate::store::ObjectStore;
-use crate::table::slot_of;
 
 /// Last step that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +52,17 @@ pub fn read(
     chained: bool,
     to: &mut [u8],
 ) -> u64 {
+    let groups = store.objects().groups();
     match part {
         Part::Ids => each(ids, chained, ObjectId::to_bits),
         Part::Group => each(ids, chained, |id| {
-            store.table.get(store.group_of(id)).map_or(0, |group| to_u64(from_ref(group).addr()))
+            let group = groups.table().get(groups.table().group_of(id));
+            group.map_or(0, |group| to_u64(from_ref(group).addr()))
         }),
-        Part::Version => each(ids, chained, |id| version(store, id).unwrap_or(0)),
-        Part::Place => each(ids, chained, |id| place(store, id).unwrap_or(0)),
-        Part::Copy => each(ids, chained, |id| copy(store, id, to, false).unwrap_or(0)),
-        Part::Confirm => each(ids, chained, |id| copy(store, id, to, true).unwrap_or(0)),
+        Part::Version => each(ids, chained, |id| version(groups, id).unwrap_or(0)),
+        Part::Place => each(ids, chained, |id| place(groups, id).unwrap_or(0)),
+        Part::Copy => each(ids, chained, |id| copy(groups, id, to, false).unwrap_or(0)),
+        Part::Confirm => each(ids, chained, |id| copy(groups, id, to, true).unwrap_or(0)),
         Part::Get => each(ids, chained, |id| match store.get(id, to) {
             Ok(len) => ends(&to[..len]),
             Err(_) => 0,
@@ -84,25 +88,25 @@ fn each(ids: &[ObjectId], chained: bool, mut step: impl FnMut(ObjectId) -> u64) 
 
 /// Reads the version and returns another word of the group, which is in the same cache line.
 #[inline(always)]
-fn version(store: &ObjectStore, id: ObjectId) -> Option<u64> {
-    let group = store.table.get(store.group_of(id))?;
-    group.latch.version()?;
+fn version(groups: &Groups, id: ObjectId) -> Option<u64> {
+    let group = groups.table().get(groups.table().group_of(id))?;
+    group.version()?;
     Some(group.view().present)
 }
 
 #[inline(always)]
-fn place(store: &ObjectStore, id: ObjectId) -> Option<u64> {
-    let group = store.table.get(store.group_of(id))?;
-    group.latch.version()?;
-    let (at, len) = find(store, group.view(), id)?;
+fn place(groups: &Groups, id: ObjectId) -> Option<u64> {
+    let group = groups.table().get(groups.table().group_of(id))?;
+    group.version()?;
+    let (at, len) = find(groups, group.view(), id)?;
     Some(to_u64(at.addr()) ^ to_u64(len))
 }
 
 #[inline(always)]
-fn copy(store: &ObjectStore, id: ObjectId, to: &mut [u8], confirm: bool) -> Option<u64> {
-    let group = store.table.get(store.group_of(id))?;
-    let seen = group.latch.version()?;
-    let (at, len) = find(store, group.view(), id)?;
+fn copy(groups: &Groups, id: ObjectId, to: &mut [u8], confirm: bool) -> Option<u64> {
+    let group = groups.table().get(groups.table().group_of(id))?;
+    let seen = group.version()?;
+    let (at, len) = find(groups, group.view(), id)?;
     let to = to.get_mut(..len)?;
     // SAFETY: both ways to find an object check that it lies in the slabs, which are mapped as long
     // as the store; concurrent writes to them go through `bytes`.
@@ -114,19 +118,15 @@ fn copy(store: &ObjectStore, id: ObjectId, to: &mut [u8], confirm: bool) -> Opti
 }
 
 #[inline(always)]
-fn find(store: &ObjectStore, view: crate::group::View, id: ObjectId) -> Option<(*const u8, usize)> {
-    let plainly = view.find_plainly(&store.slabs, slot_of(id));
-    plainly.or_else(|| find_slowly(store, view, id))
+fn find(groups: &Groups, view: View, id: ObjectId) -> Option<(*const u8, usize)> {
+    let plainly = view.find_plainly(groups.slabs(), slot_of(id));
+    plainly.or_else(|| find_slowly(groups, view, id))
 }
 
 #[cold]
 #[inline(never)]
-fn find_slowly(
-    store: &ObjectStore,
-    view: crate::group::View,
-    id: ObjectId,
-) -> Option<(*const u8, usize)> {
-    let found = view.is_present(slot_of(id)).then(|| view.find(&store.slabs, slot_of(id)));
+fn find_slowly(groups: &Groups, view: View, id: ObjectId) -> Option<(*const u8, usize)> {
+    let found = view.is_present(slot_of(id)).then(|| view.find(groups.slabs(), slot_of(id)));
     found.flatten().map(|found| (found.at.cast_const(), found.len))
 }
 

@@ -29,25 +29,27 @@
 //! Heads of batches are searched for once, in one pass over the rest of the log, so that the time
 //! of recovery is proportional to the bytes of the logs, whatever they are (`LogReader::heads`).
 
-mod home;
+pub(crate) mod load;
 mod reader;
+mod redo;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use terrace_sys::size::to_u64;
 
-use crate::blocks::{HEAD_BYTES, Head, Place, VERSION};
-use crate::config::{LogConfig, ObjectConfig};
-use crate::dump::Dumped;
+use crate::config::LogConfig;
+use crate::durable::blocks::{HEAD_BYTES, Head, Link, Place, VERSION};
+use crate::durable::change::Change;
+use crate::durable::checkpoint::{Checkpoints, begin_log};
+use crate::durable::home::Home;
+use crate::durable::identity::Identity;
+use crate::durable::log::{BATCH_HEAD_BYTES, BatchHead, Log};
 use crate::error::ObjectError;
-use crate::files::{Files, SystemFiles};
-use crate::log::{self, BATCH_HEAD_BYTES, BatchHead, Link, Log, LogFile};
-use crate::record::Change;
-use crate::store::ObjectStore;
-pub(crate) use home::Home;
+use crate::objects::Objects;
+use load::Load;
 use reader::LogReader;
+use redo::Redo;
 
 /// Result of recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,146 +69,45 @@ pub struct Recovered {
     pub damage: Vec<String>,
 }
 
-impl ObjectStore {
-    /// Opens a store whose changes go to a log, with the contents of the log's directory; an empty
-    /// directory is an empty store.
-    ///
-    /// A change returns when it is as durable as [`LogConfig::durability`] says. Other threads may
-    /// have seen it before.
-    ///
-    /// A child process (fork) may read its copy of the store; changes are [`ObjectError::Forked`]
-    /// there, and dropping the copy writes nothing.
-    ///
-    /// # Errors
-    /// As [`ObjectStore::new`]; [`ObjectError::File`], also when another process has the directory;
-    /// [`ObjectError::Corrupt`] when a dump or a log is damaged, other than by an incomplete last
-    /// batch: nothing is changed then, and [`LogConfig::accepts_damage`] opens the undamaged part;
-    /// [`ObjectError::Version`] for files of another version; [`ObjectError::OutOfMemory`] and
-    /// [`ObjectError::OutOfIds`] when the store has less memory than the objects take: one that was
-    /// completely full may lack some, as objects are placed differently than before. Nothing is
-    /// changed then, and with more memory it opens.
-    pub fn open(config: ObjectConfig, log: LogConfig) -> Result<(Self, Recovered), ObjectError> {
-        Self::open_in(Arc::new(SystemFiles), config, log)
-    }
+/// Result of [`open`], besides the contents of the store.
+pub(crate) struct Opened {
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) found: Recovered,
+    /// Files that are to be kept under other names, before a checkpoint replaces what was read.
+    pub(crate) aside: Vec<PathBuf>,
+}
 
-    pub(crate) fn open_in(
-        files: Arc<dyn Files>,
-        config: ObjectConfig,
-        log: LogConfig,
-    ) -> Result<(Self, Recovered), ObjectError> {
-        let boot = files.boot();
-        let home = Home::lock(files, &log.dir)?;
-        let mut store = Self::new(config)?;
-        let mut reading = Reading {
-            store: &store,
-            home: &home,
-            accepts_damage: log.accepts_damage,
-            boot,
-            found: Recovered::default(),
-            aside: Vec::new(),
-            link: Some(Link::default()),
-        };
-        let last = reading.read()?;
-        let Reading { found, aside, link, .. } = reading;
-        home.tidy()?;
-        store.list_all();
-        // Damaged parts are excluded for good by the dump that replaces the rest.
-        let file = store.begin_log(&home, last + 1, link.filter(|_| aside.is_empty()))?;
-        store.log = Some(Log::new(file.follow(link.unwrap_or_default()), log.durability));
-        store.home = Some(home);
-        store.set_aside(&aside)?;
-        Ok((store, found))
-    }
-
-    /// Begins a log. `after` is the batch before it, if that is the last one for good.
-    fn begin_log(
-        &self,
-        home: &Home,
-        number: u64,
-        after: Option<Link>,
-    ) -> Result<LogFile, ObjectError> {
-        let head = Head { boot: home.files.boot(), after, ..self.head(log::MAGIC, number) };
-        LogFile::create(&*home.files, home.path("log", number), head)
-    }
-
-    /// Keeps files under other names, and writes everything that was read to a dump, so that
-    /// recovery does not read the files again.
-    fn set_aside(&self, aside: &[PathBuf]) -> Result<(), ObjectError> {
-        let Some(home) = self.home.as_ref().filter(|_| !aside.is_empty()) else { return Ok(()) };
-        aside.iter().try_for_each(|path| home.keep(path))?;
-        home.sync()?;
-        self.checkpoint().map(|_| ())
-    }
-
-    /// Writes the whole store to a dump and begins a new log: recovery has less to read, and the
-    /// device less to store. Other threads continue meanwhile: they wait for a group of objects
-    /// that is copied, see [`ObjectStore::dump`], and for no sync. After an error of the log, this
-    /// makes the store accept changes again.
-    ///
-    /// # Errors
-    /// [`ObjectError::Config`] when the store has no log; [`ObjectError::File`],
-    /// [`ObjectError::OutOfMemory`]: the existing files stay as they were. [`ObjectError::Log`]
-    /// when the log could not be written meanwhile. [`ObjectError::Forked`].
-    pub fn checkpoint(&self) -> Result<Dumped, ObjectError> {
-        let (Some(log), Some(home)) = (&self.log, &self.home) else {
-            return Err(ObjectError::Config("it has no log to be shortened".to_owned()));
-        };
-        log.is_here()?;
-        let _alone = self.checkpoints.lock();
-        loop {
-            let was_broken = log.is_sound().is_err();
-            log.turn_over(self.begin_log(home, log.place().0 + 1, None)?);
-            // A log that failed before is followed by one that is empty until it is mended, so the
-            // dump has every change made. If the log has failed since, the next one may have some
-            // changes and lack later ones.
-            if was_broken || log.is_sound().is_ok() {
-                let (number, after) = log.place();
-                let path = home.path("dump", number);
-                // Recovery redoes the changes of the log upon the dump. That ends at a state the
-                // store had only if the log has all changes that the dump has.
-                let ready = || if was_broken { Ok(()) } else { log.sync() };
-                let dumped = self.dump_as(&*home.files, &path, number, Some(after), ready)?;
-                if was_broken {
-                    log.mend();
-                }
-                log.forget_earlier();
-                home.remove_before(number)?;
-                log.is_sound()?;
-                return Ok(dumped);
-            }
-        }
-    }
-
-    /// Waits until every change made before this call is on the device, whatever the log's
-    /// durability; does nothing without a log.
-    ///
-    /// # Errors
-    /// [`ObjectError::Log`], [`ObjectError::Forked`].
-    pub fn sync(&self) -> Result<(), ObjectError> {
-        self.log.as_ref().map_or(Ok(()), Log::sync)
-    }
-
-    /// Closes the store once every change is on the device. Dropping a store does the same, but
-    /// reports a failure only to `tracing`. In a child of the process that opened the store (fork)
-    /// nothing is written, and that is no error.
-    ///
-    /// # Errors
-    /// [`ObjectError::Log`]: changes that were not synced before may be lost.
-    pub fn close(self) -> Result<(), ObjectError> {
-        self.log.as_ref().map_or(Ok(()), Log::close)
-    }
-
-    /// Bytes of the log since the last checkpoint, or since the store was opened; 0 without a log,
-    /// and in a child of the process that opened it.
-    #[must_use]
-    pub fn log_bytes(&self) -> u64 {
-        self.log.as_ref().map_or(0, Log::len)
-    }
+/// Fills an empty store from the dump and the logs in a directory, and begins a new log.
+pub(crate) fn open(
+    home: Home,
+    objects: &mut Objects,
+    identity: Identity,
+    log: &LogConfig,
+) -> Result<Opened, ObjectError> {
+    let mut reading = Reading {
+        objects,
+        identity,
+        home: &home,
+        accepts_damage: log.accepts_damage,
+        boot: home.files().boot(),
+        found: Recovered::default(),
+        aside: Vec::new(),
+        link: Some(Link::default()),
+    };
+    let last = reading.read()?;
+    let Reading { found, aside, link, .. } = reading;
+    home.tidy()?;
+    objects.groups().list_all();
+    // Damaged parts are excluded for good by the dump that replaces the rest.
+    let file = begin_log(&home, identity, last + 1, link.filter(|_| aside.is_empty()))?;
+    objects.begin_log(Log::new(file.follow(link.unwrap_or_default()), log.durability));
+    Ok(Opened { checkpoints: Checkpoints::new(home), found, aside })
 }
 
 /// Recovery in progress.
 struct Reading<'a> {
-    store: &'a ObjectStore,
+    objects: &'a Objects,
+    identity: Identity,
     home: &'a Home,
     accepts_damage: bool,
     boot: u128,
@@ -245,7 +146,8 @@ impl Reading<'_> {
         let first = dump.unwrap_or(1);
         if let Some(number) = dump {
             let path = self.home.path("dump", number);
-            let loaded = self.store.load(&*self.home.files, &path);
+            let load = Load::new(self.objects, self.identity);
+            let loaded = load.read_file(self.home.files(), &path);
             let loaded =
                 loaded.and_then(|head| is_named(&path, head.sequence, number).map(|()| head.after));
             self.found.dump = true;
@@ -268,7 +170,7 @@ impl Reading<'_> {
                     break;
                 }
                 Some(Next::Unborn) => {
-                    let removed = self.home.files.remove(&path);
+                    let removed = self.home.files().remove(&path);
                     removed.map_err(|source| ObjectError::file("remove", &path, source))?;
                     return Ok(number - 1);
                 }
@@ -306,9 +208,9 @@ impl Reading<'_> {
 
     fn log(&self, number: u64) -> Result<LogReader, ObjectError> {
         let path = self.home.path("log", number);
-        LogReader::open(&*self.home.files, &path).map_err(|error| match error.kind() {
+        LogReader::open(self.home.files(), &path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                damaged(&path, 0, "it is missing, and a dump or later ones are there")
+                ObjectError::damaged(&path, 0, "it is missing, and a dump or later ones are there")
             }
             _ => ObjectError::file("read", &path, error),
         })
@@ -316,14 +218,14 @@ impl Reading<'_> {
 
     fn read_log(&mut self, number: u64, first: u64, last: u64) -> Result<Next, ObjectError> {
         let log = self.log(number)?;
-        let head = log.head(&*self.home.files);
+        let head = log.head(self.home.files());
         if number == last && head.is_err() && log.len <= to_u64(HEAD_BYTES) {
             self.found.torn_bytes += log.len;
             return Ok(Next::Unborn);
         }
         let head = head?;
         is_named(&log.path, head.sequence, number)?;
-        self.store.takes(head, &log.path.display().to_string())?;
+        self.identity.check(head, &log.path.display().to_string())?;
         if head.version != VERSION {
             return if log.content_bytes() == 0 {
                 Ok(Next::Log(number + 1))
@@ -335,7 +237,7 @@ impl Reading<'_> {
             && last != after
         {
             let reason = "changes before it are missing that were on the device";
-            return Err(damaged(&log.path, 0, reason));
+            return Err(ObjectError::damaged(&log.path, 0, reason));
         }
         // Batches of the next log record that this one is on the device.
         log.sync()?;
@@ -349,7 +251,7 @@ impl Reading<'_> {
                     let begins = number != first && place.offset == to_u64(HEAD_BYTES);
                     if other.is_some() && !begins {
                         let reason = "its batches are not those of one writer";
-                        return Err(damaged(&log.path, place.offset, reason));
+                        return Err(ObjectError::damaged(&log.path, place.offset, reason));
                     }
                     return self.stop(&log, place, other, number + 1..=last);
                 }
@@ -370,8 +272,9 @@ impl Reading<'_> {
         let mut rest = changes;
         while !rest.is_empty() {
             let change = Change::take(&mut rest);
-            let change = change.map_err(|error| damaged(&log.path, at.offset, error.0))?;
-            self.store.replay(change)?;
+            let change =
+                change.map_err(|error| ObjectError::damaged(&log.path, at.offset, error.0))?;
+            Redo::new(self.objects).redo(change)?;
             self.found.changes += 1;
         }
         Ok(())
@@ -394,12 +297,12 @@ impl Reading<'_> {
         let behind = self.behind(log, place, strange, later.clone())?;
         if behind.was_synced {
             let reason = "changes are damaged or missing that were on the device";
-            return Err(damaged(&log.path, place.offset, reason));
+            return Err(ObjectError::damaged(&log.path, place.offset, reason));
         }
         if behind.of_this_boot {
             let reason = "changes are damaged or missing, and others follow, though the machine \
                           was not started since: another process has written to the log";
-            return Err(damaged(&log.path, place.offset, reason));
+            return Err(ObjectError::damaged(&log.path, place.offset, reason));
         }
         self.found.torn_bytes += behind.bytes;
         if behind.batches > 0 {
@@ -420,7 +323,7 @@ impl Reading<'_> {
     fn goes_on(&self, later: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, ObjectError> {
         for number in later {
             let log = self.log(number)?;
-            let Ok(head) = log.head(&*self.home.files) else { continue };
+            let Ok(head) = log.head(self.home.files()) else { continue };
             let place = Place { salt: head.salt, offset: to_u64(HEAD_BYTES) };
             let first = log.head_at(place)?.map(|first| first.after);
             if let Some(after) = head.after.or(first) {
@@ -438,14 +341,14 @@ impl Reading<'_> {
         later: std::ops::RangeInclusive<u64>,
     ) -> Result<Behind, ObjectError> {
         let mut behind = Behind { bytes: log.len - place.offset, ..Behind::default() };
-        let head = log.head(&*self.home.files)?;
+        let head = log.head(self.home.files())?;
         let from = place.offset + u64::from(strange.is_none());
         self.look(log, head, from, &mut behind, |batch| {
             batch.synced > place.offset || strange.is_some() && batch.synced == place.offset
         })?;
         for number in later {
             let log = self.log(number)?;
-            let Ok(head) = log.head(&*self.home.files) else { continue };
+            let Ok(head) = log.head(self.home.files()) else { continue };
             behind.bytes += log.content_bytes();
             self.look(&log, head, to_u64(HEAD_BYTES), &mut behind, |batch| batch.synced > 0)?;
         }
@@ -474,10 +377,5 @@ impl Reading<'_> {
 /// Checks that the number in a file is that of its name.
 fn is_named(path: &Path, sequence: u64, number: u64) -> Result<(), ObjectError> {
     let reason = format!("it is number {sequence} by what it says itself");
-    if sequence == number { Ok(()) } else { Err(damaged(path, 0, &reason)) }
-}
-
-fn damaged(path: &Path, offset: u64, reason: &str) -> ObjectError {
-    let file = path.display().to_string();
-    ObjectError::Corrupt { file, offset, reason: reason.to_owned() }
+    if sequence == number { Ok(()) } else { Err(ObjectError::damaged(path, 0, &reason)) }
 }

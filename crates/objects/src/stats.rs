@@ -1,14 +1,14 @@
 //! Statistics of a store, and its consistency check.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
-
-use terrace_sys::sync::{lock, write};
+use terrace_sys::size::to_u64;
 
 use crate::error::ObjectError;
-use crate::group::{GROUP_SLOTS, Group, Kind, View};
+use crate::groups::Groups;
+use crate::groups::group::{GROUP_SLOTS, Group, Latched};
+use crate::groups::run::Run;
+use crate::groups::word::Kind;
 use crate::id::ObjectId;
-use crate::store::{Latched, ObjectStore};
+use crate::store::ObjectStore;
 
 /// Contents of a store at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,21 +59,19 @@ impl ObjectStore {
     /// so they may not be of exactly one moment.
     #[must_use]
     pub fn stats(&self) -> ObjectStats {
-        let sum = |of: fn(&crate::store::Counters) -> i64| {
-            u64::try_from(self.counters.iter().map(of).sum::<i64>()).unwrap_or(0)
-        };
-        let groups = self.groups.load(Ordering::Relaxed);
+        let (groups, natural) = (self.objects().groups(), |n| u64::try_from(n).unwrap_or(0));
+        let (counts, made) = (groups.counts(), groups.made());
         ObjectStats {
-            name: self.config.name.clone(),
-            memory: self.config.memory.kind(),
-            objects: sum(|it| it.objects.load(Ordering::Relaxed)),
-            object_bytes: sum(|it| it.bytes.load(Ordering::Relaxed)),
-            reserved: sum(|it| it.reserved.load(Ordering::Relaxed)),
-            retired: sum(|it| it.retired.load(Ordering::Relaxed)),
-            ids: groups * GROUP_SLOTS,
-            table_bytes: self.table.bytes(groups),
-            used_bytes: self.slabs.used_bytes(),
-            held_bytes: self.slabs.held_bytes(),
+            name: self.name().to_owned(),
+            memory: self.config().memory.kind(),
+            objects: natural(counts.objects()),
+            object_bytes: natural(counts.bytes()),
+            reserved: natural(counts.reserved()),
+            retired: natural(counts.retired()),
+            ids: made * GROUP_SLOTS,
+            table_bytes: groups.table().bytes(made),
+            used_bytes: groups.slabs().used_bytes(),
+            held_bytes: groups.slabs().held_bytes(),
             held: self.held(),
         }
     }
@@ -87,35 +85,23 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::Damaged`] with the first inconsistency found.
     pub fn check(&self) -> Result<Checked, ObjectError> {
-        let _built = write(&self.building);
-        let _still = lock(&self.moving);
-        let makers = self.makers.iter().map(|maker| maker.lock());
-        let _makers: Vec<_> = makers.collect();
-        let mut latched = Vec::new();
-        for numbers in self.table.numbers(self.groups.load(Ordering::SeqCst)) {
-            for number in numbers {
-                if let Some(group) = self.table.get(number) {
-                    latched.push((number, self.latch(group)));
-                }
-            }
-        }
-        let lists = self.placed.iter().map(|list| list.lock());
-        let placed: Vec<_> = lists.map(|it| it.unwrap_or_else(PoisonError::into_inner)).collect();
-        let runs = placed.iter().flat_map(|list| list.iter().copied()).collect();
-        self.check_latched(&latched, runs).map_err(ObjectError::Damaged)
+        let check = |groups: &[(u64, Latched<'_>)], runs| self.check_latched(groups, runs);
+        let checked = self.objects().at_rest(|| self.makers().lock_all(), check);
+        checked.map_err(ObjectError::Damaged)
     }
 
     /// Checks the latched groups. `runs` are those of objects that no group has yet.
     fn check_latched(
         &self,
-        groups: &[(u64, Latched<'_>)],
-        mut runs: Vec<crate::slabs::Run>,
+        latched: &[(u64, Latched<'_>)],
+        mut runs: Vec<Run>,
     ) -> Result<Checked, String> {
+        let groups = self.objects().groups();
         let mut checked = Checked::default();
-        for (number, latched) in groups {
-            self.check_group(*number, latched.group, &mut checked, &mut runs)?;
+        for (number, latched) in latched {
+            check_group(groups, *number, latched.group(), &mut checked, &mut runs)?;
         }
-        self.slabs.check(runs.into_iter())?;
+        groups.slabs().check(runs.into_iter())?;
         let stats = self.stats();
         let counted = (stats.objects, stats.object_bytes);
         if counted != (checked.objects, checked.object_bytes) {
@@ -126,64 +112,33 @@ impl ObjectStore {
         Ok(checked)
     }
 
-    fn check_group(
-        &self,
-        number: u64,
-        group: &Group,
-        checked: &mut Checked,
-        runs: &mut Vec<crate::slabs::Run>,
-    ) -> Result<(), String> {
-        let view = group.view();
-        let run = view.word.run();
-        if (view.present == 0) != (run.len == 0) {
-            return Err(format!("group {number} has objects {:x} and {run:?}", view.present));
-        }
-        if view.present == 0 {
-            return Ok(());
-        }
-        match view.word.kind() {
-            Kind::Uniform(_) => checked.uniform += 1,
-            Kind::Mixed => checked.mixed += 1,
-            Kind::Remote => checked.remote += 1,
-        }
-        runs.push(run);
-        for slot in view.slots() {
-            let Some(found) = view.find(&self.slabs, slot) else {
-                return Err(format!("object {} is nowhere", self.id_at(number, slot)));
-            };
-            runs.extend(found.far);
-            checked.objects += 1;
-            checked.object_bytes += terrace_sys::size::to_u64(found.len);
-        }
-        Ok(())
-    }
-
     /// Returns the ids of at most `max` objects, in the order of their groups and slots and from
     /// that of `from` on: of each group, the objects present when the group was read.
     #[must_use]
     pub fn ids(&self, from: ObjectId, max: usize) -> Vec<ObjectId> {
-        self.ids_in_order(self.table.order_of(from), max)
+        self.ids_in_order(self.objects().groups().table().order_of(from), max)
     }
 
     /// Returns the ids of objects behind `last`, in the order of [`ObjectStore::ids`]: the last id
     /// of one call continues the iteration in the next.
     #[must_use]
     pub fn ids_after(&self, last: ObjectId, max: usize) -> Vec<ObjectId> {
-        let next = self.table.order_of(last).checked_add(1);
+        let next = self.objects().groups().table().order_of(last).checked_add(1);
         next.map_or_else(Vec::new, |next| self.ids_in_order(next, max))
     }
 
     fn ids_in_order(&self, from: u64, max: usize) -> Vec<ObjectId> {
-        let mut ids = Vec::new();
+        let (mut ids, groups) = (Vec::new(), self.objects().groups());
+        let table = groups.table();
         for numbers in self.sorted_numbers() {
-            let order = |id| self.table.order_of(id);
+            let order = |id| table.order_of(id);
             let first = (from / GROUP_SLOTS).max(numbers.start);
             for number in first..numbers.end.max(first) {
-                let Some(group) = self.table.get(number) else { continue };
-                let view = self.settled(group);
+                let Some(group) = table.get(number) else { continue };
+                let view = groups.settled(group);
                 let here = view
                     .slots()
-                    .map(|slot| self.id_at(number, slot))
+                    .map(|slot| table.id_at(number, slot))
                     .filter(|id| order(*id) >= from);
                 ids.extend(here.take(max - ids.len()));
                 if ids.len() == max {
@@ -197,11 +152,12 @@ impl ObjectStore {
     /// Returns the ids of all objects as ranges, both ends included, in order.
     #[must_use]
     pub fn id_ranges(&self) -> Vec<(ObjectId, ObjectId)> {
+        let groups = self.objects().groups();
         let mut ranges: Vec<(ObjectId, ObjectId)> = Vec::new();
         for number in self.sorted_numbers().into_iter().flatten() {
-            let Some(group) = self.table.get(number) else { continue };
-            for slot in self.settled(group).slots() {
-                let id = self.id_at(number, slot);
+            let Some(group) = groups.table().get(number) else { continue };
+            for slot in groups.settled(group).slots() {
+                let id = groups.table().id_at(number, slot);
                 match ranges.last_mut() {
                     Some((_, last))
                         if last.to_bits() + 1 == id.to_bits() && last.node() == id.node() =>
@@ -215,19 +171,42 @@ impl ObjectStore {
         ranges
     }
 
-    /// Returns a consistent view of a group, not one of a change in progress.
-    fn settled(&self, group: &Group) -> View {
-        let look = || {
-            let seen = group.latch.version()?;
-            let view = group.view();
-            group.is_still(seen).then_some(view)
-        };
-        look().unwrap_or_else(|| self.latch(group).group.view())
-    }
-
     fn sorted_numbers(&self) -> Vec<std::ops::Range<u64>> {
-        let mut numbers = self.table.numbers(self.groups.load(Ordering::SeqCst));
+        let mut numbers = self.objects().groups().numbers();
         numbers.sort_unstable_by_key(|numbers| numbers.start);
         numbers
     }
+}
+
+/// Checks a latched group, and adds its runs to `runs`.
+fn check_group(
+    groups: &Groups,
+    number: u64,
+    group: &Group,
+    checked: &mut Checked,
+    runs: &mut Vec<Run>,
+) -> Result<(), String> {
+    let view = group.view();
+    let run = view.word.run();
+    if (view.present == 0) != (run.len == 0) {
+        return Err(format!("group {number} has objects {:x} and {run:?}", view.present));
+    }
+    if view.present == 0 {
+        return Ok(());
+    }
+    match view.word.kind() {
+        Kind::Uniform(_) => checked.uniform += 1,
+        Kind::Mixed => checked.mixed += 1,
+        Kind::Remote => checked.remote += 1,
+    }
+    runs.push(run);
+    for slot in view.slots() {
+        let Some(found) = view.find(groups.slabs(), slot) else {
+            return Err(format!("object {} is nowhere", groups.table().id_at(number, slot)));
+        };
+        runs.extend(found.far);
+        checked.objects += 1;
+        checked.object_bytes += to_u64(found.len);
+    }
+    Ok(())
 }

@@ -260,7 +260,7 @@ impl<'a, T, C: Codec<T>> Typed<'a, T, C> {
     /// # Errors
     /// As [`Typed::get`] and [`Typed::put`].
     pub fn update<R>(&self, id: Id<T>, change: impl FnOnce(&mut T) -> R) -> Result<R, ObjectError> {
-        let mut locked = self.store.write_lock(id.object, self.store.config.patience)?;
+        let mut locked = self.store.write_lock(id.object, self.store.config().patience)?;
         let mut value = decode::<T, C>(id, &locked.get_vec()?)?;
         let result = change(&mut value);
         let put = C::encode(&value, |bytes| locked.replace(bytes));
@@ -313,7 +313,7 @@ where
     pub fn look(&self, id: Id<T>) -> Result<Look<'a, T>, ObjectError> {
         const { assert!(align_of::<T>() <= 64, "pinned objects are aligned to 64 bytes") };
         let store = self.store;
-        let lock = store.read_lock(id.object, store.config.patience)?;
+        let lock = store.read_lock(id.object, store.config().patience)?;
         let pin = store.pin(id.object)?;
         // SAFETY: the pin keeps the bytes at their address until it is dropped. All operations that
         // change an object wait while it is read-locked; code that writes to the address of another

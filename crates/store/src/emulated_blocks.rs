@@ -11,7 +11,8 @@ use terrace_sys::duration::parse_duration;
 use terrace_sys::size::{GIB, to_u64};
 use terrace_sys::sync::lock;
 
-use super::{Blocks, Done, Io, MemoryBlocks};
+use super::blocks::{Blocks, Done, Io};
+use super::memory_blocks::MemoryBlocks;
 
 /// Longest wait that spins on the clock: a sleep ends some 50 us late.
 const SPIN_MAX: Duration = Duration::from_micros(50);

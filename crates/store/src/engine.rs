@@ -4,7 +4,7 @@ use std::io;
 
 use terrace_sys::file::DirectFile;
 
-use super::{Done, Io};
+use super::blocks::{Done, Io};
 
 mod pread;
 mod uring;

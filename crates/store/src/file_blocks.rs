@@ -8,8 +8,8 @@ use terrace_sys::file::DirectFile;
 use terrace_sys::size::{GIB, MIB, PAGE_BYTES, to_u64, to_usize};
 use terrace_sys::sync::lock;
 
+use super::blocks::{Blocks, Done, Io};
 use super::engine::{self, Engine, EngineChoice};
-use super::{Blocks, Done, Io};
 
 /// Bounds of a growth step, which is an eighth of the file's length: few calls, little slack.
 const GROWTH_BYTES_MIN: u64 = 16 * MIB;

@@ -13,7 +13,9 @@
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 
-use super::{Extent, Store, StoreError, Write};
+use super::error::StoreError;
+use super::extent::{Extent, Write};
+use super::store::Store;
 
 /// Size of a label in bytes.
 pub const LABEL_BYTES: u64 = to_u64(PAGE_BYTES);

@@ -6,7 +6,7 @@ use std::sync::{OnceLock, RwLock};
 use terrace_sys::size::{MIB, to_u64, to_usize};
 use terrace_sys::sync::{read, write};
 
-use super::{Blocks, Buffer, Done, Io};
+use super::blocks::{Blocks, Buffer, Done, Io};
 
 const CHUNK_BYTES: u64 = MIB;
 

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use terrace_sys::file::DirectFile;
 use terrace_sys::file_system::free_bytes;
 
-use super::{EngineChoice, FileBlocks, Store, StoreError};
+use super::engine::EngineChoice;
+use super::error::StoreError;
+use super::file_blocks::FileBlocks;
+use super::store::Store;
 
 impl Store {
     /// Opens a store in the file at `path`, created when missing; existing contents are kept, and

@@ -17,6 +17,7 @@ pub mod error;
 pub mod memory;
 pub mod mover;
 pub mod spec;
+mod timing;
 
 pub use error::TierError;
 pub use memory::MemoryTier;

@@ -13,10 +13,6 @@ mod resolve;
 #[cfg(all(test, not(miri)))]
 mod tests;
 
-/// One example of each form.
-pub(crate) const EXAMPLES: &str = "dram:2GiB, node1:8GiB, cxl:16GiB, emu:8GiB@250ns, \
-                                   file:/data/terrace:100GiB or dev:/dev/nvme1n1:1TiB@250MiB/s";
-
 /// Default delay of an emulated tier: the additional latency of a load from a CXL expander over one
 /// from local memory, on first-generation devices.
 pub const EMULATED_LATENCY_NS: u64 = 250;

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use terrace_sys::size::{to_u64, to_usize};
 
-use super::damaged;
-use crate::blocks::{BlockError, HEAD_BYTES, Head, Place, VERSION};
+use crate::durable::blocks::{BlockError, HEAD_BYTES, Head, Place, VERSION};
+use crate::durable::files::{Files, StoredFile, Stream};
+use crate::durable::log::{self, BATCH_HEAD_BYTES, BatchHead};
 use crate::error::ObjectError;
-use crate::files::{Files, StoredFile, Stream};
-use crate::log::{self, BATCH_HEAD_BYTES, BatchHead};
 
 /// Bytes read at a time.
 const WINDOW: usize = 1 << 20;
@@ -39,7 +38,7 @@ impl LogReader {
         let file = files.open(&self.path).map_err(|source| self.failed(source))?;
         Head::read(&mut Stream::new(file), log::MAGIC).map_err(|error| match error {
             BlockError::Io(source) => self.failed(source),
-            BlockError::Damaged(reason) => damaged(&self.path, 0, &reason),
+            BlockError::Damaged(reason) => ObjectError::damaged(&self.path, 0, &reason),
             BlockError::Version(has) => self.version(has),
         })
     }

@@ -8,7 +8,7 @@ use terrace_sys::sync::lock;
 use terrace_sys::transfer::run_len;
 
 use super::Engine;
-use crate::{Done, Io};
+use crate::blocks::{Done, Io};
 
 /// Maximum number of threads of one batch, including the caller. The device of the reference
 /// machine is saturated by four 256 KiB reads in flight.

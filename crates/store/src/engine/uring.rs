@@ -10,7 +10,7 @@ use terrace_sys::sync::lock;
 use terrace_sys::uring::Ring;
 
 use super::Engine;
-use crate::{Done, Io};
+use crate::blocks::{Done, Io};
 
 /// Maximum transfers of one batch in flight. Throughput of the reference device levels off at 32
 /// for 4 KiB reads and at 4 for 256 KiB.

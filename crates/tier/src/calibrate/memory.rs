@@ -8,8 +8,9 @@ use serde::Serialize;
 use terrace_sys::pages::Pages;
 use terrace_sys::size::{to_u64, to_usize};
 
-use super::{Effort, gib_per_s, median, seconds};
+use super::effort::Effort;
 use crate::memory::MemoryTier;
+use crate::timing::{gib_per_s, median, seconds, us_each};
 
 /// Size of a cache line in bytes and in words.
 const LINE_BYTES: usize = 64;
@@ -79,7 +80,7 @@ fn latency_ns(words: &[u64]) -> f64 {
         }
         black_box(line);
     };
-    let rounds = (0..ROUNDS).map(|_| super::us_each(CHASE_STEPS, seconds(&mut chase)) * 1e3);
+    let rounds = (0..ROUNDS).map(|_| us_each(CHASE_STEPS, seconds(&mut chase)) * 1e3);
     median(rounds.collect())
 }
 

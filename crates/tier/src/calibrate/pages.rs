@@ -14,8 +14,9 @@ use terrace_sys::pages::Pages;
 use terrace_sys::size::{MIB, to_u64, to_usize};
 use terrace_sys::userfault::FilledPages;
 
-use super::{Effort, gib_per_s, median, seconds, us_each};
+use super::effort::Effort;
 use crate::mover::{Mover, Outcome};
+use crate::timing::{gib_per_s, median, scattered, seconds, us_each};
 
 /// Cost of page operations for one page size, in microseconds per page.
 #[derive(Copy, Clone, Debug, Serialize)]
@@ -127,13 +128,6 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (result, start.elapsed().as_secs_f64().max(1e-9))
 }
 
-/// Returns each index below `count` once, far from the previous one. The step is a prime, so it
-/// reaches every index unless `count` is a multiple of it, in which case another prime is used.
-pub(crate) fn scattered(count: usize) -> impl Iterator<Item = usize> {
-    let step = if count.is_multiple_of(7919) { 7907 } else { 7919 };
-    (0..count).map(move |index| index * step % count)
-}
-
 fn copy_scattered(from: &[u8], to: &mut [u8], page: usize) {
     for index in scattered(from.len() / page) {
         let range = index * page..(index + 1) * page;
@@ -162,15 +156,6 @@ pub fn checksum_gib_per_s() -> f64 {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn scattered_indices_are_a_permutation() {
-        for count in [1, 2, 4096, 7919, 2 * 7919] {
-            let mut seen: Vec<usize> = scattered(count).collect();
-            seen.sort_unstable();
-            assert!(seen.into_iter().eq(0..count), "{count}");
-        }
-    }
 
     #[test]
     fn costs_grow_with_the_page() {

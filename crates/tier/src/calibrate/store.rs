@@ -12,7 +12,8 @@ use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{KIB, to_u64, to_usize};
 
-use super::{Effort, gib_per_s, median, seconds};
+use super::effort::Effort;
+use crate::timing::{gib_per_s, median, seconds, us_each};
 
 const PAGE_BYTES: u64 = 4 * KIB;
 const LONG_BYTES: u64 = 256 * KIB;
@@ -86,7 +87,7 @@ pub fn device(path: &Path, effort: &Effort) -> Result<StoreFigures, StoreError> 
     let (longs, long) = read(LONG_BYTES, LONG_DEPTH, usize::MAX).map_err(failed)?;
     Ok(StoreFigures {
         engine: blocks.kind().to_string(),
-        read_latency_us: super::us_each(count, single),
+        read_latency_us: us_each(count, single),
         write_latency_us: None,
         sync_latency_us: None,
         reads_per_s: per_s(shorts, short),

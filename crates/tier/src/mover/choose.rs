@@ -10,7 +10,7 @@ use terrace_sys::probe::Probe;
 use terrace_sys::size::PAGE_BYTES;
 
 use super::{Mover, Outcome};
-use crate::calibrate::{scattered, us_each};
+use crate::timing::{scattered, us_each};
 
 /// The chosen mover, the reason, and the measurements.
 #[derive(Clone, Debug)]

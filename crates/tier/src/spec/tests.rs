@@ -9,6 +9,7 @@ use terrace_sys::probe::Probe;
 use terrace_sys::size::{GIB, MIB, TIB, to_usize};
 
 use super::*;
+use crate::error::EXAMPLES;
 
 fn specs() -> impl Strategy<Value = TierSpec> {
     let capacity = || CAPACITY_BYTES_MIN..=u64::MAX;
