@@ -41,6 +41,15 @@ use crate::groups::run::{GRANULE_BYTES, NoRoom, Run, SLAB_BYTES, SLAB_GRANULES};
 use slab::{Slab, State};
 
 const SLAB_WORDS: usize = SLAB_GRANULES / 64;
+
+/// Orders the claim of a run before the writes to it. The claim has acquired what the thread did
+/// that freed the run; so an optimistic reader that sees any of the writes sees that the latch of
+/// the group which had the run before was held. The fence that the writer made when it latched its
+/// own group does not do: it came before the claim.
+fn before_writing() {
+    fence(Ordering::Release);
+}
+
 /// Slabs that a run may come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
@@ -178,6 +187,12 @@ impl Slabs {
 
     /// As [`Slabs::take`], from new slabs too or only from those in use.
     pub(crate) fn take_from(&self, from: Supply, place: usize, len: u64) -> Result<Run, NoRoom> {
+        let run = self.claim(from, place, len)?;
+        before_writing();
+        Ok(run)
+    }
+
+    fn claim(&self, from: Supply, place: usize, len: u64) -> Result<Run, NoRoom> {
         let Ok(wanted) = usize::try_from(len) else { return Err(NoRoom(len)) };
         if wanted > SLAB_GRANULES {
             if from == Supply::Held {
@@ -363,6 +378,7 @@ impl Slabs {
         let counted = slab.count_used(new - old);
         let bitmap = self.bitmap(n);
         if counted && bitmap.claim(start + old, new - old) {
+            before_writing();
             return true;
         }
         slab.has_run(bitmap.around(start + old, 0));
