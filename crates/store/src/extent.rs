@@ -49,7 +49,7 @@ pub(super) fn whole_pages(len_bytes: u64) -> Option<u64> {
 pub struct Stored {
     /// Position of the bytes.
     pub extent: Extent,
-    /// CRC-32C of the position and the bytes, see [`fn@checksum`](super::checksum).
+    /// CRC-32C of the position and the bytes, see [`checksum`](fn@super::checksum).
     pub checksum: u32,
 }
 
