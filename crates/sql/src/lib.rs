@@ -23,46 +23,33 @@
 
 pub mod access;
 pub mod bytea;
-pub mod catalog;
-pub mod chunk;
-pub mod data_dir;
 pub mod engine;
-pub mod error;
-mod failpoint;
-pub mod files;
+mod execution;
 mod functions;
-pub mod market;
-pub mod memory;
+mod governor;
 mod names;
-pub mod pins;
-mod placement;
 mod provider;
-pub mod query;
 mod scalar;
-pub mod scan;
-pub(crate) mod segment;
 mod series;
 pub mod session;
 pub mod sessions;
-pub mod sketch;
-pub mod spill;
-pub mod statistics;
 pub mod stock;
 pub mod system;
-pub mod table;
-mod tasks;
-mod tenancy;
+mod tables;
 #[cfg(test)]
 mod test_support;
-mod transaction;
 mod view;
-pub mod write;
+
+pub(crate) use governor::{limits, running, tenancy};
+pub use governor::{market, memory, pins, query, spill};
+pub(crate) use tables::{canonical, failpoint, placement, segment, tasks, transaction, unary};
+pub use tables::{catalog, chunk, data_dir, error, files, scan, sketch, statistics, table, write};
 
 pub use engine::{Engine, EngineConfig};
 pub use error::SqlError;
+pub use execution::{Output, QueryHandle};
 pub use memory::ProcessMemory;
 pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind};
-pub use query::{Output, QueryHandle};
 pub use segment::{Encoding, SegmentError};
 pub use session::{Prepared, Session};
 pub use transaction::TransactionStatus;

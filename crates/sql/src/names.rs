@@ -5,6 +5,8 @@
 //! and belong to the session that created them.
 
 mod added_schema;
+mod reserved;
+mod rewriting;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,15 +26,13 @@ use crate::catalog::Snapshot;
 use crate::engine::EngineState;
 use crate::provider::StoredTable;
 use crate::session::hint;
-use crate::system::{SYSTEM_SCHEMA, SystemSchema};
+use crate::system::SystemSchema;
 use crate::transaction::OpenTransaction;
 use crate::view;
 
-pub(crate) use added_schema::Added;
 pub use added_schema::{AddedSchema, Names, Relation, RelationKind};
-
-/// The name of the database's catalog in a session.
-pub const CATALOG: &str = "main";
+pub use reserved::{CATALOG, SYSTEM_SCHEMA};
+pub(crate) use rewriting::Added;
 
 /// Returns the state of the session; `None` after its end.
 pub(crate) type SessionSource = Box<dyn Fn() -> Option<SessionState> + Send + Sync>;

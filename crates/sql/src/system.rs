@@ -1,6 +1,7 @@
 //! The schema `terrace`: the state of the engine as read-only tables. Their rows are computed when
 //! a query is planned over them.
 
+mod columns;
 mod consumers;
 mod grants;
 mod heaps;
@@ -15,11 +16,10 @@ mod tiers;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use datafusion::arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{SchemaProvider, Session as CatalogSession, TableProvider};
 use datafusion::common::{Result, exec_err};
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -28,13 +28,9 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::engine::EngineState;
 
+pub use crate::names::SYSTEM_SCHEMA;
 pub use tenants::TenantReport;
 pub use tiers::TierReport;
-
-/// Name of the schema.
-pub const SYSTEM_SCHEMA: &str = "terrace";
-/// Time zone of timestamps.
-const UTC: &str = "+00:00";
 
 /// A table of the schema: its columns and the function that computes their values.
 struct View {
@@ -144,44 +140,4 @@ impl TableProvider for SystemTable {
         let schema = Arc::clone(&self.schema);
         Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?)
     }
-}
-
-/// A column of text.
-fn text(name: &str) -> Field {
-    Field::new(name, DataType::Utf8, true)
-}
-
-/// A column of counts or bytes.
-fn number(name: &str) -> Field {
-    Field::new(name, DataType::UInt64, true)
-}
-
-/// A column of timestamps.
-fn moment(name: &str) -> Field {
-    Field::new(name, DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())), true)
-}
-
-/// Builds an array by applying `value` to each of `rows`.
-fn column<T, V, A>(rows: &[T], value: impl FnMut(&T) -> V) -> ArrayRef
-where
-    A: datafusion::arrow::array::Array + FromIterator<V> + 'static,
-{
-    Arc::new(rows.iter().map(value).collect::<A>())
-}
-
-fn texts<T>(rows: &[T], value: impl FnMut(&T) -> Option<String>) -> ArrayRef {
-    column::<T, Option<String>, datafusion::arrow::array::StringArray>(rows, value)
-}
-
-fn moments<T>(rows: &[T], value: impl Fn(&T) -> Option<SystemTime>) -> ArrayRef {
-    let micros = |row: &T| {
-        let since = value(row)?.duration_since(UNIX_EPOCH).ok()?;
-        i64::try_from(since.as_micros()).ok()
-    };
-    let moments: TimestampMicrosecondArray = rows.iter().map(micros).collect();
-    Arc::new(moments.with_timezone(UTC))
-}
-
-fn numbers<T>(rows: &[T], value: impl FnMut(&T) -> Option<u64>) -> ArrayRef {
-    column::<T, Option<u64>, datafusion::arrow::array::UInt64Array>(rows, value)
 }

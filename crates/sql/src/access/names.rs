@@ -4,9 +4,9 @@ use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 
-use super::{Privilege, Rights};
-use crate::names::CATALOG;
-use crate::system::SYSTEM_SCHEMA;
+use super::Privilege;
+use super::rights::Rights;
+use crate::names::{CATALOG, SYSTEM_SCHEMA};
 
 /// The kind of statement whose names are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,22 +10,21 @@ use terrace_sys::probe::Probe;
 use terrace_sys::size::{MIB, format_bytes};
 use terrace_tier::{MemoryTier, TierError, TierSpec};
 
-use super::{EngineConfig, EngineState, PoolReserve};
+use super::config::EngineConfig;
+use super::reserve::PoolReserve;
+use super::state::EngineState;
 use crate::catalog::{Catalog, Lifetime};
 use crate::data_dir::DataDir;
 use crate::error::SqlError;
 use crate::files::Files;
 use crate::market::Market;
-use crate::memory::{MemoryBudget, ProcessLimit, ProcessMemory, Watch};
+use crate::memory::{DRAM_BYTES_MIN, MemoryBudget, ProcessLimit, ProcessMemory, Watch};
 use crate::pins::PagePins;
-use crate::query::{Queries, QueryResources};
+use crate::query::Queries;
+use crate::running::QueryResources;
 use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
 use crate::sessions::Sessions;
 use crate::write::Merger;
-
-/// The minimum budget: one chunk being gathered, one being written, the longest segment of each in
-/// a page, and some working memory.
-pub(crate) const DRAM_BYTES_MIN: u64 = 32 * MIB;
 
 /// Name of the store in the data directory's own file; not a path, so that the directory can be
 /// moved.

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider as _, SchemaProvider, TableProvider};
 use datafusion::common::Result;
-use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use terrace_sys::size::to_u64;
 use terrace_sys::sync::lock;
 
+use super::reserved::SYSTEM_SCHEMA;
 use super::{MainCatalog, Shared};
 use crate::access::Access;
 use crate::catalog::{Role, Snapshot};
 use crate::error::SqlError;
-use crate::system::SYSTEM_SCHEMA;
 use crate::view;
 
 /// A schema of read-only tables that an embedding program adds to the catalog of a session. The
@@ -34,19 +33,6 @@ pub trait AddedSchema: fmt::Debug + Send + Sync {
     /// Rewrites a statement of the session or of a view before it is planned: syntax and names that
     /// have a meaning only in this schema.
     fn rewrite(&self, statement: &mut Statement);
-}
-
-/// The added schema, as an extension of a session's state.
-#[derive(Debug)]
-pub(crate) struct Added(pub(crate) Arc<dyn AddedSchema>);
-
-impl Added {
-    /// Lets the added schema of the session, if any, rewrite a statement.
-    pub(crate) fn rewrite(state: &SessionState, statement: &mut Statement) {
-        if let Some(added) = state.config().get_extension::<Self>() {
-            added.0.rewrite(statement);
-        }
-    }
 }
 
 impl Shared {

@@ -6,7 +6,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::{name_of_one, type_of_one};
+use crate::unary::{name_of_one, type_of_one};
 
 /// The identity function. In a plan it has the name of its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::{apply_to_one, name_of_one, type_of_one};
+use crate::unary::{apply_to_one, name_of_one, type_of_one};
 
 /// Rounds the operand of a cast to an integer, as PostgreSQL does: floating-point numbers half to
 /// even, decimals half away from zero. Arrow's cast truncates.

@@ -7,43 +7,18 @@
 //! ```
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::catalog::streaming::StreamingTable;
-use datafusion::common::{Column, ScalarValue, TableReference, exec_err};
-use datafusion::datasource::provider_as_source;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::PartitionStream;
-use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
-use futures::future::BoxFuture;
-use futures::stream;
-use terrace_sys::size::to_u64;
-use terrace_sys::sync::lock;
-use tokio::sync::mpsc;
 
-use super::Session;
 use super::words::{is_word, take_all};
-use crate::error::SqlError;
-use crate::provider::StoredTable;
-use crate::query::QueryHandle;
-use crate::sessions::{HeldBytes, HeldFor, SessionInfo};
-
-/// Maximum number of batches that wait for the inserting statement.
-const WAITING_MAX: usize = 2;
 
 /// A COPY between a table and a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyStatement {
-    source: CopySource,
+    pub(super) source: CopySource,
     /// True for COPY FROM: the client sends the rows.
     pub is_in: bool,
     /// The format of the rows.
@@ -51,7 +26,7 @@ pub struct CopyStatement {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum CopySource {
+pub(super) enum CopySource {
     Table(ObjectName, Vec<Ident>),
     Query(Box<Query>),
 }
@@ -286,184 +261,6 @@ impl fmt::Display for CopyStatement {
     }
 }
 
-fn list(columns: &[Ident]) -> String {
+pub(super) fn list(columns: &[Ident]) -> String {
     columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// A running COPY FROM.
-pub struct CopyIn {
-    /// Schema of the rows.
-    pub schema: SchemaRef,
-    /// Accepts the rows.
-    pub rows: CopyRows,
-    /// The statement that inserts them, which runs while its stream is read.
-    pub handle: QueryHandle,
-}
-
-/// Sends rows to a COPY FROM. If it is dropped before the end is signalled, the statement fails.
-pub struct CopyRows {
-    sender: mpsc::Sender<Option<Row>>,
-    session: Arc<SessionInfo>,
-}
-
-/// Rows in transit, and their accounted bytes.
-type Row = (RecordBatch, HeldBytes);
-
-impl CopyRows {
-    /// Sends rows, or with `None` the end of the rows. Returns false if the statement has ended;
-    /// its handle has the reason.
-    pub async fn send(&self, rows: Option<RecordBatch>) -> bool {
-        let held = |rows: RecordBatch| {
-            let bytes = to_u64(rows.get_array_memory_size());
-            (rows, self.session.hold(HeldFor::Client, bytes))
-        };
-        self.sender.send(rows.map(held)).await.is_ok()
-    }
-}
-
-impl fmt::Debug for CopyIn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CopyIn").field("schema", &self.schema).finish_non_exhaustive()
-    }
-}
-
-impl Session {
-    /// Starts the statement that produces the rows of a COPY TO.
-    ///
-    /// # Errors
-    /// As [`Session::execute`].
-    pub fn copy_out<'a>(
-        &'a self,
-        copy: &'a CopyStatement,
-    ) -> BoxFuture<'a, Result<QueryHandle, SqlError>> {
-        Box::pin(async move {
-            let text = match &copy.source {
-                CopySource::Query(query) => query.to_string(),
-                CopySource::Table(name, columns) if columns.is_empty() => {
-                    format!("SELECT * FROM {name}")
-                }
-                CopySource::Table(name, columns) => {
-                    format!("SELECT {} FROM {name}", list(columns))
-                }
-            };
-            let mut statements = self.parse(&text)?;
-            match (statements.pop(), copy.is_in) {
-                (Some(statement), false) => self.execute(statement).await,
-                _ => Err(SqlError::Refused {
-                    what: format!("handing out the rows of {copy}"),
-                    instead: "it takes rows in".to_owned(),
-                }),
-            }
-        })
-    }
-
-    /// Starts the statement that inserts the rows of a COPY FROM.
-    ///
-    /// # Errors
-    /// As [`Session::execute`]; errors for a table or column that does not exist.
-    pub fn copy_in<'a>(
-        &'a self,
-        copy: &'a CopyStatement,
-    ) -> BoxFuture<'a, Result<CopyIn, SqlError>> {
-        Box::pin(async move {
-            let CopySource::Table(name, columns) = &copy.source else {
-                let what = format!("taking rows in for {copy}");
-                return Err(SqlError::Refused { what, instead: "name a table".to_owned() });
-            };
-            let scope = self.begin_statement()?;
-            let (state, current) = self.state_in(&scope)?;
-            let defaults = &state.config_options().catalog;
-            let reference = TableReference::parse_str(&name.to_string());
-            let full = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
-            let found = StoredTable::find(&self.engine, &current, &full.schema, &full.table);
-            let missing = || SqlError::Missing { name: format!("{}.{}", full.schema, full.table) };
-            let target = found.filter(|_| copy.is_in).ok_or_else(missing)?;
-            let schema = chosen(&target, columns)?;
-            let (sender, receiver) = mpsc::channel(WAITING_MAX);
-            let rows = Arc::new(Incoming {
-                schema: Arc::clone(&schema),
-                rows: Mutex::new(Some(receiver)),
-            });
-            let plan = insertion(target, &full.into(), rows)?;
-            let run =
-                |reader| async { self.physical_plan(state, plan, &current, &scope, reader).await };
-            let started = self.start(copy.to_string(), scope.clone(), true, run).await;
-            let handle = started.inspect_err(|error| self.failed(error))?;
-            let rows = CopyRows { sender, session: Arc::clone(&self.info) };
-            Ok(CopyIn { schema, rows, handle })
-        })
-    }
-}
-
-/// The columns that a COPY names, or all if it names none.
-fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRef, SqlError> {
-    let table = target.table();
-    if columns.is_empty() {
-        return Ok(Arc::clone(table.schema()));
-    }
-    let mut fields: Vec<Arc<Field>> = vec![];
-    for column in columns {
-        let name = IdentNormalizer::default().normalize(column.clone());
-        let missing =
-            || SqlError::Missing { name: format!("column {name} of {}", table.full_name()) };
-        let index = table.schema().index_of(&name).map_err(|_| missing())?;
-        let field = Arc::clone(&table.schema().fields()[index]);
-        if fields.iter().any(|known| known.name() == field.name()) {
-            return Err(SqlError::Refused {
-                what: format!("naming column {name} twice"),
-                instead: "name it once".to_owned(),
-            });
-        }
-        fields.push(field);
-    }
-    Ok(Arc::new(Schema::new(fields)))
-}
-
-/// The plan that inserts the rows; columns that they do not have are null.
-fn insertion(
-    target: StoredTable,
-    name: &TableReference,
-    rows: Arc<Incoming>,
-) -> Result<LogicalPlan, SqlError> {
-    let given = Arc::clone(&rows.schema);
-    let source = StreamingTable::try_new(Arc::clone(&given), vec![rows])?;
-    let source = provider_as_source(Arc::new(source));
-    let columns = target.table().schema().fields().iter().map(|field| {
-        let value = match given.index_of(field.name()) {
-            Ok(_) => Expr::Column(Column::new(Some("stdin"), field.name())),
-            Err(_) => cast(lit(ScalarValue::Null), field.data_type().clone()),
-        };
-        value.alias(field.name())
-    });
-    let columns: Vec<Expr> = columns.collect();
-    let input = LogicalPlanBuilder::scan("stdin", source, None)?.project(columns)?.build()?;
-    let target = provider_as_source(Arc::new(target));
-    Ok(LogicalPlanBuilder::insert_into(input, name.clone(), target, InsertOp::Append)?.build()?)
-}
-
-/// The rows that a client sends, as the single partition of a table that can be read once.
-#[derive(Debug)]
-struct Incoming {
-    schema: SchemaRef,
-    rows: Mutex<Option<mpsc::Receiver<Option<Row>>>>,
-}
-
-impl PartitionStream for Incoming {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let taken = lock(&self.rows).take();
-        let rows = stream::unfold(taken, |receiver| async {
-            let mut receiver = receiver?;
-            match receiver.recv().await {
-                // From here on, the insertion accounts for them.
-                Some(Some((batch, _))) => Some((Ok(batch), Some(receiver))),
-                Some(None) => None,
-                None => Some((exec_err!("the rows of a COPY have ended early"), None)),
-            }
-        });
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
-    }
 }

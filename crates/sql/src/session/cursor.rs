@@ -21,8 +21,7 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::statement::{SessionStatement, refused};
-use super::words::{is_word, take_all};
+use super::words::{is_word, refused, take_all};
 use crate::error::SqlError;
 
 /// A statement about a cursor.
@@ -90,15 +89,6 @@ impl Steps {
 
     /// All remaining rows.
     const ALL: Self = Self { restarts: false, skipped: 0, rows: None };
-}
-
-impl CursorStatement {
-    /// The query of a DECLARE, as a statement.
-    #[must_use]
-    pub fn query(&self) -> Option<SessionStatement> {
-        let CursorAction::Declare { query, .. } = &self.action else { return None };
-        Some(SessionStatement::Sql(query.clone()))
-    }
 }
 
 impl CursorStatement {

@@ -15,7 +15,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
 
 use super::exclusive::{Begun, Exclusive};
-use super::{Planned, Session};
+use super::state::{Planned, Session};
 use crate::access::Privilege;
 use crate::catalog::{Draft, IfExists, Snapshot, TableDefinition};
 use crate::error::SqlError;

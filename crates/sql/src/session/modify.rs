@@ -22,11 +22,13 @@ use datafusion::logical_expr::{
 };
 use futures::FutureExt as _;
 
+use super::dml::dml_plan;
 use super::exclusive::{Begun, Exclusive, stored_table};
-use super::{Planned, Session};
+use super::state::{Planned, Session};
+use super::target::{ROW_NUMBER, TargetTable};
 use crate::error::SqlError;
 use crate::provider::StoredTable;
-use crate::write::{ByNumber, CountExec, ROW_NUMBER, Selection, TargetTable, dml_plan, write_rows};
+use crate::write::{ByNumber, CountExec, Selection, write_rows};
 
 impl Session {
     /// Plans a change of rows that DataFusion must not plan; `None` for any other statement.

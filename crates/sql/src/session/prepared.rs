@@ -22,11 +22,13 @@ use terrace_sys::sync::lock;
 
 use super::constant::Constant;
 use super::depth::{self, OnStack};
-use super::{Planned, Session, SessionStatement, options, settings, snapshot};
+use super::state::{Planned, Session};
+use super::statement::SessionStatement;
+use super::{options, own_settings, snapshot};
 use crate::catalog::Snapshot;
 use crate::error::SqlError;
+use crate::execution::{QueryHandle, supervised};
 use crate::pins::Reader;
-use crate::query::{QueryHandle, supervised};
 use crate::series;
 use crate::sessions::{HeldBytes, HeldFor};
 use crate::transaction::Scope;
@@ -101,7 +103,7 @@ impl Session {
                 let _held = self.info.hold(HeldFor::Prepared, 0);
                 return Ok(Prepared { statement, parameters, schema, plan, constant, _held });
             };
-            settings::refuse(parsed)?;
+            own_settings::refuse(parsed)?;
             self.refuse_settings(parsed)?;
             self.follow_engine()?;
             let text = depth::text_of(&statement);

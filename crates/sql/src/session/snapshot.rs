@@ -11,9 +11,9 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{LogicalPlan, Statement, TableSource};
 
+use super::target::TargetTable;
 use crate::catalog::Snapshot;
 use crate::provider::StoredTable;
-use crate::write::TargetTable;
 
 /// Pins the tables of prepared statements to `snapshot`.
 ///

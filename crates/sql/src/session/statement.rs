@@ -10,21 +10,21 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::copy::{self, CopyStatement};
-use super::cursor::{self, CursorStatement};
+use super::cursor::{self, CursorAction, CursorStatement};
 use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
 use super::role::{self, RoleStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
 use super::transaction::{self, TransactionStatement};
-use super::words::{is_word, take_all};
+use super::words::{is_word, refused, take_all};
 
 /// A parsed statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +119,15 @@ impl SessionStatement {
     }
 }
 
+impl CursorStatement {
+    /// The query of a DECLARE, as a statement.
+    #[must_use]
+    pub fn query(&self) -> Option<SessionStatement> {
+        let CursorAction::Declare { query, .. } = &self.action else { return None };
+        Some(SessionStatement::Sql(query.clone()))
+    }
+}
+
 impl fmt::Display for SessionStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -181,10 +190,6 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             }
         });
     }
-}
-
-pub(super) fn refused(error: ParserError) -> DataFusionError {
-    DataFusionError::SQL(Box::new(error), None)
 }
 
 fn query_action(parser: &DFParser<'_>) -> Option<QueryAction> {

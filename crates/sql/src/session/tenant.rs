@@ -11,9 +11,6 @@ use std::fmt;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 use super::words::{self, Created, is_word, listed, name, set_options};
-use super::{Planned, Session};
-use crate::catalog::{Tenant, TenantLimits};
-use crate::error::SqlError;
 
 /// A statement that creates, alters or drops a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,56 +80,4 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<TenantStatement, ParserEr
         let (if_exists, name) = words::dropped(parser)?;
         Ok(TenantStatement::Drop { name, if_exists })
     }
-}
-
-impl Session {
-    /// Runs a statement about a tenant.
-    pub(super) async fn act_on_tenant(
-        &self,
-        statement: TenantStatement,
-    ) -> Result<Planned, SqlError> {
-        let catalog = self.engine.catalog();
-        let tenancy = self.engine.tenancy();
-        match statement {
-            TenantStatement::Create { name, keep, options } => {
-                let tenant = with_options(Tenant::default(), &options)?;
-                catalog.create_tenant(&name, tenant, keep).await?;
-            }
-            TenantStatement::Alter { name, options } => {
-                let missing = || SqlError::MissingTenant { name: name.clone() };
-                let tenant = catalog.tenant(&name).ok_or_else(missing)?;
-                catalog.alter_tenant(&name, with_options(tenant, &options)?).await?;
-            }
-            TenantStatement::Drop { name, if_exists } => {
-                if !catalog.drop_tenant(&name).await? && !if_exists {
-                    return Err(SqlError::MissingTenant { name });
-                }
-            }
-        }
-        tenancy.limits_changed();
-        Ok(Planned::nothing())
-    }
-}
-
-/// The tenant with these options set; an empty SLA removes the SLA.
-fn with_options(mut tenant: Tenant, options: &[(String, String)]) -> Result<Tenant, SqlError> {
-    for (key, value) in options {
-        match key.as_str() {
-            "sla" => {
-                let sla = Some(value.as_str()).filter(|text| !text.is_empty());
-                tenant = Tenant::of(sla, tenant.limits)?;
-            }
-            key if tenant.limits.set(key, value)? => {}
-            _ => {
-                return Err(SqlError::Refused {
-                    what: format!("the option {key} of a tenant"),
-                    instead: format!(
-                        "options are sla, such as sla = 'latency 50ms penalty 10', and {}",
-                        TenantLimits::NAMES.join(", ")
-                    ),
-                });
-            }
-        }
-    }
-    Ok(tenant)
 }

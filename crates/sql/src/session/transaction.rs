@@ -10,8 +10,6 @@
 //! require. SERIALIZABLE is refused.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use datafusion::common::{DataFusionError, Result as ParseResult, not_impl_err};
 use datafusion::sql::parser::Statement;
@@ -20,11 +18,6 @@ use datafusion::sql::sqlparser::ast::{
     Ident, Set, Statement as SqlStatement, TransactionAccessMode, TransactionIsolationLevel,
     TransactionMode,
 };
-use futures::future::BoxFuture;
-
-use super::{Planned, Session};
-use crate::error::SqlError;
-use crate::transaction::{Scope, Transaction, TransactionStatus};
 
 /// A statement about the transaction of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,94 +125,4 @@ fn access(modes: &[TransactionMode]) -> Result<Option<bool>, DataFusionError> {
         }
     }
     Ok(is_read_only)
-}
-
-impl Session {
-    /// State of the session's transaction.
-    #[must_use]
-    pub fn transaction_status(&self) -> TransactionStatus {
-        match self.scope() {
-            Scope::Alone => TransactionStatus::Idle,
-            Scope::Within(transaction) if transaction.is_failed() => TransactionStatus::Failed,
-            Scope::Within(_) => TransactionStatus::Open,
-        }
-    }
-
-    /// Marks the session's transaction as failed, if there is one: for a statement that could not
-    /// be parsed, or whose result could not be delivered.
-    pub fn fail_transaction(&self) {
-        self.scope().fail();
-    }
-
-    /// The transaction that the next statement belongs to.
-    pub(super) fn scope(&self) -> Scope {
-        let transaction = self.transaction();
-        transaction.as_ref().map_or(Scope::Alone, |open| Scope::Within(Arc::clone(open)))
-    }
-
-    /// Begins a transaction, as BEGIN does, read-only if `is_read_only`; `None` stands for the
-    /// session's default.
-    ///
-    /// # Errors
-    /// [`SqlError::TransactionBegun`].
-    pub fn begin(&self, is_read_only: Option<bool>) -> Result<(), SqlError> {
-        let mut transaction = self.transaction();
-        if transaction.is_some() {
-            return Err(SqlError::TransactionBegun);
-        }
-        let is_read_only = is_read_only.unwrap_or(self.reads_only.load(Ordering::Relaxed));
-        *transaction = Some(Arc::new(Transaction::begin(self.engine.catalog(), is_read_only)));
-        Ok(())
-    }
-
-    /// Ends the transaction, as COMMIT does. Returns true if its changes are committed, false for a
-    /// failed transaction, whose changes are undone.
-    ///
-    /// # Errors
-    /// [`SqlError::NoTransaction`]; [`SqlError::Conflict`] if another transaction has changed the
-    /// same rows or names; errors of the store and of the catalog's file. After any of these the
-    /// transaction has ended.
-    pub fn commit<'a>(&'a self) -> BoxFuture<'a, Result<bool, SqlError>> {
-        Box::pin(async move {
-            let open = self.transaction().take();
-            open.ok_or(SqlError::NoTransaction)?.commit().await
-        })
-    }
-
-    /// Ends the transaction and undoes its changes, as ROLLBACK does.
-    ///
-    /// # Errors
-    /// [`SqlError::NoTransaction`].
-    pub fn roll_back(&self) -> Result<(), SqlError> {
-        let open = self.transaction().take();
-        open.ok_or(SqlError::NoTransaction)?.roll_back();
-        Ok(())
-    }
-
-    /// Runs a statement about the session's transaction.
-    pub(super) async fn act_on_transaction(
-        &self,
-        statement: TransactionStatement,
-    ) -> Result<Planned, SqlError> {
-        match statement {
-            TransactionStatement::Begin { is_read_only } => self.begin(is_read_only)?,
-            TransactionStatement::Commit => drop(self.commit().await?),
-            TransactionStatement::RollBack => self.roll_back()?,
-            TransactionStatement::Savepoint(name) => self.open()?.set_savepoint(name)?,
-            TransactionStatement::Release(name) => self.open()?.release_savepoint(&name)?,
-            TransactionStatement::RollBackTo(name) => self.open()?.return_to_savepoint(&name)?,
-            TransactionStatement::Access { is_read_only: None, .. } => {}
-            TransactionStatement::Access { is_read_only: Some(only), is_for_session } => {
-                match is_for_session {
-                    true => self.reads_only.store(only, Ordering::Relaxed),
-                    false => self.open()?.set_read_only(only)?,
-                }
-            }
-        }
-        Ok(Planned::nothing())
-    }
-
-    fn open(&self) -> Result<Arc<Transaction>, SqlError> {
-        self.transaction().clone().ok_or(SqlError::NoTransaction)
-    }
 }

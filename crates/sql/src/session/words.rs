@@ -1,5 +1,6 @@
 //! Parsing helpers for Terrace's own statements.
 
+use datafusion::common::DataFusionError;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -86,4 +87,8 @@ pub(super) fn listed(options: &[(String, String)]) -> String {
     let quoted =
         |(key, value): &(String, String)| format!("{key} = '{}'", value.replace('\'', "''"));
     options.iter().map(quoted).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn refused(error: ParserError) -> DataFusionError {
+    DataFusionError::SQL(Box::new(error), None)
 }

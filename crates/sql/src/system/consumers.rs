@@ -4,7 +4,7 @@
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
 
-use super::{number, numbers, text, texts};
+use super::columns::{number, numbers, text, texts};
 use crate::engine::EngineState;
 
 pub(super) fn columns() -> Vec<Field> {

@@ -3,7 +3,7 @@
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
 
-use super::{text, texts};
+use super::columns::{text, texts};
 use crate::access::{Access, Grantee};
 use crate::catalog::Snapshot;
 use crate::engine::EngineState;

@@ -5,7 +5,7 @@ use datafusion::arrow::datatypes::Field;
 use terrace_heap::{HeapStats, stats_of};
 use terrace_region::RegionStats;
 
-use super::{number, numbers, text, texts};
+use super::columns::{number, numbers, text, texts};
 use crate::engine::EngineState;
 
 pub(super) fn columns() -> Vec<Field> {

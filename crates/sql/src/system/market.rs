@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Field};
 
-use super::{moment, moments, number, numbers, text, texts};
+use super::columns::{moment, moments, number, numbers, text, texts};
 use crate::engine::EngineState;
 use crate::market::Row;
 

@@ -3,7 +3,7 @@
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::datatypes::{DataType, Field};
 
-use super::{column, text, texts};
+use super::columns::{column, text, texts};
 use crate::engine::EngineState;
 
 pub(super) fn columns() -> Vec<Field> {

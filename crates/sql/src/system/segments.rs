@@ -6,7 +6,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
 use terrace_sys::size::to_u64;
 
-use super::{number, numbers, text, texts};
+use super::columns::{number, numbers, text, texts};
 use crate::chunk::Chunk;
 use crate::engine::EngineState;
 use crate::statistics::Bound;

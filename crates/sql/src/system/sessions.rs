@@ -6,7 +6,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
 use terrace_sys::size::to_u64;
 
-use super::{moment, moments, number, numbers, text, texts};
+use super::columns::{moment, moments, number, numbers, text, texts};
 use crate::engine::EngineState;
 use crate::query::Query;
 use crate::sessions::SessionInfo;

@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use terrace_market::Sla;
 use terrace_sys::size::to_u64;
 
-use super::{number, numbers, text, texts};
+use super::columns::{number, numbers, text, texts};
 use crate::engine::EngineState;
 use crate::query::Requests;
 

@@ -3,7 +3,7 @@
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
 
-use super::{number, numbers, text, texts};
+use super::columns::{number, numbers, text, texts};
 use crate::engine::EngineState;
 
 /// A report of a tier's usage and traffic.

@@ -1,0 +1,167 @@
+//! Shared state of an engine, which its sessions use.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use terrace_exec::run_blocking;
+use terrace_ledger::Ledger;
+use terrace_pool::Pool;
+
+use crate::catalog::Catalog;
+use crate::data_dir::DataDir;
+use crate::error::SqlError;
+use crate::pins::PagePins;
+use crate::placement::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
+use crate::query::Queries;
+use crate::running::QueryResources;
+use crate::scan::ScanOptions;
+use crate::sessions::Sessions;
+use crate::tenancy::Tenancy;
+use crate::write::Merger;
+
+/// Share of the budget that scans may read ahead: 1 / `AHEAD_SHARE`.
+const AHEAD_SHARE: u64 = 16;
+
+/// Time that closing the engine waits for a write: that of a chunk, or a commit, takes seconds on a
+/// slow disk.
+const TASK_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Shared state of an engine.
+pub(crate) struct EngineState {
+    // Fields are dropped in this order: nothing may use the store's file or the directory's lock
+    // after they are gone.
+    pub(super) merger: Merger,
+    /// Started with the first heap.
+    pub(super) keeper: OnceLock<Keeper>,
+    pub(super) heaps: Arc<Heaps>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) resources: QueryResources,
+    pub(super) queries: Arc<Queries>,
+    pub(super) tenancy: Arc<Tenancy>,
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) partitions: usize,
+    pub(super) settings: Vec<(String, String)>,
+    pub(super) memory_tiers: Vec<String>,
+    pub(super) data_dir: DataDir,
+}
+
+impl EngineState {
+    /// Stops the merger, and waits for writes that no statement waits for any more; false if one
+    /// does not end in time.
+    pub(super) fn end_tasks(&self) -> bool {
+        self.merger.stop();
+        let tasks = self.catalog.tasks();
+        tasks.wait(Duration::ZERO) || run_blocking(|| tasks.wait(TASK_PATIENCE))
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.resources.pool
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        self.resources.budget.ledger()
+    }
+
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    pub(crate) fn queries(&self) -> &Arc<Queries> {
+        &self.queries
+    }
+
+    pub(crate) fn resources(&self) -> &QueryResources {
+        &self.resources
+    }
+
+    pub(crate) fn partitions(&self) -> usize {
+        self.partitions
+    }
+
+    pub(crate) fn scan_options(&self, partitions: usize) -> ScanOptions {
+        let pins = Arc::clone(self.pins());
+        ScanOptions { partitions, ahead_bytes: self.ledger().budget() / AHEAD_SHARE, pins }
+    }
+
+    /// The open sessions.
+    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
+    /// Sessions and queries by tenant.
+    pub(crate) fn tenancy(&self) -> &Arc<Tenancy> {
+        &self.tenancy
+    }
+
+    pub(crate) fn pins(&self) -> &Arc<PagePins> {
+        &self.resources.pins
+    }
+
+    /// Initial settings of every session, as for SET.
+    pub(crate) fn settings(&self) -> &[(String, String)] {
+        &self.settings
+    }
+
+    /// The heaps that segments may be placed in.
+    pub(crate) fn heaps(&self) -> &Heaps {
+        &self.heaps
+    }
+
+    /// Creates a heap; with `keep`, an existing one is left unchanged.
+    pub(crate) fn create_heap(
+        &self,
+        name: &str,
+        definition: &HeapDefinition,
+        keep: bool,
+    ) -> Result<(), SqlError> {
+        if self.keeper.get().is_none() {
+            let keeper = Keeper::start(KeeperParts {
+                catalog: Arc::clone(&self.catalog),
+                heaps: Arc::clone(&self.heaps),
+                budget: Arc::clone(&self.resources.budget),
+                pins: Arc::clone(self.pins()),
+            });
+            let keeper = keeper.map_err(|e| SqlError::Task(format!("the thread of homes: {e}")))?;
+            // If another session was faster, its thread is enough.
+            drop(self.keeper.set(keeper));
+        }
+        let place = (&*self.resources.budget, self.data_dir.path());
+        run_blocking(|| self.heaps.create(name, definition, keep, place, &self.memory_tiers))
+    }
+
+    /// Drops a heap, if it exists; its contents go back to the pool.
+    pub(crate) fn drop_heap(&self, name: &str) -> bool {
+        run_blocking(|| {
+            let Some(heap) = self.heaps.take(name) else { return false };
+            let schemas = self.catalog.schemas().into_iter();
+            for table in schemas.flat_map(|schema| self.catalog.tables(&schema)) {
+                placement::leave(&table.snapshot(), &heap);
+            }
+            true
+        })
+    }
+
+    /// The names of the memory tiers, by their index in the pool.
+    pub(crate) fn memory_tier_names(&self) -> &[String] {
+        &self.memory_tiers
+    }
+}
+
+impl Drop for EngineState {
+    /// The lock on the directory is released after the last write to it.
+    fn drop(&mut self) {
+        if !self.end_tasks() {
+            tracing::error!(data_dir = ?self.data_dir, "a write goes on after the engine's end");
+        }
+    }
+}
+
+impl fmt::Debug for EngineState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineState")
+            .field("data_dir", &self.data_dir)
+            .field("budget", &self.ledger().budget())
+            .finish_non_exhaustive()
+    }
+}

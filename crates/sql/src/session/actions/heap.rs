@@ -1,0 +1,98 @@
+//! Creation of heaps, and placement of tables in them.
+
+use std::sync::Arc;
+
+use crate::error::SqlError;
+use crate::placement::{HeapDefinition, Scope, Target, Wish, forget_reads, move_table};
+use crate::session::heap::HeapStatement;
+use crate::session::state::{Planned, Session};
+use crate::table::Table;
+
+impl Session {
+    /// Runs a statement about a heap.
+    pub(in crate::session) async fn act_on_heap(
+        &self,
+        statement: HeapStatement,
+    ) -> Result<Planned, SqlError> {
+        match statement {
+            HeapStatement::Create { name, keep, options } => {
+                let definition = HeapDefinition::of(&options)?;
+                self.engine.create_heap(&name, &definition, keep)?;
+            }
+            HeapStatement::Drop { name, if_exists } => {
+                if !self.engine.drop_heap(&name) && !if_exists {
+                    return Err(self.missing_heap(name));
+                }
+            }
+            HeapStatement::SetTier { schema, table, column, chunk, tier } => {
+                let table = self.own_table(schema, table)?;
+                self.set_tier(&table, column.as_deref(), chunk, &tier).await?;
+            }
+        }
+        Ok(Planned::nothing())
+    }
+
+    fn missing_heap(&self, name: String) -> SqlError {
+        let heaps = self.engine.heaps().all();
+        let names = heaps.iter().map(|heap| heap.name().to_owned());
+        let known: Vec<String> =
+            ["pool".to_owned(), "auto".to_owned()].into_iter().chain(names).collect();
+        SqlError::MissingHeap { name, known: known.join(", ") }
+    }
+
+    fn own_table(&self, schema: Option<String>, name: String) -> Result<Arc<Table>, SqlError> {
+        let state = self.context().state();
+        let schema =
+            schema.unwrap_or_else(|| state.config_options().catalog.default_schema.clone());
+        self.engine.catalog().table(&schema, &name).ok_or_else(|| SqlError::Refused {
+            what: format!("a home for {schema}.{name}"),
+            instead: "name a table of the database; SHOW TABLES lists them".to_owned(),
+        })
+    }
+
+    async fn set_tier(
+        &self,
+        table: &Arc<Table>,
+        column: Option<&str>,
+        chunk: Option<u64>,
+        tier: &str,
+    ) -> Result<(), SqlError> {
+        let columns = table.schema().fields().len();
+        let place = |name: &str| {
+            table.schema().index_of(name).map_err(|_| SqlError::Refused {
+                what: format!("the column {name} of {}", table.full_name()),
+                instead: "name one of its columns".to_owned(),
+            })
+        };
+        let column = column.map(place).transpose()?;
+        let wish = match tier {
+            "auto" => Wish::Auto,
+            "pool" => Wish::There(Target::Pool),
+            name => {
+                let heap = self.engine.heaps().get(name);
+                let heap = heap.ok_or_else(|| self.missing_heap(name.to_owned()))?;
+                Wish::There(Target::Heap(heap))
+            }
+        };
+        if let Some(id) = chunk {
+            let there = table.current()?.chunks.iter().any(|chunk| chunk.id == id);
+            if !there || matches!(wish, Wish::Auto) {
+                return Err(SqlError::Refused {
+                    what: format!("chunk {id} of {} on {tier}", table.full_name()),
+                    instead: "terrace.segments lists chunks; auto is for tables and columns".into(),
+                });
+            }
+        }
+        let scope = Scope { column, chunk };
+        let _moving = table.wishes().lock().await;
+        if let Wish::There(target) = &wish {
+            let (budget, pins) = (&self.engine.resources().budget, self.engine.pins());
+            move_table(table, &scope, target, (budget, pins)).await?;
+        }
+        if matches!(wish, Wish::Auto) {
+            forget_reads(table.current()?.as_ref(), &scope);
+        }
+        table.wishes().set(columns, &scope, &wish);
+        Ok(())
+    }
+}

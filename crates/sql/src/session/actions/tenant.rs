@@ -1,0 +1,58 @@
+//! Changes of tenants.
+
+use crate::catalog::{Tenant, TenantLimits};
+use crate::error::SqlError;
+use crate::session::state::{Planned, Session};
+use crate::session::tenant::TenantStatement;
+
+impl Session {
+    /// Runs a statement about a tenant.
+    pub(in crate::session) async fn act_on_tenant(
+        &self,
+        statement: TenantStatement,
+    ) -> Result<Planned, SqlError> {
+        let catalog = self.engine.catalog();
+        let tenancy = self.engine.tenancy();
+        match statement {
+            TenantStatement::Create { name, keep, options } => {
+                let tenant = with_options(Tenant::default(), &options)?;
+                catalog.create_tenant(&name, tenant, keep).await?;
+            }
+            TenantStatement::Alter { name, options } => {
+                let missing = || SqlError::MissingTenant { name: name.clone() };
+                let tenant = catalog.tenant(&name).ok_or_else(missing)?;
+                catalog.alter_tenant(&name, with_options(tenant, &options)?).await?;
+            }
+            TenantStatement::Drop { name, if_exists } => {
+                if !catalog.drop_tenant(&name).await? && !if_exists {
+                    return Err(SqlError::MissingTenant { name });
+                }
+            }
+        }
+        tenancy.limits_changed();
+        Ok(Planned::nothing())
+    }
+}
+
+/// The tenant with these options set; an empty SLA removes the SLA.
+fn with_options(mut tenant: Tenant, options: &[(String, String)]) -> Result<Tenant, SqlError> {
+    for (key, value) in options {
+        match key.as_str() {
+            "sla" => {
+                let sla = Some(value.as_str()).filter(|text| !text.is_empty());
+                tenant = Tenant::of(sla, tenant.limits)?;
+            }
+            key if tenant.limits.set(key, value)? => {}
+            _ => {
+                return Err(SqlError::Refused {
+                    what: format!("the option {key} of a tenant"),
+                    instead: format!(
+                        "options are sla, such as sla = 'latency 50ms penalty 10', and {}",
+                        TenantLimits::NAMES.join(", ")
+                    ),
+                });
+            }
+        }
+    }
+    Ok(tenant)
+}

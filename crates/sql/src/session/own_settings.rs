@@ -1,0 +1,105 @@
+//! Names of Terrace's own settings, and settings that a session refuses.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::sql::parser::{ResetStatement, Statement};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Set, Statement as SqlStatement};
+use terrace_exec::PagedOptions;
+
+use crate::error::SqlError;
+use crate::market::MarketKind;
+
+/// Prefix of Terrace's own settings.
+pub(super) const OWN: &str = "terrace.";
+pub(super) const SLA: &str = "terrace.sla";
+pub(crate) const TENANT: &str = "terrace.tenant";
+pub(crate) const MARKET: &str = "terrace.market";
+pub(super) const PARTITIONS: &str = "datafusion.execution.target_partitions";
+const RUNTIME: &str = "datafusion.runtime.";
+
+/// Refuses SET and RESET of settings that belong to the engine: DataFusion would create a memory
+/// pool or a spill directory of its own, outside of the budget.
+pub(super) fn refuse(statement: &Statement) -> Result<(), SqlError> {
+    names(statement).into_iter().try_for_each(|name| refuse_name(&name))
+}
+
+/// Validates initial settings of sessions.
+pub(crate) fn check(settings: &[(String, String)]) -> Result<(), SqlError> {
+    let mut options = ConfigOptions::new();
+    options.extensions.insert(PagedOptions::default());
+    for (name, value) in settings {
+        refuse_name(name)?;
+        match name.as_str() {
+            SLA if !value.is_empty() => drop(value.parse::<terrace_market::Sla>()?),
+            MARKET => drop(value.parse::<MarketKind>()?),
+            _ => {}
+        }
+        options.set(name, value).map_err(|error| SqlError::Refused {
+            what: format!("the setting {name} = {value}"),
+            instead: format!("{}; SHOW ALL lists the settings", error.strip_backtrace()),
+        })?;
+    }
+    Ok(())
+}
+
+/// The variables that a statement sets.
+pub(super) fn names(statement: &Statement) -> Vec<String> {
+    match statement {
+        Statement::Reset(ResetStatement::Variable(name)) => vec![text(name)],
+        Statement::Statement(statement) => match statement.as_ref() {
+            SqlStatement::Set(Set::SingleAssignment { variable, .. }) => vec![text(variable)],
+            SqlStatement::Set(Set::ParenthesizedAssignments { variables, .. }) => {
+                variables.iter().map(text).collect()
+            }
+            SqlStatement::Set(Set::MultipleAssignments { assignments }) => {
+                assignments.iter().map(|assignment| text(&assignment.name)).collect()
+            }
+            _ => vec![],
+        },
+        _ => vec![],
+    }
+}
+
+/// A name without the quotation marks of its parts.
+pub(super) fn text(name: &ObjectName) -> String {
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(identifier) => identifier.value.clone(),
+        other => other.to_string(),
+    };
+    name.0.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+fn refuse_name(name: &str) -> Result<(), SqlError> {
+    let name = name.to_ascii_lowercase();
+    let Some(key) = name.strip_prefix(RUNTIME) else { return refuse_unused(&name) };
+    let instead = match key {
+        "memory_limit" => {
+            "the budget is the engine's, for all sessions together: start it with --dram, such as \
+             --dram 2GiB; ALTER TIER dram SET (size = '2GiB') changes it"
+        }
+        "temp_directory" | "max_temp_directory_size" => {
+            "spill files are pages of the pool and go where its pages go: start the engine with \
+             --tier file:PATH:SIZE to say where and how much"
+        }
+        "max_spill_merge_fan_in" => "the engine sets how many runs are merged at a time",
+        _ => "the caches of file metadata and listings are the engine's",
+    };
+    Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
+}
+
+/// Refuses settings of components of DataFusion that Terrace does not use.
+fn refuse_unused(name: &str) -> Result<(), SqlError> {
+    let instead = match name {
+        "datafusion.sql_parser.dialect" => {
+            "statements have one dialect, whose operators are PostgreSQL's"
+        }
+        "datafusion.optimizer.prefer_hash_join" => {
+            "joins are hash joins, which leave memory where it is short; merge joins of DataFusion \
+             fail on some filters and tell zeros of different signs apart"
+        }
+        "datafusion.sql_parser.recursion_limit" => {
+            "a statement may be as deep as its parser and planner can follow"
+        }
+        _ => return Ok(()),
+    };
+    Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
+}

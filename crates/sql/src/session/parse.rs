@@ -1,0 +1,28 @@
+//! Parsing of statements.
+
+use datafusion::sql::parser::DFParserBuilder;
+
+use super::dialect::TerraceDialect;
+use super::statement::SessionStatement;
+use super::{depth, hint, normalize, statement};
+use crate::error::SqlError;
+
+/// Parses a text into normalized statements.
+pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
+    depth::parse_on_stack(text, || {
+        let parser = DFParserBuilder::new(text)
+            .with_dialect(&TerraceDialect)
+            .with_recursion_limit(depth::PARSER_DEPTH_MAX)
+            .build();
+        let statements = parser.and_then(statement::parse);
+        let statements = statements.map_err(|error| hint::of_parse_error(text, error))?;
+        let mut normalized = Vec::with_capacity(statements.len());
+        for mut statement in statements {
+            if let Some(statement) = statement.planned_mut() {
+                depth::check(normalize::normalize(statement)?)?;
+            }
+            normalized.push(statement);
+        }
+        Ok(normalized)
+    })
+}

@@ -1,0 +1,254 @@
+//! State of a session: its settings, its names, its role and its transaction.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList};
+use datafusion::datasource::dynamic_file::DynamicListTableFactory;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{FunctionRegistry as _, SessionStateBuilder};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::prelude::SessionConfig;
+use object_store::memory::InMemory;
+use terrace_exec::PagedOptions;
+use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
+use terrace_sys::sync::lock;
+
+use super::group_keys::Relations;
+use super::rules;
+use crate::catalog::DEFAULT_SCHEMA;
+use crate::engine::EngineState;
+use crate::error::SqlError;
+use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names};
+use crate::running::{Environment, environment};
+use crate::scan::STORE_URL;
+use crate::sessions::SessionInfo;
+use crate::tenancy::Seat;
+use crate::transaction::{OpenTransaction, Transaction};
+use crate::{functions, scalar, series};
+
+/// Number of sessions so far, which gives each its name in the ledger.
+static SESSIONS: AtomicU64 = AtomicU64::new(0);
+
+/// A session of an engine, with its settings, external tables, prepared statements and open
+/// transaction. Dropping the session rolls the transaction back.
+pub struct Session {
+    pub(super) engine: Arc<EngineState>,
+    pub(super) context: SessionContext,
+    pub(super) names: Arc<MainCatalog>,
+    pub(super) transaction: OpenTransaction,
+    /// The role that statements run as; `None` is unrestricted.
+    pub(super) role: Option<Arc<str>>,
+    /// The session's seat in its tenant.
+    seat: Option<Arc<Seat>>,
+    /// True if transactions are READ ONLY by default.
+    pub(super) reads_only: AtomicBool,
+    /// State of the session that other sessions can see.
+    pub(super) info: Arc<SessionInfo>,
+}
+
+impl Session {
+    pub(crate) fn of_role(engine: Arc<EngineState>, role: &str) -> Result<Self, SqlError> {
+        let missing = || SqlError::MissingRole { name: role.to_owned() };
+        let known = engine.catalog().role(role).ok_or_else(missing)?;
+        let sit = |tenant: &String| {
+            let limit = engine.catalog().tenant(tenant).and_then(|it| it.limits.connections);
+            engine.tenancy().sit(tenant, limit).map(Arc::new)
+        };
+        let seat = known.tenant.as_ref().map(sit).transpose()?;
+        Self::acting_for(engine, Some(role.into()), seat, None)
+    }
+
+    pub(crate) fn new(engine: Arc<EngineState>) -> Result<Self, SqlError> {
+        Self::acting_for(engine, None, None, None)
+    }
+
+    /// Returns a new session for the same role, with its initial settings, which replaces this one.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::session`].
+    pub fn renewed(&self) -> Result<Self, SqlError> {
+        let info = Some(Arc::clone(&self.info));
+        Self::acting_for(Arc::clone(&self.engine), self.role.clone(), self.seat.clone(), info)
+    }
+
+    fn acting_for(
+        engine: Arc<EngineState>,
+        role: Option<Arc<str>>,
+        seat: Option<Arc<Seat>>,
+        info: Option<Arc<SessionInfo>>,
+    ) -> Result<Self, SqlError> {
+        let number = SESSIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("session {number}");
+        let base = RuntimeEnv::default();
+        let url = ObjectStoreUrl::parse(STORE_URL)?;
+        base.register_object_store(url.as_ref(), Arc::new(InMemory::new()));
+        // Planning outside of a query, by way of `context`, is accounted for too.
+        let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
+        let files = Arc::new(DynamicListTableFactory::default());
+        let transaction = OpenTransaction::default();
+        let names =
+            MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _, transaction.clone());
+        let names = Arc::new(names);
+        let catalogs = MemoryCatalogProviderList::new();
+        catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(&names) as _);
+        let catalogs = DynamicFileCatalog::new(Arc::new(catalogs), Arc::clone(&files) as _);
+        let mut state = SessionStateBuilder::new()
+            .with_config(config(&engine))
+            .with_runtime_env(runtime)
+            .with_catalog_list(Arc::new(catalogs))
+            .with_default_features()
+            .with_analyzer_rules(rules::analyzer())
+            .with_optimizer_rules(rules::logical())
+            .with_physical_optimizer_rules(rules::physical())
+            .with_relation_planners(vec![Arc::new(Relations)])
+            .build();
+        functions::register(&mut state)?;
+        for function in scalar::functions() {
+            state.register_udf(function)?;
+        }
+        let context = SessionContext::new_with_state(state);
+        for (name, function) in series::functions() {
+            context.register_udtf(&name, function);
+        }
+        files.session_store().with_state(context.state_weak_ref());
+        let weak = context.state_weak_ref();
+        names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
+        let reads_only = AtomicBool::default();
+        let tenant = seat.as_ref().map(|seat| Arc::clone(seat.tenant()));
+        let info = info.unwrap_or_else(|| engine.sessions().add(number, role.clone(), tenant));
+        info.follow(&transaction);
+        let session = Self { engine, context, names, transaction, role, seat, reads_only, info };
+        session.reset_settings();
+        Ok(session)
+    }
+
+    /// State of the session that other sessions can see; accounts for its memory outside of
+    /// queries.
+    #[must_use]
+    pub fn info(&self) -> &Arc<SessionInfo> {
+        &self.info
+    }
+
+    pub(super) fn transaction(&self) -> MutexGuard<'_, Option<Arc<Transaction>>> {
+        lock(&self.transaction)
+    }
+
+    /// DataFusion's context of the session. Statements run through it are not registered as
+    /// queries; use [`Session::execute`] for that.
+    #[must_use]
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The role that statements run as; `None` if the session is unrestricted.
+    #[must_use]
+    pub fn role(&self) -> Option<&str> {
+        self.role.as_deref()
+    }
+
+    /// Adds a schema to those of the database; at most once per session. Its tables are also found
+    /// by their bare names, unless the session's default schema has a table of that name.
+    pub fn add_schema(&self, schema: Arc<dyn AddedSchema>) {
+        self.names.add(Arc::clone(&schema));
+        let state = self.context.state_ref();
+        let added = Added::new(move |statement| schema.rewrite(statement));
+        state.write().config_mut().set_extension(Arc::new(added));
+    }
+
+    /// The names of the database, as a statement that begins now would see them.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        self.names.names()
+    }
+
+    /// Resets all settings of the session to their initial values.
+    pub fn reset_settings(&self) {
+        let state = self.context.state_ref();
+        let mut begun = config(&self.engine).options().as_ref().clone();
+        let role = self.role().and_then(|role| self.engine.catalog().role(role));
+        if let Some(tenant) = role.and_then(|role| role.tenant.clone())
+            && let Some(options) = begun.extensions.get_mut::<PagedOptions>()
+        {
+            options.tenant = tenant;
+        }
+        *state.write().config_mut().options_mut() = begun;
+        self.reads_only.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A planned statement, ready to run.
+pub(super) struct Planned {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    /// The plan whose scans measure the statement's progress, if it is not `plan`.
+    pub(super) watched: Option<Arc<dyn ExecutionPlan>>,
+}
+
+impl Planned {
+    /// The plan of a statement that is complete and returns no rows.
+    pub(super) fn nothing() -> Self {
+        let plan = EmptyExec::new(Arc::new(Schema::empty()));
+        Self { plan: Arc::new(plan), watched: None }
+    }
+}
+
+impl Drop for Session {
+    /// Rolls the transaction back; statements that still run cannot add to it any more.
+    fn drop(&mut self) {
+        if let Some(transaction) = self.transaction().take() {
+            transaction.roll_back();
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+/// The initial settings of a session.
+fn config(engine: &EngineState) -> SessionConfig {
+    let partitions = engine.partitions();
+    let mut config = SessionConfig::new()
+        .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true)
+        .with_target_partitions(partitions);
+    let options = config.options_mut();
+    options.extensions.insert(PagedOptions::default());
+    // 0.1 is exactly a tenth.
+    options.sql_parser.parse_float_as_decimal = true;
+    // The filter that DataFusion derives from an aggregate drops rows that other aggregates of the
+    // node need, if those are not of plain columns.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    // DataFusion's top-k aggregation panics on zeros of both signs, and cannot spill.
+    options.optimizer.enable_topk_aggregation = false;
+    // The check rejects keys such as `CASE WHEN a <= b THEN a ELSE 0 END`: only the logical plan
+    // knows that they are never null.
+    options.execution.skip_physical_aggregate_schema_check = true;
+    // TIMESTAMPTZ is a separate type, displayed in this zone.
+    options.execution.time_zone = Some("UTC".to_owned());
+    options.execution.sort_spill_reservation_bytes =
+        sort_reservation_bytes(engine.ledger().budget(), partitions);
+    for (name, value) in engine.settings() {
+        // They were validated when the engine was opened.
+        if let Err(error) = options.set(name, value) {
+            tracing::error!(%error, "a session begins without {name} = {value}");
+        }
+    }
+    config
+}
+
+/// Bytes that each partition of a sort reserves for merging: DataFusion's 10 MiB, or less if the
+/// reservations of all partitions of two sorts would exceed an eighth of the budget.
+fn sort_reservation_bytes(budget: u64, partitions: usize) -> usize {
+    let sorts = 2 * to_u64(NonZeroUsize::new(partitions).map_or(1, NonZeroUsize::get));
+    to_usize((budget / 8 / sorts).clamp(512 * KIB, 10 * MIB))
+}

@@ -1,0 +1,131 @@
+//! Loading: builds tables over the pool from the contents of the catalog's file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_pool::{Pool, Space};
+use terrace_store::Store;
+use terrace_sys::size::{exact_bytes, format_bytes};
+
+use super::file::{Loaded, LoadedTable};
+use super::journal::Journal;
+use super::names::{Names, Roles, SchemaNames, Schemas};
+use super::record::{ChunkRecord, SegmentRecord, TableRecord};
+use super::tenant::Tenant;
+use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
+use crate::error::SqlError;
+use crate::placement::Home;
+use crate::table::{Table, TableParts};
+
+/// Refuses a store that is smaller than the extents that the catalog names.
+pub(super) fn check_size(store: &Store, loaded: &Loaded) -> Result<(), SqlError> {
+    let end = loaded.end_bytes();
+    let refused = |what| Err(SqlError::WrongStore { store: store.name().to_owned(), what });
+    let (capacity, len) = (store.capacity_bytes(), store.len_bytes()?);
+    if end > capacity {
+        return refused(format!(
+            "it may hold {}, and the tables reach up to {end} bytes; say a size of at least {}",
+            format_bytes(capacity),
+            exact_bytes(end)
+        ));
+    }
+    if end > len {
+        return refused(format!(
+            "it has {len} bytes and the tables reach up to {end}: it was cut short; put a whole \
+             copy of it in its place"
+        ));
+    }
+    Ok(())
+}
+
+/// Claims the extents of every chunk and creates a page for each segment.
+pub(super) fn names(
+    loaded: Loaded,
+    journal: &Arc<Journal>,
+    pool: &Pool,
+) -> Result<Names, SqlError> {
+    let mut schemas: Schemas =
+        loaded.schemas.into_iter().map(|name| (name, SchemaNames::default())).collect();
+    let homeless = |what: &str, schema: &str| {
+        journal.file.damaged(format!("{what} is in schema {schema}, which does not exist"))
+    };
+    for (schema, name, sql) in loaded.views {
+        let home = schemas.get_mut(&schema).ok_or_else(|| homeless(&name, &schema))?;
+        home.views.insert_mut(name, sql.into());
+    }
+    for table in loaded.tables {
+        let table = adopt(table, journal, pool)?;
+        let home = schemas.get_mut(table.schema_name());
+        let home = home.ok_or_else(|| homeless(table.name(), table.schema_name()))?;
+        journal.versions.put(table.id(), table.snapshot());
+        home.tables.insert_mut(table.name().to_owned(), table);
+    }
+    let mut tenants = BTreeMap::new();
+    for (name, (sla, limits)) in loaded.tenants {
+        let tenant = Tenant::of(sla.as_deref(), limits);
+        let tenant =
+            tenant.map_err(|what| journal.file.damaged(format!("tenant {name}: {what}")))?;
+        tenants.insert(name, tenant);
+    }
+    for (schema, object, access) in loaded.access {
+        let what = object.as_deref().unwrap_or("access");
+        let home = schemas.get_mut(&schema).ok_or_else(|| homeless(what, &schema))?;
+        match object {
+            Some(object) => home.access.insert_mut(object, Arc::new(access)),
+            None => home.own = Some(Arc::new(access)),
+        }
+    }
+    let roles: Roles =
+        loaded.roles.into_iter().map(|(name, role)| (name, Arc::new(role))).collect();
+    Ok(Names { next_table: loaded.next_table, changes: 0, schemas, roles, tenants })
+}
+
+fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc<Table>, SqlError> {
+    let LoadedTable { id, record, chunks } = loaded;
+    let space = table_space(pool, &record)?;
+    let chunks = chunks.into_iter().map(|(number, chunk)| {
+        let columns = chunk.columns.iter().map(|s| adopt_segment(s, &record, journal, &space));
+        let ChunkRecord { rows, place, is_full, columns: _ } = chunk;
+        let key = ChunkKey { id: number, place: place.unwrap_or(number), rows, is_full };
+        let columns = columns.collect::<Result<_, _>>()?;
+        Ok(Arc::new(Chunk::committed(key, columns, space.clone())))
+    });
+    let mut chunks = chunks.collect::<Result<Vec<_>, SqlError>>()?;
+    chunks.sort_by_key(|chunk| (chunk.place, chunk.id));
+    Ok(table(id, record, space, chunks, journal))
+}
+
+fn adopt_segment(
+    segment: &SegmentRecord,
+    table: &TableRecord,
+    journal: &Journal,
+    space: &Space,
+) -> Result<ColumnSegment, SqlError> {
+    let SegmentRecord { stored, encoding, len_bytes, statistics } = segment.clone();
+    journal.store().claim(stored.extent).map_err(|error| {
+        let TableRecord { schema_name, name, .. } = table;
+        journal.file.damaged(format!("table {schema_name}.{name} cannot have its bytes: {error}"))
+    })?;
+    let page = space.adopt(stored)?;
+    let home = Home::default();
+    Ok(ColumnSegment { page, stored, encoding, len_bytes, statistics, home })
+}
+
+/// Builds a table from its parts.
+pub(super) fn table(
+    id: u64,
+    record: TableRecord,
+    space: Space,
+    chunks: Vec<Arc<Chunk>>,
+    journal: &Arc<Journal>,
+) -> Arc<Table> {
+    let TableRecord { schema_name, name, encoding, columns } = record;
+    let journal = journal.clone();
+    let parts = TableParts { id, schema_name, name, columns, encoding, space, journal };
+    Arc::new(Table::new(parts, chunks))
+}
+
+/// Creates the space of the pool that holds a table's pages.
+pub(super) fn table_space(pool: &Pool, record: &TableRecord) -> Result<Space, SqlError> {
+    Ok(pool.create_space(format!("{}.{}", record.schema_name, record.name), None)?)
+}

@@ -1,7 +1,0 @@
-//! Statements that write: what they leave, what they refuse, and what an interruption leaves.
-
-mod crash;
-mod dml;
-mod faults;
-mod merges;
-mod statements;
