@@ -12,7 +12,7 @@ mod names;
 mod plan;
 mod rights;
 
-pub use crate::tables::access::{Access, Grantee, Privilege, Privileges};
 pub(crate) use names::{Reading, check_names};
 pub(crate) use plan::check_plan;
 pub(crate) use rights::Rights;
+pub use terrace_table::access::{Access, Grantee, Privilege, Privileges};

@@ -13,14 +13,14 @@ use terrace_ledger::Ledger;
 use terrace_pool::Pool;
 use terrace_store::{Blocks, Store};
 
-use crate::catalog::Catalog;
-use crate::error::SqlError;
-use crate::files::{Files, SystemFiles};
-use crate::market::MarketReport;
-use crate::pins::PagePins;
-use crate::query::Queries;
 use crate::session::Session;
 use crate::system::{TenantReport, TierReport};
+use terrace_governor::market::MarketReport;
+use terrace_governor::pins::PagePins;
+use terrace_governor::query::Queries;
+use terrace_table::catalog::Catalog;
+use terrace_table::error::SqlError;
+use terrace_table::files::{Files, SystemFiles};
 
 pub use config::EngineConfig;
 pub(crate) use state::EngineState;

@@ -13,12 +13,12 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 use terrace_exec::panics::{Supervised, catch, caught};
+use terrace_governor::query::{PlanSize, Query, Suspension};
+use terrace_governor::running::RunningQuery;
+use terrace_table::error::SqlError;
+use terrace_table::transaction::Scope;
 
-use crate::error::SqlError;
-use crate::query::{PlanSize, Query, Suspension};
-use crate::running::RunningQuery;
 use crate::sessions::SessionInfo;
-use crate::transaction::Scope;
 
 use plan::ObservedPlan;
 use stream::QueryStream;

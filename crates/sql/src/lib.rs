@@ -1,4 +1,5 @@
-//! SQL over the buffer pool: tables in segments, the catalog, sessions, and the memory of queries.
+//! SQL over the buffer pool: sessions, and the engine that they share. The tables are those of
+//! `terrace-table`, the memory of queries is that of `terrace-governor`.
 //!
 //! A table is a list of immutable [chunks](chunk), a chunk is one segment per column, and a segment
 //! is one page of the pool and one extent of the store. The [catalog] names every extent in use;
@@ -21,12 +22,13 @@
 //! # }
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod access;
 pub mod bytea;
 pub mod engine;
 mod execution;
 mod functions;
-mod governor;
 mod names;
 mod provider;
 mod scalar;
@@ -35,21 +37,18 @@ pub mod session;
 pub mod sessions;
 pub mod stock;
 pub mod system;
-mod tables;
-#[cfg(test)]
-mod test_support;
 mod view;
 
-pub(crate) use governor::{limits, running, tenancy};
-pub use governor::{market, memory, pins, query, spill};
-pub(crate) use tables::{canonical, failpoint, placement, segment, tasks, transaction, unary};
-pub use tables::{catalog, chunk, data_dir, error, files, scan, sketch, statistics, table, write};
+pub use terrace_governor::{market, memory, pins, query, spill};
+pub use terrace_table::{
+    catalog, chunk, data_dir, error, files, scan, sketch, statistics, table, write,
+};
 
 pub use engine::{Engine, EngineConfig};
-pub use error::SqlError;
 pub use execution::{Output, QueryHandle};
-pub use memory::ProcessMemory;
 pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind};
-pub use segment::{Encoding, SegmentError};
 pub use session::{Prepared, Session};
-pub use transaction::TransactionStatus;
+pub use terrace_governor::memory::ProcessMemory;
+pub use terrace_table::error::SqlError;
+pub use terrace_table::transaction::TransactionStatus;
+pub use terrace_table::{Encoding, SegmentError};

@@ -21,13 +21,13 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::TableType;
 use terrace_sys::sync::lock;
+use terrace_table::catalog::Snapshot;
+use terrace_table::transaction::OpenTransaction;
 
-use crate::catalog::Snapshot;
 use crate::engine::EngineState;
 use crate::provider::StoredTable;
 use crate::session::hint;
 use crate::system::SystemSchema;
-use crate::transaction::OpenTransaction;
 use crate::view;
 
 pub use added_schema::{AddedSchema, Names, Relation, RelationKind};

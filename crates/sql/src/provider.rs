@@ -13,14 +13,14 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::cast;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use futures::FutureExt as _;
+use terrace_governor::pins::Reader;
+use terrace_table::catalog::Snapshot;
+use terrace_table::error::SqlError;
+use terrace_table::scan;
+use terrace_table::table::{Table, TableVersion};
+use terrace_table::write::{self, Assignment, CountExec};
 
-use crate::catalog::Snapshot;
 use crate::engine::EngineState;
-use crate::error::SqlError;
-use crate::pins::Reader;
-use crate::scan;
-use crate::table::{Table, TableVersion};
-use crate::write::{self, Assignment, CountExec};
 
 /// A stored table in a session, as of one version. In a prepared statement it has no version, and
 /// is resolved at each run.

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use datafusion::functions::datetime::to_char;
 use datafusion::logical_expr::ScalarUDF;
 
-pub(crate) use crate::canonical::Canonical;
 use alias::Renamed;
 pub(crate) use bytes::BytesOfText;
 pub(crate) use identity::Apart;
 pub(crate) use round::RoundToInteger;
 use templates::ToChar;
+pub(crate) use terrace_table::canonical::Canonical;
 use timezone::TimeZoneConversion;
 
 /// The scalar functions of every session, in addition to DataFusion's or in place of them.

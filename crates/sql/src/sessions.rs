@@ -12,10 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::SystemTime;
 
+use terrace_governor::memory::MemoryBudget;
 use terrace_sys::sync::lock;
-
-use crate::memory::MemoryBudget;
-use crate::transaction::{OpenTransaction, TransactionStatus};
+use terrace_table::transaction::{OpenTransaction, TransactionStatus};
 
 /// The sessions of an engine.
 pub(crate) struct Sessions {

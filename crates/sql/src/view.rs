@@ -18,9 +18,9 @@ use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use terrace_table::catalog::Snapshot;
 
 use crate::access::{Reading, Rights, check_names};
-use crate::catalog::Snapshot;
 use crate::names::{Added, CATALOG};
 use crate::session::{self, SessionStatement, using};
 

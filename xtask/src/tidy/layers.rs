@@ -23,13 +23,15 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-index", 5),
     ("terrace-compact", 5),
     ("terrace-capi", 5),
-    ("terrace-sql", 6),
+    ("terrace-governor", 6),
     ("terrace-workload", 6),
-    ("terrace-bench", 7),
-    ("terrace-server", 7),
-    ("terrace-sqltest", 7),
-    ("terrace-examples", 7),
-    ("terrace", 8),
+    ("terrace-table", 7),
+    ("terrace-sql", 8),
+    ("terrace-bench", 9),
+    ("terrace-server", 9),
+    ("terrace-sqltest", 9),
+    ("terrace-examples", 9),
+    ("terrace", 10),
 ];
 
 /// Floor of the test support, which uses the store and is used by tests alone.

@@ -8,7 +8,7 @@ use super::{
 
 /// Crates that need `unsafe`; every other crate forbids it in its root.
 const UNSAFE_CRATES: &[&str] =
-    &["sys", "pool", "region", "heap", "objects", "capi", "compact", "exec", "sql", "terrace"];
+    &["sys", "pool", "region", "heap", "objects", "capi", "compact", "exec", "table", "terrace"];
 /// Heading that the documentation of an unsafe function or trait must contain.
 const ASKS: &str = "# Safety";
 const FORBID: &str = "#![forbid(unsafe_code)]";

@@ -3,8 +3,8 @@
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
+use terrace_table::access::Privilege;
 
-use super::Privilege;
 use super::rights::Rights;
 use crate::names::{CATALOG, SYSTEM_SCHEMA};
 

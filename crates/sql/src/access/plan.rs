@@ -7,9 +7,10 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan, TableSource, WriteOp};
 use std::sync::Arc;
+use terrace_table::access::{Privilege, Privileges};
+use terrace_table::error::SqlError;
 
-use super::{Privilege, Privileges, Rights};
-use crate::error::SqlError;
+use super::rights::Rights;
 use crate::provider::StoredTable;
 
 /// Refuses a plan that reads or changes tables without the privilege, or that reads or writes

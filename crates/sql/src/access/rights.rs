@@ -1,8 +1,8 @@
 //! The rights of a statement.
 
-use crate::access::{Access, Privilege};
-use crate::catalog::Snapshot;
-use crate::error::SqlError;
+use terrace_table::access::{Access, Privilege};
+use terrace_table::catalog::Snapshot;
+use terrace_table::error::SqlError;
 
 /// The rights of a role under a snapshot of the catalog.
 #[derive(Clone, Copy)]

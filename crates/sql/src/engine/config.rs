@@ -3,10 +3,9 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use terrace_governor::memory::ProcessMemory;
 use terrace_pool::Placement;
 use terrace_tier::TierSpec;
-
-use crate::memory::ProcessMemory;
 
 /// Configuration of an engine.
 #[derive(Clone, Debug)]

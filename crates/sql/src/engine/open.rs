@@ -3,28 +3,28 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use terrace_governor::market::Market;
+use terrace_governor::memory::{DRAM_BYTES_MIN, MemoryBudget, ProcessLimit, ProcessMemory, Watch};
+use terrace_governor::pins::PagePins;
+use terrace_governor::query::Queries;
+use terrace_governor::running::QueryResources;
 use terrace_ledger::{Class, Ledger};
 use terrace_pool::{Placement, Pool, PoolConfig};
 use terrace_store::Store;
 use terrace_sys::probe::Probe;
 use terrace_sys::size::{MIB, format_bytes};
+use terrace_table::catalog::{Catalog, Lifetime};
+use terrace_table::data_dir::DataDir;
+use terrace_table::error::SqlError;
+use terrace_table::files::Files;
+use terrace_table::write::Merger;
 use terrace_tier::{MemoryTier, TierError, TierSpec};
 
 use super::config::EngineConfig;
 use super::reserve::PoolReserve;
 use super::state::EngineState;
-use crate::catalog::{Catalog, Lifetime};
-use crate::data_dir::DataDir;
-use crate::error::SqlError;
-use crate::files::Files;
-use crate::market::Market;
-use crate::memory::{DRAM_BYTES_MIN, MemoryBudget, ProcessLimit, ProcessMemory, Watch};
-use crate::pins::PagePins;
-use crate::query::Queries;
-use crate::running::QueryResources;
 use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
 use crate::sessions::Sessions;
-use crate::write::Merger;
 
 /// Name of the store in the data directory's own file; not a path, so that the directory can be
 /// moved.

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use terrace_governor::memory::Reserve;
 use terrace_ledger::Consumer;
 use terrace_pool::Pool;
-
-use crate::memory::Reserve;
 
 /// The pool as the reserve of queries: the bytes it holds above its floor can be reclaimed.
 #[derive(Debug)]

@@ -5,20 +5,20 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use terrace_exec::run_blocking;
+use terrace_governor::pins::PagePins;
+use terrace_governor::query::Queries;
+use terrace_governor::running::QueryResources;
+use terrace_governor::tenancy::Tenancy;
 use terrace_ledger::Ledger;
 use terrace_pool::Pool;
+use terrace_table::catalog::Catalog;
+use terrace_table::data_dir::DataDir;
+use terrace_table::error::SqlError;
+use terrace_table::placement::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
+use terrace_table::scan::ScanOptions;
+use terrace_table::write::Merger;
 
-use crate::catalog::Catalog;
-use crate::data_dir::DataDir;
-use crate::error::SqlError;
-use crate::pins::PagePins;
-use crate::placement::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
-use crate::query::Queries;
-use crate::running::QueryResources;
-use crate::scan::ScanOptions;
 use crate::sessions::Sessions;
-use crate::tenancy::Tenancy;
-use crate::write::Merger;
 
 /// Share of the budget that scans may read ahead: 1 / `AHEAD_SHARE`.
 const AHEAD_SHARE: u64 = 16;

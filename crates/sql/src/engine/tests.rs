@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use terrace_table::catalog::DEFAULT_SCHEMA;
+use terrace_table::chunk::Chunk;
+use terrace_table::table::TableVersion;
+
 use super::{Engine, EngineConfig};
-use crate::catalog::DEFAULT_SCHEMA;
-use crate::chunk::Chunk;
-use crate::table::TableVersion;
 
 /// Asserts that from most chunks to the next a column continues right behind, or nearly so: the
 /// heap fills some holes.

@@ -8,12 +8,12 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use terrace_exec::panics::catch;
+use terrace_governor::query::{PlanSize, Progress, QueryPlan};
 use terrace_sys::size::to_u64;
+use terrace_table::scan::{ScanProgress, SegmentSource};
+use terrace_table::write::CountExec;
 
-use crate::query::{PlanSize, Progress, QueryPlan};
-use crate::scan::{ScanProgress, SegmentSource};
 use crate::session::on_stack;
-use crate::write::CountExec;
 
 /// Part of the rows that count for a filtered scan, which skips most of the rows that it drops.
 const PRUNED_PART: f64 = 1.0 / 16.0;

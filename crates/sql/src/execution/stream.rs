@@ -13,12 +13,12 @@ use datafusion::physical_plan::EmptyRecordBatchStream;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::panics::{Supervised, catch};
+use terrace_governor::running::RunningQuery;
 use terrace_sys::size::to_u64;
+use terrace_table::error::SqlError;
+use terrace_table::transaction::Scope;
 
-use crate::error::SqlError;
-use crate::running::RunningQuery;
 use crate::sessions::{HeldBytes, HeldFor, SessionInfo};
-use crate::transaction::Scope;
 
 /// Maximum number of batches that a suspended query keeps for its reader.
 const KEPT_MAX: usize = 16;

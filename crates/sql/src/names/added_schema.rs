@@ -11,12 +11,12 @@ use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use terrace_sys::size::to_u64;
 use terrace_sys::sync::lock;
+use terrace_table::catalog::{Role, Snapshot};
+use terrace_table::error::SqlError;
 
 use super::reserved::SYSTEM_SCHEMA;
 use super::{MainCatalog, Shared};
 use crate::access::Access;
-use crate::catalog::{Role, Snapshot};
-use crate::error::SqlError;
 use crate::view;
 
 /// A schema of read-only tables that an embedding program adds to the catalog of a session. The

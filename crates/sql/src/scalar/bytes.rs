@@ -10,9 +10,9 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use terrace_table::unary::{apply_to_one, name_of_one};
 
 use crate::bytea;
-use crate::unary::{apply_to_one, name_of_one};
 
 /// Parses the bytes that a text denotes, before a cast to a type of bytes, as PostgreSQL does.
 /// Arrow's cast takes the bytes of the text itself.

@@ -5,8 +5,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-
-use crate::unary::{name_of_one, type_of_one};
+use terrace_table::unary::{name_of_one, type_of_one};
 
 /// The identity function. In a plan it has the name of its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -10,8 +10,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-
-use crate::unary::{apply_to_one, name_of_one, type_of_one};
+use terrace_table::unary::{apply_to_one, name_of_one, type_of_one};
 
 /// Rounds the operand of a cast to an integer, as PostgreSQL does: floating-point numbers half to
 /// even, decimals half away from zero. Arrow's cast truncates.

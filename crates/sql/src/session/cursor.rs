@@ -20,9 +20,9 @@ use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use terrace_table::error::SqlError;
 
 use super::words::{is_word, refused, take_all};
-use crate::error::SqlError;
 
 /// A statement about a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]

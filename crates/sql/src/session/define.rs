@@ -13,19 +13,19 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
+use terrace_table::Encoding;
+use terrace_table::catalog::{Draft, IfExists, Snapshot, TableDefinition};
+use terrace_table::error::SqlError;
+use terrace_table::transaction::Scope;
+use terrace_table::write::{CountExec, write_rows};
 
 use super::exclusive::{Begun, Exclusive};
 use super::state::{Planned, Session};
 use crate::access::Privilege;
-use crate::catalog::{Draft, IfExists, Snapshot, TableDefinition};
-use crate::error::SqlError;
 use crate::names::CATALOG;
 use crate::provider::StoredTable;
-use crate::segment::Encoding;
 use crate::system::SYSTEM_SCHEMA;
-use crate::transaction::Scope;
 use crate::view;
-use crate::write::{CountExec, write_rows};
 
 /// Schema and name of an object in the database.
 pub(super) struct Name {

@@ -14,9 +14,9 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use terrace_table::error::SqlError;
 
 use super::dialect::TerraceDialect;
-use crate::error::SqlError;
 
 /// Maximum nesting of expressions and queries in the statement as planned. An executor thread
 /// evaluates them recursively on a stack of 2 MiB.

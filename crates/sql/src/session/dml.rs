@@ -19,10 +19,10 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::cast;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
+use terrace_table::table::Table;
+use terrace_table::write::{Assignment, CountExec, delete_plan, update_plan};
 
 use super::{canonical, floats, lists, semantics};
-use crate::table::Table;
-use crate::write::{Assignment, CountExec, delete_plan, update_plan};
 
 /// Plans a DELETE or UPDATE of `table`.
 ///

@@ -14,13 +14,13 @@ use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{LogicalPlan, TableSource};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use terrace_table::catalog::Catalog;
+use terrace_table::error::SqlError;
+use terrace_table::table::{Table, TableVersion};
+use terrace_table::transaction::{Rewrite, Scope};
 
 use super::snapshot;
-use crate::catalog::Catalog;
-use crate::error::SqlError;
 use crate::provider::StoredTable;
-use crate::table::{Table, TableVersion};
-use crate::transaction::{Rewrite, Scope};
 
 /// The planned rows of a statement that reads the table it changes.
 pub(super) struct Exclusive {

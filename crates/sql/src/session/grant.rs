@@ -18,9 +18,9 @@ use datafusion::sql::sqlparser::ast::{
     GranteeName, GranteesType, ObjectName, Owner, Privileges as AstPrivileges,
     Statement as SqlStatement,
 };
+use terrace_table::error::SqlError;
 
 use crate::access::{Grantee, Privilege, Privileges};
-use crate::error::SqlError;
 
 /// A statement that changes privileges or an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Suggestions for SQL spelled differently in other databases.
 
 use datafusion::common::DataFusionError;
-
-use crate::error::SqlError;
+use terrace_table::error::SqlError;
 
 /// The parser's error for a text, or one with a better suggestion.
 pub(super) fn of_parse_error(text: &str, error: DataFusionError) -> SqlError {

@@ -4,9 +4,9 @@
 //! DataFusion passes a table the filters that remain in the optimized plan of a DELETE or UPDATE.
 //! Conditions with a subquery or a second table are not among them, nor is one that the optimizer
 //! has proved false, so too many rows would be changed. A statement that selects rows by their own
-//! values only is planned from its conditions before they are optimized ([`crate::write`]). Any
-//! other becomes a query for the numbers of the affected rows and their new values, sorted by
-//! number, from which the table's chunks are rewritten.
+//! values only is planned from its conditions before they are optimized (`dml`). Any other becomes
+//! a query for the numbers of the affected rows and their new values, sorted by number, from which
+//! the table's chunks are rewritten.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use datafusion::logical_expr::{
     DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableScanBuilder, WriteOp,
 };
 use futures::FutureExt as _;
+use terrace_table::error::SqlError;
+use terrace_table::write::{ByNumber, CountExec, Selection, write_rows};
 
 use super::dml::dml_plan;
 use super::exclusive::{Begun, Exclusive, stored_table};
 use super::state::{Planned, Session};
 use super::target::{ROW_NUMBER, TargetTable};
-use crate::error::SqlError;
 use crate::provider::StoredTable;
-use crate::write::{ByNumber, CountExec, Selection, write_rows};
 
 impl Session {
     /// Plans a change of rows that DataFusion must not plan; `None` for any other statement.

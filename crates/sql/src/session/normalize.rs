@@ -29,12 +29,12 @@ use datafusion::sql::sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::parser::Parser;
+use terrace_table::error::SqlError;
 
 use super::dialect::{TerraceDialect, call, double};
 use super::join_constraint::constraint;
 use super::walk::Walk;
 use super::{row_subqueries, row_values, similar_to};
-use crate::error::SqlError;
 
 /// Minimum number of operands of a chain of AND, OR or UNION that is balanced.
 const CHAIN_LEN_MIN: usize = 16;

@@ -4,9 +4,8 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     CreateTableOptions, Expr, SqlOption, Statement as SqlStatement, Value,
 };
-
-use crate::error::SqlError;
-use crate::segment::Encoding;
+use terrace_table::Encoding;
+use terrace_table::error::SqlError;
 
 /// Removes the options from a statement, which DataFusion would refuse, and returns the table's
 /// encoding. A statement without options gets the default encoding.

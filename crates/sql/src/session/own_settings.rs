@@ -4,9 +4,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Set, Statement as SqlStatement};
 use terrace_exec::PagedOptions;
-
-use crate::error::SqlError;
-use crate::market::MarketKind;
+use terrace_governor::market::MarketKind;
+use terrace_table::error::SqlError;
 
 /// Prefix of Terrace's own settings.
 pub(super) const OWN: &str = "terrace.";

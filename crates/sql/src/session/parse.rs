@@ -1,11 +1,11 @@
 //! Parsing of statements.
 
 use datafusion::sql::parser::DFParserBuilder;
+use terrace_table::error::SqlError;
 
 use super::dialect::TerraceDialect;
 use super::statement::SessionStatement;
 use super::{depth, hint, normalize, statement};
-use crate::error::SqlError;
 
 /// Parses a text into normalized statements.
 pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {

@@ -17,21 +17,21 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Projection, Union};
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
+use terrace_governor::pins::Reader;
 use terrace_sys::size::to_u64;
 use terrace_sys::sync::lock;
+use terrace_table::catalog::Snapshot;
+use terrace_table::error::SqlError;
+use terrace_table::transaction::Scope;
 
 use super::constant::Constant;
 use super::depth::{self, OnStack};
 use super::state::{Planned, Session};
 use super::statement::SessionStatement;
 use super::{options, own_settings, snapshot};
-use crate::catalog::Snapshot;
-use crate::error::SqlError;
 use crate::execution::{QueryHandle, supervised};
-use crate::pins::Reader;
 use crate::series;
 use crate::sessions::{HeldBytes, HeldFor};
-use crate::transaction::Scope;
 
 /// Maximum number of parameters of a statement: PostgreSQL's protocol counts them in 16 bits.
 const PARAMETERS_MAX: usize = u16::MAX as usize;

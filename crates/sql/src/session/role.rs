@@ -13,9 +13,9 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use terrace_table::catalog::Verifier;
 
 use super::words::{self, is_word, name, take_all};
-use crate::catalog::Verifier;
 
 /// Nouns of the statements.
 const NOUNS: [&str; 2] = ["role", "user"];

@@ -17,11 +17,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Ident, Query, SetExpr, TableFactor, UnaryOperator, VisitorMut,
 };
+use terrace_table::error::SqlError;
 
 use super::normalize::{parsed_expr, refused};
 use super::row_values::{binary, joined, nested};
 use super::walk::Walk;
-use crate::error::SqlError;
 
 /// Rewrites the memberships among the parts of a condition that all have to be true.
 ///

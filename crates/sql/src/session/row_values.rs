@@ -15,9 +15,9 @@
 use std::mem;
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use terrace_table::error::SqlError;
 
 use super::normalize::{balanced, refused};
-use crate::error::SqlError;
 
 /// Rewrites a comparison of rows; leaves any other expression unchanged.
 ///

@@ -9,11 +9,11 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use terrace_exec::{PagedOptions, options_of};
+use terrace_governor::market::{Claim, MarketKind};
+use terrace_table::error::SqlError;
 
 use super::own_settings::{MARKET, OWN, PARTITIONS, SLA, TENANT, names, text};
 use super::state::Session;
-use crate::error::SqlError;
-use crate::market::{Claim, MarketKind};
 
 impl Session {
     /// Validates one of Terrace's own settings before the session takes it, and applies one that

@@ -5,9 +5,9 @@
 //! `[]` mean what they do in regular expressions.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
+use terrace_table::error::SqlError;
 
 use super::normalize::refused;
-use crate::error::SqlError;
 
 /// Rewrites a SIMILAR TO as a match with `^(?s:...)$`; leaves any other expression unchanged.
 ///

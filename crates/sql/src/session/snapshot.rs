@@ -10,9 +10,9 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{LogicalPlan, Statement, TableSource};
+use terrace_table::catalog::Snapshot;
 
 use super::target::TargetTable;
-use crate::catalog::Snapshot;
 use crate::provider::StoredTable;
 
 /// Pins the tables of prepared statements to `snapshot`.

@@ -17,20 +17,20 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use object_store::memory::InMemory;
 use terrace_exec::PagedOptions;
+use terrace_governor::running::{Environment, environment};
+use terrace_governor::tenancy::Seat;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 use terrace_sys::sync::lock;
+use terrace_table::catalog::DEFAULT_SCHEMA;
+use terrace_table::error::SqlError;
+use terrace_table::scan::STORE_URL;
+use terrace_table::transaction::{OpenTransaction, Transaction};
 
 use super::group_keys::Relations;
 use super::rules;
-use crate::catalog::DEFAULT_SCHEMA;
 use crate::engine::EngineState;
-use crate::error::SqlError;
 use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names};
-use crate::running::{Environment, environment};
-use crate::scan::STORE_URL;
 use crate::sessions::SessionInfo;
-use crate::tenancy::Seat;
-use crate::transaction::{OpenTransaction, Transaction};
 use crate::{functions, scalar, series};
 
 /// Number of sessions so far, which gives each its name in the ledger.

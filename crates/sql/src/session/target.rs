@@ -26,11 +26,11 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use terrace_sys::size::to_u64;
+use terrace_table::scan::{Blocks, ChunkReader};
+use terrace_table::statistics::prune;
+use terrace_table::table::TableVersion;
 
 use crate::provider::StoredTable;
-use crate::scan::{Blocks, ChunkReader};
-use crate::statistics::prune;
-use crate::table::TableVersion;
 
 /// Name of the column of row numbers. It cannot be confused with a column of a table: a statement
 /// names columns of the target by the target's own schema.
@@ -156,11 +156,7 @@ impl TargetScanExec {
         let places = columns.iter().map(|column| read.binary_search(column).ok()).collect();
         let reader = match read.is_empty() {
             true => None,
-            false => {
-                let pins = Arc::clone(&table.journal().pins);
-                let reader = ChunkReader::new(Arc::clone(&name), table.schema(), read, pins)?;
-                Some(Arc::new(reader))
-            }
+            false => Some(table.reader(read)?),
         };
         let groups = groups(&version, possible, partitions);
         let properties = PlanProperties::new(

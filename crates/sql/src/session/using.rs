@@ -23,10 +23,10 @@ use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr,
     TableWithJoins, VisitorMut, WildcardAdditionalOptions,
 };
+use terrace_table::error::SqlError;
 
 use super::normalize::refused;
 use super::walk::Walk;
-use crate::error::SqlError;
 use columns::{Joined, Names, Visible};
 
 /// Rewrites the joins by USING and the NATURAL joins of a statement.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Field};
+use terrace_governor::market::Row;
 
 use super::columns::{moment, moments, number, numbers, text, texts};
 use crate::engine::EngineState;
-use crate::market::Row;
 
 pub(super) fn columns() -> Vec<Field> {
     let rate = |name: &str| Field::new(name, DataType::Float64, true);

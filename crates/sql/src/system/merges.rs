@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
 use terrace_sys::size::to_u64;
+use terrace_table::table::Table;
+use terrace_table::write::MergeCounters;
 
 use super::columns::{number, numbers, text, texts};
 use crate::engine::EngineState;
-use crate::table::Table;
-use crate::write::MergeCounters;
 
 pub(super) fn columns() -> Vec<Field> {
     vec![

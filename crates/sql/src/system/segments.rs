@@ -5,12 +5,12 @@ use std::sync::Arc;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
 use terrace_sys::size::to_u64;
+use terrace_table::chunk::Chunk;
+use terrace_table::statistics::Bound;
+use terrace_table::table::Table;
 
 use super::columns::{number, numbers, text, texts};
-use crate::chunk::Chunk;
 use crate::engine::EngineState;
-use crate::statistics::Bound;
-use crate::table::Table;
 
 pub(super) fn columns() -> Vec<Field> {
     vec![

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
+use terrace_governor::query::Query;
 use terrace_sys::size::to_u64;
+use terrace_table::transaction::TransactionStatus;
 
 use super::columns::{moment, moments, number, numbers, text, texts};
 use crate::engine::EngineState;
-use crate::query::Query;
 use crate::sessions::SessionInfo;
-use crate::transaction::TransactionStatus;
 
 pub(super) fn columns() -> Vec<Field> {
     vec![

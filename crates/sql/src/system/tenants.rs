@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Float64Array};
 use datafusion::arrow::datatypes::{DataType, Field};
+use terrace_governor::query::Requests;
 use terrace_market::Sla;
 use terrace_sys::size::to_u64;
 
 use super::columns::{number, numbers, text, texts};
 use crate::engine::EngineState;
-use crate::query::Requests;
 
 /// A report of a tenant's queries and service level.
 #[derive(Clone, Debug)]

@@ -19,9 +19,9 @@ use futures::future::BoxFuture;
 use futures::stream;
 use terrace_sys::size::to_u64;
 use terrace_sys::sync::lock;
+use terrace_table::error::SqlError;
 use tokio::sync::mpsc;
 
-use crate::error::SqlError;
 use crate::execution::QueryHandle;
 use crate::provider::StoredTable;
 use crate::session::copy::{CopySource, CopyStatement, list};

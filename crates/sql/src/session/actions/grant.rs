@@ -3,13 +3,13 @@
 use datafusion::common::Result as DataFusionResult;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::ObjectName;
+use terrace_table::catalog::{Draft, Snapshot};
+use terrace_table::error::SqlError;
+use terrace_table::transaction::Scope;
 
 use crate::access::{Access, Grantee, Privileges};
-use crate::catalog::{Draft, Snapshot};
-use crate::error::SqlError;
 use crate::session::grant::{AccessChange, GrantStatement, Objects};
 use crate::session::state::{Planned, Session};
-use crate::transaction::Scope;
 
 /// A table or view, or a schema.
 struct Object {

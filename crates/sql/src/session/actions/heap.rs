@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::error::SqlError;
-use crate::placement::{HeapDefinition, Scope, Target, Wish, forget_reads, move_table};
+use terrace_table::error::SqlError;
+use terrace_table::placement::{HeapDefinition, Scope, Target, Wish, forget_reads, move_table};
+use terrace_table::table::Table;
+
 use crate::session::heap::HeapStatement;
 use crate::session::state::{Planned, Session};
-use crate::table::Table;
 
 impl Session {
     /// Runs a statement about a heap.

@@ -1,8 +1,9 @@
 //! Changes of roles.
 
+use terrace_table::catalog::{Role, Snapshot};
+use terrace_table::error::SqlError;
+
 use crate::access::Rights;
-use crate::catalog::{Role, Snapshot};
-use crate::error::SqlError;
 use crate::session::role::{RoleOption, RoleStatement};
 use crate::session::state::{Planned, Session};
 

@@ -1,7 +1,8 @@
 //! Changes of tenants.
 
-use crate::catalog::{Tenant, TenantLimits};
-use crate::error::SqlError;
+use terrace_table::catalog::{Tenant, TenantLimits};
+use terrace_table::error::SqlError;
+
 use crate::session::state::{Planned, Session};
 use crate::session::tenant::TenantStatement;
 

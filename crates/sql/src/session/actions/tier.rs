@@ -1,10 +1,10 @@
 //! Changes of the size of a tier.
 
 use terrace_exec::run_blocking;
+use terrace_governor::memory::DRAM_BYTES_MIN;
 use terrace_sys::size::{format_bytes, parse_bytes};
+use terrace_table::error::SqlError;
 
-use crate::error::SqlError;
-use crate::memory::DRAM_BYTES_MIN;
 use crate::session::state::{Planned, Session};
 use crate::session::tier::AlterTier;
 use crate::session::words::listed;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::BoxFuture;
+use terrace_table::error::SqlError;
+use terrace_table::transaction::{Scope, Transaction, TransactionStatus};
 
-use crate::error::SqlError;
 use crate::session::state::{Planned, Session};
 use crate::session::transaction::TransactionStatement;
-use crate::transaction::{Scope, Transaction, TransactionStatus};
 
 impl Session {
     /// State of the session's transaction.

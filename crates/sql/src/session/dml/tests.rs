@@ -1,41 +1,119 @@
 //! Tests of DELETE and UPDATE from SQL text.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use datafusion::arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::datasource::empty::EmptyTable;
+use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::stream;
 use tempfile::TempDir;
-use terrace_store::MemoryBlocks;
+use terrace_governor::pins::PagePins;
+use terrace_ledger::Ledger;
+use terrace_pool::{Pool, PoolConfig};
+use terrace_store::{MemoryBlocks, Store};
+use terrace_table::Encoding;
+use terrace_table::catalog::{
+    Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, TableDefinition,
+};
+use terrace_table::files::SystemFiles;
+use terrace_table::table::Table;
 
 use super::dml_plan;
-use crate::table::Table;
-use crate::test_support::{Database, int_schema, ints, memory, rows_of, stream_of};
+
+const STORE_BYTES: u64 = 1 << 30;
+const DRAM_BYTES: u64 = 64 << 20;
 
 struct Session {
     _directory: TempDir,
-    database: Database,
+    _catalog: Arc<Catalog>,
+    store: Arc<Store>,
     table: Arc<Table>,
     context: SessionContext,
 }
 
+/// A column `i` of integers and a column `s` of strings.
+fn int_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("i", DataType::Int64, false),
+        Field::new("s", DataType::Utf8View, true),
+    ]))
+}
+
+/// Rows with these integers, and strings derived from them.
+fn ints(values: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let values: Int64Array = values.into_iter().map(Some).collect();
+    let strings: StringViewArray = values
+        .iter()
+        .map(|value| value.filter(|v| v % 7 != 0).map(|v| format!("string number {v} of many")))
+        .collect();
+    RecordBatch::try_new(int_schema(), vec![Arc::new(values), Arc::new(strings)]).expect("a batch")
+}
+
+/// The integers of a table's first column, sorted.
+async fn rows_of(table: &Table) -> Vec<i64> {
+    let mut values = Vec::new();
+    let reader = table.reader(vec![0]).expect("a reader");
+    for chunk in &table.snapshot().chunks {
+        let mut blocks = reader.open(chunk).await.expect("open");
+        while let Some(arrays) = blocks.next().await.expect("read") {
+            values.extend_from_slice(arrays[0].as_primitive::<Int64Type>().values());
+        }
+    }
+    values.sort_unstable();
+    values
+}
+
+fn open(catalog: &Path) -> (Arc<Catalog>, Arc<Store>) {
+    let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
+    let store = Arc::new(Store::open(blocks, "test", STORE_BYTES).expect("a store"));
+    let mut config = PoolConfig::new("test", Ledger::new(DRAM_BYTES));
+    config.store = Some(Arc::clone(&store));
+    let pool = Pool::new(config).expect("a pool");
+    let pins = Arc::new(PagePins::new(DRAM_BYTES / 16));
+    let catalog = Catalog::open(&SystemFiles, catalog, pool, pins, Lifetime::Lasting);
+    (catalog.expect("a catalog"), store)
+}
+
 async fn session() -> Session {
     let directory = tempfile::tempdir().expect("tempdir");
-    let blocks = Arc::new(MemoryBlocks::new(1 << 30));
-    let database = Database::open(&directory.path().join("catalog.redb"), blocks).expect("open");
-    let table = database.table("t", &int_schema()).await;
-    table.append(stream_of(&int_schema(), vec![ints(0..10)]), &memory()).await.expect("append");
+    let (catalog, store) = open(&directory.path().join("catalog.redb"));
+    let definition = TableDefinition {
+        schema_name: DEFAULT_SCHEMA.to_owned(),
+        name: "t".to_owned(),
+        columns: int_schema(),
+        encoding: Encoding::Compact,
+        owner: None,
+    };
+    let table = catalog.create_table(definition, IfExists::Fail).await;
+    let table = table.expect("create table").expect("a new table");
+    let rows = stream::iter([Ok(ints(0..10))]);
+    let rows = Box::pin(RecordBatchStreamAdapter::new(int_schema(), rows));
+    let memory: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    table.append(rows, &memory).await.expect("append");
     let context = SessionContext::new_with_config(SessionConfig::new());
     for name in ["t", "other"] {
         let provider = Arc::new(EmptyTable::new(int_schema()));
         context.register_table(name, provider).expect("register");
     }
-    Session { _directory: directory, database, table, context }
+    Session { _directory: directory, _catalog: catalog, store, table, context }
 }
 
 impl Session {
+    /// Asserts that the store holds exactly the extents of the table.
+    fn assert_no_leak(&self) {
+        let stats = self.store.stats();
+        let held = self.table.snapshot().extent_bytes();
+        assert_eq!(stats.used_bytes - LABEL_BYTES, held, "extents leaked");
+        assert_eq!(stats.double_frees, 0);
+    }
+
     /// Runs a statement. Returns the reported number of changed rows, and the output of EXPLAIN.
     async fn run(&self, text: &str) -> Result<(u64, String)> {
         let state = self.context.state();
@@ -76,7 +154,7 @@ async fn conditions_are_coerced_and_computed() {
     assert!(shown.starts_with("DeleteExec: table=public.t, filter="), "{shown}");
     assert_eq!(rows_of(&session.table).await, [0, 1, 2, 7, 9]);
     assert_eq!(session.changes("DELETE FROM t WHERE true OR i > 100").await, 5);
-    session.database.assert_no_leak();
+    session.assert_no_leak();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,7 +168,7 @@ async fn updates_set_what_they_name() {
     assert_eq!(session.changes("DELETE FROM t WHERE s = 'was 4'").await, 1);
     assert_eq!(session.changes("UPDATE t SET s = 'same'").await, 9);
     assert_eq!(session.changes("DELETE FROM t WHERE s <> 'same' OR s IS NULL").await, 0);
-    session.database.assert_no_leak();
+    session.assert_no_leak();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
     TableWithJoins, Value, WildcardAdditionalOptions,
 };
+use terrace_table::error::SqlError;
 
-use crate::error::SqlError;
 use crate::session::dialect::call;
 use crate::session::join_constraint::{constraint, constraint_mut};
 use crate::session::normalize::refused;

@@ -1,0 +1,207 @@
+//! Table locks of statements that rewrite rows.
+//!
+//! A transaction that updates or deletes rows of a table holds the table's lock until it ends, so
+//! that no other transaction rewrites chunks that it has rewritten. Appends need no lock: two
+//! transactions that add rows do not conflict. Deadlocks are detected when a lock is requested: the
+//! request that would close a cycle of waiting transactions fails with [`SqlError::Deadlock`].
+//!
+//! Locking order: these locks are taken before the writers of tables.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use terrace_sys::sync::lock;
+use tokio::sync::oneshot;
+
+use crate::error::SqlError;
+
+/// A table, as its lock identifies it.
+pub(crate) trait Lockable {
+    /// Returns its id.
+    fn id(&self) -> u64;
+
+    /// Returns its schema and name, for errors.
+    fn full_name(&self) -> String;
+}
+
+/// The locks of all tables of a catalog. Clones share the same locks.
+#[derive(Clone, Default)]
+pub(crate) struct TableLocks(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    last_holder: u64,
+    /// By table id. A lock that is not held is absent.
+    locks: HashMap<u64, Lock>,
+    /// Table that each waiting holder waits for.
+    waiting: HashMap<Number, u64>,
+}
+
+struct Lock {
+    holder: Number,
+    /// Waiting holders, in order.
+    queue: VecDeque<(Number, oneshot::Sender<()>)>,
+}
+
+/// Identifies a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Number {
+    Transaction(u64),
+    Statement(u64),
+}
+
+impl State {
+    /// Returns true if waiting for `table` would make `holder` wait for itself.
+    fn closes_circle(&self, holder: Number, table: u64) -> bool {
+        let mut next = Some(table);
+        while let Some(table) = next {
+            let Some(lock) = self.locks.get(&table) else { return false };
+            if lock.holder == holder {
+                return true;
+            }
+            next = self.waiting.get(&lock.holder).copied();
+        }
+        false
+    }
+
+    /// Passes the lock of `table` to the first waiting holder.
+    fn hand_over(&mut self, table: u64) {
+        let Some(lock) = self.locks.get_mut(&table) else { return };
+        while let Some((next, granted)) = lock.queue.pop_front() {
+            self.waiting.remove(&next);
+            lock.holder = next;
+            if granted.send(()).is_ok() {
+                return;
+            }
+        }
+        self.locks.remove(&table);
+    }
+}
+
+impl TableLocks {
+    /// Returns a holder for a transaction of several statements, without locks yet.
+    pub fn transaction(&self) -> Holder {
+        Holder { locks: self.clone(), number: Number::Transaction(self.next_number()) }
+    }
+
+    /// Returns a holder for an autocommit statement, without locks yet.
+    pub fn statement(&self) -> Holder {
+        Holder { locks: self.clone(), number: Number::Statement(self.next_number()) }
+    }
+
+    /// Returns true while a transaction of several statements holds the lock of a table.
+    pub(crate) fn is_in_transaction(&self, table: &impl Lockable) -> bool {
+        let state = self.state();
+        let lock = state.locks.get(&table.id());
+        lock.is_some_and(|lock| matches!(lock.holder, Number::Transaction(_)))
+    }
+
+    fn next_number(&self) -> u64 {
+        let mut state = self.state();
+        state.last_holder += 1;
+        state.last_holder
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0)
+    }
+}
+
+/// Lock holder: a transaction, or an autocommit statement. Dropping it releases its locks.
+pub(crate) struct Holder {
+    locks: TableLocks,
+    number: Number,
+}
+
+impl Holder {
+    /// Waits for the lock of a table and holds it. A lock that is held already is kept.
+    ///
+    /// # Errors
+    /// [`SqlError::Deadlock`] if the lock's holder waits for this one.
+    pub async fn lock(&self, table: &impl Lockable) -> Result<(), SqlError> {
+        let Some(granted) = self.enqueue(table)? else { return Ok(()) };
+        let mut waiting = Waiting { holder: self, table: table.id(), is_granted: false };
+        // The sender stays in the queue until it grants the lock.
+        let _granted = granted.await;
+        waiting.is_granted = true;
+        Ok(())
+    }
+
+    /// Waits for the locks of several tables, in the order of table ids.
+    ///
+    /// # Errors
+    /// As [`Holder::lock`].
+    pub(crate) async fn lock_all<'a>(
+        &self,
+        tables: impl Iterator<Item = &'a Arc<impl Lockable + 'a>>,
+    ) -> Result<(), SqlError> {
+        let mut tables: Vec<_> = tables.collect();
+        tables.sort_by_key(|table| table.id());
+        for table in tables {
+            self.lock(table.as_ref()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock if it is free; otherwise joins its queue.
+    fn enqueue(&self, table: &impl Lockable) -> Result<Option<oneshot::Receiver<()>>, SqlError> {
+        let mut state = self.locks.state();
+        let Some(lock) = state.locks.get(&table.id()) else {
+            let lock = Lock { holder: self.number, queue: VecDeque::new() };
+            state.locks.insert(table.id(), lock);
+            return Ok(None);
+        };
+        if lock.holder == self.number {
+            return Ok(None);
+        }
+        if state.closes_circle(self.number, table.id()) {
+            return Err(SqlError::Deadlock { table: table.full_name() });
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.insert(self.number, table.id());
+        if let Some(lock) = state.locks.get_mut(&table.id()) {
+            lock.queue.push_back((self.number, sender));
+        }
+        Ok(Some(receiver))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Holder {
+    /// Releases all locks.
+    pub fn release(&self) {
+        let mut state = self.locks.state();
+        let held = state.locks.iter().filter(|(_, lock)| lock.holder == self.number);
+        let held: Vec<u64> = held.map(|(table, _)| *table).collect();
+        held.into_iter().for_each(|table| state.hand_over(table));
+    }
+}
+
+/// A place in a lock's queue, which is left if the waiting future is dropped.
+struct Waiting<'a> {
+    holder: &'a Holder,
+    table: u64,
+    is_granted: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_granted {
+            return;
+        }
+        let number = self.holder.number;
+        let mut state = self.holder.locks.state();
+        state.waiting.remove(&number);
+        let Some(lock) = state.locks.get_mut(&self.table) else { return };
+        lock.queue.retain(|(waiting, _)| *waiting != number);
+        // The lock may have been granted at the same moment.
+        if lock.holder == number {
+            state.hand_over(self.table);
+        }
+    }
+}

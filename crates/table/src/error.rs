@@ -1,0 +1,355 @@
+//! Errors of the engine, the catalog and statements.
+
+mod message;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, exec_datafusion_err};
+use terrace_heap::HeapError;
+use terrace_pool::PoolError;
+use terrace_region::RegionError;
+use terrace_store::StoreError;
+use terrace_sys::size::format_bytes;
+use terrace_tier::TierError;
+
+use crate::segment::SegmentError;
+use terrace_governor::error::GovernorError;
+
+/// An error of the engine, the catalog or a statement.
+#[derive(Debug, thiserror::Error)]
+pub enum SqlError {
+    /// DataFusion refused or failed the statement.
+    #[error("{}", message::of_datafusion(.0))]
+    DataFusion(#[from] DataFusionError),
+    /// Planning or running the statement panicked.
+    #[error(transparent)]
+    Panic(#[from] terrace_exec::panics::Panic),
+    /// Arrow refused a computation.
+    #[error("{}", message::of_arrow(.0))]
+    Arrow(#[from] ArrowError),
+    /// The buffer pool failed.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A tier is not available as specified.
+    #[error(transparent)]
+    Tier(#[from] TierError),
+    /// A segment of a table cannot be written or read.
+    #[error("table {table}, column {column}: {source}")]
+    Segment {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The error of the segment.
+        source: SegmentError,
+    },
+    /// A value that is too large for a page.
+    #[error(
+        "table {table}, column {column}: a value takes {} and a page holds {}; split the value \
+         over several rows", format_bytes(*bytes), format_bytes(*limit_bytes)
+    )]
+    ValueTooLarge {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Bytes of the value with its segment.
+        bytes: u64,
+        /// Bytes of the largest page.
+        limit_bytes: u64,
+    },
+    /// A null for a column that is NOT NULL.
+    #[error("table {table}, column {column}: the column is NOT NULL and a row has no value for it")]
+    NotNull {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// Rows whose columns differ from the table's.
+    #[error("table {table} takes {expected}, not {found}")]
+    Columns {
+        /// The table.
+        table: String,
+        /// The columns of the table.
+        expected: String,
+        /// The columns of the rows.
+        found: String,
+    },
+    /// A table or view of this name exists.
+    #[error("{name} already exists; drop it first or say CREATE OR REPLACE")]
+    Exists {
+        /// Schema and name.
+        name: String,
+    },
+    /// No running query has this number.
+    #[error("no query {id} runs; SELECT id, statement FROM terrace.queries lists those that do")]
+    MissingQuery {
+        /// The number.
+        id: u64,
+    },
+    /// No tenant of this name.
+    #[error("tenant {name} does not exist; CREATE TENANT {name} WITH (sla = '...') makes it")]
+    MissingTenant {
+        /// The tenant.
+        name: String,
+    },
+    /// A tenant of this name exists.
+    #[error("tenant {name} already exists; say ALTER TENANT {name} SET (sla = '...')")]
+    TenantExists {
+        /// The tenant.
+        name: String,
+    },
+    /// A tenant that has reached its maximum number of sessions.
+    #[error(
+        "tenant {name} has {limit} sessions, as many as it may; close one, or say ALTER TENANT \
+         {name} SET (max_connections = '...')"
+    )]
+    TenantFull {
+        /// The tenant.
+        name: String,
+        /// The tenant's limit.
+        limit: u64,
+    },
+    /// A query that has waited in its tenant's queue for the maximum time.
+    #[error(
+        "tenant {name} runs {running} queries, as many as it may, and this one has waited \
+         {wait:?}; run it later, or say ALTER TENANT {name} SET (max_queries = '...')"
+    )]
+    TenantBusy {
+        /// The tenant.
+        name: String,
+        /// Number of its running queries.
+        running: u64,
+        /// The time waited.
+        wait: Duration,
+    },
+    /// A query that was stopped by a limit of its tenant.
+    #[error("{what}")]
+    TenantLimit {
+        /// The limit, and the remedy.
+        what: String,
+    },
+    /// A role of this name exists.
+    #[error("role {name} already exists; say ALTER ROLE {name}")]
+    RoleExists {
+        /// The role.
+        name: String,
+    },
+    /// No role of this name.
+    #[error("role {name} does not exist; a superuser makes it by CREATE ROLE {name}")]
+    MissingRole {
+        /// The role.
+        name: String,
+    },
+    /// A statement that the role of its session may not run.
+    #[error("permission denied for role {role}: {what}")]
+    Denied {
+        /// The role.
+        role: String,
+        /// The missing right, and the remedy.
+        what: String,
+    },
+    /// A heap cannot be created, or is full.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// The memory region over a heap's file cannot be created.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// A heap of this name exists.
+    #[error("heap {name} already exists; drop it first, or say CREATE HEAP IF NOT EXISTS")]
+    HeapExists {
+        /// The heap.
+        name: String,
+    },
+    /// No heap has this name.
+    #[error("there is no heap {name}; there is {known}")]
+    MissingHeap {
+        /// The name.
+        name: String,
+        /// The valid targets of SET TIER.
+        known: String,
+    },
+    /// A text that is not a valid SLA.
+    #[error(transparent)]
+    Sla(#[from] terrace_market::SlaError),
+    /// No table or view of this name.
+    #[error("{name} does not exist")]
+    Missing {
+        /// Schema and name.
+        name: String,
+    },
+    /// No schema of this name.
+    #[error("schema {name} does not exist; CREATE SCHEMA {name} makes it")]
+    MissingSchema {
+        /// The schema.
+        name: String,
+    },
+    /// A schema of this name exists.
+    #[error("schema {name} already exists")]
+    SchemaExists {
+        /// The schema.
+        name: String,
+    },
+    /// A schema that still holds tables or views.
+    #[error("schema {name} still holds {held}; drop it with CASCADE or drop them first")]
+    SchemaNotEmpty {
+        /// The schema.
+        name: String,
+        /// One of its tables or views.
+        held: String,
+    },
+    /// The table was dropped or replaced before a statement could read it or finish writing.
+    #[error("table {name} was dropped or replaced meanwhile; nothing was written")]
+    Dropped {
+        /// Schema and name.
+        name: String,
+    },
+    /// Another transaction has changed the same object or rows.
+    #[error("{what} by another transaction since this one began; roll back and run it again")]
+    Conflict {
+        /// The change, as the beginning of a sentence.
+        what: String,
+    },
+    /// Two transactions wait for each other.
+    #[error(
+        "table {table} is being changed by a transaction that waits for this one (deadlock); roll \
+         back and run it again"
+    )]
+    Deadlock {
+        /// Schema and name of the table.
+        table: String,
+    },
+    /// A statement in a failed transaction.
+    #[error("a statement of this transaction has failed; say ROLLBACK, or ROLLBACK TO a savepoint")]
+    TransactionFailed,
+    /// A COMMIT, ROLLBACK or savepoint without a transaction.
+    #[error("there is no transaction in progress; BEGIN begins one")]
+    NoTransaction,
+    /// A BEGIN within a transaction.
+    #[error("there is already a transaction in progress; COMMIT or ROLLBACK ends it")]
+    TransactionBegun,
+    /// A statement that cannot be part of a transaction.
+    #[error("{what} is not possible in a transaction; COMMIT or ROLLBACK first")]
+    InTransaction {
+        /// The statement.
+        what: String,
+    },
+    /// A change in a read-only transaction.
+    #[error("{what} is not possible in a READ ONLY transaction; begin one without READ ONLY")]
+    ReadOnly {
+        /// The statement.
+        what: String,
+    },
+    /// No savepoint of this name.
+    #[error("there is no savepoint {name} in this transaction")]
+    MissingSavepoint {
+        /// The name.
+        name: String,
+    },
+    /// The device failed in the middle of a commit.
+    #[error(
+        "{source}; whether the statement took effect is not known: open the database again to see"
+    )]
+    InDoubt {
+        /// The error.
+        source: Box<SqlError>,
+    },
+    /// The catalog's file cannot be opened, read or written.
+    #[error("catalog {path}: cannot {action}: {source}")]
+    Catalog {
+        /// The file.
+        path: PathBuf,
+        /// The failed operation.
+        action: &'static str,
+        /// The cause.
+        source: Box<redb::Error>,
+    },
+    /// The catalog has content that this program did not write.
+    #[error("catalog {path} is damaged: {what}")]
+    CatalogDamaged {
+        /// The file.
+        path: PathBuf,
+        /// The damage.
+        what: String,
+    },
+    /// An unsupported or invalid request, with the alternative.
+    #[error("{what} is not possible; {instead}")]
+    Refused {
+        /// The request.
+        what: String,
+        /// The alternative.
+        instead: String,
+    },
+    /// A store of another database, or one with foreign data that must not be overwritten.
+    #[error("store {store} is refused: {what}")]
+    WrongStore {
+        /// The store.
+        store: String,
+        /// Its contents, and the remedy.
+        what: String,
+    },
+    /// The data directory cannot be used.
+    #[error("data directory {path}: {what}")]
+    DataDir {
+        /// The directory.
+        path: PathBuf,
+        /// The problem, and the remedy.
+        what: String,
+    },
+    /// A file of the data directory cannot be read or written.
+    #[error("data directory {path}: cannot {action}: {source}")]
+    DataDirIo {
+        /// The file or directory.
+        path: PathBuf,
+        /// The failed operation.
+        action: &'static str,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// A background task ended without a result.
+    #[error("a background task failed: {0}")]
+    Task(String),
+}
+
+impl From<SqlError> for DataFusionError {
+    fn from(error: SqlError) -> Self {
+        match error {
+            SqlError::DataFusion(error) => error,
+            SqlError::Arrow(error) => error.into(),
+            error => Self::External(Box::new(error)),
+        }
+    }
+}
+
+impl From<GovernorError> for SqlError {
+    fn from(error: GovernorError) -> Self {
+        match error {
+            GovernorError::DataFusion(error) => Self::DataFusion(error),
+            GovernorError::Pool(error) => Self::Pool(error),
+            GovernorError::Refused { what, instead } => Self::Refused { what, instead },
+            GovernorError::TenantFull { name, limit } => Self::TenantFull { name, limit },
+            GovernorError::TenantBusy { name, running, wait } => {
+                Self::TenantBusy { name, running, wait }
+            }
+            GovernorError::TenantLimit(what) => Self::TenantLimit { what },
+            GovernorError::OutOfMemory(what) => {
+                Self::DataFusion(DataFusionError::ResourcesExhausted(what))
+            }
+            error @ GovernorError::Cancelled { .. } => {
+                Self::DataFusion(exec_datafusion_err!("{error}"))
+            }
+        }
+    }
+}
+
+impl From<tokio::task::JoinError> for SqlError {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::Task(error.to_string())
+    }
+}

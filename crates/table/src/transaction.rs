@@ -1,0 +1,15 @@
+//! Multi-statement transactions, under snapshot isolation.
+//!
+//! A transaction reads the catalog as of its first statement, with its own changes
+//! ([`crate::catalog::Draft`]). Its commit makes all of them durable and visible atomically. Two
+//! transactions conflict if both change the same names, or both delete or update rows of the same
+//! table: the second waits for the end of the first and then fails with [`SqlError::Conflict`],
+//! unless the statement that waited is its first one, which then reads the result of the first
+//! transaction. Transactions that only add rows conflict only with a drop of the table.
+
+mod open;
+mod scope;
+
+pub use open::TransactionStatus;
+pub use open::{OpenTransaction, Transaction};
+pub use scope::{Rewrite, Scope};
