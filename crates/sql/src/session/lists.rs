@@ -123,7 +123,7 @@ fn visit(expr: &mut Expr) -> Result<bool> {
         return Ok(is_new);
     };
     let parts = parts_of(expr, operator);
-    let lists: Vec<_> = parts.iter().map(|part| part.list()).collect();
+    let lists: Vec<_> = parts.iter().map(|part| part.list(operator)).collect();
     // Per compared value: the number of its lists, and of those that are IN.
     let mut groups: HashMap<&BTreeSet<Column>, (usize, usize)> = HashMap::new();
     for list in lists.iter().flatten() {
@@ -156,8 +156,16 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn list(&self) -> Option<List> {
-        let list = List::of(self.expr)?;
+    /// Returns the operand as a list, if it may become one. A single comparison may become part of
+    /// one with other operands: equalities joined by OR, and their negations joined by AND.
+    fn list(&self, operator: Operator) -> Option<List> {
+        let excludes = operator == Operator::And;
+        let list = List::of(self.expr).or_else(|| {
+            let is_part = is_comparison(self.expr, excludes != self.negated);
+            let value = columns(self.expr);
+            let one = is_part && value.len() == 1;
+            one.then(|| List { value, excludes: excludes != self.negated })
+        })?;
         Some(List { excludes: list.excludes != self.negated, ..list })
     }
 }

@@ -158,6 +158,10 @@ async fn lists_of_one_value_are_not_mixed_up() {
         ("NOT (x NOT IN (1, 2) OR x IN (7, x, a, b))", ""),
         ("NOT ((x <> 1 AND NOT x = 2) OR x IN (7, x, a, b))", ""),
         ("(NOT x <> 1 OR x = 2) AND x NOT IN (7, b, c, d)", ""),
+        ("NOT (x IN (1, 3) OR x NOT IN (1, 2, x, 3))", "2"),
+        ("NOT (x = 1 OR x = 3) AND NOT x NOT IN (1, 2, x, 3)", "2"),
+        ("x <> 1 AND NOT (x = 3 OR x NOT IN (1, 2, x, 3))", "2"),
+        ("x = 1 OR NOT (x <> 5 AND x IN (1, 2, x, 3))", "1"),
         ("NOT (x IN (a, b) AND true) OR x NOT IN (c, d, 5)", "2"),
     ];
     for (condition, found) in of_filter {
