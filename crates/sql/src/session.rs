@@ -58,7 +58,6 @@ mod target;
 mod tenant;
 mod tier;
 mod transaction;
-mod union_names;
 pub(crate) mod using;
 mod walk;
 mod words;

@@ -95,7 +95,8 @@ pub(crate) struct TenantOptions {
     first: u32,
 
     /// Ways to share memory, with commas between them [default: all]
-    #[arg(long, value_name = "RULES", value_delimiter = ',', value_parser = RULES.map(|it| it.option))]
+    #[arg(long, value_name = "RULES", value_delimiter = ',',
+          value_parser = RULES.map(|it| it.option))]
     rules: Vec<String>,
 
     /// Factor for the rate of all requests of a trace

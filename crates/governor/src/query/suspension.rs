@@ -12,8 +12,9 @@ use crate::market::Need;
 /// Suspension state of a query, and the tasks that wait for it to be resumed.
 ///
 /// Suspending does not interrupt: a paged operator drops its pins at its next batch and waits, or
-/// while it waits for its input; a join keeps its table to the end of a batch of its probe side. The result stream is polled further, so that the operators reach
-/// that point, and keeps the few batches that they still return. Nothing is written to suspend a query; the pool evicts the
+/// while it waits for its input; a join keeps its table to the end of a batch of its probe side.
+/// The result stream is polled further, so that the operators reach that point, and keeps the few
+/// batches that they still return. Nothing is written to suspend a query; the pool evicts the
 /// unpinned pages when other queries need their frames.
 ///
 /// A query is suspended by its reader while it takes no rows, by a user, and by the market for

@@ -164,7 +164,7 @@ impl Part<'_> {
             let is_part = is_comparison(self.expr, excludes != self.negated);
             let value = columns(self.expr);
             let one = is_part && value.len() == 1;
-            one.then(|| List { value, excludes: excludes != self.negated })
+            one.then_some(List { value, excludes: excludes != self.negated })
         })?;
         Some(List { excludes: list.excludes != self.negated, ..list })
     }

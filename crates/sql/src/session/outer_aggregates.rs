@@ -1,8 +1,9 @@
 //! An analyzer rule that refuses aggregates of an outer query.
 //!
 //! An aggregate whose arguments and filter name columns of an outer query alone belongs to that
-//! query: in `SELECT (SELECT sum(o.x) FROM u) FROM o` the sum is over the rows of `o`, and the query
-//! returns one row. DataFusion would compute it over the rows of `u`, once for each row of `o`.
+//! query: in `SELECT (SELECT sum(o.x) FROM u) FROM o` the sum is over the rows of `o`, and the
+//! query returns one row. DataFusion would compute it over the rows of `u`, once for each row of
+//! `o`.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};

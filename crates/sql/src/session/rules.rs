@@ -23,7 +23,6 @@ use super::outer_aggregates::OuterAggregates;
 use super::selectivity::{self, Selectivity};
 use super::semantics::PostgresSemantics;
 use super::subqueries::SubqueryComparisons;
-use super::union_names::UnionNames;
 
 /// The optimizer rules: DataFusion's, of which those that confuse joins, groups or lists are
 /// replaced; explicit conditions for NOT IN where a join cannot be null-aware; the keys of groups
@@ -65,7 +64,7 @@ pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules
 }
 
-/// The physical rules: DataFusion's, with the columns of unions named alike, filters pushed down by column index, the selectivity of
+/// The physical rules: DataFusion's, with filters pushed down by column index, the selectivity of
 /// filters estimated before sides of joins are chosen, those sides reconsidered, the order of
 /// values in grouping sets corrected, and paged operators last.
 pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
@@ -81,7 +80,6 @@ pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(GroupingSetOrder));
     let place = rules.iter().position(|rule| rule.name() == build_side::AFTER);
     rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
-    rules.insert(0, Arc::new(UnionNames));
     rules.insert(0, Arc::new(AnyOrder));
     rules.insert(0, Arc::new(OrderedLists));
     rules.push(Arc::new(PagedOperators));
