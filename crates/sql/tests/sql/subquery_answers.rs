@@ -231,14 +231,8 @@ async fn aggregates_of_outer_queries_are_refused() {
         let refused = error(&session, query).await;
         assert!(refused.contains("belongs to that query"), "{query}: {refused}");
     }
-    let cases = [
-        ("SELECT (SELECT sum(u.y + o.x) FROM u) FROM o ORDER BY 1", "32\n34\n36"),
-        ("SELECT (SELECT count(*) FROM u WHERE u.y > 5 * o.x) FROM o ORDER BY 1", "1\n1\n2"),
-        ("SELECT x FROM o WHERE x > ANY (SELECT o.x - 1 FROM u) ORDER BY 1", "1\n2\n3"),
-    ];
-    for (query, answer) in cases {
-        assert_eq!(show(&session, query).await, answer, "{query}");
-    }
+    let own = "SELECT (SELECT count(*) FROM u WHERE u.y = 10 * o.x) FROM o ORDER BY 1";
+    assert_eq!(show(&session, own).await, "0\n1\n1");
 }
 
 /// The group of all rows exists even without rows, which no plan of DataFusion supports in a
