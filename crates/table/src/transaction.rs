@@ -6,6 +6,8 @@
 //! table: the second waits for the end of the first and then fails with [`SqlError::Conflict`],
 //! unless the statement that waited is its first one, which then reads the result of the first
 //! transaction. Transactions that only add rows conflict only with a drop of the table.
+//!
+//! [`SqlError::Conflict`]: crate::SqlError::Conflict
 
 mod open;
 mod scope;
