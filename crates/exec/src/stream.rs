@@ -73,22 +73,24 @@ pub(crate) async fn next_batch(
     grant: &Arc<dyn Grant>,
     mut unpin: impl FnMut() -> Result<()>,
 ) -> Option<Result<RecordBatch>> {
-    // The next change of the query's state: first a suspension, then its end.
-    let mut change: Option<BoxFuture<'static, ()>> = None;
-    let mut is_suspended = false;
+    // A suspension, and then its end, are awaited in turn.
+    let mut begin: Option<BoxFuture<'static, ()>> = None;
+    let mut end: Option<BoxFuture<'static, ()>> = None;
     poll_fn(|context| {
         if let Poll::Ready(item) = input.poll_next_unpin(context) {
             return Poll::Ready(item);
         }
         loop {
-            let next = change.get_or_insert_with(|| grant.suspends());
-            ready!(next.as_mut().poll(context));
-            is_suspended = !is_suspended;
-            if is_suspended && let Err(error) = unpin() {
+            if let Some(resumed) = &mut end {
+                ready!(resumed.as_mut().poll(context));
+                end = None;
+            }
+            ready!(begin.get_or_insert_with(|| grant.suspends()).as_mut().poll(context));
+            begin = None;
+            if let Err(error) = unpin() {
                 return Poll::Ready(Some(Err(error)));
             }
-            change = is_suspended.then(|| grant.suspended()).flatten();
-            is_suspended = change.is_some();
+            end = grant.suspended();
         }
     })
     .await

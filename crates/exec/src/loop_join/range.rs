@@ -37,7 +37,7 @@ use crate::floats::Float;
 type Expr = Arc<dyn PhysicalExpr>;
 
 /// Bytes for the keys of a row while they are sorted; bounds take fewer.
-const ROW_BYTES: u64 = 40;
+const ROW_BYTES: u64 = 52;
 
 /// The comparisons of a filter that bound a key.
 #[derive(Clone, Debug)]
@@ -264,7 +264,7 @@ fn words_of(expr: &Expr, rows: &RecordBatch) -> Result<Int64Array> {
 fn has_words(kind: &DataType) -> bool {
     use DataType::{
         Date32, Date64, Decimal128, Duration, Float32, Float64, LargeUtf8, Time32, Time64,
-        Timestamp, UInt64, Utf8, Utf8View,
+        Timestamp, Utf8, Utf8View,
     };
     let others = matches!(
         kind,
@@ -274,7 +274,6 @@ fn has_words(kind: &DataType) -> bool {
             | Time64(_)
             | Timestamp(..)
             | Duration(_)
-            | UInt64
             | Decimal128(..)
             | Float32
             | Float64
@@ -332,9 +331,9 @@ fn word_of_text(text: &str) -> i64 {
     (u64::from_be_bytes(first) ^ (1 << 63)).cast_signed()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "Arrow's batches are smaller")]
-fn index(row: usize) -> u32 {
-    row as u32
+/// Converts a position in a batch. Batches have fewer than 2^32 rows.
+pub(super) fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use terrace_sys::size::to_u64;
 
 use super::build::Left;
 use super::pairs::Pairs;
-use super::range::{RangeFilter, Terms};
+use super::range::{RangeFilter, Terms, index};
 use super::spec::{LoopSpec, Picked};
 use crate::Grant;
 use crate::block::{Lease, copy_to_heap};
@@ -259,11 +259,6 @@ impl Runner {
         }
         Ok(())
     }
-}
-
-/// Converts a position in a batch. Batches have fewer than 2^32 rows.
-fn index(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 fn picked(rows: &UInt32Array, picks: &UInt32Array) -> Result<UInt32Array> {

@@ -85,7 +85,7 @@ fn run(queue: &MergeQueue, budget: &Arc<MemoryBudget>, runtime: &Runtime) {
             Err(error) => {
                 table.count_failure();
                 let table = table.full_name();
-                tracing::warn!(table, %error, "small chunks stay as they are for now");
+                tracing::warn!(table, %error, "a merge of chunks failed and is tried again");
                 queue.retry(waiting);
             }
         }
