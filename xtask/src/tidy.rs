@@ -4,7 +4,9 @@
 //! test` alone detects violations.
 
 mod banned;
+mod finding;
 pub mod layers;
+mod line;
 mod links;
 mod region;
 pub mod rust;
@@ -14,29 +16,10 @@ pub mod tree;
 mod unsafety;
 mod words;
 
-use std::{fmt, path::Path};
+use std::path::Path;
 
+use finding::Finding;
 use tree::Tree;
-
-/// A violation of a rule.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, message: message.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.message)
-    }
-}
 
 const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     text::check,

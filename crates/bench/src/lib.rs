@@ -11,6 +11,7 @@
 //! | [`peer`] | engines in processes of their own |
 //! | [`tpch`], [`tpcds`], [`flag`] | the benchmarks, and values of options that name their parts |
 //! | `experiment`, [`setting`] | the interface, the parameters and the result of an experiment |
+//! | `simulate` | a simulator of the memory market over generated requests |
 //! | [`suite`], [`duckdb`] | generating, loading, running and comparing; DuckDB to compare with |
 //! | [`report`], [`measure`] | tables, JSON and pictures; statistics, memory, directories |
 
@@ -26,6 +27,7 @@ pub mod peer;
 pub mod registry;
 pub mod report;
 pub mod setting;
+mod simulate;
 pub mod suite;
 pub mod tpcds;
 pub mod tpch;

@@ -24,34 +24,22 @@ use terrace_exec::sort::{Adaptivity, PagedSortExec};
 use terrace_exec::{FixedMemory, QueryExtension};
 use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
+use terrace_testkit::Rng;
 
 const BATCH_ROWS: usize = 8192;
 
-/// A small generator of pseudo-random numbers (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> i64 {
-        (self.next() % bound).cast_signed()
-    }
+fn below(rng: &mut Rng, bound: u64) -> i64 {
+    rng.below(bound).cast_signed()
 }
 
-fn batch(numbers: &mut Numbers, rows: usize) -> Result<RecordBatch> {
-    let key: Int64Array = (0..rows).map(|_| numbers.below(1 << 40)).collect();
+fn batch(rng: &mut Rng, rows: usize) -> Result<RecordBatch> {
+    let key: Int64Array = (0..rows).map(|_| below(rng, 1 << 40)).collect();
     let name: StringArray =
-        (0..rows).map(|_| Some(format!("Customer#{:06}", numbers.below(50_000)))).collect();
+        (0..rows).map(|_| Some(format!("Customer#{:06}", below(rng, 50_000)))).collect();
     let price: Decimal128Array =
-        (0..rows).map(|_| Some(i128::from(numbers.below(10_000_000)))).collect();
-    let day: Int32Array = (0..rows).map(|_| i32::try_from(numbers.below(2500)).ok()).collect();
-    let amount: Float64Array = (0..rows).map(|_| numbers.below(1000) as f64 / 7.0).collect();
+        (0..rows).map(|_| Some(i128::from(below(rng, 10_000_000)))).collect();
+    let day: Int32Array = (0..rows).map(|_| i32::try_from(below(rng, 2500)).ok()).collect();
+    let amount: Float64Array = (0..rows).map(|_| below(rng, 1000) as f64 / 7.0).collect();
     let columns: [(&str, ArrayRef); 5] = [
         ("key", Arc::new(key)),
         ("name", Arc::new(name)),
@@ -149,9 +137,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_extension(Arc::new(QueryExtension(Arc::new(memory))));
     let context = Arc::new(TaskContext::default().with_session_config(config));
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mut numbers = Numbers(7);
+    let mut rng = Rng::new(7);
     let batches: Vec<_> = (0..million * 1_000_000 / BATCH_ROWS)
-        .map(|_| batch(&mut numbers, BATCH_ROWS))
+        .map(|_| batch(&mut rng, BATCH_ROWS))
         .collect::<Result<_>>()?;
     for case in CASES {
         let mut best = [f64::MAX; 3];

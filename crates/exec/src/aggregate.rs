@@ -11,6 +11,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`node`] | the plan node, and the nodes that it can replace |
+//! | `options` | the options of the node |
 //! | `program` | the computation: keys, arguments, aggregates |
 //! | `cell` | states of fixed size, in the row of their group |
 //! | `directory` | hash directory: from hashes to rows |
@@ -25,6 +26,7 @@ mod cell;
 mod directory;
 mod early_flush;
 pub mod node;
+mod options;
 mod oversized_group;
 mod program;
 mod run;
@@ -32,5 +34,6 @@ mod spill;
 mod table;
 mod values;
 
-pub use node::{AggregateOptions, PagedAggregateExec};
+pub use node::PagedAggregateExec;
+pub use options::AggregateOptions;
 pub(crate) use values::is_ordered_list;

@@ -16,6 +16,7 @@
 
 mod adapter;
 mod canonical;
+mod difference;
 mod extreme;
 mod sliding;
 mod sum;
@@ -27,24 +28,8 @@ use datafusion::functions_aggregate as functions;
 use datafusion::logical_expr::AggregateUDF;
 
 pub use adapter::SqlAggregate;
+pub(crate) use difference::{Kind, is_list};
 pub(crate) use wide::{Wide, array, natives, out_of_range, state_type};
-
-/// The difference from DataFusion's function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    /// A sum that does not wrap around.
-    Sum,
-    /// An average that is exact for integers, and otherwise as [`Kind::Distinct`].
-    Average,
-    /// The minimum of floating-point numbers by the order of SQL.
-    Min,
-    /// The maximum of floating-point numbers by the order of SQL.
-    Max,
-    /// Equal floating-point numbers count as one distinct value.
-    Distinct,
-    /// Over a sliding window frame, nothing is subtracted.
-    Moving,
-}
 
 /// Returns the functions, each to be registered by the name of the one that it replaces.
 #[must_use]
@@ -88,12 +73,6 @@ pub(crate) fn stock(function: &AggregateUDF) -> &AggregateUDF {
         Some(own) => own.stock(),
         None => function,
     }
-}
-
-/// Returns true for `array_agg` and `string_agg`, whose results hold every value of their group.
-/// Compares names: DataFusion makes another function of a list whose input is ordered already.
-pub(crate) fn is_list(stock: &AggregateUDF) -> bool {
-    matches!(stock.name(), "array_agg" | "string_agg")
 }
 
 /// Returns the difference from DataFusion's function, if there is one.

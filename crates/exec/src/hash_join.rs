@@ -14,6 +14,7 @@
 mod bounds;
 mod build;
 mod directory;
+mod integer;
 mod member;
 mod metrics;
 mod probe;
@@ -38,7 +39,7 @@ use futures::FutureExt;
 
 use crate::batch_limit::bounded;
 use crate::delegate::{node_of_stock, statistics_of_stock};
-use crate::memory::{QueryExtension, Watched};
+use crate::memory::{MeteredGrant, QueryExtension};
 use crate::rows::RowPages;
 use crate::shared_side::{Collecting, SharedSide};
 use crate::stream::{execute_input, generate};
@@ -128,7 +129,7 @@ impl PagedHashJoinExec {
         let memory = QueryExtension::find(context)?;
         let from = if is_shared { 0 } else { partition };
         let grant = memory.register(&format!("PagedHashJoin[{from}]"));
-        let grant = Watched::of(grant, &self.metrics, from);
+        let grant = MeteredGrant::of(grant, &self.metrics, from);
         let filter = self.shared_filter(spec)?;
         let left = self.stock.left();
         let bounds = match &filter {
@@ -243,7 +244,7 @@ impl ExecutionPlan for PagedHashJoinExec {
         let filter = self.shared_filter(&spec)?;
         let input = bounded(execute_input(self.stock.right(), partition, context)?);
         let grant = memory.register(&format!("PagedHashJoinProbe[{partition}]"));
-        let grant = Watched::of(grant, &self.metrics, partition);
+        let grant = MeteredGrant::of(grant, &self.metrics, partition);
         let share = self.build.share();
         let own = Arc::clone(&memory);
         Ok(generate(

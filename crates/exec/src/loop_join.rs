@@ -26,7 +26,7 @@ use futures::FutureExt;
 use crate::batch_limit::bounded;
 use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::hash_join::{JoinMetrics, Output, partitions};
-use crate::memory::{QueryExtension, Watched};
+use crate::memory::{MeteredGrant, QueryExtension};
 use crate::shared_side::{Collecting, SharedSide};
 use crate::stream::{execute_input, generate};
 use build::Left;
@@ -68,7 +68,7 @@ impl PagedLoopJoinExec {
         context: &Arc<TaskContext>,
     ) -> Result<Collecting<Left>> {
         let memory = QueryExtension::find(context)?;
-        let grant = Watched::of(memory.register("PagedLoopJoin[0]"), &self.metrics, 0);
+        let grant = MeteredGrant::of(memory.register("PagedLoopJoin[0]"), &self.metrics, 0);
         let input = bounded(execute_input(&self.inputs.left, 0, Arc::clone(context))?);
         let (spec, metrics) = (Arc::clone(spec), metrics.clone());
         let streams = partitions(&self.inputs.right);
@@ -138,7 +138,7 @@ impl ExecutionPlan for PagedLoopJoinExec {
         let left = self.left.get(|| self.collect(&spec, &metrics, &context))?;
         let input = bounded(execute_input(&self.inputs.right, partition, context)?);
         let grant = memory.register(&format!("PagedLoopJoinRight[{partition}]"));
-        let grant = Watched::of(grant, &self.metrics, partition);
+        let grant = MeteredGrant::of(grant, &self.metrics, partition);
         let share = self.left.share();
         Ok(generate(
             "PagedLoopJoinExec",

@@ -27,7 +27,7 @@ use futures::StreamExt;
 
 use crate::batch_limit::bounded;
 use crate::delegate::node_of_stock;
-use crate::memory::{QueryExtension, Watched};
+use crate::memory::{MeteredGrant, QueryExtension};
 use crate::stream::{Emitter, generate, give_way};
 use backlog::Backlog;
 use work_table::{PagedWorkTableExec, WorkTable};
@@ -152,7 +152,7 @@ impl ExecutionPlan for PagedRecursionExec {
         }
         let memory = QueryExtension::find(&context)?;
         let grant = memory.register("PagedRecursion");
-        let grant = Watched::of(grant, &self.metrics, partition);
+        let grant = MeteredGrant::of(grant, &self.metrics, partition);
         let backlog = || Backlog::new(memory.space(), &grant, &self.schema());
         let run = Run {
             term: Arc::clone(self.stock.recursive_term()),

@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 use crate::batch_limit::bounded;
 use crate::delegate::{node_of_stock, statistics_of_stock};
 use crate::hash_join::partitions;
-use crate::memory::{QueryExtension, Watched};
+use crate::memory::{MeteredGrant, QueryExtension};
 use crate::stream::{execute_input, generate};
 use exchange::{Exchange, Input, Reader};
 use terrace_sys::sync::lock;
@@ -81,7 +81,7 @@ impl PagedRepartitionExec {
         let inputs = (0..inputs).map(open).collect::<Result<Vec<_>>>()?;
         let grant = |partition: usize| {
             let grant = memory.register(&format!("PagedRepartition[{partition}]"));
-            Watched::of(grant, &self.metrics, partition)
+            MeteredGrant::of(grant, &self.metrics, partition)
         };
         let batch_size = context.session_config().batch_size();
         let coalesces = !input.boundedness().is_unbounded();

@@ -23,8 +23,8 @@
 //! | `schedule` | the order of queries that compete for processors and the device |
 //! | `admission` | admission control while memory cannot hold the minimum of all queries |
 //!
-//! Locking order: the market's state, then a query's books. Queries take the state's lock only when
-//! they begin and end.
+//! Locking order: the market's state, then a query's reservations. Queries take the state's lock
+//! only when they begin and end.
 
 mod admission;
 mod cache;
@@ -110,7 +110,7 @@ impl Market {
     /// Switches to another mechanism.
     pub fn choose(&self, kind: MarketKind) {
         self.shared.state().choose(kind);
-        self.shared.budget.bell().ring();
+        self.shared.budget.wakeup().ring();
     }
 
     /// Returns the class of cached tables read by queries with this claim.
@@ -120,13 +120,13 @@ impl Market {
 
     /// Records that a query has begun.
     pub(crate) fn arrived(&self) {
-        self.shared.budget.bell().ring();
+        self.shared.budget.wakeup().ring();
     }
 
     /// Records that a query has ended.
     pub(crate) fn departed(&self, query: &Query) {
         self.shared.state().ended(query);
-        self.shared.budget.bell().ring();
+        self.shared.budget.wakeup().ring();
     }
 
     /// Returns every consumer.
@@ -153,10 +153,10 @@ impl Shared {
 
     /// Runs the thread's loop.
     fn run(&self) {
-        let bell = self.budget.bell();
+        let wakeup = self.budget.wakeup();
         let _unhand = Unhand(self);
         let mut patience: Option<Duration> = None;
-        while let Some(hurry) = bell.wait(patience) {
+        while let Some(hurry) = wakeup.wait(patience) {
             self.queries.end_spilling();
             let now = Instant::now();
             let mut state = self.state();
@@ -173,7 +173,7 @@ impl Drop for Unhand<'_> {
     fn drop(&mut self) {
         for query in self.0.queries.running() {
             query.release();
-            query.crowd(false);
+            query.admission(false);
             query.outbid(false);
             query.limit(None);
         }
@@ -182,7 +182,7 @@ impl Drop for Unhand<'_> {
 
 impl Drop for Market {
     fn drop(&mut self) {
-        self.shared.budget.bell().stop();
+        self.shared.budget.wakeup().stop();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported already, and there is nothing left to end.
             let _ = thread.join();

@@ -18,8 +18,8 @@
 //! The market ([`crate::market`]) may limit a query. Then its operators share the limit by the same
 //! thresholds, whatever other queries hold, and bytes above it are released within a batch.
 //!
-//! Locking order: `books` is held for arithmetic and for the ledger's lock-free grants, never while
-//! the pool is asked for frames.
+//! Locking order: `reservations` is held for arithmetic and for the ledger's lock-free grants,
+//! never while the pool is asked for frames.
 
 mod budget;
 mod fairness;
@@ -39,4 +39,4 @@ pub use operator::OperatorMemory;
 pub(crate) use operator::OperatorState;
 pub(crate) use paged::PagedMemory;
 pub use query_pool::QueryMemoryPool;
-pub use watch::{Limit as ProcessLimit, ProcessMemory, Watch, Watched};
+pub use watch::{Limit as ProcessLimit, ProcessMemory, QueryMark, Watch};

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::error::GovernorError;
 use crate::market::{Claim, Market};
-use crate::memory::{MemoryBudget, PagedMemory, QueryMemoryPool, Watch, Watched};
+use crate::memory::{MemoryBudget, PagedMemory, QueryMark, QueryMemoryPool, Watch};
 use crate::pins::{PagePins, Reader};
 use crate::query::{NewQuery, Queries, Query, Suspension};
 use crate::spill::{SpillCounters, SpillSpace};
@@ -49,7 +49,7 @@ pub struct RunningQuery {
     market: Arc<Market>,
     turn: Option<Arc<Turn>>,
     deadline: Option<AbortHandle>,
-    _watched: Watched,
+    _mark: QueryMark,
 }
 
 impl RunningQuery {
@@ -84,9 +84,9 @@ impl RunningQuery {
         let query = queries.begin(query);
         market.arrived();
         let paged = QueryExtension(Arc::new(paged));
-        let (queries, _watched) = (Arc::clone(queries), resources.watch.query());
+        let (queries, _mark) = (Arc::clone(queries), resources.watch.query());
         let (turn, deadline) = (None, None);
-        Ok(Self { query, queries, runtime, paged, market, turn, deadline, _watched })
+        Ok(Self { query, queries, runtime, paged, market, turn, deadline, _mark })
     }
 
     /// Returns the query.

@@ -14,7 +14,6 @@ use terrace_sys::sync::lock;
 use tikv_jemalloc_sys::{MALLOCX_TCACHE, MALLOCX_TCACHE_NONE};
 
 use crate::arena;
-use crate::heap::Inner;
 
 /// Thread caches of a heap, each with the life of the heap that it belongs to. An exiting thread
 /// keeps this structure alive for a moment, but not the heap.
@@ -83,22 +82,21 @@ impl Drop for Caches {
     }
 }
 
-/// Returns the flags that name this thread's cache of a heap, which is created if need be, or the
-/// flag for no cache.
-pub(crate) fn flags(heap: &Arc<Inner>) -> c_int {
-    let life = heap.life();
+/// Returns the flags that name this thread's cache of a heap with these caches, which is created if
+/// need be, or the flag for no cache.
+pub(crate) fn flags(life: u64, all: &Arc<CachesOfHeap>) -> c_int {
     let (last, flags) = LAST.get();
-    if last == life { flags } else { find(heap, life) }
+    if last == life { flags } else { find(life, all) }
 }
 
 #[cold]
-fn find(heap: &Arc<Inner>, life: u64) -> c_int {
+fn find(life: u64, all: &Arc<CachesOfHeap>) -> c_int {
     let found = CACHES.try_with(|caches| {
         // A nested call, made by a heap's collection during a change of this list, goes without a
         // cache.
         let mut caches = caches.try_borrow_mut().ok()?;
         let known = caches.0.iter().find(|cache| cache.life == life).map(|cache| cache.index);
-        Some(known.unwrap_or_else(|| caches.add(heap, life)))
+        Some(known.unwrap_or_else(|| caches.add(life, all)))
     });
     let Some(index) = found.ok().flatten() else { return MALLOCX_TCACHE_NONE };
     let flags = index.map_or(MALLOCX_TCACHE_NONE, |index| MALLOCX_TCACHE(index as usize));
@@ -107,19 +105,18 @@ fn find(heap: &Arc<Inner>, life: u64) -> c_int {
 }
 
 impl Caches {
-    fn add(&mut self, heap: &Arc<Inner>, life: u64) -> Option<c_uint> {
-        let all = Arc::downgrade(heap.caches());
+    fn add(&mut self, life: u64, all: &Arc<CachesOfHeap>) -> Option<c_uint> {
+        let weak = Arc::downgrade(all);
         // Remove the caches of dropped heaps and of former lives of this heap.
-        self.0.retain(|cache| cache.all.strong_count() > 0 && !cache.all.ptr_eq(&all));
-        let index = heap.caches().begin(life);
-        self.0.push(Cache { life, index, all });
+        self.0.retain(|cache| cache.all.strong_count() > 0 && !cache.all.ptr_eq(&weak));
+        let index = all.begin(life);
+        self.0.push(Cache { life, index, all: weak });
         index
     }
 }
 
 /// Empties this thread's cache of a heap.
-pub(crate) fn flush(heap: &Arc<Inner>) {
-    let life = heap.life();
+pub(crate) fn flush(life: u64) {
     let index = CACHES.try_with(|caches| {
         let caches = caches.try_borrow().ok()?;
         caches.0.iter().find(|cache| cache.life == life).and_then(|cache| cache.index)

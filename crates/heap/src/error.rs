@@ -4,6 +4,8 @@ use std::io;
 
 use terrace_region::RegionError;
 
+use crate::arena::Refused;
+
 /// An error of a heap.
 #[derive(Debug, thiserror::Error)]
 pub enum HeapError {
@@ -55,4 +57,10 @@ pub enum HeapError {
         /// Bytes requested.
         bytes: usize,
     },
+}
+
+/// Returns a conversion of a control's error to that of a heap.
+pub(crate) fn refused(heap: &str) -> impl FnOnce(Refused) -> HeapError {
+    let heap = heap.to_owned();
+    |Refused { key, source }| HeapError::Arena { heap, key, source }
 }

@@ -3,8 +3,7 @@
 //! The ledger (`terrace-ledger`) refuses memory when none is free; the market decides beforehand.
 //! Work is slower with less memory ([`curve`]), slowness has a penalty ([`sla`]), and a
 //! [`mechanism`] moves memory to where it saves most. A [`Broker`] runs the mechanism once per
-//! interval and publishes a [`Target`] for each consumer; [`simulate`] runs the same broker over a
-//! recorded trace.
+//! interval and publishes a [`Target`] for each consumer.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +13,6 @@ mod damper;
 pub mod mechanism;
 mod number;
 mod performance;
-pub mod simulate;
 pub mod sla;
 
 pub use broker::{Broker, BrokerConfig, MarketRow, Outcome, Standing, Target};

@@ -7,10 +7,10 @@
 pub(crate) mod blocks;
 pub(crate) mod change;
 pub(crate) mod checkpoint;
+pub(crate) mod directory;
 pub(crate) mod dump;
 pub(crate) mod encoding;
 pub(crate) mod files;
-pub(crate) mod home;
 pub(crate) mod identity;
 pub(crate) mod journal;
 pub(crate) mod log;

@@ -42,7 +42,7 @@ use crate::config::LogConfig;
 use crate::durable::blocks::{HEAD_BYTES, Head, Link, Place, VERSION};
 use crate::durable::change::Change;
 use crate::durable::checkpoint::{Checkpoints, begin_log};
-use crate::durable::home::Home;
+use crate::durable::directory::LogDirectory;
 use crate::durable::identity::Identity;
 use crate::durable::log::{BATCH_HEAD_BYTES, BatchHead, Log};
 use crate::error::ObjectError;
@@ -79,7 +79,7 @@ pub(crate) struct Opened {
 
 /// Fills an empty store from the dump and the logs in a directory, and begins a new log.
 pub(crate) fn open(
-    home: Home,
+    directory: LogDirectory,
     objects: &mut Objects,
     identity: Identity,
     log: &LogConfig,
@@ -87,28 +87,28 @@ pub(crate) fn open(
     let mut reading = Reading {
         objects,
         identity,
-        home: &home,
+        directory: &directory,
         accepts_damage: log.accepts_damage,
-        boot: home.files().boot(),
+        boot: directory.files().boot(),
         found: Recovered::default(),
         aside: Vec::new(),
         link: Some(Link::default()),
     };
     let last = reading.read()?;
     let Reading { found, aside, link, .. } = reading;
-    home.tidy()?;
+    directory.tidy()?;
     objects.groups().list_all();
     // Damaged parts are excluded for good by the dump that replaces the rest.
-    let file = begin_log(&home, identity, last + 1, link.filter(|_| aside.is_empty()))?;
+    let file = begin_log(&directory, identity, last + 1, link.filter(|_| aside.is_empty()))?;
     objects.begin_log(Log::new(file.follow(link.unwrap_or_default()), log.durability));
-    Ok(Opened { checkpoints: Checkpoints::new(home), found, aside })
+    Ok(Opened { checkpoints: Checkpoints::new(directory), found, aside })
 }
 
 /// Recovery in progress.
 struct Reading<'a> {
     objects: &'a Objects,
     identity: Identity,
-    home: &'a Home,
+    directory: &'a LogDirectory,
     accepts_damage: bool,
     boot: u128,
     found: Recovered,
@@ -142,12 +142,12 @@ struct Behind {
 impl Reading<'_> {
     /// Reads the dump and the logs. Returns the number of the last log.
     fn read(&mut self) -> Result<u64, ObjectError> {
-        let dump = self.home.numbers("dump")?.last().copied();
+        let dump = self.directory.numbers("dump")?.last().copied();
         let first = dump.unwrap_or(1);
         if let Some(number) = dump {
-            let path = self.home.path("dump", number);
+            let path = self.directory.path("dump", number);
             let load = Load::new(self.objects, self.identity);
-            let loaded = load.read_file(self.home.files(), &path);
+            let loaded = load.read_file(self.directory.files(), &path);
             let loaded =
                 loaded.and_then(|head| is_named(&path, head.sequence, number).map(|()| head.after));
             self.found.dump = true;
@@ -155,10 +155,10 @@ impl Reading<'_> {
         }
         // A checkpoint begins its log before its dump, so a dump always has its log.
         let least = dump.unwrap_or(first - 1);
-        let last = self.home.numbers("log")?.last().map_or(least, |last| least.max(*last));
+        let last = self.directory.numbers("log")?.last().map_or(least, |last| least.max(*last));
         let mut number = first;
         while number <= last {
-            let path = self.home.path("log", number);
+            let path = self.directory.path("log", number);
             let read = self.read_log(number, first, last);
             match self.accept(read, &path)? {
                 Some(Next::Log(next)) => {
@@ -170,7 +170,7 @@ impl Reading<'_> {
                     break;
                 }
                 Some(Next::Unborn) => {
-                    let removed = self.home.files().remove(&path);
+                    let removed = self.directory.files().remove(&path);
                     removed.map_err(|source| ObjectError::file("remove", &path, source))?;
                     return Ok(number - 1);
                 }
@@ -185,7 +185,7 @@ impl Reading<'_> {
     }
 
     fn put_aside(&mut self, first: u64, last: u64) {
-        self.aside.extend((first..=last).map(|number| self.home.path("log", number)));
+        self.aside.extend((first..=last).map(|number| self.directory.path("log", number)));
     }
 
     /// Skips damage if that is allowed.
@@ -207,8 +207,8 @@ impl Reading<'_> {
     }
 
     fn log(&self, number: u64) -> Result<LogReader, ObjectError> {
-        let path = self.home.path("log", number);
-        LogReader::open(self.home.files(), &path).map_err(|error| match error.kind() {
+        let path = self.directory.path("log", number);
+        LogReader::open(self.directory.files(), &path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 ObjectError::damaged(&path, 0, "it is missing, and a dump or later ones are there")
             }
@@ -218,7 +218,7 @@ impl Reading<'_> {
 
     fn read_log(&mut self, number: u64, first: u64, last: u64) -> Result<Next, ObjectError> {
         let log = self.log(number)?;
-        let head = log.head(self.home.files());
+        let head = log.head(self.directory.files());
         if number == last && head.is_err() && log.len <= to_u64(HEAD_BYTES) {
             self.found.torn_bytes += log.len;
             return Ok(Next::Unborn);
@@ -323,7 +323,7 @@ impl Reading<'_> {
     fn goes_on(&self, later: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, ObjectError> {
         for number in later {
             let log = self.log(number)?;
-            let Ok(head) = log.head(self.home.files()) else { continue };
+            let Ok(head) = log.head(self.directory.files()) else { continue };
             let place = Place { salt: head.salt, offset: to_u64(HEAD_BYTES) };
             let first = log.head_at(place)?.map(|first| first.after);
             if let Some(after) = head.after.or(first) {
@@ -341,14 +341,14 @@ impl Reading<'_> {
         later: std::ops::RangeInclusive<u64>,
     ) -> Result<Behind, ObjectError> {
         let mut behind = Behind { bytes: log.len - place.offset, ..Behind::default() };
-        let head = log.head(self.home.files())?;
+        let head = log.head(self.directory.files())?;
         let from = place.offset + u64::from(strange.is_none());
         self.look(log, head, from, &mut behind, |batch| {
             batch.synced > place.offset || strange.is_some() && batch.synced == place.offset
         })?;
         for number in later {
             let log = self.log(number)?;
-            let Ok(head) = log.head(self.home.files()) else { continue };
+            let Ok(head) = log.head(self.directory.files()) else { continue };
             behind.bytes += log.content_bytes();
             self.look(&log, head, to_u64(HEAD_BYTES), &mut behind, |batch| batch.synced > 0)?;
         }

@@ -13,7 +13,7 @@ pub(crate) const UNUSED_MAX: usize = 256;
 
 /// Commands and unused ranges for one pager, and the doorbell that wakes it.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct CommandQueue {
     commands: Mutex<Vec<Command>>,
     unused: Mutex<Unused>,
     pub(crate) bell: Arc<Doorbell>,
@@ -48,7 +48,7 @@ pub(crate) enum Want {
     Save,
 }
 
-impl Inbox {
+impl CommandQueue {
     pub(crate) fn new() -> std::io::Result<Self> {
         let unused = Mutex::new(Unused { ranges: Vec::with_capacity(UNUSED_MAX), more: false });
         Ok(Self { commands: Mutex::default(), unused, bell: Arc::new(Doorbell::new()?) })

@@ -165,9 +165,9 @@ impl Pager {
 
     fn serve(&mut self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let inbox = &shared.inboxes[self.number];
+        let command_queue = &shared.inboxes[self.number];
         self.waiting.poll(self.fault.as_fd(), FAULTS)?;
-        self.waiting.poll(inbox.bell.as_fd(), BELL)?;
+        self.waiting.poll(command_queue.bell.as_fd(), BELL)?;
         let mut events = Vec::new();
         // True if work is left over; the loop then polls for faults without blocking.
         let mut has_more = false;
@@ -186,8 +186,8 @@ impl Pager {
                 match event {
                     Event::Readable(FAULTS) => self.waiting.poll(self.fault.as_fd(), FAULTS)?,
                     Event::Readable(_) => {
-                        inbox.bell.clear();
-                        self.waiting.poll(inbox.bell.as_fd(), BELL)?;
+                        command_queue.bell.clear();
+                        self.waiting.poll(command_queue.bell.as_fd(), BELL)?;
                     }
                     Event::Moved(token, result) => self.ended((token, result)),
                 }
@@ -200,8 +200,8 @@ impl Pager {
                 continue;
             }
             self.answer()?;
-            inbox.take().into_iter().for_each(|command| self.obey(command));
-            self.drop_unused(inbox);
+            command_queue.take().into_iter().for_each(|command| self.obey(command));
+            self.drop_unused(command_queue);
             let is_late = self.serve_asked();
             has_more = self.balance() || is_late || !self.unused.is_empty();
         }

@@ -397,7 +397,7 @@ impl Drop for Region {
             }
         }
         self.shared.stop.store(true, Ordering::Release);
-        self.shared.inboxes.iter().for_each(|inbox| inbox.bell.ring());
+        self.shared.inboxes.iter().for_each(|command_queue| command_queue.bell.ring());
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!(region = self.shared.name, "a pager has panicked");

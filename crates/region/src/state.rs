@@ -14,7 +14,7 @@ use terrace_sys::userfault::{FaultsOf, Userfault};
 
 use crate::block::{Block, Word};
 use crate::calibrate;
-use crate::command_queue::{Command, Inbox};
+use crate::command_queue::{Command, CommandQueue};
 use crate::config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, HUGE_BYTES, Method, RegionConfig, Source,
 };
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) frames: AtomicUsize,
     pub(crate) ahead_blocks: usize,
     pub(crate) looks_ahead: AtomicBool,
-    pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) inboxes: Vec<CommandQueue>,
     pub(crate) stop: AtomicBool,
     /// Number of blocks that the source refuses to take.
     pub(crate) stuck: AtomicUsize,
@@ -175,7 +175,7 @@ impl Shared {
         let method = method(&name, &fault, config.method, block_bytes)?;
         // Fails on kernels without huge pages, where there is nothing to request or to decline.
         let _ = mapping.advise_huge(has_huge_pages(method, block_bytes));
-        let inboxes = (0..pagers).map(|_| Inbox::new()).collect::<Result<Vec<_>, _>>();
+        let inboxes = (0..pagers).map(|_| CommandQueue::new()).collect::<Result<Vec<_>, _>>();
         Ok(Self {
             cap_frames: AtomicUsize::new(cap_frames(&name, block_bytes, pagers, config.cap_bytes)?),
             consumer: config.ledger.register(&name, Class::Region),

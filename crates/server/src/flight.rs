@@ -7,21 +7,27 @@
 //! | `calls` | entry of gRPC calls, which run in the statements' runtimes |
 //! | `columns` | the Arrow types sent to clients, and batches of them |
 //! | `connection` | TCP and TLS connections |
+//! | `handle` | the numbers in handles of clients |
 //! | `ingest` | bulk ingestion of a client's rows into a table |
 //! | `interrupt` | events that end a statement early |
 //! | `keys` | schemas of primary and foreign keys, of which there are none |
 //! | `listen` | the listener and its shutdown |
+//! | `login` | logins, and the session of each call |
 //! | `metadata` | catalogs, schemas and tables |
 //! | `options` | the settings of a session as options |
 //! | `parameters` | values of prepared statements |
 //! | `placeholders` | `?` as a parameter |
+//! | `prepared_statement` | prepared statements with their values |
+//! | `query` | results: running queries and numbers of changed rows |
 //! | `rows` | streams of a result's messages |
 //! | `service` | the commands and actions of Flight SQL |
-//! | `session` | a client's session: its tickets, statements and transaction |
+//! | `session` | a client's session |
 //! | `sessions` | all sessions, by tokens and connections |
 //! | `sql_info` | the properties of the server and its types |
 //! | `statement` | execution of statements |
 //! | `status` | errors as gRPC statuses |
+//! | `tickets` | the tickets of a session's queries, and its prepared statements |
+//! | `transaction` | the transaction of a session |
 //!
 //! Connections have their own threads, like those of HTTP: operators may keep all threads of the
 //! statements' runtime busy for long, and logins and requests to cancel should not wait for that.
@@ -35,14 +41,18 @@ mod answer;
 mod calls;
 mod columns;
 mod connection;
+mod handle;
 mod ingest;
 mod interrupt;
 mod keys;
 mod listen;
+mod login;
 mod metadata;
 mod options;
 mod parameters;
 mod placeholders;
+mod prepared_statement;
+mod query;
 mod rows;
 mod service;
 mod session;
@@ -50,6 +60,8 @@ mod sessions;
 mod sql_info;
 mod statement;
 mod status;
+mod tickets;
+mod transaction;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -57,9 +69,9 @@ use std::sync::Arc;
 
 use tokio::sync::{oneshot, watch};
 
-use crate::postgres::Shared;
 use crate::runtimes::Runtimes;
-use crate::server::{Server, ServerError, Stop, bind};
+use crate::shared::Shared;
+use crate::shutdown::Stop;
 
 /// An address at which Arrow Flight SQL clients are served.
 #[derive(Debug)]
@@ -69,14 +81,9 @@ pub struct FlightListener {
 }
 
 impl FlightListener {
-    /// Listens at an address for clients of `server`, under the rules of [`crate::Listener::tcp`].
-    ///
-    /// # Errors
-    /// As [`crate::Listener::tcp`].
-    pub async fn tcp(address: SocketAddr, server: &Server) -> Result<Self, ServerError> {
-        let failed = |source| ServerError::Listen { place: address.to_string(), source };
-        let listener = bind(address, server).await?.into_std().map_err(failed)?;
-        Ok(Self { listener, is_secure: server.is_secure() })
+    /// Serves clients that connect to `listener`; their connections use TLS if `is_secure`.
+    pub(crate) fn new(listener: TcpListener, is_secure: bool) -> Self {
+        Self { listener, is_secure }
     }
 
     /// Returns the address; its port is the one that the system chose if none was given.

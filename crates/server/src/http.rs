@@ -45,8 +45,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::postgres::Shared;
-use crate::server::{ServerError, Stop, stopping};
+use crate::error::ServerError;
+use crate::shared::Shared;
+use crate::shutdown::{Stop, stopping};
 use deadline::WriteDeadline;
 use events::Hub;
 use service::Site;

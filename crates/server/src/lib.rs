@@ -7,25 +7,37 @@
 
 #![forbid(unsafe_code)]
 
+mod array_text;
+mod column_types;
 mod copy;
 mod counters;
+mod error;
 mod failure;
 mod flight;
 mod http;
 mod limits;
+mod listener;
 mod log;
 mod login;
 mod pg_catalog;
+mod place;
 mod postgres;
 mod registry;
 mod runtimes;
 mod server;
+mod settings;
+mod shared;
+mod shared_settings;
+mod shutdown;
 mod stream;
+mod syntax;
 mod tls;
 
 pub use copy::{CopyError, copy_from, copy_to};
+pub use error::ServerError;
 pub use flight::FlightListener;
 pub use http::HttpListener;
 pub use limits::Limits;
-pub use server::{Listener, Server, ServerError, SocketFile};
+pub use listener::{Listener, SocketFile};
+pub use server::Server;
 pub use tls::{Tls, TlsError};

@@ -7,6 +7,8 @@
 //! `'t'::regclass`, is rewritten in the statement ([`rewrite`]).
 
 mod activity;
+mod batch;
+mod column_names;
 mod definition;
 mod functions;
 mod information;
@@ -16,35 +18,23 @@ mod provider;
 mod relations;
 mod rewrite;
 mod roles;
+mod schemas;
+mod source;
 mod tables;
 mod types;
 mod value;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use datafusion::catalog::SchemaProvider;
 use datafusion::sql::parser::Statement;
 use terrace_sql::{AddedSchema, Names, Session};
 
-use crate::postgres::Place;
+use crate::place::Place;
+use schemas::SCHEMA;
+use source::{Functions, Source};
 
-pub(crate) use types::internal_name;
-
-/// The name of the schema.
-const SCHEMA: &str = "pg_catalog";
-/// The encoding of all texts, by PostgreSQL's number.
-const UTF8: i64 = 6;
-
-/// Sources of rows: the names of the database and facts about a connection.
-#[derive(Clone, Debug)]
-struct Source {
-    names: Names,
-    facts: Arc<Place>,
-    functions: Functions,
-}
-
-/// The functions of a session and their kinds (`pg_proc.prokind`), sorted by name.
-type Functions = Arc<OnceLock<Vec<(String, &'static str)>>>;
+pub(crate) use column_names::ColumnNames;
 
 /// Adds the schema and its functions to a session.
 pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {

@@ -12,37 +12,35 @@ mod constants;
 mod copy;
 mod cursor;
 mod date_time;
+mod description;
 mod execute;
 mod extended;
 mod functions;
+mod guard;
 mod login;
 mod message;
-mod names;
+mod message_loop;
 mod number;
 mod parameter;
 mod portal;
 mod request;
 mod reset;
 mod scram;
+mod session;
 mod settings;
+mod simple;
 mod statement;
 mod transaction;
-mod types;
 mod wire;
 
 use crate::failure;
 
-pub(crate) use access::{follow_changes, set};
+pub(crate) use access::{Access, Discard};
 pub(crate) use command::Command;
-pub(crate) use connection::{Shared, begin, furnished};
-pub(crate) use copy::{RowDecoder, RowEncoder, count_of};
-pub(crate) use execute::zone;
-pub(crate) use functions::Place;
-pub(crate) use names::{Names, name_of};
-pub(crate) use parameter::array_items;
-pub(crate) use reset::Forget;
-pub(crate) use settings::{Access, Settings, SharedSettings};
-pub(crate) use types::{TYPE_KEY, field_type, pg_type, type_modifier};
+pub(crate) use copy::{RowDecoder, RowEncoder};
+pub(crate) use execute::count_of;
+pub(crate) use message_loop::begin;
+pub(crate) use session::{follow_changes, furnished, set, zone};
 
 /// Returns the text that a function appends.
 #[cfg(test)]

@@ -1,176 +1,25 @@
-//! Listeners of a server: they accept connections, run logins and shut down.
+//! A server over one engine: starts its listeners, and shuts them down.
 
-use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use terrace_sql::Engine;
-use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::error::ServerError;
 use crate::flight::FlightListener;
 use crate::http::HttpListener;
 use crate::limits::Limits;
-use crate::postgres::{Shared, begin};
+use crate::listener::{Door, Listener, bind};
 use crate::registry::Registry;
 use crate::runtimes::Runtimes;
-use crate::stream::{self, Accepted};
+use crate::shared::Shared;
+use crate::shutdown::Stop;
 use crate::tls::Tls;
-
-/// Pause of a listener after a failed accept, for example for lack of file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// Errors that prevent a server from listening.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// An address that other machines can reach, without TLS.
-    #[error(
-        "listening at {0} is not possible without TLS: passwords and rows could be read on their \
-         way; name a certificate and its key by --tls-cert and --tls-key, or listen at 127.0.0.1, \
-         [::1] or a Unix socket"
-    )]
-    NoTls(SocketAddr),
-    /// An address that other machines can reach, of a database without logins.
-    #[error(
-        "listening at {0} is not possible without logins: all who reach the address could read \
-         and change everything; make a role first, by terrace sql: CREATE ROLE admin SUPERUSER \
-         LOGIN PASSWORD '...'"
-    )]
-    NoLogins(SocketAddr),
-    /// The system provides no random bytes.
-    #[error("the system gives no random bytes: {0}")]
-    Random(String),
-    /// An address for HTTP that other machines can reach.
-    #[error(
-        "serving HTTP at {0} is not possible: it has no encryption, and passwords and statements \
-         could be read on their way; listen at 127.0.0.1 or [::1], and reach it by a \
-         tunnel, such as ssh -L 8080:127.0.0.1:8080"
-    )]
-    OpenHttp(SocketAddr),
-    /// The system refuses to listen at an address.
-    #[error("listening at {place}: {source}")]
-    Listen {
-        /// The address or path.
-        place: String,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-/// An address or socket that a server listens at.
-#[derive(Debug)]
-pub enum Listener {
-    /// An address of this machine.
-    Tcp(TcpListener),
-    /// A Unix socket, whose file is removed when the listener is dropped.
-    Unix(UnixListener, SocketFile),
-}
-
-/// The file of a Unix socket; dropping this value removes it.
-#[derive(Debug)]
-pub struct SocketFile {
-    path: PathBuf,
-    port: u16,
-}
-
-impl SocketFile {
-    /// Returns the path of the file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the directory, which clients give as their host.
-    #[must_use]
-    pub fn directory(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("/"))
-    }
-
-    /// Returns the port that clients give; it is only a part of the file's name.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "the socket's file stays");
-        }
-    }
-}
-
-impl Listener {
-    /// Listens at an address for clients of `server`.
-    ///
-    /// # Errors
-    /// [`ServerError::NoTls`] and [`ServerError::NoLogins`] for an address that other machines can
-    /// reach, if the server has no certificate or its database has no role that can administer it;
-    /// [`ServerError::Listen`] when the address is taken.
-    pub async fn tcp(address: SocketAddr, server: &Server) -> Result<Self, ServerError> {
-        Ok(Self::Tcp(bind(address, server).await?))
-    }
-
-    /// Listens at a Unix socket in a directory, under the name that PostgreSQL's clients look for:
-    /// `.s.PGSQL.5432`. A stale socket of that name is replaced.
-    ///
-    /// # Errors
-    /// [`ServerError::Listen`] when the path is taken or cannot be written.
-    pub fn unix(directory: &Path, port: u16) -> Result<Self, ServerError> {
-        let path = directory.join(format!(".s.PGSQL.{port}"));
-        let failed = |source| ServerError::Listen { place: path.display().to_string(), source };
-        remove_stale(&path).map_err(failed)?;
-        let listener = UnixListener::bind(&path).map_err(failed)?;
-        Ok(Self::Unix(listener, SocketFile { path, port }))
-    }
-
-    async fn accept(&self) -> io::Result<Accepted> {
-        match self {
-            Self::Tcp(listener) => stream::tcp(listener.accept().await?.0),
-            Self::Unix(listener, _) => stream::unix(listener.accept().await?.0),
-        }
-    }
-}
-
-/// Listens at an address, if it is safe for clients of `server` to reach it.
-///
-/// # Errors
-/// As [`Listener::tcp`].
-pub(crate) async fn bind(address: SocketAddr, server: &Server) -> Result<TcpListener, ServerError> {
-    let Shared { engine, tls, .. } = server.shared.as_ref();
-    if !address.ip().is_loopback() {
-        if tls.is_none() {
-            return Err(ServerError::NoTls(address));
-        }
-        if !engine.catalog().roles().iter().any(|(_, role)| role.is_administrator()) {
-            return Err(ServerError::NoLogins(address));
-        }
-    }
-    let failed = |source| ServerError::Listen { place: address.to_string(), source };
-    TcpListener::bind(address).await.map_err(failed)
-}
-
-/// Removes the socket file of a server that has ended without removing it.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    let is_socket = |meta: std::fs::Metadata| meta.file_type().is_socket();
-    if !std::fs::symlink_metadata(path).is_ok_and(is_socket) {
-        return Ok(());
-    }
-    match std::os::unix::net::UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path)
-        }
-        _ => Ok(()),
-    }
-}
 
 /// A server over one engine.
 pub struct Server {
@@ -200,11 +49,6 @@ impl Server {
             statements: None,
             urgent: None,
         })
-    }
-
-    /// True if TCP connections must use TLS.
-    pub(crate) fn is_secure(&self) -> bool {
-        self.shared.tls.is_some()
     }
 
     /// Adds metrics, health and the dashboard over HTTP.
@@ -279,76 +123,28 @@ impl Server {
     }
 }
 
-/// Stages of a server's shutdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// The server is serving.
-    No,
-    /// The server shuts down; running statements may finish.
-    Soon,
-    /// Running statements are cancelled.
-    Now,
-}
-
-/// Waits until the server shuts down.
-pub(crate) async fn stopping(stopped: &mut watch::Receiver<Stop>) {
-    // An error means that the sender, and with it the server, is gone.
-    let _gone = stopped.wait_for(|stop| *stop != Stop::No).await;
-}
-
-/// The accept loop of one listener.
-struct Door {
-    shared: Arc<Shared>,
-    stopped: watch::Receiver<Stop>,
-}
-
-impl Door {
-    /// Accepts connections, runs their logins and serves them until the server shuts down and they
-    /// have ended.
-    async fn keep(mut self, listener: Listener, statements: Runtimes) {
-        let (mut logins, mut connections) = (JoinSet::new(), JoinSet::new());
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok(_) if logins.len() >= self.shared.limits.logins => {
-                        tracing::warn!("a connection beyond the limit of logins is closed");
-                    }
-                    Ok(accepted) => {
-                        let shared = Arc::clone(&self.shared);
-                        logins.spawn(begin(shared, accepted, self.stopped.clone()));
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection could not be taken");
-                        sleep(PAUSE).await;
-                    }
-                },
-                Some(ended) = logins.join_next() => {
-                    if let Some(connection) = unless_failed(ended).flatten() {
-                        connections.spawn(connection.run(statements.clone()));
-                    }
-                }
-                Some(ended) = connections.join_next() => drop(unless_failed(ended)),
-                () = stopping(&mut self.stopped) => break,
-            }
-        }
-        drop(listener);
-        logins.shutdown().await;
-        let ended = async {
-            while let Some(ended) = connections.join_next().await {
-                unless_failed(ended);
-            }
-        };
-        tokio::select! {
-            () = ended => {}
-            _ = self.stopped.wait_for(|stop| *stop == Stop::Now) => {}
-        }
-        connections.shutdown().await;
+impl Listener {
+    /// Listens at an address for clients of `server`.
+    ///
+    /// # Errors
+    /// [`ServerError::NoTls`] and [`ServerError::NoLogins`] for an address that other machines can
+    /// reach, if the server has no certificate or its database has no role that can administer it;
+    /// [`ServerError::Listen`] when the address is taken.
+    pub async fn tcp(address: SocketAddr, server: &Server) -> Result<Self, ServerError> {
+        Ok(Self::Tcp(bind(address, &server.shared).await?))
     }
 }
 
-/// Returns the result of a task; `None`, with a log message, if the task panicked.
-fn unless_failed<T>(ended: Result<T, JoinError>) -> Option<T> {
-    ended.inspect_err(|error| tracing::error!(%error, "a connection has failed")).ok()
+impl FlightListener {
+    /// Listens at an address for clients of `server`, under the rules of [`Listener::tcp`].
+    ///
+    /// # Errors
+    /// As [`Listener::tcp`].
+    pub async fn tcp(address: SocketAddr, server: &Server) -> Result<Self, ServerError> {
+        let failed = |source| ServerError::Listen { place: address.to_string(), source };
+        let listener = bind(address, &server.shared).await?.into_std().map_err(failed)?;
+        Ok(Self::new(listener, server.shared.tls.is_some()))
+    }
 }
 
 impl std::fmt::Debug for Server {

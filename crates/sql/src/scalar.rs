@@ -14,7 +14,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 use alias::Renamed;
 pub(crate) use bytes::BytesOfText;
-pub(crate) use identity::Apart;
+pub(crate) use identity::Identity;
 pub(crate) use round::RoundToInteger;
 use templates::ToChar;
 pub(crate) use terrace_table::canonical::Canonical;

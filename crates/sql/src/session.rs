@@ -8,6 +8,7 @@
 //! its own runtime.
 
 mod actions;
+mod balance;
 mod build_side;
 pub(crate) mod canonical;
 mod constant;
@@ -42,6 +43,7 @@ mod outer_conditions;
 mod own_settings;
 mod parse;
 mod prepared;
+mod refusal;
 mod role;
 mod row_subqueries;
 mod row_values;

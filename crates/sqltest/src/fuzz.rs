@@ -6,11 +6,14 @@
 //! process, which this process supervises: if a signal ends it, the cases that were running have
 //! failed.
 
+mod cases;
 mod cell;
 mod compare;
+mod dialect;
 mod generate;
 mod load;
 mod node;
+mod options;
 mod pair;
 mod peer;
 mod plain;
@@ -24,61 +27,22 @@ mod tally;
 mod types;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
-
 use crate::error::{CheckError, Result};
-use generate::{Case, Generator};
+use cases::{GROUP_CASES, LARGE_SHARE, SETUP_CASES, case, is_large, setup, tables};
+use dialect::Dialect;
+use generate::Case;
+pub use options::FuzzOptions;
 use pair::{Pair, Verdict};
 use peer::{Duck, Peer};
 use plain::Plain;
-use random::Random;
-use schema::Table;
 use setup::Setup;
 use supervise::Journal;
 use tally::Tally;
 use terrace_sys::sync::lock;
-
-/// The options of `sqltest fuzz`.
-#[derive(Args, Clone, Debug)]
-pub struct FuzzOptions {
-    /// Time to search for differences, in seconds
-    #[arg(long, value_name = "N", default_value_t = 60)]
-    pub seconds: u64,
-    /// Seed of the first case; a fresh one by default
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Run one case alone
-    #[arg(long, value_name = "N")]
-    pub case: Option<u64>,
-    /// Number of groups that run at a time
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<usize>,
-    /// Number of failures after which the run ends
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub failures: u64,
-    /// Seconds that shrinking a failing case may take
-    #[arg(long, value_name = "N", default_value_t = 30)]
-    pub shrink_seconds: u64,
-    /// Print an example for each reason of a refusal
-    #[arg(long)]
-    pub examples: bool,
-    /// File in which the child process records the cases that run
-    #[arg(long, hide = true)]
-    journal: Option<PathBuf>,
-}
-
-/// Number of cases of a group.
-const GROUP_CASES: u64 = 48;
-/// Number of consecutive cases that share settings.
-const SETUP_CASES: u64 = 8;
-/// One group in this many has a large table; such a group runs one case in [`LARGE_SHARE`].
-const LARGE_GROUPS: u64 = 10;
-const LARGE_SHARE: u64 = 4;
 
 /// Searches for differences and prints them.
 ///
@@ -182,7 +146,7 @@ impl Shared {
             self.journal.note(worker, number)?;
             let verdict = pair.verdict(&case).await?;
             tally.count(&verdict, || {
-                let texts = case.statements.iter().map(|it| it.render(node::Dialect::Terrace));
+                let texts = case.statements.iter().map(|it| it.render(Dialect::Terrace));
                 texts.collect::<Vec<_>>().join("; ")
             });
             if verdict.is_failure() && self.is_new(&verdict) {
@@ -238,38 +202,6 @@ fn peer() -> Result<Peer> {
             Ok(Peer::Plain(Box::new(Plain::new()?)))
         }
     }
-}
-
-/// Maximum number of rows of tables that are processed in batches of a few rows: a join of larger
-/// ones would take minutes.
-const SMALL_ROWS_MAX: usize = 100;
-
-/// Returns the tables of a group.
-fn tables(seed: u64, group: u64) -> Vec<Table> {
-    let mut random = Random::new(seed, group.wrapping_mul(2));
-    random.special = is_special(group);
-    schema::tables(&mut random, is_large(group))
-}
-
-/// True if a group has a large table.
-fn is_large(group: u64) -> bool {
-    group % LARGE_GROUPS == LARGE_GROUPS - 1
-}
-
-/// True if a group has floats that are NaN, infinite or negative zero: one group in three.
-fn is_special(group: u64) -> bool {
-    group.is_multiple_of(3)
-}
-
-fn setup(seed: u64, case: u64, tables: &[Table]) -> Setup {
-    let small = tables.iter().all(|table| table.rows.len() <= SMALL_ROWS_MAX);
-    Setup::random(&mut Random::new(!seed, case / SETUP_CASES), small)
-}
-
-fn case(seed: u64, number: u64, tables: &[Table]) -> Case {
-    let mut random = Random::new(seed, number.wrapping_mul(2) + 1);
-    random.special = is_special(number / GROUP_CASES);
-    Generator::new(&mut random, tables).case()
 }
 
 #[cfg(test)]

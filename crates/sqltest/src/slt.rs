@@ -1,13 +1,13 @@
 //! `sqltest slt`: runs the public sqllogictest suite against Terrace.
 //!
 //! The suite is SQLite's: 622 scripts with 5.7 million queries for the label `postgresql`, whose
-//! The suite is SQLite's: 622 scripts with 5.7 million queries for the label `postgresql`, whose
 //! answers SQLite, PostgreSQL, MySQL and SQL Server agreed on. The crate `sqllogictest` reads a
 //! later dialect of the format (no comment after a condition, no conditional `halt`, no types for
 //! the driver to format values by), so the scripts are parsed here.
 
 mod archive;
 mod download;
+mod options;
 mod report;
 mod run;
 mod script;
@@ -18,32 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{CheckError, Result};
 use archive::Archive;
+pub use options::SltOptions;
 use report::{FileReport, Report};
-
-/// The options of `sqltest slt`.
-#[derive(Args, Clone, Debug)]
-pub struct SltOptions {
-    /// Run a fixed tenth of the generated scripts, by hash of the name, and all written by hand
-    #[arg(long)]
-    pub tenth: bool,
-    /// Run one query in N of each script, by hash of its text; all statements run
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub sample: u32,
-    /// Run the scripts whose name matches, such as '*/orderby/*'
-    #[arg(long, value_name = "GLOB")]
-    pub filter: Option<String>,
-    /// Number of scripts that run at a time
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<usize>,
-    /// Number of wrong results to print
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub show: usize,
-}
 
 /// Runs the suite and prints the report.
 ///

@@ -7,9 +7,9 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Mutex;
 
-use crate::claim::{self, Claims};
 use crate::file_system::free_by;
 use crate::lock;
+use crate::range_lock::{self, Claims};
 use crate::size::{PAGE_BYTES, to_u64};
 use crate::sync::lock;
 use crate::transfer::{Buffer, Io};
@@ -266,7 +266,7 @@ impl DirectFile {
     /// [`io::ErrorKind::WouldBlock`] if another process, or another open file of this process,
     /// holds the lock or a [`Claim`](crate::claim::Claim); the message names the process if known.
     pub fn lock(&self) -> io::Result<()> {
-        claim::lock_all(self)
+        range_lock::lock_all(&self.file)
     }
 
     pub(crate) fn as_file(&self) -> &File {

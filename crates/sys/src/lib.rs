@@ -51,6 +51,7 @@ pub mod pages;
 pub mod policy;
 pub mod probe;
 pub mod process;
+mod range_lock;
 pub mod size;
 pub mod sync;
 pub mod transfer;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use terrace_pool::{PageRef, Space};
 use terrace_store::Stored;
 
-use crate::placement::Home;
+use crate::placement::SegmentPlacement;
 use crate::segment::Encoding;
 use crate::statistics::SegmentStatistics;
 
@@ -35,7 +35,7 @@ pub struct ColumnSegment {
     /// Statistics of the values.
     pub statistics: SegmentStatistics,
     /// Placement of the segment: in the pool, or copied to a heap.
-    pub home: Home,
+    pub placement: SegmentPlacement,
 }
 
 /// Fate of a chunk's pages and extents when its last reference is dropped.
@@ -119,7 +119,7 @@ impl Chunk {
         let mut pages = Vec::with_capacity(projection.len());
         for column in projection {
             let segment = &self.columns[*column];
-            match segment.home.copied() {
+            match segment.placement.copied() {
                 Some(copied) => copied.prefetch(),
                 None => pages.push(segment.page),
             }

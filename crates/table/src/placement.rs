@@ -11,14 +11,14 @@
 
 mod auto;
 mod heaps;
-mod home;
-mod keeper;
 mod migration;
+mod migrator;
+mod segment_placement;
 mod wish;
 
 pub use heaps::NamedHeap;
 pub use heaps::{HeapDefinition, Heaps};
-pub use home::{Copied, Home};
-pub use keeper::{Keeper, Parts as KeeperParts};
 pub use migration::{forget_reads, leave, move_table};
+pub use migrator::{Migrator, Parts as MigratorParts};
+pub use segment_placement::{Copied, SegmentPlacement};
 pub use wish::{Scope, Target, Wish, Wishes};

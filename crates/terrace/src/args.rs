@@ -14,7 +14,7 @@ use terrace_tier::TierSpec;
 use crate::answers::Answers;
 use crate::bench_args::Choice;
 use crate::dram::Dram;
-use crate::serve::ServeArgs;
+use crate::serve_args::ServeArgs;
 
 /// One memory budget over several tiers, and SQL on top of it.
 #[derive(Debug, Parser)]

@@ -1,5 +1,7 @@
 //! `terrace doctor`: report about the capabilities of this machine.
 
+mod table;
+
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -9,6 +11,7 @@ use terrace_tier::doctor::Report;
 use crate::args::DoctorArgs;
 use crate::error::{CliError, Result};
 use crate::settings::Settings;
+use table::Tables;
 
 /// Runs the command.
 ///
@@ -18,7 +21,7 @@ pub fn run(settings: &Settings, args: &DoctorArgs) -> Result<()> {
     let temporary = std::env::temp_dir();
     let directory = settings.data.as_deref().filter(|path| path.is_dir()).unwrap_or(&temporary);
     let report = Report::gather(&settings.tiers, directory);
-    write!(stdout(), "{report}")?;
+    write!(stdout(), "{}", Tables(&report))?;
     match &args.json {
         Some(file) => write_json(&report, file),
         None => Ok(()),

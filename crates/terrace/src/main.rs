@@ -12,7 +12,9 @@ mod dram;
 mod error;
 mod interrupt;
 mod log;
+mod runtime;
 mod serve;
+mod serve_args;
 mod settings;
 mod sql;
 mod suite;
@@ -22,20 +24,16 @@ mod tpch;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use args::{Cli, Command};
 use clap::Parser;
 use error::{CliError, Result};
 use settings::Settings;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 /// Exit codes after an interruption and after a closed pipe, as shells have them.
 const INTERRUPTED: u8 = 130;
 const PIPE_CLOSED: u8 = 141;
-
-/// Maximum time to wait for cancelled tasks at the end of the program.
-const SHUTDOWN: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -64,11 +62,11 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<()> {
     let settings = Settings::resolve(&cli.options)?;
-    let runtime = runtime("terrace-query", &settings)?;
+    let runtime = runtime::create("terrace-query", &settings)?;
     let result = dispatch(cli, &runtime, &settings);
     // A cancelled operator ends at its next await, which a join without keys may not reach for
     // long. Its result is not needed.
-    runtime.shutdown_timeout(SHUTDOWN);
+    runtime.shutdown_timeout(runtime::SHUTDOWN);
     result
 }
 
@@ -85,14 +83,4 @@ fn dispatch(cli: &Cli, runtime: &Runtime, settings: &Settings) -> Result<()> {
         Command::Reference(args) => child::reference(runtime, args),
         Command::Peer(args) => child::peer(runtime, settings, args),
     }
-}
-
-/// Creates the runtime whose threads run queries; the name is that of its threads.
-fn runtime(name: &str, settings: &Settings) -> Result<Runtime> {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(settings.threads.get())
-        .thread_name(name)
-        .enable_all()
-        .build()?;
-    Ok(runtime)
 }

@@ -1,5 +1,5 @@
-//! The report of `terrace doctor`: hardware and features found on this machine, features that are
-//! missing, and the cost of each.
+//! Report about a machine: its hardware and features, the features that are missing, and the cost
+//! of each.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,14 +15,13 @@ use crate::mover::{Choice, Mover, MoverCost};
 use crate::spec::TierSpec;
 
 mod features;
-mod table;
 
 pub use features::Feature;
 
 /// Page sizes whose costs are reported.
 const PAGE_SIZES: [u64; 4] = [4 * KIB, 64 * KIB, 256 * KIB, 2 * MIB];
 
-/// Report on this machine. Displays as a table and serializes as a plain structure.
+/// Report on this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Release of the kernel.

@@ -142,8 +142,12 @@ impl fmt::Display for TierSpec {
                 let size = capacity_bytes.map(exact_bytes).unwrap_or_default();
                 match bytes_per_second {
                     Some(rate) => write!(f, "{name}:{size}@{}/s", exact_bytes(*rate)),
-                    // A trailing colon keeps a path that ends like a size from being parsed as one.
-                    None if capacity_bytes.is_none() && split_capacity(&name).is_none() => {
+                    // A trailing colon keeps a path that ends like a size from being parsed as one,
+                    // and blanks at the end of a path from being cut off.
+                    None if capacity_bytes.is_none()
+                        && split_capacity(&name).is_none()
+                        && name.trim_end() == name =>
+                    {
                         f.write_str(&name)
                     }
                     None => write!(f, "{name}:{size}"),

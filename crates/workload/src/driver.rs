@@ -8,9 +8,11 @@
 
 mod csv;
 mod meter;
+mod report;
 mod sample;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -24,7 +26,9 @@ use sample::Sampler;
 
 pub use csv::write_csv;
 pub use meter::KINDS_MAX;
+pub use report::Report;
 pub use sample::{Sample, TierSample};
+pub use workload::{Step, Workload};
 
 /// Maximum number of threads of a run.
 pub const THREADS_MAX: usize = 1024;
@@ -33,37 +37,6 @@ pub const THREADS_MAX: usize = 1024;
 const TICK: Duration = Duration::from_millis(50);
 /// Upper bound for the duration of a run, also for one of a given number of operations.
 const RUN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// A workload: the operations that each thread of a run repeats.
-pub trait Workload: Sync {
-    /// Per-thread state that lives from one step to the next, such as a random number generator.
-    type Worker;
-
-    /// Names of the kinds of operations, at most [`KINDS_MAX`]; [`Step::kind`] is an index into
-    /// them.
-    fn kinds(&self) -> &'static [&'static str];
-
-    /// Sampling rate of latencies: the latency of one step in this many is taken.
-    fn latency_every(&self) -> u32;
-
-    /// Creates the state of one more thread.
-    fn worker(&self) -> Self::Worker;
-
-    /// Performs one or more operations.
-    ///
-    /// # Errors
-    /// Returns the error that ends the run.
-    fn step(&self, worker: &mut Self::Worker) -> Result<Step>;
-}
-
-/// Result of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Kind of the operations, as an index into [`Workload::kinds`].
-    pub kind: usize,
-    /// Number of operations of the step.
-    pub operations: u64,
-}
 
 /// Length of a run, in time or in operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +59,6 @@ pub struct RunConfig {
     pub length: Length,
     /// Time between two samples; not zero.
     pub interval: Duration,
-}
-
-/// Results of a run.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Names of the kinds of operations.
-    pub kinds: &'static [&'static str],
-    /// One sample per interval; the last interval can be shorter or longer than the others.
-    pub samples: Vec<Sample>,
-    /// Sample of the whole time from the end of the warm-up to the end of the run.
-    pub total: Sample,
 }
 
 /// Phase of the run, which all threads read.

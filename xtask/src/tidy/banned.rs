@@ -1,7 +1,7 @@
 //! Banned calls, which have a better replacement.
 
 use super::{
-    Finding,
+    finding::Finding,
     rust::Rust,
     tree::{File, Tree},
 };

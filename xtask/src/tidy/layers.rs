@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::{
-    Finding,
+    finding::Finding,
     tree::{File, Tree},
 };
 

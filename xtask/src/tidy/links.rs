@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Finding,
+    finding::Finding,
     tree::{File, Tree},
 };
 

@@ -1,6 +1,6 @@
 //! End of an item of Rust source.
 
-use super::rust::Line;
+use super::line::Line;
 
 /// Returns the index of the last line of the item that starts on line `start`: the line with the
 /// brace that closes its body, or with its semicolon. If the item does not end, this is the last

@@ -5,22 +5,11 @@
 
 use std::iter;
 
-use super::region;
+use super::{line::Line, region};
 
 /// A source file.
 pub struct Rust {
     pub lines: Vec<Line>,
-}
-
-/// A line of a source file.
-#[derive(Debug, Default)]
-pub struct Line {
-    /// Code of the line; comments and the contents of string literals are blanked.
-    pub code: String,
-    /// Text of the comments.
-    pub comment: String,
-    /// True if the line belongs to test code.
-    pub test: bool,
 }
 
 /// Lexical state at the cursor.

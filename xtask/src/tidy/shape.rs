@@ -1,7 +1,8 @@
 //! Limits of the lengths of functions and files.
 
 use super::{
-    Finding, region,
+    finding::Finding,
+    region,
     rust::{Rust, word_at},
     tree::{File, Tree},
 };

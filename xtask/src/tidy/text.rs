@@ -1,6 +1,6 @@
 //! Text rules for every file: line lengths, letters and words.
 
-use super::{Finding, tree::File, tree::Tree};
+use super::{finding::Finding, tree::File, tree::Tree};
 
 const LINE_COLUMNS_MAX: usize = 100;
 

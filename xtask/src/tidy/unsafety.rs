@@ -1,8 +1,9 @@
 //! Rules for `unsafe`: the crates that may use it, and the comments that it needs.
 
 use super::{
-    Finding,
-    rust::{Line, Rust, contains_word},
+    finding::Finding,
+    line::Line,
+    rust::{Rust, contains_word},
     tree::{File, Tree},
 };
 

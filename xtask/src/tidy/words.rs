@@ -1,7 +1,7 @@
 //! Words of comments and documents.
 
 use super::{
-    Finding,
+    finding::Finding,
     tree::{File, Tree},
 };
 

@@ -8,10 +8,10 @@
 //! the auction with a priority as well.
 //!
 //! Before the parts each engine answers every query once, in a process of its own, and the complete
-//! answers are compared ([`Referee`]), with those of DataFusion too. In the parts Terrace returns
-//! its answers again, which are also compared; for DuckDB only the row counts are. DuckDB runs in a
-//! control group, if groups can be created, whose limit is the peak resident memory of Terrace,
-//! page cache included: Terrace reads past the page cache.
+//! answers are compared ([`Comparison`]), with those of DataFusion too. In the parts Terrace
+//! returns its answers again, which are also compared; for DuckDB only the row counts are. DuckDB
+//! runs in a control group, if groups can be created, whose limit is the peak resident memory of
+//! Terrace, page cache included: Terrace reads past the page cache.
 
 mod questions;
 
@@ -25,7 +25,7 @@ use crate::error::{BenchError, Result};
 use crate::experiment::Experiment;
 use crate::measure::{RateRatio, percentile};
 use crate::peer::Reply;
-use crate::peer::comparison::{Question, Referee};
+use crate::peer::comparison::{Comparison, Question};
 use crate::peer::engine::{Arena, Contender};
 use crate::peer::process::{Client, Peer};
 use crate::report::{Bars, Grid, Report, Series};
@@ -194,9 +194,10 @@ impl Seen {
         Ok(())
     }
 
-    fn judge(&self, contender: Contender, referee: &mut Referee) -> Result<()> {
+    fn judge(&self, contender: Contender, comparison: &mut Comparison) -> Result<()> {
         let mut replies = self.replies.iter();
-        replies.try_for_each(|(question, reply)| referee.judge(question, contender.name(), reply))
+        replies
+            .try_for_each(|(question, reply)| comparison.judge(question, contender.name(), reply))
     }
 
     fn row(
@@ -249,17 +250,17 @@ impl Experiment for Clients {
             missing: arena.missing(),
         };
         let mut rows = Vec::new();
-        let mut referee = Referee::new(setting.scale);
+        let mut comparison = Comparison::new(setting.scale);
         for contender in JUDGED.into_iter().filter(|contender| arena.has(*contender)) {
             observe(&format!("answers of {}", contender.name()));
-            answers(&arena, contender, &config, &mut referee).await?;
+            answers(&arena, contender, &config, &mut comparison).await?;
         }
         for contender in CONTENDERS.into_iter().filter(|contender| arena.has(*contender)) {
             observe(&format!("heavy clients on {}", contender.name()));
-            rows.push(heavy(&arena, contender, &config, &mut referee).await?);
+            rows.push(heavy(&arena, contender, &config, &mut comparison).await?);
             for rule in rules(contender) {
                 observe(&format!("short queries on {}, {}", contender.name(), rule.name));
-                rows.extend(short(&arena, (contender, *rule), &config, &mut referee).await?);
+                rows.extend(short(&arena, (contender, *rule), &config, &mut comparison).await?);
             }
             if contender == Contender::Terrace {
                 let resident = rows.iter().map(|row: &Row| row.peak_rss_bytes).max();
@@ -275,7 +276,7 @@ async fn answers(
     arena: &Arena,
     contender: Contender,
     config: &Config,
-    referee: &mut Referee,
+    comparison: &mut Comparison,
 ) -> Result<()> {
     let is_measured = CONTENDERS.contains(&contender);
     let dram_bytes = if is_measured { config.dram_bytes } else { JUDGE_DRAM_BYTES };
@@ -284,7 +285,7 @@ async fn answers(
     let heavy = heavy_questions(config.scale, 0)?;
     for question in heavy.iter().chain(&short_questions(config.scale)?) {
         let reply = client.ask_for_answer(&question.text).await?;
-        referee.judge(question, contender.name(), &reply)?;
+        comparison.judge(question, contender.name(), &reply)?;
     }
     Ok(())
 }
@@ -293,7 +294,7 @@ async fn heavy(
     arena: &Arena,
     contender: Contender,
     config: &Config,
-    referee: &mut Referee,
+    comparison: &mut Comparison,
 ) -> Result<Row> {
     let (peer, mut clients) = config.start(arena, contender, HEAVY_CLIENTS).await?;
     if let (Some(first), Some(rule)) = (clients.first_mut(), rules(contender).first()) {
@@ -302,7 +303,7 @@ async fn heavy(
     let began = Instant::now();
     let all = run_heavy((clients, contender), config.scale, None).await?;
     let wall = began.elapsed().as_secs_f64();
-    all.judge(contender, referee)?;
+    all.judge(contender, comparison)?;
     let rule = rules(contender).first().copied().unwrap_or(OWN);
     Ok(all.row("heavy", (contender, rule), (wall, peer.peak_resident_bytes()?)))
 }
@@ -320,7 +321,7 @@ async fn short(
     arena: &Arena,
     how: (Contender, Rule),
     config: &Config,
-    referee: &mut Referee,
+    comparison: &mut Comparison,
 ) -> Result<Vec<Row>> {
     let (contender, rule) = how;
     let rounds = u64::try_from(config.rounds).unwrap_or(u64::MAX);
@@ -341,7 +342,7 @@ async fn short(
     let (beside, behind) = join(asked, busy).await;
     let ((beside, wall), behind) = (beside?, behind?);
     let (behind_wall, peak) = (began.elapsed().as_secs_f64(), peer.peak_resident_bytes()?);
-    [&idle, &beside, &behind].into_iter().try_for_each(|seen| seen.judge(contender, referee))?;
+    [&idle, &beside, &behind].into_iter().try_for_each(|seen| seen.judge(contender, comparison))?;
     Ok(vec![
         idle.row("idle", how, (idle_wall, idle_peak)),
         beside.row("beside", how, (wall, peak)),

@@ -8,10 +8,8 @@
 
 mod figures;
 
+use crate::simulate::{Policy, Score, Shape, SimulationConfig, Trace, run as play, three_tenants};
 use serde::Serialize;
-use terrace_market::simulate::{
-    Policy, Score, Shape, SimulationConfig, Trace, run as play, three_tenants,
-};
 use terrace_market::{BrokerConfig, Kind};
 use terrace_sys::size::{MIB, format_bytes};
 

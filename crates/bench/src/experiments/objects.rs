@@ -20,52 +20,34 @@
 mod beyond_dram;
 mod breakdown;
 mod churn;
+mod config;
 mod durability;
 mod loads;
 mod overhead;
 mod peers;
+mod popularity;
 mod rates;
+mod store;
+mod targets;
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
 use serde::Serialize;
-use terrace_objects::{Backing, ObjectConfig, ObjectError, ObjectId, ObjectStore};
-use terrace_sys::size::{GIB, to_usize};
-use terrace_workload::zipf::{Scatter, Zipf};
 
+use self::config::Config;
+use self::popularity::Popularity;
+use self::targets::{TARGETS, Targets};
 use crate::error::{BenchError, Result};
 use crate::experiment::Experiment;
 use crate::flag::seconds;
-use crate::measure::{Chance, Scratch, median};
+use crate::measure::Scratch;
 use crate::report::{Bars, Grid, Picture, Report};
 use crate::setting::{Finding, Setting};
 
-/// Bytes of address space of a store; only used addresses take memory.
-const ADDRESS_BYTES: u64 = 64 * GIB;
-/// Exponent of the skewed (Zipf) distribution, as in YCSB.
-const THETA: f64 = 0.99;
-/// Number of ids that a thread draws before it is timed, and cycles through.
-const DRAWS: usize = 1 << 20;
 /// Duration of a run, as a share of the experiment's seconds.
 const SHARE: f64 = 0.1;
-
-#[derive(Clone, Debug, Serialize)]
-struct Config {
-    objects: u64,
-    /// Duration of one run.
-    seconds: f64,
-    rounds: usize,
-    /// Number of threads that the rates are measured with, in addition to one thread.
-    threads: usize,
-}
-
-impl Config {
-    fn lasts(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds)
-    }
-}
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "experiment", rename_all = "kebab-case")]
@@ -91,60 +73,6 @@ struct Summary {
     churn: Option<churn::Churn>,
     larger: Vec<beyond_dram::Far>,
     targets: Targets,
-}
-
-/// Targets for the store.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Targets {
-    /// Maximum total bytes of an object of 32 bytes.
-    bytes_of_32: f64,
-    /// Maximum overhead in bytes of an object of 16 to 128 bytes.
-    beside_mix: f64,
-    /// Millions of operations per processor second: uniform and skewed, one by one and in batches.
-    single: [f64; 2],
-    batched: [f64; 2],
-    /// Speed-up of two threads over one.
-    scaling: f64,
-}
-
-const TARGETS: Targets = Targets {
-    bytes_of_32: 36.5,
-    beside_mix: 5.0,
-    single: [15.0, 20.0],
-    batched: [25.0, 45.0],
-    scaling: 1.9,
-};
-
-/// Distribution of accesses over the objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Popularity {
-    Uniform,
-    Zipf,
-}
-
-impl Popularity {
-    const ALL: [Popularity; 2] = [Popularity::Uniform, Popularity::Zipf];
-
-    fn name(self) -> &'static str {
-        match self {
-            Popularity::Uniform => "uniform",
-            Popularity::Zipf => "Zipf",
-        }
-    }
-
-    /// Draws [`DRAWS`] ids from `ids`.
-    fn draw(self, ids: &[ObjectId], seed: u64) -> Vec<ObjectId> {
-        let (mut chance, count) = (Chance::new(seed), ids.len() as u64);
-        let (zipf, scatter) = (Zipf::new(count, THETA), Scatter::new(count));
-        let mut one = || match self {
-            Popularity::Uniform => chance.below(count),
-            Popularity::Zipf => {
-                scatter.place(zipf.draw(|| chance.below(1 << 53) as f64 / (1_u64 << 53) as f64) - 1)
-            }
-        };
-        (0..DRAWS).map(|_| ids[to_usize(one())]).collect()
-    }
 }
 
 /// Options of the experiment.
@@ -271,20 +199,6 @@ fn figures(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn refused(error: &ObjectError) -> BenchError {
-    BenchError::Engine(error.to_string())
-}
-
-fn store() -> Result<ObjectStore> {
-    let memory = Backing::Dram { bytes: to_usize(ADDRESS_BYTES) };
-    ObjectStore::new(ObjectConfig::new("bench", memory)).map_err(|error| refused(&error))
-}
-
-/// Returns the median of a value over the rows of one case.
-fn mid<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
-    median(&rows.iter().map(|row| of(row)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
-}
-
 fn summarise(rows: &[Row]) -> Summary {
     let (mut overhead, mut rates, mut loads, mut breakdowns) = (vec![], vec![], vec![], vec![]);
     let (mut peers, mut lasting, mut churn, mut larger) = (vec![], vec![], None, vec![]);
@@ -401,20 +315,5 @@ mod tests {
         assert_eq!(finding.grid.len(), 8 + 2 + 8 + 4 * 2);
         assert_eq!(finding.notes.len(), 4, "{:?}", finding.notes);
         assert_eq!(finding.picture.categories.len(), 8);
-    }
-
-    #[test]
-    fn skewed_draws_come_back_to_few() {
-        let ids: Vec<ObjectId> = (1..=1000).map(ObjectId::from_bits).collect();
-        let often = |popularity: Popularity| {
-            let mut counts = std::collections::HashMap::new();
-            for id in popularity.draw(&ids, 1) {
-                *counts.entry(id).or_insert(0_usize) += 1;
-            }
-            counts.into_values().max().unwrap_or(0)
-        };
-        let even = DRAWS / ids.len();
-        assert!(often(Popularity::Uniform) < 2 * even);
-        assert!(often(Popularity::Zipf) > 50 * even);
     }
 }

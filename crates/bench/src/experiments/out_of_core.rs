@@ -6,7 +6,7 @@
 //! each budget the sums and geometric means of the medians are compared.
 //!
 //! Before the rounds each engine answers the query once, untimed, and the complete answers are
-//! compared ([`Referee`]). In the rounds the engines of this program return their answers again;
+//! compared ([`Comparison`]). In the rounds the engines of this program return their answers again;
 //! DuckDB returns its row count, as its measured time would include the conversion of rows to
 //! Python objects.
 
@@ -19,7 +19,7 @@ use crate::error::{BenchError, Result};
 use crate::experiment::Experiment;
 use crate::measure::{geometric_mean, median};
 use crate::peer::Reply;
-use crate::peer::comparison::{Question, Referee};
+use crate::peer::comparison::{Comparison, Question};
 use crate::peer::engine::{Arena, Contender};
 use crate::peer::process::{Client, Peer};
 use crate::report::{Bars, Grid, Report, Series};
@@ -119,7 +119,7 @@ impl Experiment for OutOfCore {
             missing: arena.missing(),
         };
         let (mut rows, mut peaks) = (Vec::new(), Peaks::new());
-        let mut referee = Referee::new(setting.scale);
+        let mut comparison = Comparison::new(setting.scale);
         for dram_bytes in budgets {
             let mut field = Vec::new();
             for contender in CONTENDERS.into_iter().filter(|contender| arena.has(*contender)) {
@@ -131,7 +131,7 @@ impl Experiment for OutOfCore {
                 let question = (*number, Question::of(Query::of(*number)?, setting.scale));
                 let rounds = setting.rounds.get();
                 rows.extend(
-                    compare(&mut field, &question, (dram_bytes, rounds), &mut referee).await?,
+                    compare(&mut field, &question, (dram_bytes, rounds), &mut comparison).await?,
                 );
                 for entrant in &mut field {
                     entrant.start_again_if_stuck(&arena, dram_bytes).await?;
@@ -215,14 +215,14 @@ async fn compare(
     field: &mut [Entrant],
     (number, question): &(u32, Question),
     (dram_bytes, rounds): (u64, usize),
-    referee: &mut Referee,
+    comparison: &mut Comparison,
 ) -> Result<Vec<Row>> {
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); field.len()];
     let mut rows: Vec<Row> =
         field.iter().map(|entrant| row(entrant, *number, dram_bytes)).collect();
     for (entrant, row) in field.iter_mut().zip(&mut rows) {
         let reply = entrant.ask(&question.text, true).await?;
-        referee.judge(question, entrant.contender.name(), &reply)?;
+        comparison.judge(question, entrant.contender.name(), &reply)?;
         row.error = reply.error;
     }
     for round in 0..rounds {
@@ -233,7 +233,7 @@ async fn compare(
             }
             let contender = field[at].contender;
             let reply = field[at].ask(&question.text, contender.answers_untimed()).await?;
-            referee.judge(question, contender.name(), &reply)?;
+            comparison.judge(question, contender.name(), &reply)?;
             times[at].push(reply.seconds);
             rows[at].rows = reply.rows;
             rows[at].error = reply.error;

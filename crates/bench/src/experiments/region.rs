@@ -21,11 +21,12 @@ use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::file::DirectFile;
 use terrace_sys::process::cpu_time;
 use terrace_sys::size::{MIB, PAGE_BYTES, format_bytes, to_usize};
+use terrace_workload::random::Random;
 
 use crate::error::{BenchError, Result};
 use crate::experiment::Experiment;
 use crate::flag::seconds;
-use crate::measure::{Chance, median};
+use crate::measure::median;
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Finding, Setting};
 
@@ -271,7 +272,7 @@ fn touch(
 fn walk(region: &Region, stop: &AtomicBool, thread: usize, threads: usize, sequential: bool) {
     let (len, block) = (region.len(), region.block_bytes());
     let mut at = thread * (len / threads) / block * block;
-    let mut chance = Chance::new(thread as u64);
+    let mut chance = Random::new(thread as u64, 0);
     let mut sum = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         if sequential {
@@ -306,7 +307,7 @@ fn bandwidth(
     let mut buffers: Vec<AlignedBuffer> =
         (0..depth).map(|_| AlignedBuffer::zeroed(to_usize(block_bytes))).collect();
     let (began, mut read) = (Instant::now(), 0);
-    let mut chance = Chance::new(0);
+    let mut chance = Random::new(0, 0);
     while began.elapsed().as_secs_f64() < config.seconds / 2.0 {
         let mut batch: Vec<Io<'_>> = buffers
             .iter_mut()

@@ -19,147 +19,36 @@
 //! answer of the same tables before they were moved to a heap.
 
 mod blocks;
+mod figure;
 mod footprint;
 mod in_dram;
+mod options;
 mod pair;
 mod place;
+mod row;
 mod separation;
 mod sizes;
 mod tables;
 
-use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::str::FromStr;
-
-use clap::Args;
 use serde::Serialize;
-use terrace_heap::HeapStats;
 use terrace_sys::size::format_bytes;
 
 use crate::error::{BenchError, Result};
 use crate::experiment::Experiment;
-use crate::flag::{scale, tpcds_query};
-use crate::measure::mean;
 use crate::report::{Bars, Grid, Machine, Picture, Report};
 use crate::setting::{Conditions, Finding, Setting};
-use crate::suite::table::Benchmark;
 
-use blocks::{Block, Curve};
+use blocks::Curve;
+use figure::Figure;
 use footprint::Share;
 use in_dram::Fit;
+pub(crate) use options::SegmentOptions;
 use pair::Pair;
 use place::{Passes, Place, Visit};
+use row::{Group, Line, Row};
 use separation::Change;
 use sizes::{engine, engine_count, has_memory, scales};
 use tables::Tables;
-
-/// A figure of the study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Figure {
-    /// 5: run time by block size.
-    #[serde(rename = "5")]
-    Blocks,
-    /// Run time with everything in memory, relative to DRAM.
-    #[serde(rename = "fit")]
-    Fitting,
-    /// 6: bytes of data and metadata.
-    #[serde(rename = "6")]
-    Footprint,
-    /// 7a: run time by location of metadata.
-    #[serde(rename = "7a")]
-    Queries,
-    /// 7b: time of migration by location of metadata.
-    #[serde(rename = "7b")]
-    Migration,
-}
-
-impl Figure {
-    /// All figures.
-    pub const ALL: [Figure; 5] =
-        [Figure::Blocks, Figure::Fitting, Figure::Footprint, Figure::Queries, Figure::Migration];
-
-    /// Returns the number in the study.
-    pub fn name(self) -> &'static str {
-        match self {
-            Figure::Blocks => "5",
-            Figure::Fitting => "fit",
-            Figure::Footprint => "6",
-            Figure::Queries => "7a",
-            Figure::Migration => "7b",
-        }
-    }
-
-    /// Returns true if two engines run its queries in turn.
-    fn is_of_pairs(self) -> bool {
-        matches!(self, Figure::Fitting | Figure::Queries)
-    }
-
-    /// Returns true if queries run for it.
-    fn asks(self) -> bool {
-        matches!(self, Figure::Blocks | Figure::Fitting | Figure::Queries)
-    }
-}
-
-impl FromStr for Figure {
-    type Err = BenchError;
-
-    fn from_str(text: &str) -> Result<Figure> {
-        let found = Figure::ALL.into_iter().find(|figure| figure.name() == text);
-        found.ok_or_else(|| BenchError::input("there are the figures 5, fit, 6, 7a and 7b"))
-    }
-}
-
-/// Options of the experiment.
-#[derive(Args, Clone, Debug, Serialize)]
-pub(crate) struct SegmentOptions {
-    /// Figures of the study to repeat: 5 (blocks), fit (queries with everything in memory; needs
-    /// the memory of two engines), 6 (footprint), 7a (queries), 7b (migration)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,fit,6,7a,7b")]
-    figures: Vec<Figure>,
-
-    /// Benchmarks whose tables and queries are used: tpch, tpcds
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tpch")]
-    #[serde(serialize_with = "names")]
-    benchmarks: Vec<Benchmark>,
-
-    /// TPC-DS queries to run, such as 1,3,72; all by default
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tpcds_query)]
-    tpcds_queries: Vec<u32>,
-
-    /// Directory with the texts of the TPC-DS queries; by default they come from a package
-    #[arg(long, value_name = "DIR")]
-    queries_dir: Option<PathBuf>,
-
-    /// Memory of the heaps, as in CREATE HEAP: file, file:DIRECTORY, emu, emu@LATENCY
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "emu")]
-    memories: Vec<String>,
-
-    /// Block sizes of figure 5: 4KiB, 16KiB, 32KiB, 64KiB, 256KiB, 1MiB, 4MiB; all by default
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Block::ALL,
-          hide_default_value = true)]
-    blocks: Vec<Block>,
-
-    /// Largest scale of figures 6 and 7b, which are also measured at twice, four and eight times
-    /// the scale; 8 is published
-    #[arg(long, value_name = "FACTOR", value_parser = scale)]
-    scale_max: Option<f64>,
-
-    /// Measured runs of each query in each round; 5 are published for figure 7a
-    #[arg(long, value_name = "N", default_value = "1")]
-    runs: NonZeroUsize,
-
-    /// Warm-up runs of each query, for figure 7a; 5 are published
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    warm_runs: usize,
-}
-
-fn names<S: serde::Serializer>(
-    benchmarks: &[Benchmark],
-    serializer: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_seq(benchmarks.iter().map(|benchmark| benchmark.name()))
-}
 
 /// Conditions and options of the experiment.
 #[derive(Clone, Debug, Serialize)]
@@ -168,125 +57,6 @@ struct Config {
     conditions: Conditions,
     #[serde(flatten)]
     options: SegmentOptions,
-}
-
-/// Bytes that the move of the tables took, as the allocator counts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-struct Footprint {
-    small_bytes: u64,
-    large_bytes: u64,
-    metadata_bytes: u64,
-    /// Bytes of address space.
-    taken_bytes: u64,
-}
-
-impl Footprint {
-    fn between(before: &HeapStats, after: &HeapStats) -> Footprint {
-        let more = |of: fn(&HeapStats) -> u64| of(after).saturating_sub(of(before));
-        Footprint {
-            small_bytes: more(|stats| stats.small_bytes),
-            large_bytes: more(|stats| stats.large_bytes),
-            metadata_bytes: more(|stats| stats.metadata_bytes),
-            taken_bytes: more(|stats| stats.taken_bytes),
-        }
-    }
-}
-
-/// Measurements of a visit.
-#[derive(Clone, Debug, Serialize)]
-struct Row {
-    figure: Figure,
-    benchmark: &'static str,
-    scale: f64,
-    memory: String,
-    case: String,
-    round: usize,
-    migration_seconds: f64,
-    /// Sum of the mean times of the queries.
-    run_seconds: f64,
-    /// Mean time of each query over its measured runs.
-    query_seconds: BTreeMap<u32, f64>,
-    #[serde(flatten)]
-    footprint: Footprint,
-    /// Numbers of the queries with wrong answers.
-    wrong: Vec<u32>,
-}
-
-/// Times of the measured runs of each query.
-type QuerySeconds = BTreeMap<u32, Vec<f64>>;
-
-impl Row {
-    /// Sets the times of the row: the mean for each query, and their sum.
-    fn take(&mut self, seconds: &QuerySeconds) {
-        let of_query = |(number, all): (&u32, &Vec<f64>)| Some((*number, mean(all)?));
-        self.query_seconds = seconds.iter().filter_map(of_query).collect();
-        self.run_seconds = self.query_seconds.values().sum();
-    }
-}
-
-/// Rows of one figure over the same tables.
-#[derive(Clone, Copy, Debug)]
-struct Group<'a> {
-    rows: &'a [Row],
-    figure: Figure,
-    benchmark: &'static str,
-    scale: f64,
-}
-
-impl<'a> Group<'a> {
-    /// Returns the groups of a figure, in the order in which they were measured.
-    fn all(rows: &'a [Row], figure: Figure) -> Vec<Group<'a>> {
-        let mut groups: Vec<Group<'a>> = Vec::new();
-        for row in rows.iter().filter(|row| row.figure == figure) {
-            if !groups.iter().any(|group| group.has(row)) {
-                groups.push(Group { rows, figure, benchmark: row.benchmark, scale: row.scale });
-            }
-        }
-        groups
-    }
-
-    fn has(&self, row: &Row) -> bool {
-        let same_scale = row.scale.total_cmp(&self.scale).is_eq();
-        row.figure == self.figure && row.benchmark == self.benchmark && same_scale
-    }
-
-    /// Returns the memories of the heaps except for DRAM, in the order in which they were measured.
-    fn memories(&self) -> Vec<&'a str> {
-        let mut memories: Vec<&str> = Vec::new();
-        for row in self.rows.iter().filter(|row| self.has(row) && row.memory != "dram") {
-            if !memories.contains(&row.memory.as_str()) {
-                memories.push(&row.memory);
-            }
-        }
-        memories
-    }
-
-    /// Returns the rows of a case, ordered by round.
-    fn rows(&self, memory: &str, case: &str) -> Vec<&'a Row> {
-        let same = |row: &&Row| self.has(row) && row.memory == memory && row.case == case;
-        let mut rows: Vec<&Row> = self.rows.iter().filter(same).collect();
-        rows.sort_by_key(|row| row.round);
-        rows
-    }
-
-    /// Returns a value of each row of a case, ordered by round.
-    fn of(&self, memory: &str, case: &str, what: fn(&Row) -> f64) -> Vec<f64> {
-        self.rows(memory, case).into_iter().map(what).collect()
-    }
-}
-
-/// Returns the ratios of pairs of values.
-fn ratios(above: &[f64], below: &[f64]) -> Vec<f64> {
-    above.iter().zip(below).map(|(above, below)| above / below).collect()
-}
-
-/// A line of the table: measured and published results.
-#[derive(Clone, Debug, Default)]
-struct Line {
-    case: String,
-    seconds: String,
-    found: String,
-    published: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -500,7 +270,13 @@ fn notes(config: &Config, rows: &[Row], summary: &Summary) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::num::NonZeroUsize;
+
+    use super::options::Block;
+    use super::row::Footprint;
     use super::*;
+    use crate::suite::table::Benchmark;
 
     pub(super) fn options() -> SegmentOptions {
         SegmentOptions {
@@ -536,15 +312,6 @@ mod tests {
             },
             wrong: vec![],
         }
-    }
-
-    #[test]
-    fn figures_have_the_names_of_the_study() {
-        for figure in Figure::ALL {
-            assert_eq!(figure.name().parse::<Figure>().expect("known"), figure);
-            assert_eq!(serde_json::to_value(figure).expect("json"), figure.name());
-        }
-        assert!("8".parse::<Figure>().expect_err("elsewhere").to_string().contains("7a and 7b"));
     }
 
     #[test]

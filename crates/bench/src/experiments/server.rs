@@ -10,6 +10,7 @@
 //! engine.
 
 mod backend;
+mod config;
 mod load;
 mod options;
 mod postgres;
@@ -18,19 +19,16 @@ mod psql;
 mod report;
 mod wire;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use serde::Serialize;
 use terrace_sys::size::{MIB, format_bytes};
 
 use crate::duckdb::package::DUCKDB;
 use crate::error::Result;
 use crate::experiment::Experiment;
-use crate::peer::comparison::Referee;
+use crate::peer::comparison::Comparison;
 use crate::peer::engine::{Arena, Contender};
 use crate::setting::{Finding, Setting};
 pub(crate) use backend::{Backend, Budget, serve};
+use config::Config;
 use load::Engine;
 use options::Part;
 pub(crate) use options::ServerOptions;
@@ -38,76 +36,8 @@ use postgres::Postgres;
 pub(crate) use psql::Psql;
 use report::{Measured, finding};
 
-/// Default memory budget.
-const DRAM_BYTES: u64 = 768 * MIB;
-
 /// Memory budget of PostgreSQL while tables are loaded.
 const LOAD_DRAM_BYTES: u64 = 1024 * MIB;
-
-/// TPC-H queries with large joins and groupings.
-const HEAVY_QUERIES: [u32; 4] = [3, 9, 18, 21];
-
-/// Interval at which the end of a part is checked.
-const SLACK: Duration = Duration::from_millis(20);
-
-/// Conditions of a run, as its report has them.
-#[derive(Clone, Debug, Serialize)]
-struct Config {
-    scale: f64,
-    dram_bytes: u64,
-    /// Memory limit of a server, page cache included.
-    limit_bytes: u64,
-    threads: usize,
-    rounds: usize,
-    queries: Vec<u32>,
-    options: ServerOptions,
-    encoding: String,
-    memory_limit: String,
-    /// Versions of the clients and of the compared engines.
-    versions: Vec<String>,
-    /// Missing engines, with the reasons.
-    missing: Vec<String>,
-    #[serde(skip)]
-    program: PathBuf,
-}
-
-impl Config {
-    fn of(setting: &Setting, options: &ServerOptions) -> Config {
-        let mut options = options.clone();
-        if setting.queries_are_named {
-            options.queries.clone_from(&setting.queries);
-        }
-        let named = setting.dram_is_named;
-        let dram_bytes = if named { setting.engine.dram_bytes } else { DRAM_BYTES };
-        let queries = match options.queries.as_slice() {
-            [] => HEAVY_QUERIES.to_vec(),
-            named => named.to_vec(),
-        };
-        Config {
-            scale: setting.scale,
-            dram_bytes,
-            limit_bytes: options.limit_bytes.unwrap_or(dram_bytes / 3 * 4),
-            threads: setting.engine.threads,
-            rounds: setting.rounds.get(),
-            queries,
-            options,
-            encoding: String::new(),
-            memory_limit: String::new(),
-            versions: Vec::new(),
-            missing: Vec::new(),
-            program: setting.program.clone(),
-        }
-    }
-
-    fn budget(&self) -> Budget {
-        let (dram_bytes, threads) = (self.dram_bytes, self.threads);
-        Budget { dram_bytes, threads, clients: self.options.clients }
-    }
-
-    fn has(&self, part: Part) -> bool {
-        self.options.parts.contains(&part)
-    }
-}
 
 /// A server under load, and its protocol.
 pub(crate) struct Server;
@@ -165,7 +95,7 @@ impl Experiment for Server {
         if config.has(Part::Wire) {
             measured.wire = wire(postgres.as_ref(), &config, observe).await?;
         }
-        finding(&config, &measured)
+        finding(Server::NAME, &config, &measured)
     }
 }
 
@@ -182,7 +112,7 @@ async fn load(
         let theirs = postgres.start(budget, None).await?;
         postgres.load(&ours.address, &theirs.address, observe).await?;
     }
-    let mut referee = Referee::new(config.scale);
+    let mut comparison = Comparison::new(config.scale);
     for engine in Engine::ALL {
         let is_there = match engine {
             Engine::Terrace => true,
@@ -193,7 +123,7 @@ async fn load(
             continue;
         }
         observe(&format!("{} clients on {}", config.options.clients, engine.name()));
-        let row = match load::run((arena, postgres), engine, config, &mut referee).await {
+        let row = match load::run((arena, postgres), engine, config, &mut comparison).await {
             // Another engine that cannot even start under the limit has answered nothing.
             Err(error) if engine != Engine::Terrace => load::LoadRow::none(engine, config, &error),
             row => row?,

@@ -8,15 +8,16 @@
 //! The same trace is played under each way to share memory, each in an engine opened anew over the
 //! same database; the tenants' SLAs give the penalties of their latencies.
 
+mod rule;
 mod stage;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::simulate::{Event, Shape, Work, three_tenants};
 use clap::{Args, value_parser};
 use serde::Serialize;
 use terrace_market::Sla;
-use terrace_market::simulate::{Event, Shape, Work, three_tenants};
 use terrace_market::sla::Request;
 use terrace_sys::size::{MIB, format_bytes};
 use tokio::task::{JoinError, JoinSet};
@@ -27,6 +28,7 @@ use crate::measure::{median, percentile};
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Conditions, Finding, Setting};
 use crate::tpch::database::Database;
+use rule::{BASELINES, RULES, Rule, TENANTS};
 use stage::{Stage, Theatre};
 
 /// Default memory budget: a quarter of the tables.
@@ -46,35 +48,6 @@ const LEAF_PAGES: u64 = 4096;
 /// Number of orders at scale 1; one key in four is used.
 const ORDERS: f64 = 1_500_000.0;
 const KEYS_PER_ORDER: f64 = 4.0;
-
-/// The tenants and their SLAs. Those of scans and sorts are the trace's; the penalty of a late
-/// look-up is that of the many look-ups that it stands for.
-const TENANTS: [(&str, &str); 3] = [
-    ("lookups", "latency 20ms penalty 0.5"),
-    ("scans", "latency 100ms penalty 1 per 1s"),
-    ("sorts", "latency 300ms penalty 3 per 1s"),
-];
-
-/// A way to share memory: the market, and the priority of look-ups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rule {
-    name: &'static str,
-    /// Its name as an option.
-    option: &'static str,
-    market: &'static str,
-    priority: Option<u8>,
-}
-
-/// All ways to share memory, the baselines first.
-const RULES: [Rule; 5] = [
-    Rule { name: "static split", option: "static", market: "static", priority: None },
-    Rule { name: "demand driven", option: "demand", market: "demand", priority: None },
-    Rule { name: "fair", option: "fair", market: "fair", priority: None },
-    Rule { name: "auction", option: "auction", market: "auction", priority: None },
-    Rule { name: "auction, priority", option: "priority", market: "auction", priority: Some(1) },
-];
-/// Number of baselines: policies of systems without a market.
-const BASELINES: usize = 2;
 
 /// Options of the experiment.
 #[derive(Args, Clone, Debug, Serialize)]

@@ -1,11 +1,10 @@
-//! Tools of measurements: peak memory, statistics, working directories, pseudo-random numbers.
+//! Tools of measurements: peak memory, statistics and working directories.
 
 mod meter;
-mod random;
 mod scratch;
 mod statistic;
 
 pub use meter::{Meter, Reading, TierBytes};
-pub(crate) use random::Chance;
 pub use scratch::Scratch;
+pub(crate) use statistic::median_of;
 pub use statistic::{Estimate, RateRatio, confidence_95, geometric_mean, mean, median, percentile};

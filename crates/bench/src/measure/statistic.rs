@@ -27,6 +27,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// Returns the median of a value over the rows of one case; NaN without rows.
+pub(crate) fn median_of<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
+    median(&rows.iter().map(|row| of(row)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
+}
+
 /// Returns the smallest value that at least `percent` percent of the values do not exceed. `None`
 /// without values.
 pub fn percentile(values: &[f64], percent: usize) -> Option<f64> {

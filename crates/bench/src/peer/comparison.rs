@@ -52,16 +52,16 @@ impl Question {
 /// Compares every answer with the specification's, if it has one at this scale, and with the first
 /// answer of any engine.
 #[derive(Debug)]
-pub struct Referee {
+pub struct Comparison {
     scale: f64,
     first: BTreeMap<String, (&'static str, Answer)>,
 }
 
-impl Referee {
-    /// Creates a referee for queries at a scale.
+impl Comparison {
+    /// Creates a comparison for queries at a scale.
     #[must_use]
-    pub fn new(scale: f64) -> Referee {
-        Referee { scale, first: BTreeMap::new() }
+    pub fn new(scale: f64) -> Comparison {
+        Comparison { scale, first: BTreeMap::new() }
     }
 
     /// Checks an engine's reply to a query: its rows if it has them, and their count in any case. A
@@ -127,49 +127,49 @@ mod tests {
 
     #[test]
     fn another_answer_with_the_same_count_of_rows_is_refused_by_name() -> Result<()> {
-        let mut referee = Referee::new(0.01);
+        let mut comparison = Comparison::new(0.01);
         let query = question(4, 0.01)?;
         let right = reply(&[&["1-URGENT", "93"], &["2-HIGH", "103"]]);
-        referee.judge(&query, "terrace", &right)?;
-        referee.judge(&query, "DuckDB", &right)?;
+        comparison.judge(&query, "terrace", &right)?;
+        comparison.judge(&query, "DuckDB", &right)?;
         let wrong = reply(&[&["1-URGENT", "93"], &["2-HIGH", "104"]]);
-        let message = said(referee.judge(&query, "DuckDB", &wrong));
+        let message = said(comparison.judge(&query, "DuckDB", &wrong));
         for word in ["query 4", "DuckDB", "terrace", "104"] {
             assert!(message.contains(word), "{word}: {message}");
         }
         // There is no expected answer to any other query.
-        referee.judge(&question(6, 0.01)?, "DuckDB", &reply(&[&["1.5"]]))
+        comparison.judge(&question(6, 0.01)?, "DuckDB", &reply(&[&["1.5"]]))
     }
 
     #[test]
     fn replies_without_rows_are_counted_and_errors_are_no_answers() -> Result<()> {
-        let mut referee = Referee::new(0.01);
+        let mut comparison = Comparison::new(0.01);
         let query = question(4, 0.01)?;
-        referee.judge(&query, "terrace", &reply(&[&["a", "1"]]))?;
+        comparison.judge(&query, "terrace", &reply(&[&["a", "1"]]))?;
         let counted = |rows| Reply { rows, ..Reply::default() };
-        referee.judge(&query, "DuckDB", &counted(1))?;
-        assert!(referee.judge(&query, "DuckDB", &counted(2)).is_err());
+        comparison.judge(&query, "DuckDB", &counted(1))?;
+        assert!(comparison.judge(&query, "DuckDB", &counted(2)).is_err());
         let failed = Reply { error: Some("no memory".into()), ..counted(2) };
-        referee.judge(&query, "DuckDB", &failed)
+        comparison.judge(&query, "DuckDB", &failed)
     }
 
     #[test]
     fn at_the_scale_of_the_specification_its_answers_are_right() -> Result<()> {
-        let mut referee = Referee::new(1.0);
+        let mut comparison = Comparison::new(1.0);
         let query = question(6, 1.0)?;
         let found = |value: &str| reply(&[&[value]]);
-        referee.judge(&query, "terrace", &found("123141078.2283"))?;
-        let refused = referee.judge(&query, "terrace", &found("123141079.23"));
+        comparison.judge(&query, "terrace", &found("123141078.2283"))?;
+        let refused = comparison.judge(&query, "terrace", &found("123141079.23"));
         assert!(said(refused).contains("specification"));
         Ok(())
     }
 
     #[test]
     fn other_queries_are_compared_row_by_row() -> Result<()> {
-        let mut referee = Referee::new(1.0);
+        let mut comparison = Comparison::new(1.0);
         let sort = Question::named("the sort", "SELECT max(place), count(*) FROM sorted");
-        referee.judge(&sort, "terrace", &reply(&[&["7", "7"]]))?;
-        let refused = referee.judge(&sort, "DuckDB", &reply(&[&["6", "7"]]));
+        comparison.judge(&sort, "terrace", &reply(&[&["7", "7"]]))?;
+        let refused = comparison.judge(&sort, "DuckDB", &reply(&[&["6", "7"]]));
         assert!(said(refused).contains("the sort, DuckDB"));
         Ok(())
     }

@@ -20,7 +20,7 @@ use datafusion::physical_plan::aggregates::{
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::cell::{self, Cell, Input, Room};
-use super::node::AggregateOptions;
+use super::options::AggregateOptions;
 use super::oversized_group::Picker;
 use super::spill::Pages;
 use super::values::{self, Wants};

@@ -19,10 +19,11 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::PhysicalSortExpr;
 
 use super::canonical::Canonical;
+use super::difference::{Kind, is_list};
 use super::sliding::{Merging, Sliding, Totals};
 use super::sum::average;
 use super::wide::state_type;
-use super::{Kind, extreme, is_list, sum};
+use super::{extreme, sum};
 use crate::floats::has_floats;
 
 /// A DataFusion function with other accumulators; see the [module](super).

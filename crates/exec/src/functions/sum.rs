@@ -3,12 +3,12 @@
 pub(super) mod average;
 mod distinct;
 mod groups;
+mod types;
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
-use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use datafusion::arrow::datatypes::{
     DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
     DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
@@ -18,10 +18,11 @@ use datafusion::common::{Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, GroupsAccumulator};
 
-use super::wide::{Wide, array, natives, out_of_range, state_type};
+use super::wide::{Wide, natives, out_of_range};
 use distinct::{distinct, sliding_distinct};
 use groups::many;
 pub(super) use groups::{nulls_of_taken, taken};
+use types::Types;
 
 /// Calls a generic function with the types of a result's values and of its sums.
 macro_rules! of_type {
@@ -92,83 +93,9 @@ fn one<V, S: Wide>(types: Types) -> Sum<V, S> {
     Sum { types, sum: S::ZERO, count: 0, values: PhantomData }
 }
 
-/// Computes the result from a sum and the number of its values.
-type Finish<S> = fn(&Types, S, u64) -> Result<ScalarValue>;
-
 /// Returns the sum itself, null if there are no values.
 fn total<S: Wide>(types: &Types, sum: S, count: u64) -> Result<ScalarValue> {
     types.result((count > 0).then_some(sum))
-}
-
-/// The types of a sum.
-#[derive(Clone, Debug)]
-struct Types {
-    result: DataType,
-    sum: DataType,
-}
-
-impl Types {
-    fn of(args: &AccumulatorArgs<'_>) -> Self {
-        let result = args.return_type().clone();
-        let sum = state_type(&result).unwrap_or_else(|| result.clone());
-        Self { result, sum }
-    }
-
-    fn add<S: Wide>(&self, sum: S, more: S) -> Result<S> {
-        sum.add_checked(more).map_err(|_| out_of_range("sum", &self.result))
-    }
-
-    fn result<S: Wide>(&self, sum: Option<S>) -> Result<ScalarValue> {
-        self.scalar(sum, |sums, nulls| S::results("sum", sums, nulls, &self.result))
-    }
-
-    fn state<S: Wide>(&self, sum: Option<S>) -> Result<ScalarValue> {
-        self.scalar(sum, |sums, nulls| array(&self.sum, sums, nulls))
-    }
-
-    fn scalar<S: Wide>(
-        &self,
-        sum: Option<S>,
-        array: impl FnOnce(Vec<S>, Option<NullBuffer>) -> Result<ArrayRef>,
-    ) -> Result<ScalarValue> {
-        let nulls = sum.is_none().then(|| NullBuffer::new_null(1));
-        let array = array(vec![sum.unwrap_or(S::ZERO)], nulls)?;
-        ScalarValue::try_from_array(&array, 0)
-    }
-
-    /// Returns the sum of an array's values.
-    fn total<V, S>(&self, values: &PrimitiveArray<V>) -> Result<S>
-    where
-        V: ArrowPrimitiveType,
-        V::Native: Into<S>,
-        S: Wide,
-    {
-        let add = |sum, value: V::Native| self.add(sum, value.into());
-        if values.null_count() > 0 {
-            return values.iter().flatten().try_fold(S::ZERO, add);
-        }
-        let any: &dyn Array = values;
-        if let Some(values) = any.as_primitive_opt::<Int64Type>() {
-            return Ok(S::from(total_of_integers(values.values())));
-        }
-        values.values().iter().copied().try_fold(S::ZERO, add)
-    }
-}
-
-/// Returns the sum of 64-bit integers: of their halves, several of which a processor adds at a
-/// time.
-fn total_of_integers(values: &[i64]) -> i128 {
-    // Chunks so short that the sums of halves fit.
-    let sums = values.chunks(1 << 20).map(|values| {
-        let halves = values.iter().fold((0_u64, 0_u64), |(high, low), value| {
-            // As unsigned: a value is 2^63 less than this.
-            let value = value.cast_unsigned() ^ (1 << 63);
-            (high + (value >> 32), low + (value & u64::from(u32::MAX)))
-        });
-        let offset = i128::from(terrace_sys::size::to_u64(values.len())) << 63;
-        (i128::from(halves.0) << 32) + i128::from(halves.1) - offset
-    });
-    sums.sum()
 }
 
 /// The sum of one group, or of a frame.

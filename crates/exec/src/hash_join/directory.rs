@@ -11,14 +11,14 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use datafusion::arrow::compute::{cast, max, min};
-use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::compute::{max, min};
 use terrace_sys::size::{to_u64, to_usize};
 
 use crate::rows::{RowAddress, RowPages, prefetch};
 use crate::{ExecError, Result};
 
+use super::integer::integers;
 use super::spec::HASH;
 use super::tags::{GROUP, Tags, tag_of};
 
@@ -437,17 +437,6 @@ fn key_range(rows: &RowPages, pages: Range<usize>, is_integer: bool) -> Result<O
         };
     }
     Ok(range)
-}
-
-/// Returns true if keys of a type can be slots: integers that fit a signed 64-bit integer.
-pub(super) fn is_integer(data_type: &DataType) -> bool {
-    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
-    matches!(data_type, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32)
-}
-
-/// Casts integers to 64 bits.
-pub(super) fn integers(keys: &ArrayRef) -> Result<Int64Array> {
-    Ok(cast(keys, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
 pub(super) fn not_pinned(address: RowAddress) -> ExecError {

@@ -21,7 +21,7 @@ use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use terrace_sys::size::{to_u64, to_usize};
 
-use super::directory::{integers, is_integer};
+use super::integer::{integers, is_integer};
 use super::spec::{HASHES, Keys};
 use crate::block::Lease;
 use crate::floats::all_canonical;

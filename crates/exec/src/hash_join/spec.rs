@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 
-use super::directory::is_integer;
+use super::integer::is_integer;
 use crate::floats::all_canonical;
 use crate::rows::{Equality, RowLayout};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 
-use super::Grant;
+use super::grant::Grant;
 
 /// Counts the reservations of parts of DataFusion, and refuses nothing: for parts that hold little
 /// and cannot go on without it.

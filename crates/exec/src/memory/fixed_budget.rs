@@ -9,7 +9,7 @@ use terrace_pool::Space;
 use terrace_sys::sync::lock;
 use tokio::sync::watch;
 
-use super::{Grant, QueryMemory};
+use super::grant::{Grant, QueryMemory};
 
 /// Memory of `limit` bytes that the operators of one query share, first come first served.
 #[derive(Clone, Debug)]

@@ -6,18 +6,18 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, Gauge, 
 use futures::future::BoxFuture;
 use terrace_sys::size::to_usize;
 
-use super::Grant;
+use super::grant::Grant;
 
 /// Delegates to a grant, and counts the spilled bytes and the peak of held bytes for `EXPLAIN
 /// ANALYZE`.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct MeteredGrant {
     grant: Arc<dyn Grant>,
     spilled_bytes: Count,
     peak_bytes: Gauge,
 }
 
-impl Watched {
+impl MeteredGrant {
     /// Wraps `grant` to record the metrics of one partition.
     pub(crate) fn of(
         grant: Arc<dyn Grant>,
@@ -34,7 +34,7 @@ impl Watched {
     }
 }
 
-impl Grant for Watched {
+impl Grant for MeteredGrant {
     fn try_grow(&self, bytes: u64) -> bool {
         let grown = self.grant.try_grow(bytes);
         self.note();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::Grant;
+use super::grant::Grant;
 
 /// Counts an operator's bytes in the grant below, but refuses nothing and asks nothing back.
 #[derive(Debug)]

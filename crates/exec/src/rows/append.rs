@@ -4,18 +4,18 @@ use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{ArrowNativeType, ToByteSlice, i256};
 use terrace_sys::size::to_u64;
 
+use super::address::RowAddress;
 use super::cells::values;
+use super::collection::RowPages;
 use super::columns::{Columns, Prepared, Values};
-use super::gather::{Rows, Slot};
+use super::gather::Rows;
 use super::layout::{Column, Kind};
-use super::{RowAddress, RowPages};
+use super::value_slot::{INLINE_BYTES, Slot, inline_slot, long_slot};
 use crate::{ExecError, Result};
 
 /// Bytes of rows that are written column by column before the next ones: they stay in the L1 cache
 /// meanwhile.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Maximum length of a variable value that is stored inline in its slot.
-pub(super) const INLINE_BYTES: usize = 12;
 
 /// Rows of a batch: a range, or selected ones.
 #[derive(Clone, Copy, Debug)]
@@ -241,43 +241,6 @@ impl RowPages {
         self.variable.set_used(page, offset + value.len());
         Ok(long_slot(value, page, offset))
     }
-
-    pub(super) fn variable_bytes_to_append(&self, columns: &Columns, rows: usize) -> usize {
-        let mut lacking = columns.variable_bytes(rows).saturating_sub(self.room_for_bytes());
-        let mut bytes = 0;
-        let mut page = self.variable.len();
-        while lacking > 0 {
-            let len = self.variable_page_bytes(page);
-            bytes += len;
-            lacking = lacking.saturating_sub(len);
-            page += 1;
-        }
-        bytes
-    }
-}
-
-fn word(value: usize) -> u32 {
-    // Values and pages have at most 16 MiB, and collections less than 2^32 pages.
-    u32::try_from(value).unwrap_or(u32::MAX)
-}
-
-/// Returns a slot with the value in it: its length, then its bytes.
-#[inline]
-pub(super) fn inline_slot(value: &[u8]) -> i128 {
-    let mut slot = [0_u8; 16];
-    slot[..4].copy_from_slice(&word(value.len()).to_le_bytes());
-    slot[4..4 + value.len()].copy_from_slice(value);
-    i128::from_le_bytes(slot)
-}
-
-/// Returns a slot that refers to the value: its length, its first four bytes, page and offset.
-fn long_slot(value: &[u8], page: usize, offset: usize) -> i128 {
-    let mut slot = [0_u8; 16];
-    slot[..4].copy_from_slice(&word(value.len()).to_le_bytes());
-    slot[4..8].copy_from_slice(&value[..4]);
-    slot[8..12].copy_from_slice(&word(page).to_le_bytes());
-    slot[12..].copy_from_slice(&word(offset).to_le_bytes());
-    i128::from_le_bytes(slot)
 }
 
 fn write_fixed(

@@ -8,7 +8,7 @@ use datafusion::arrow::buffer::{Buffer, NullBuffer};
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
 use datafusion::arrow::error::ArrowError;
 
-use super::RowAddress;
+use super::address::RowAddress;
 use super::pins::PinTable;
 
 /// Pointers to rows of a layout, checked on creation.

@@ -5,11 +5,11 @@ use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{ArrowNativeType, i256};
 use half::f16;
 
-use super::append::INLINE_BYTES;
 use super::cells::values;
 use super::columns::{Columns, Prepared, Values};
-use super::gather::{Rows, Slot};
+use super::gather::Rows;
 use super::layout::{Column, Float, Kind};
+use super::value_slot::{INLINE_BYTES, Slot};
 use crate::floats::Float as Number;
 use crate::{ExecError, Result};
 

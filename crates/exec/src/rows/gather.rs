@@ -8,10 +8,11 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, i256};
 use datafusion::arrow::error::ArrowError;
 
-use super::append::INLINE_BYTES;
+use super::address::RowAddress;
 use super::cells::{Pointers, array};
+use super::collection::RowPages;
 use super::layout::{Column, Encoding, Kind};
-use super::{RowAddress, RowPages};
+use super::value_slot::{INLINE_BYTES, Slot};
 use crate::{ExecError, Result};
 
 /// Maximum bytes of one buffer of a gathered view array: offsets have 32 bits.
@@ -250,44 +251,5 @@ impl<'a> Rows<'a> {
             return Ok(values);
         }
         Ok(cast(&values, &column.data_type)?)
-    }
-}
-
-/// The slot of a variable value: a view of Arrow, with the variable page in place of the buffer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot(pub(super) i128);
-
-impl Slot {
-    #[inline]
-    pub(super) fn len(self) -> usize {
-        self.word(0)
-    }
-
-    /// Returns the variable page and the offset in it of a long value.
-    #[inline]
-    pub(super) fn place(self) -> (usize, usize) {
-        (self.word(8), self.word(12))
-    }
-
-    /// Returns true if the first four bytes of a long value are those of `value`.
-    #[inline]
-    pub(super) fn starts_like(self, value: &[u8]) -> bool {
-        self.0.to_le_bytes()[4..8] == value[..4]
-    }
-
-    #[inline]
-    fn word(self, at: usize) -> usize {
-        let bytes = self.0.to_le_bytes();
-        u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
-    }
-
-    /// Returns the slot of the same value at another location.
-    pub(super) fn moved_to(self, page: usize, offset: usize) -> i128 {
-        let mut bytes = self.0.to_le_bytes();
-        // Pages and buffers are fewer, and offsets smaller, than 2^32.
-        let word = |value: usize| u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes();
-        bytes[8..12].copy_from_slice(&word(page));
-        bytes[12..].copy_from_slice(&word(offset));
-        i128::from_le_bytes(bytes)
     }
 }

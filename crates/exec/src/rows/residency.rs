@@ -6,8 +6,9 @@ use std::ops::Range;
 use terrace_pool::{PageRef, PoolError};
 use terrace_sys::size::to_u64;
 
+use super::address::RowAddress;
+use super::collection::RowPages;
 use super::pins::PinTable;
-use super::{RowAddress, RowPages};
 use crate::blocking::pin;
 use crate::{ExecError, Result};
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::address::RowAddress;
+use super::collection::RowPages;
 use super::pins::PinTable;
-use super::{RowAddress, RowPages};
 use crate::Grant;
 
 impl RowPages {

@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 
 use datafusion::arrow::datatypes::ArrowNativeType;
 
+use super::address::RowAddress;
 use super::cells::Pointers;
+use super::collection::RowPages;
+use super::gather::Rows;
 use super::residency::Access;
-use super::{RowAddress, RowPages, Rows};
 use crate::{ExecError, Result};
 
 /// The extra bytes of some rows, in the order of the requested addresses. A row may occur many

@@ -53,7 +53,7 @@ const VICTIM_PART: u64 = 64;
 
 /// Suspended queries with their start times, and the cool-down of those recently suspended.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct Admission {
     held: BTreeMap<u64, Instant>,
     respites: BTreeMap<u64, Instant>,
     /// Time of the last suspension or resumption.
@@ -67,7 +67,7 @@ pub(super) struct Orders {
     pub(super) resume: Vec<u64>,
 }
 
-impl Crowd {
+impl Admission {
     /// Returns true if it has suspended this query.
     pub(super) fn holds(&self, id: u64) -> bool {
         self.held.contains_key(&id)
@@ -153,38 +153,42 @@ mod tests {
 
     #[test]
     fn the_youngest_waits_and_the_oldest_goes_on_first() {
-        let (mut crowd, begin) = (Crowd::default(), Instant::now());
+        let (mut admission, begin) = (Admission::default(), Instant::now());
         let runners = [runner(1, 0, 5), runner(2, 0, 5), runner(3, 0, 3), runner(4, 1, 5)];
         let at = |steps: u32| begin + PACE * steps;
-        assert_eq!(crowd.decide(&runners, SOME, at(0)), Orders::default());
-        assert_eq!(crowd.decide(&runners, NONE, at(0)), suspend(2), "4 is urgent, 3 has little");
-        assert_eq!(crowd.decide(&runners, NONE, begin), Orders::default(), "2 gives it back");
-        assert_eq!(crowd.decide(&runners, NONE, at(1)), suspend(1));
-        let alone = crowd.decide(&runners, NONE, at(2));
+        assert_eq!(admission.decide(&runners, SOME, at(0)), Orders::default());
+        assert_eq!(
+            admission.decide(&runners, NONE, at(0)),
+            suspend(2),
+            "4 is urgent, 3 has little"
+        );
+        assert_eq!(admission.decide(&runners, NONE, begin), Orders::default(), "2 gives it back");
+        assert_eq!(admission.decide(&runners, NONE, at(1)), suspend(1));
+        let alone = admission.decide(&runners, NONE, at(2));
         assert_eq!(alone, Orders::default(), "one goes on whatever it holds");
-        assert_eq!(crowd.decide(&runners, SOME, at(3)), Orders::default());
-        assert_eq!(crowd.decide(&runners, AMPLE, at(4)), resume(1));
-        assert_eq!(crowd.decide(&runners, AMPLE, at(5)), resume(2));
+        assert_eq!(admission.decide(&runners, SOME, at(3)), Orders::default());
+        assert_eq!(admission.decide(&runners, AMPLE, at(4)), resume(1));
+        assert_eq!(admission.decide(&runners, AMPLE, at(5)), resume(2));
     }
 
     #[test]
     fn it_goes_on_when_no_other_query_holds_anything() {
-        let (mut crowd, begin) = (Crowd::default(), Instant::now());
+        let (mut admission, begin) = (Admission::default(), Instant::now());
         let both = [runner(1, 0, 5), runner(2, 0, 5)];
-        assert_eq!(crowd.decide(&both, NONE, begin), suspend(2));
+        assert_eq!(admission.decide(&both, NONE, begin), suspend(2));
         let own = [runner(2, 0, 0)];
-        assert_eq!(crowd.decide(&own, SOME, begin + PACE), resume(2));
+        assert_eq!(admission.decide(&own, SOME, begin + PACE), resume(2));
     }
 
     #[test]
     fn no_query_waits_for_ever() {
-        let (mut crowd, begin) = (Crowd::default(), Instant::now());
+        let (mut admission, begin) = (Admission::default(), Instant::now());
         let both = [runner(1, 0, 5), runner(2, 0, 5)];
-        assert_eq!(crowd.decide(&both, NONE, begin), suspend(2));
+        assert_eq!(admission.decide(&both, NONE, begin), suspend(2));
         let late = begin + HELD_MAX;
         let turned = Orders { suspend: Some(1), resume: vec![2] };
-        assert_eq!(crowd.decide(&both, NONE, late), turned, "2 has its turn");
-        assert_eq!(crowd.decide(&both, SOME, late + HELD_MAX), resume(1));
+        assert_eq!(admission.decide(&both, NONE, late), turned, "2 has its turn");
+        assert_eq!(admission.decide(&both, SOME, late + HELD_MAX), resume(1));
     }
 
     #[test]

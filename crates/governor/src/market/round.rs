@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use terrace_ledger::Class;
 use terrace_market::{Broker, BrokerConfig, MarketRow, Run, Sla, Standing};
 
-use super::admission::Crowd;
+use super::admission::Admission;
 use super::cache::CacheClass;
 use super::claim::Claim;
 use super::device::Device;
@@ -56,7 +56,7 @@ pub(super) struct State {
     next_class: u64,
     corrections: Corrections,
     preemption: Preemption,
-    crowd: Crowd,
+    admission: Admission,
     schedule: Schedule,
     estimates: Estimates,
     used: Used,
@@ -94,7 +94,7 @@ impl State {
             next_class: 0,
             corrections: Corrections::default(),
             preemption: Preemption::default(),
-            crowd: Crowd::default(),
+            admission: Admission::default(),
             schedule: Schedule::new(std::thread::available_parallelism().map_or(1, usize::from)),
             estimates: Estimates::default(),
             used: Used::default(),
@@ -177,7 +177,7 @@ impl State {
         let runners: Vec<Runner> = runs.map(|query| runner(query, gives_out_time, now)).collect();
         self.thin_out(&running, &runners, budget, now);
         // Freeing CPU does not help a query that is blocked on memory.
-        let at_work = runners.into_iter().map(|runner| match self.crowd.holds(runner.id) {
+        let at_work = runners.into_iter().map(|runner| match self.admission.holds(runner.id) {
             true => Runner { need: None, late_in: None, ..runner },
             false => runner,
         });
@@ -209,15 +209,15 @@ impl State {
         now: Instant,
     ) {
         for query in running.iter().filter(|query| !query.is_crowded()) {
-            self.crowd.forget(query.id());
+            self.admission.forget(query.id());
         }
         let room = (budget.obtainable_bytes(), budget.ledger().budget());
-        let orders = self.crowd.decide(runners, room, now);
+        let orders = self.admission.decide(runners, room, now);
         for query in running {
             if orders.resume.contains(&query.id()) {
-                query.crowd(false);
+                query.admission(false);
             } else if orders.suspend == Some(query.id()) {
-                query.crowd(true);
+                query.admission(true);
             }
         }
     }
@@ -346,7 +346,7 @@ impl State {
             let state_bytes = work.held_bytes.saturating_add(work.spilled_bytes);
             // A stopped query has no use for memory meanwhile.
             let is_stopped = !matches!(query.state(), QueryState::Running | QueryState::Preempted)
-                || self.crowd.holds(query.id())
+                || self.admission.holds(query.id())
                 || query.is_paused_for(PAUSE_TRADED);
             let is_small = state_bytes < small && !self.limited.contains(&query.id());
             if is_stopped || is_small {

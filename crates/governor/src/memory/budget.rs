@@ -11,7 +11,7 @@ use terrace_sys::size::{KIB, MIB, round_up};
 use terrace_sys::sync::lock;
 
 use super::fairness::Fairness;
-use super::wakeup::Bell;
+use super::wakeup::Wakeup;
 
 /// The minimum budget: one chunk being gathered, one being written, the longest segment of each in
 /// a page, and some working memory.
@@ -73,7 +73,7 @@ pub struct MemoryBudget {
     sessions_held: Mutex<u64>,
     sessions: Consumer,
     /// Signal that wakes the market.
-    bell: Bell,
+    wakeup: Wakeup,
 }
 
 impl MemoryBudget {
@@ -90,7 +90,7 @@ impl MemoryBudget {
             unaccounted: ledger.register("unaccounted", Class::Other),
             sessions_held: Mutex::new(0),
             sessions: ledger.register("sessions", Class::Other),
-            bell: Bell::default(),
+            wakeup: Wakeup::default(),
             ledger,
             reserve,
         }
@@ -194,8 +194,8 @@ impl MemoryBudget {
     }
 
     /// Returns the signal that wakes the market.
-    pub fn bell(&self) -> &Bell {
-        &self.bell
+    pub fn wakeup(&self) -> &Wakeup {
+        &self.wakeup
     }
 
     /// Returns the bytes that queries and cached tables share: free bytes, those that the pool

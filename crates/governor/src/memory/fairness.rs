@@ -37,8 +37,8 @@ pub(super) enum Asker {
     /// It spills and asks again.
     Spills,
     /// It merges spilled runs and takes fewer at a time. Merges of a sort's in-memory batches ask
-    /// under the same name and fail if refused; the books tell them apart, and they are treated as
-    /// rigid.
+    /// under the same name and fail if refused; the reservations tell them apart, and they are
+    /// treated as rigid.
     Merges,
     /// A repartitioning of DataFusion, including one that merges its inputs. It could spill, but
     /// not safely: if two of its inputs spill at the same time, its reader may wait forever

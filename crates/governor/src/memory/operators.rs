@@ -39,17 +39,17 @@ impl QueryMemoryPool {
         }
         let own = to_u64(reservation.size());
         let (held, idle, promised) = {
-            let books = self.books();
-            let held = books.held_bytes(consumer.id());
+            let reservations = self.reservations();
+            let held = reservations.held_bytes(consumer.id());
             let rigid = match asker {
-                Asker::Merges => !books.merges_runs(consumer.id()),
-                _ if books.is_sort(consumer.id()) => Fairness::is_minor(own, held, bytes),
+                Asker::Merges => !reservations.merges_runs(consumer.id()),
+                _ if reservations.is_sort(consumer.id()) => Fairness::is_minor(own, held, bytes),
                 _ => held > own,
             };
             if rigid {
                 return true;
             }
-            (held, books.idle_bytes(), books.promised_bytes())
+            (held, reservations.idle_bytes(), reservations.promised_bytes())
         };
         let free = self.budget.free_bytes().saturating_add(idle).saturating_sub(promised);
         self.may_grow(held, bytes, free)
@@ -69,7 +69,7 @@ impl QueryMemoryPool {
         let _starving = self.starving();
         run_blocking(|| {
             while self.may_wait(consumer, bytes, began.elapsed()) {
-                let lacking = self.books().shortage_bytes(consumer.id(), bytes);
+                let lacking = self.reservations().shortage_bytes(consumer.id(), bytes);
                 let given = self.budget.reclaim(lacking, true);
                 if self.take_at_once(consumer, bytes) {
                     self.limit.feed();
@@ -89,9 +89,10 @@ impl QueryMemoryPool {
             return false;
         }
         let (lacking, beside) = {
-            let books = self.books();
-            let spillable = books.spillable_beside(consumer.id()) + books.pinned_bytes();
-            (books.shortage_bytes(consumer.id(), bytes), spillable)
+            let reservations = self.reservations();
+            let spillable =
+                reservations.spillable_beside(consumer.id()) + reservations.pinned_bytes();
+            (reservations.shortage_bytes(consumer.id(), bytes), spillable)
         };
         let from_pool = self.budget.obtainable_bytes();
         let from_others = self.budget.held_beside(self.consumer.held());
@@ -117,20 +118,20 @@ impl QueryMemoryPool {
 
     /// Takes `bytes` from the lease or the ledger, or returns the bytes that the ledger lacks.
     fn take_free(&self, consumer: &MemoryConsumer, bytes: u64) -> Result<(), u64> {
-        let mut books = self.books();
-        let lacking = books.shortage_bytes(consumer.id(), bytes);
+        let mut reservations = self.reservations();
+        let lacking = reservations.shortage_bytes(consumer.id(), bytes);
         if lacking > 0 {
             let lease = round_up(lacking, self.budget.lease_bytes());
             let granted = [lease, lacking].into_iter().find(|b| self.consumer.try_grow(*b).is_ok());
-            books.add_lease(granted.ok_or(lacking)?);
+            reservations.add_lease(granted.ok_or(lacking)?);
         }
-        books.take(consumer, bytes);
+        reservations.take(consumer, bytes);
         Ok(())
     }
 
     /// Takes `bytes` for a repartitioning, as debt if needed.
     fn flow(&self, consumer: &MemoryConsumer, bytes: u64) -> Result<()> {
-        let held = self.books().held_bytes(consumer.id());
+        let held = self.reservations().held_bytes(consumer.id());
         if held.saturating_add(bytes) <= self.budget.fairness().flow_bytes {
             self.take_or_owe(consumer, bytes);
             return Ok(());
@@ -142,15 +143,15 @@ impl QueryMemoryPool {
         if self.take_at_once(consumer, bytes) {
             return;
         }
-        let mut books = self.books();
-        let lacking = books.shortage_bytes(consumer.id(), bytes);
+        let mut reservations = self.reservations();
+        let lacking = reservations.shortage_bytes(consumer.id(), bytes);
         self.consumer.grow_or_owe(lacking);
-        books.add_lease(lacking);
-        books.take(consumer, bytes);
+        reservations.add_lease(lacking);
+        reservations.take(consumer, bytes);
     }
 
     fn denied(&self, consumer: &MemoryConsumer, bytes: u64) -> DataFusionError {
-        let held = self.books().held_bytes(consumer.id());
+        let held = self.reservations().held_bytes(consumer.id());
         DataFusionError::ResourcesExhausted(format!(
             "{} of {} asked for {} beside the {} it holds: of the DRAM budget of {} too little is \
              free ({} now, {} more in the buffer pool). Held by {}. A larger budget (--dram) or \
@@ -193,11 +194,11 @@ impl MemoryPool for QueryMemoryPool {
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
-        self.books().register(consumer);
+        self.reservations().register(consumer);
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
-        self.books().unregister(consumer.id());
+        self.reservations().unregister(consumer.id());
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
@@ -205,15 +206,15 @@ impl MemoryPool for QueryMemoryPool {
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        let mut books = self.books();
-        books.give(reservation.consumer().id(), to_u64(shrink));
+        let mut reservations = self.reservations();
+        reservations.give(reservation.consumer().id(), to_u64(shrink));
         let needed_elsewhere = self.budget.is_short();
-        let keep = match books.reserved_bytes() {
+        let keep = match reservations.reserved_bytes() {
             0 => 0,
             _ if needed_elsewhere => 0,
             _ => self.budget.lease_bytes(),
         };
-        self.consumer.shrink(books.drop_lease(keep));
+        self.consumer.shrink(reservations.drop_lease(keep));
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {

@@ -64,7 +64,7 @@ impl PagedGrant {
         name: &str,
     ) -> Self {
         let held = Arc::new(PinnedBytes::new(name));
-        memory.books().register_paged(&held);
+        memory.reservations().register_paged(&held);
         let heap_bytes = AtomicU64::new(0);
         Self { memory: Arc::clone(memory), spilled, suspension, held, heap_bytes }
     }
@@ -142,6 +142,6 @@ impl Drop for PagedGrant {
     fn drop(&mut self) {
         self.release_heap(self.heap_bytes.load(Ordering::Relaxed));
         self.shrink(self.held.now());
-        self.memory.books().paged_ended(&self.held);
+        self.memory.reservations().paged_ended(&self.held);
     }
 }

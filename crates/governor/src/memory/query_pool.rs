@@ -11,7 +11,7 @@ use terrace_sys::sync::lock;
 use super::budget::MemoryBudget;
 use super::limit::{Limit, OPERATOR_FLOOR_BYTES, Starving};
 use super::operator::{OperatorMemory, OperatorState};
-use super::reservations::Books;
+use super::reservations::Reservations;
 
 /// The memory of one query: the ledger as a memory pool for DataFusion's operators.
 ///
@@ -20,7 +20,7 @@ pub struct QueryMemoryPool {
     pub(super) budget: Arc<MemoryBudget>,
     pub(super) consumer: Consumer,
     cancelled: AtomicBool,
-    books: Mutex<Books>,
+    reservations: Mutex<Reservations>,
     pub(super) limit: Limit,
     /// Bytes that its paged operators hold, in pages and on the heap.
     pub(super) paged_bytes: AtomicU64,
@@ -34,7 +34,7 @@ impl QueryMemoryPool {
             consumer: budget.ledger.register(name, Class::Query),
             budget: Arc::clone(budget),
             cancelled: AtomicBool::new(false),
-            books: Mutex::new(Books::default()),
+            reservations: Mutex::new(Reservations::default()),
             limit: Limit::default(),
             paged_bytes: AtomicU64::new(0),
         }
@@ -49,13 +49,13 @@ impl QueryMemoryPool {
     /// Returns the bytes that the operators hold now.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
-        self.books().reserved_bytes()
+        self.reservations().reserved_bytes()
     }
 
     /// Returns the bytes of pages that its paged operators keep pinned now.
     #[must_use]
     pub fn pinned_bytes(&self) -> u64 {
-        self.books().pinned_bytes()
+        self.reservations().pinned_bytes()
     }
 
     /// Returns the bytes that its operators hold now, in pages and otherwise.
@@ -67,13 +67,13 @@ impl QueryMemoryPool {
     /// Returns the maximum of the bytes that the operators held at one time.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
-        self.books().peak_bytes()
+        self.reservations().peak_bytes()
     }
 
     /// Returns the memory of each live operator, largest first.
     #[must_use]
     pub fn operators(&self) -> Vec<OperatorMemory> {
-        self.books().operators()
+        self.reservations().operators()
     }
 
     /// Marks the query as ended: operators that wait for bytes get none.
@@ -85,8 +85,8 @@ impl QueryMemoryPool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    pub(super) fn books(&self) -> MutexGuard<'_, Books> {
-        lock(&self.books)
+    pub(super) fn reservations(&self) -> MutexGuard<'_, Reservations> {
+        lock(&self.reservations)
     }
 }
 
@@ -115,19 +115,19 @@ impl QueryMemoryPool {
 
     /// Returns the state of every operator, for the market.
     pub(crate) fn operator_states(&self) -> Vec<OperatorState> {
-        self.books().states()
+        self.reservations().states()
     }
 
     /// Returns the operators that have ended since the last call.
     pub(crate) fn ended_operators(&self) -> Vec<OperatorState> {
-        self.books().take_ended()
+        self.reservations().take_ended()
     }
 
     /// Tells the market that an operator waits, for as long as the returned guard lives.
     pub(super) fn starving(&self) -> Starving<'_> {
         let (starving, is_first) = self.limit.starving();
         if is_first {
-            self.budget.bell().hurry();
+            self.budget.wakeup().hurry();
         }
         starving
     }
@@ -140,7 +140,7 @@ impl QueryMemoryPool {
     /// Wakes the market, because the query lacks memory that it cannot work without.
     pub(super) fn starve(&self) {
         if self.limit.starve() {
-            self.budget.bell().hurry();
+            self.budget.wakeup().hurry();
         }
     }
 
@@ -154,7 +154,7 @@ impl QueryMemoryPool {
         let room = limit.saturating_sub(self.held_bytes());
         let may = self.budget.fairness().permits_within(held, bytes, room, free);
         if !may && self.limit.refuse() {
-            self.budget.bell().hurry();
+            self.budget.wakeup().hurry();
         }
         may
     }

@@ -31,7 +31,7 @@ struct Entry {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct Reservations {
     leased_bytes: u64,
     reserved_bytes: u64,
     earmarked_bytes: u64,
@@ -45,7 +45,7 @@ pub(super) struct Books {
 /// Maximum number of ended operators that are kept, since they may never be queried.
 const ENDED_MAX: usize = 64;
 
-impl Books {
+impl Reservations {
     pub(super) fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes
     }

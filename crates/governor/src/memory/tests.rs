@@ -7,6 +7,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use terrace_ledger::{Class, Consumer, Ledger};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
+use terrace_testkit::Rng;
 
 use super::operators::PATIENCE_WITH_POOL;
 use super::*;
@@ -218,13 +219,10 @@ fn churn(pool: &Arc<dyn MemoryPool>, ledger: &Ledger, seed: u64) {
     let spills = seed.is_multiple_of(2);
     let consumer = MemoryConsumer::new(format!("op[{seed}]")).with_can_spill(spills);
     let reservation = consumer.register(pool);
-    let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut rng = Rng::new(seed);
     for _ in 0..5_000 {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let amount = bytes(random % (2 * MIB));
-        match random % 4 {
+        let amount = bytes(rng.below(2 * MIB));
+        match rng.below(4) {
             0 => reservation.shrink(amount.min(reservation.size())),
             1 => drop(reservation.split(amount.min(reservation.size()))),
             _ => _ = reservation.try_grow(amount),

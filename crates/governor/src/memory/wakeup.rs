@@ -7,7 +7,7 @@ use terrace_sys::sync::lock;
 
 /// Signal set by queries that begin, end or lack memory; one thread waits for it.
 #[derive(Debug, Default)]
-pub struct Bell {
+pub struct Wakeup {
     rung: Mutex<Rung>,
     heard: Condvar,
 }
@@ -19,7 +19,7 @@ struct Rung {
     is_over: bool,
 }
 
-impl Bell {
+impl Wakeup {
     /// Signals that a query has begun or ended.
     pub fn ring(&self) {
         self.note(|rung| rung.is_rung = true);

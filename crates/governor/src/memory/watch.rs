@@ -113,7 +113,7 @@ pub struct Watch {
 }
 
 /// Guard of a running query, as counted by the monitor.
-pub struct Watched(Option<Arc<Shared>>);
+pub struct QueryMark(Option<Arc<Shared>>);
 
 impl Watch {
     /// Starts to monitor: memory that the process holds now is not charged. Without a reading
@@ -144,7 +144,7 @@ impl Watch {
     }
 
     /// Registers a query, which runs until the value is dropped.
-    pub fn query(&self) -> Watched {
+    pub fn query(&self) -> QueryMark {
         if let Some(shared) = &self.shared {
             let mut state = shared.state();
             state.queries += 1;
@@ -152,7 +152,7 @@ impl Watch {
                 shared.rung.notify_all();
             }
         }
-        Watched(self.shared.clone())
+        QueryMark(self.shared.clone())
     }
 
     /// Takes a reading and charges it.
@@ -163,7 +163,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watched {
+impl Drop for QueryMark {
     fn drop(&mut self) {
         if let Some(shared) = &self.0 {
             let mut state = shared.state();
@@ -248,9 +248,9 @@ impl fmt::Debug for Watch {
     }
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for QueryMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Watched")
+        f.write_str("QueryMark")
     }
 }
 

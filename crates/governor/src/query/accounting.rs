@@ -67,11 +67,11 @@ impl Query {
     }
 
     /// Suspends it until older queries release memory, or resumes it.
-    pub(crate) fn crowd(&self, crowded: bool) {
+    pub(crate) fn admission(&self, crowded: bool) {
         if crowded {
             self.memory.note_preempted();
         }
-        self.suspension.crowd(crowded);
+        self.suspension.admission(crowded);
     }
 
     /// Pauses it while processor time is worth more to other queries, or resumes it.

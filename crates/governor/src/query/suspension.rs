@@ -185,7 +185,7 @@ impl Suspension {
     }
 
     /// Suspends it until other queries release memory, or resumes it.
-    pub(crate) fn crowd(&self, crowded: bool) {
+    pub(crate) fn admission(&self, crowded: bool) {
         self.by.send_modify(|by| by.crowded = crowded && !by.cancelled);
     }
 

@@ -7,9 +7,10 @@
 use terrace_pool::{PageRef, Pages};
 
 use crate::error::{Fault, Result};
+use crate::tree::btree::BTree;
+use crate::tree::lookup::CopyValue;
 use crate::tree::node::{Node, Seek};
 use crate::tree::walk::{Look, RESTARTS, WRONG_LEVEL, is_below};
-use crate::tree::{BTree, CopyValue};
 
 /// Number of keys that are looked up together.
 const GROUP: usize = 1024;

@@ -3,10 +3,10 @@
 use terrace_pool::{PageRef, Pages};
 
 use crate::error::{IndexError, Result, in_page};
+use crate::tree::btree::{BTree, TreeConfig};
 use crate::tree::node::{CHILD, ENTRY, HEADER, heap_bytes};
 use crate::tree::records::{Frame, Records, common, separator};
 use crate::tree::split::Fresh;
-use crate::tree::{BTree, TreeConfig};
 
 /// The node of a level that is being filled.
 #[derive(Default)]

@@ -7,7 +7,7 @@
 use terrace_pool::Pages;
 
 use crate::error::{Fault, IndexError, Result, in_page};
-use crate::tree::BTree;
+use crate::tree::btree::BTree;
 use crate::tree::edit::Edit;
 use crate::tree::node::{Node, Seek};
 use crate::tree::split::Need;

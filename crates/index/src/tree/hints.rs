@@ -3,10 +3,11 @@
 use terrace_pool::{PageRef, Pages};
 
 use crate::error::{Fault, Result};
+use crate::tree::btree::BTree;
+use crate::tree::lookup::{CopyValue, SCRATCH};
 use crate::tree::node::{Node, Seek, Span};
 use crate::tree::source::Source;
 use crate::tree::walk::{Look, RESTARTS, Visit};
-use crate::tree::{BTree, CopyValue, SCRATCH};
 
 /// Hint to the location of a record: a reference to the leaf in which it was last found.
 ///

@@ -9,7 +9,7 @@
 use terrace_pool::Pages;
 
 use crate::error::{IndexError, Result, in_page};
-use crate::tree::BTree;
+use crate::tree::btree::BTree;
 use crate::tree::edit::{Edit, Fit};
 use crate::tree::node::{Node, Seek};
 use crate::tree::records::{Frame, Records};

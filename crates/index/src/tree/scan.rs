@@ -11,7 +11,7 @@ use std::ops::{Bound, ControlFlow};
 use terrace_pool::Pages;
 
 use crate::error::{Fault, Result};
-use crate::tree::BTree;
+use crate::tree::btree::BTree;
 use crate::tree::node::{Node, Seek};
 use crate::tree::source::Source;
 use crate::tree::walk::{Look, RESTARTS, Visit};

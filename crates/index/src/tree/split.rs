@@ -7,7 +7,7 @@
 use terrace_pool::{PageRef, Pages};
 
 use crate::error::{Fault, Result, in_page};
-use crate::tree::BTree;
+use crate::tree::btree::BTree;
 use crate::tree::edit::{Edit, Fit};
 use crate::tree::node::{View, arrays_end};
 use crate::tree::records::{Frame, Records, separator};

@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use terrace_ledger::Ledger;
-use terrace_pool::{PageRef, Pool, PoolConfig};
+use terrace_pool::{PageRef, Pool, PoolConfig, Space};
 
-use super::*;
+use crate::tree::btree::{BTree, TreeConfig};
 use crate::tree::edit::{Edit, Fit};
-use crate::tree::node::View;
+use crate::tree::lookup::CopyValue;
+use crate::tree::node::{Seek, View};
+use crate::tree::records::{Frame, Records};
 use crate::tree::walk::Pair;
 
 fn tree(count: u64) -> BTree {

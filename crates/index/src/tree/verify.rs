@@ -3,7 +3,7 @@
 use terrace_pool::{PageId, PageRef, Pages};
 
 use crate::error::{Fault, Result, in_page};
-use crate::tree::BTree;
+use crate::tree::btree::BTree;
 use crate::tree::node::{View, arrays_end, head_of, heap_bytes};
 use crate::tree::walk::lost_child;
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use terrace_pool::{OptimisticGuard, PageRef, Pages, PoolError, WriteGuard};
 
 use crate::error::{Fault, IndexError, Result, in_page};
-use crate::tree::BTree;
+use crate::tree::btree::BTree;
 use crate::tree::node::{Node, Seek, View};
 use crate::tree::source::Source;
 

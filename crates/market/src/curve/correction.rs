@@ -1,6 +1,6 @@
 //! Corrections of models by measurements.
 
-use super::Curve;
+use super::polyline::Curve;
 
 /// Weight of a new measurement against all earlier ones.
 const WEIGHT: f64 = 0.3;

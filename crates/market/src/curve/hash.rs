@@ -1,6 +1,6 @@
 //! Cost model of hash join and hash aggregation: partitions spilled as a function of memory.
 
-use super::{Curve, Point};
+use super::{point::Point, polyline::Curve};
 use crate::number::float;
 
 /// I/O of a partitioned hash operator.

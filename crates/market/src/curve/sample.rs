@@ -1,6 +1,6 @@
-//! Sampling of a falling function of bytes into a curve.
+//! Sampling of a falling function of bytes into the points of a curve.
 
-use super::{Curve, Point};
+use super::point::Point;
 use crate::number::float;
 
 /// Maximum distance of the curve from the function, as a share of the range of the function.
@@ -8,20 +8,20 @@ const TOLERANCE: f64 = 0.002;
 /// Maximum number of points of a sampled curve. Locating a cliff to the byte in 2^40 takes 41.
 const POINTS_MAX: usize = 512;
 
-/// Returns the curve of `value`, which must not rise, through `sizes` and as many sizes between
-/// them as are needed. Cliffs between sizes are located to the byte.
-pub(super) fn sampled(sizes: &[u64], value: impl Fn(u64) -> f64) -> Curve {
+/// Returns the points of the curve of `value`, which must not rise, through `sizes` and as many
+/// sizes between them as are needed. Cliffs between sizes are located to the byte.
+pub(super) fn sampled(sizes: &[u64], value: impl Fn(u64) -> f64) -> Vec<Point> {
     let known: Vec<Point> = sizes.iter().map(|&bytes| Point::new(bytes, value(bytes))).collect();
     let range = match (known.first(), known.last()) {
         (Some(first), Some(last)) => first.value - last.value,
-        _ => return Curve::flat(0.0),
+        _ => return vec![Point::new(0, 0.0)],
     };
     let mut sampler = Sampler { value, tolerance: range * TOLERANCE, points: Vec::new() };
     sampler.points.push(known[0]);
     for pair in known.windows(2) {
         sampler.between(pair[0], pair[1]);
     }
-    Curve::descending(sampler.points)
+    sampler.points
 }
 
 struct Sampler<F> {

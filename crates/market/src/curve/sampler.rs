@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::{Curve, Shards, shards::mixed};
+use super::{
+    polyline::Curve,
+    shards::{Shards, mixed},
+};
 use crate::number::float;
 
 /// [`Shards`] that many threads may touch concurrently.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Curve, Point, distance::Touches, histogram::Histogram};
+use super::{distance::Touches, histogram::Histogram, point::Point, polyline::Curve};
 use crate::number::{float, float_len};
 
 /// Miss-ratio curve of an LRU cache, from a small sample of its pages.
@@ -26,7 +26,7 @@ pub struct Shards {
     /// Upper bound of the hashes of sampled pages.
     threshold: u64,
     /// Last touch of each sampled page, by the hash of its id, which is one to one.
-    watched: BTreeMap<u64, Watched>,
+    watched: BTreeMap<u64, SampledPage>,
     touches: Touches,
     distances: Histogram,
     /// Total weight of first touches.
@@ -36,7 +36,7 @@ pub struct Shards {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Watched {
+struct SampledPage {
     place: usize,
     bytes: u64,
 }
@@ -156,7 +156,7 @@ impl Shards {
             None => self.first += weight,
         }
         let place = self.touches.push(bytes);
-        self.watched.insert(hash, Watched { place, bytes });
+        self.watched.insert(hash, SampledPage { place, bytes });
         if self.watched.len() > self.samples_max {
             self.raise_the_bar();
         }

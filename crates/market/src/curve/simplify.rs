@@ -1,6 +1,6 @@
 //! Curve simplification: fewer points for nearly the same curve.
 
-use super::Point;
+use super::point::Point;
 use crate::number::float;
 
 /// Returns at most `points_max` of the points. The points with the smallest triangles with their

@@ -1,6 +1,6 @@
 //! Cost model of external merge sort: passes over the data as a function of memory.
 
-use super::{Curve, Point};
+use super::{point::Point, polyline::Curve};
 use crate::number::float;
 
 /// Spill policy of a sort whose input does not fit.

@@ -1,7 +1,12 @@
 //! Auction: sells the budget each round to the highest bids.
 
 use super::{
-    Allotment, Book, Kind, Mechanism, Snapshot, Terms, book::Seat, fill::fill, supply::hull,
+    book::Book,
+    fill::fill,
+    interface::{Allotment, Mechanism, Snapshot, Terms},
+    kind::Kind,
+    seat::Seat,
+    supply::hull,
 };
 use crate::number::float;
 

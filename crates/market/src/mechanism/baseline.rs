@@ -2,7 +2,11 @@
 
 use terrace_ledger::Class;
 
-use super::{Allotment, Book, Kind, Mechanism, Snapshot, Terms, book::cut};
+use super::{
+    book::{Book, cut},
+    interface::{Allotment, Mechanism, Snapshot, Terms},
+    kind::Kind,
+};
 use crate::number::{len, portion};
 
 /// Divides the budget into equal parts, without regard to their use.

@@ -1,55 +1,23 @@
 //! Working state of one round: bounds, grants, and their value.
 
-use super::{Allotment, Snapshot, Terms, Trade, supply};
-use crate::{
-    Curve,
-    number::{float, len},
+use super::{
+    interface::{Allotment, Snapshot, Terms, Trade},
+    seat::Seat,
+    supply::{self, Lot},
 };
+use crate::number::{float, len};
 
 /// Working state of all consumers in one round.
 #[derive(Debug)]
-pub(crate) struct Book<'a> {
+pub(super) struct Book<'a> {
     pub(super) terms: &'a Terms,
     pub(super) seats: Vec<Seat<'a>>,
-}
-
-/// Working state of one consumer in one round.
-#[derive(Clone, Debug)]
-pub(crate) struct Seat<'a> {
-    pub(super) id: u64,
-    pub(super) curve: Option<&'a Curve>,
-    /// Lower bound of the grant in bytes.
-    pub(super) low: u64,
-    /// Upper bound of the grant in bytes.
-    pub(super) high: u64,
-    /// Demand in bytes.
-    pub(super) demand: u64,
-    /// Endowment at the beginning of the round in bytes, within the bounds and the budget.
-    pub(super) start: u64,
-    /// Current grant in bytes.
-    pub(super) grant: u64,
-    horizon: f64,
-}
-
-impl Seat<'_> {
-    /// Returns the penalty with `bytes`, summed over the horizon.
-    pub(super) fn penalty(&self, bytes: u64) -> f64 {
-        self.curve.map_or(0.0, |curve| curve.at(bytes) * self.horizon)
-    }
-
-    /// Returns the sizes at which the curve has points, above `low` and up to `high`.
-    pub(super) fn bends(&self, low: u64, high: u64) -> impl DoubleEndedIterator<Item = u64> {
-        let points = self.curve.map_or(&[][..], Curve::points);
-        let from = points.partition_point(|point| point.bytes <= low);
-        let to = points.partition_point(|point| point.bytes <= high).max(from);
-        points[from..to].iter().map(|point| point.bytes)
-    }
 }
 
 impl<'a> Book<'a> {
     /// Starts a round: every consumer has its endowment, reduced where the bounds or the budget
     /// demand it, cheapest bytes first.
-    pub(crate) fn open(terms: &'a Terms, snapshots: &'a [Snapshot]) -> Self {
+    pub(super) fn open(terms: &'a Terms, snapshots: &'a [Snapshot]) -> Self {
         let lows = lows(terms.budget_bytes, snapshots);
         let seat = |(snapshot, low): (&'a Snapshot, u64)| {
             let fixed = snapshot.curve.is_none();
@@ -84,7 +52,7 @@ impl<'a> Book<'a> {
 
     /// Returns the penalty of giving up `bytes`.
     pub(super) fn moving(&self, bytes: u64) -> f64 {
-        self.terms.moving_penalty_per_byte.max(0.0) * float(bytes)
+        self.terms.moving(bytes)
     }
 
     /// Returns the penalty of a seat at `bytes`, including that of giving up what it had at the
@@ -93,10 +61,16 @@ impl<'a> Book<'a> {
         seat.penalty(bytes) + self.moving(seat.start.saturating_sub(bytes))
     }
 
+    /// Returns all memory that could be given up: free bytes first, then lots by rising loss per
+    /// byte.
+    pub(super) fn lots(&self) -> Vec<Lot> {
+        supply::lots(self.terms, &self.seats, self.free())
+    }
+
     /// Takes back what exceeds the budget, from the consumers with the least loss per byte.
     fn collect(&mut self) {
         let mut missing = self.granted().saturating_sub(self.terms.budget_bytes);
-        for lot in supply::lots(self) {
+        for lot in self.lots() {
             let Some(at) = lot.seat else { continue };
             let bytes = lot.bytes.min(missing);
             self.seats[at].grant -= bytes;

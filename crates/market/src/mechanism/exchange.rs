@@ -1,8 +1,10 @@
 //! Exchange: consumers trade the memory they hold (Otaki et al., CIDR 2025, figure 3a).
 
 use super::{
-    Allotment, Book, Kind, Mechanism, Snapshot, Terms, Trade,
-    supply::{self, Lot},
+    book::Book,
+    interface::{Allotment, Mechanism, Snapshot, Terms, Trade},
+    kind::Kind,
+    supply::Lot,
 };
 use crate::number::float;
 
@@ -54,7 +56,7 @@ impl Exchange {
 
     /// Returns the trade with the highest net gain, if any is positive.
     fn best(self, book: &Book<'_>) -> Option<Plan> {
-        let lots = supply::lots(book);
+        let lots = book.lots();
         let mut ideas: Vec<Idea> =
             (0..book.seats.len()).flat_map(|buyer| self.ideas(book, &lots, buyer)).collect();
         // Among trades of equal worth the smallest wins, so that no buyer takes more than it can

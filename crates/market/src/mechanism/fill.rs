@@ -1,6 +1,6 @@
 //! Distribution of the memory that is left when large lots did not fit.
 
-use super::Book;
+use super::book::Book;
 use crate::number::float;
 
 /// Grants free bytes to the consumers that save most per byte with them. A grant goes up to a point

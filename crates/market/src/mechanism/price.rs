@@ -1,7 +1,13 @@
 //! Price: a broker posts the price of a byte, and every consumer takes the bytes that pay off
 //! (Otaki et al., CIDR 2025, figure 3b).
 
-use super::{Allotment, Book, Kind, Mechanism, Snapshot, Terms, book::Seat, fill::fill};
+use super::{
+    book::Book,
+    fill::fill,
+    interface::{Allotment, Mechanism, Snapshot, Terms},
+    kind::Kind,
+    seat::Seat,
+};
 use crate::number::float;
 
 /// Posts one price for all consumers and adjusts it by demand: up while demand exceeds the budget,

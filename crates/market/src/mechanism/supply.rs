@@ -1,6 +1,6 @@
 //! Supply: memory that can be given up, and the loss of giving it up.
 
-use super::{Book, book::Seat};
+use super::{interface::Terms, seat::Seat};
 use crate::{Curve, number::float};
 
 /// Bytes that are given up together, for one loss.
@@ -19,23 +19,23 @@ impl Lot {
     }
 }
 
-/// Returns all memory that could be given up: free bytes first, then lots by rising loss per byte.
+/// Returns all memory that could be given up: `free` bytes first, then lots by rising loss per
+/// byte.
 ///
 /// The lots of one seller are the segments of the lower convex hull of its loss. Taking lots in
 /// order therefore takes those of each seller in their order, and stops above its cliffs as long as
 /// other lots are cheaper.
-pub(super) fn lots(book: &Book<'_>) -> Vec<Lot> {
-    let given = |(at, seat)| given_by(book, at, seat);
-    let mut lots: Vec<Lot> = book.seats.iter().enumerate().flat_map(given).collect();
+pub(super) fn lots(terms: &Terms, seats: &[Seat<'_>], free: u64) -> Vec<Lot> {
+    let given = |(at, seat)| given_by(terms, at, seat);
+    let mut lots: Vec<Lot> = seats.iter().enumerate().flat_map(given).collect();
     lots.sort_by(|a, b| a.per_byte().total_cmp(&b.per_byte()).then(a.seat.cmp(&b.seat)));
-    let free = book.free();
     if free > 0 {
         lots.insert(0, Lot { seat: None, bytes: free, loss: 0.0 });
     }
     lots
 }
 
-fn given_by(book: &Book<'_>, at: usize, seat: &Seat<'_>) -> Vec<Lot> {
+fn given_by(terms: &Terms, at: usize, seat: &Seat<'_>) -> Vec<Lot> {
     if seat.grant <= seat.low {
         return Vec::new();
     }
@@ -43,7 +43,7 @@ fn given_by(book: &Book<'_>, at: usize, seat: &Seat<'_>) -> Vec<Lot> {
     let bends = seat.bends(seat.low, seat.grant - 1).rev();
     let losses = bends.chain([seat.low]).map(|bytes| {
         let given = seat.grant - bytes;
-        (given, seat.penalty(bytes) - now + book.moving(given))
+        (given, seat.penalty(bytes) - now + terms.moving(given))
     });
     let corners = hull(losses);
     corners

@@ -13,7 +13,10 @@ use std::{fmt, str::FromStr};
 
 use terrace_sys::duration::{UNITS, parse_duration};
 
-use super::{Clause, Metric, Sla};
+use super::{
+    agreement::Sla,
+    clause::{Clause, Metric},
+};
 
 /// Error of parsing a text that is not an SLA.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -145,12 +148,12 @@ impl<'a> Words<'a> {
 }
 
 /// Parses a time such as `50ms` and returns it in nanoseconds.
-pub(crate) fn nanoseconds(word: &str) -> Option<u64> {
+fn nanoseconds(word: &str) -> Option<u64> {
     u64::try_from(parse_duration(word)?.as_nanos()).ok()
 }
 
 /// Writes a time in the largest unit that divides it.
-pub(crate) fn write_time(f: &mut fmt::Formatter<'_>, nanoseconds: u64) -> fmt::Result {
+fn write_time(f: &mut fmt::Formatter<'_>, nanoseconds: u64) -> fmt::Result {
     let fits = |unit: &&(&str, u64)| nanoseconds.is_multiple_of(unit.1);
     let (name, factor) =
         UNITS.iter().skip(usize::from(nanoseconds == 0) * 2).find(fits).unwrap_or(&("ns", 1));

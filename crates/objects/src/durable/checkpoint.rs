@@ -6,23 +6,23 @@ use std::sync::Mutex;
 use terrace_sys::sync::lock;
 
 use super::blocks::{Head, Link};
+use super::directory::LogDirectory;
 use super::dump::{Dump, Dumped};
-use super::home::Home;
 use super::identity::Identity;
 use super::log::{self, Log, LogFile};
 use crate::error::ObjectError;
 
 /// Checkpoints of a store with a log.
 pub(crate) struct Checkpoints {
-    home: Home,
+    directory: LogDirectory,
     /// Held during a checkpoint, of which one runs at a time.
     alone: Mutex<()>,
 }
 
 impl Checkpoints {
     /// Makes the checkpoints of a store with a directory.
-    pub(crate) fn new(home: Home) -> Self {
-        Self { home, alone: Mutex::default() }
+    pub(crate) fn new(directory: LogDirectory) -> Self {
+        Self { directory, alone: Mutex::default() }
     }
 
     /// Writes the whole store to a dump and begins a new log.
@@ -30,22 +30,23 @@ impl Checkpoints {
         let _alone = lock(&self.alone);
         loop {
             let was_broken = log.is_sound().is_err();
-            log.turn_over(begin_log(&self.home, dump.identity, log.place().0 + 1, None)?);
+            log.turn_over(begin_log(&self.directory, dump.identity, log.place().0 + 1, None)?);
             // A log that failed before is followed by one that is empty until it is mended, so the
             // dump has every change made. If the log has failed since, the next one may have some
             // changes and lack later ones.
             if was_broken || log.is_sound().is_ok() {
                 let (number, after) = log.place();
-                let path = self.home.path("dump", number);
+                let path = self.directory.path("dump", number);
                 // Recovery redoes the changes of the log upon the dump. That ends at a state the
                 // store had only if the log has all changes that the dump has.
                 let ready = || if was_broken { Ok(()) } else { log.sync() };
-                let dumped = dump.to_file(self.home.files(), &path, number, Some(after), ready)?;
+                let dumped =
+                    dump.to_file(self.directory.files(), &path, number, Some(after), ready)?;
                 if was_broken {
                     log.mend();
                 }
                 log.forget_earlier();
-                self.home.remove_before(number)?;
+                self.directory.remove_before(number)?;
                 log.is_sound()?;
                 return Ok(dumped);
             }
@@ -54,19 +55,19 @@ impl Checkpoints {
 
     /// Keeps files under other names.
     pub(crate) fn keep(&self, files: &[PathBuf]) -> Result<(), ObjectError> {
-        files.iter().try_for_each(|path: &PathBuf| self.home.keep(Path::new(path)))?;
-        self.home.sync()
+        files.iter().try_for_each(|path: &PathBuf| self.directory.keep(Path::new(path)))?;
+        self.directory.sync()
     }
 }
 
 /// Begins a log. `after` is the batch before it, if that is the last one for good.
 pub(crate) fn begin_log(
-    home: &Home,
+    directory: &LogDirectory,
     identity: Identity,
     number: u64,
     after: Option<Link>,
 ) -> Result<LogFile, ObjectError> {
-    let files = home.files();
+    let files = directory.files();
     let head = Head { boot: files.boot(), after, ..identity.head(log::MAGIC, number) };
-    LogFile::create(files, home.path("log", number), head)
+    LogFile::create(files, directory.path("log", number), head)
 }

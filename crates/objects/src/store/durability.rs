@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::ObjectStore;
 use crate::config::{LogConfig, ObjectConfig};
+use crate::durable::directory::LogDirectory;
 use crate::durable::dump::{Dump, Dumped};
 use crate::durable::files::{Files, SystemFiles};
-use crate::durable::home::Home;
 use crate::durable::log::Log;
 use crate::error::ObjectError;
 use crate::recover::load::Load;
@@ -42,10 +42,10 @@ impl ObjectStore {
         config: ObjectConfig,
         log: LogConfig,
     ) -> Result<(Self, Recovered), ObjectError> {
-        let home = Home::lock(files, &log.dir)?;
+        let directory = LogDirectory::lock(files, &log.dir)?;
         let mut store = Self::new(config)?;
         let identity = store.identity();
-        let opened = recover::open(home, &mut store.objects, identity, &log)?;
+        let opened = recover::open(directory, &mut store.objects, identity, &log)?;
         store.checkpoints = Some(opened.checkpoints);
         // The dump has everything that was read, so that recovery does not read these files again.
         if let (false, Some(checkpoints)) = (opened.aside.is_empty(), &store.checkpoints) {

@@ -3,7 +3,7 @@
 use super::Pager;
 use super::limits::FRAMES_MIN;
 use crate::block::{Lost, Place, Slot};
-use crate::command_queue::Inbox;
+use crate::command_queue::CommandQueue;
 use crate::config::{Contents, DEPTH_MAX, Method};
 
 /// Blocks dropped, and blocks checked, before faults are handled again.
@@ -13,10 +13,10 @@ const LOOKS: usize = 16 << 10;
 impl Pager {
     /// Drops blocks that callers have declared unused, a bounded number at a time; the rest stays
     /// in the list.
-    pub(super) fn drop_unused(&mut self, inbox: &Inbox) {
+    pub(super) fn drop_unused(&mut self, command_queue: &CommandQueue) {
         let (mut drops, mut looks) = (DROPS, LOOKS);
         loop {
-            if self.unused.is_empty() && !inbox.swap_unused(&mut self.unused) {
+            if self.unused.is_empty() && !command_queue.swap_unused(&mut self.unused) {
                 self.unused.clear();
                 self.unused.push(0..self.shared.words.len());
             }

@@ -77,6 +77,9 @@ impl Region {
             return;
         }
         whole.clone().for_each(|block| self.shared.words[block].set_unused());
-        self.shared.inboxes.iter().for_each(|inbox| inbox.tell_unused(whole.clone()));
+        self.shared
+            .inboxes
+            .iter()
+            .for_each(|command_queue| command_queue.tell_unused(whole.clone()));
     }
 }

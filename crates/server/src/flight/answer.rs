@@ -11,9 +11,9 @@ use datafusion::arrow::ipc::writer::IpcWriteOptions;
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
+use super::query::Outcome;
 use super::rows::{Messages, send_batch};
 use super::session::Call;
-use super::statement::Outcome;
 use crate::failure::Failure;
 
 /// Ticket number of a statement that returns no rows.

@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::answer::{call_of, encoded};
+use super::handle::number_of;
 use super::service::Service;
-use super::session::number_of;
 use crate::runtimes::Runtimes;
 
 type Stream<T> = BoxStream<'static, Result<T, Status>>;

@@ -9,28 +9,14 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
-use super::sessions::Sessions;
+use super::sessions::Connection;
 use crate::stream::{Peer, Stream};
 
 /// Size of the output buffer in bytes: HTTP/2 writes frames of 16 KiB, one after the other.
 const OUT_BYTES: usize = 256 << 10;
-
-/// An accepted connection. Dropping this value ends the sessions that belong to it alone.
-pub(super) struct Connection {
-    pub(super) number: u64,
-    pub(super) sessions: Arc<Sessions>,
-    pub(super) _place: OwnedSemaphorePermit,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.sessions.closed(self.number);
-    }
-}
 
 /// Facts about a connection, attached to each of its calls.
 #[derive(Clone, Debug)]

@@ -18,11 +18,12 @@ use tokio::time::{interval, sleep, timeout};
 use tonic::transport::Server as Grpc;
 
 use super::calls::Front;
-use super::connection::{Connection, Io};
-use super::sessions::{Login, Sessions};
-use crate::postgres::Shared;
+use super::connection::Io;
+use super::login::Login;
+use super::sessions::{Connection, Sessions};
 use crate::runtimes::Runtimes;
-use crate::server::{Stop, stopping};
+use crate::shared::Shared;
+use crate::shutdown::{Stop, stopping};
 use crate::stream::{self, Accepted};
 
 /// Maximum number of concurrent calls of a connection.

@@ -10,7 +10,8 @@ use terrace_sql::DATABASE;
 
 use super::session::ClientSession;
 use crate::failure::{Failure, SqlState};
-use crate::postgres::{Settings, set};
+use crate::postgres::set;
+use crate::settings::Settings;
 
 const CATALOG: &str = "catalog";
 const SCHEMA: &str = "schema";

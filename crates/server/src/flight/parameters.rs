@@ -10,8 +10,8 @@ use datafusion::common::ScalarValue;
 use futures::{StreamExt as _, TryStreamExt as _};
 
 use super::columns::plain_type;
+use super::prepared_statement::{Rows, Statement};
 use super::rows::failure_of;
-use super::statement::{Rows, Statement};
 use crate::failure::{Failure, SqlState};
 
 /// Returns the schema of a statement's parameters for clients.

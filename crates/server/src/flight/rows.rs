@@ -22,8 +22,8 @@ use tokio::time::timeout;
 use tonic::Status;
 
 use super::columns::pieces;
+use super::query::Query;
 use super::session::Call;
-use super::statement::Query;
 use crate::failure::{Failure, SqlState};
 
 /// Target size of a message in bytes; a single row may exceed it. Clients accept 4 MiB by default.

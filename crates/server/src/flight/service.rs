@@ -32,12 +32,13 @@ use tonic::{Request, Response, Status, Streaming};
 use super::answer::{
     Info, NOTHING, Rows, call_of, count, empty, encoded, info, info_of, known, told,
 };
+use super::handle::number_of;
+use super::login::Token;
 use super::options::{CloseSessionResult, SetSessionOptionsRequest};
+use super::query::Outcome;
 use super::rows::{failure_of, send};
-use super::session::{Call, number_of};
-use super::sessions::Token;
+use super::session::Call;
 use super::sql_info;
-use super::statement::Outcome;
 use super::{keys, metadata, parameters};
 use crate::failure::{Failure, SqlState};
 

@@ -1,11 +1,7 @@
-//! A client's session: its tickets, prepared statements and transaction.
+//! A client's session.
 //!
 //! Statements of a session start one after the other. A query then returns its rows independently;
 //! a change runs to its end before the next statement starts.
-//!
-//! A session has at most one transaction at a time. A transaction begun by an action has a name,
-//! which its statements must give; prepared statements and ingestions, for which clients give none,
-//! are a part of the open transaction.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,24 +11,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pgwire::messages::startup::SecretKey;
-use terrace_sql::session::{SessionStatement, TransactionStatement};
-use terrace_sql::{DATABASE, Session, SqlError, TransactionStatus};
+use terrace_sql::{DATABASE, Session, TransactionStatus};
 use terrace_sys::sync::lock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tonic::Status;
 
 use super::interrupt::Interrupt;
-use super::statement::{Query, Statement};
+use super::prepared_statement::Statement;
+use super::query::Query;
 use super::status::status_of;
 use crate::failure::{Failure, SqlState};
 use crate::log::Logged;
-use crate::postgres::{Place, Shared, SharedSettings, furnished};
+use crate::place::Place;
+use crate::postgres::furnished;
 use crate::registry::Registered;
+use crate::shared::Shared;
+use crate::shared_settings::SharedSettings;
 
-/// Maximum number of a session's queries whose rows were not fetched yet.
-const TICKETS_MAX: usize = 100;
-/// Maximum number of a session's prepared statements.
-const STATEMENTS_MAX: usize = 10_000;
 /// Length of a session's secret in bytes.
 const SECRET_BYTES: usize = 32;
 
@@ -55,21 +50,23 @@ pub(super) struct ClientSession {
     _alive: mpsc::Sender<Infallible>,
 }
 
+/// Tickets, prepared statements and the transaction of a session, by their numbers.
 #[derive(Default)]
-struct State {
-    last: u64,
-    tickets: HashMap<u64, Ticket>,
-    running: HashMap<u64, Arc<Notify>>,
-    prepared: HashMap<u64, Arc<Statement>>,
+pub(super) struct State {
+    /// The last number that was given.
+    pub(super) last: u64,
+    pub(super) tickets: HashMap<u64, Ticket>,
+    pub(super) running: HashMap<u64, Arc<Notify>>,
+    pub(super) prepared: HashMap<u64, Arc<Statement>>,
     /// The transaction that an action has begun.
-    transaction: Option<u64>,
-    savepoints: HashMap<u64, String>,
+    pub(super) transaction: Option<u64>,
+    pub(super) savepoints: HashMap<u64, String>,
 }
 
 /// A query whose rows were not fetched yet.
-struct Ticket {
-    query: Query,
-    issued: Instant,
+pub(super) struct Ticket {
+    pub(super) query: Query,
+    pub(super) issued: Instant,
 }
 
 /// A call of a session; counts as running until this value is dropped.
@@ -240,7 +237,7 @@ impl ClientSession {
         Interrupt { statement, ended, timeout, deadline }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
@@ -251,276 +248,4 @@ impl ClientSession {
             false => Ok(()),
         }
     }
-}
-
-/// Methods for tickets and prepared statements.
-impl ClientSession {
-    /// Keeps a query until its rows are fetched. Returns its ticket number.
-    ///
-    /// # Errors
-    /// The session has the maximum number of tickets.
-    pub(super) fn issue(&self, query: Query) -> Result<u64, Failure> {
-        self.refuse_if_ended()?;
-        let mut state = self.state();
-        if state.tickets.len() >= TICKETS_MAX {
-            let text = format!(
-                "the session has {TICKETS_MAX} queries whose rows were not fetched; fetch or \
-                 cancel them"
-            );
-            return Err(Failure::new(SqlState::TOO_MANY, text));
-        }
-        state.last += 1;
-        let number = state.last;
-        state.running.insert(number, query.end());
-        state.tickets.insert(number, Ticket { query, issued: Instant::now() });
-        Ok(number)
-    }
-
-    /// Returns the query of a ticket, which is used up.
-    ///
-    /// # Errors
-    /// A ticket that belongs to no query, was used or has expired.
-    pub(super) fn redeem(&self, number: u64) -> Result<Query, Failure> {
-        let ticket = self.state().tickets.remove(&number);
-        ticket.map(|ticket| ticket.query).ok_or_else(|| {
-            let text = "the ticket is of no query of the session, was used or has expired";
-            Failure::new(SqlState::NO_PORTAL, text)
-        })
-    }
-
-    /// Records that a query has returned all its rows.
-    pub(super) fn finished(&self, number: u64) {
-        self.state().running.remove(&number);
-    }
-
-    /// Cancels the query of a ticket, whether its rows are being fetched or not. Returns false if
-    /// there is none.
-    pub(super) fn cancel(&self, number: u64) -> bool {
-        let mut state = self.state();
-        let (ticket, running) = (state.tickets.remove(&number), state.running.remove(&number));
-        drop(state);
-        let is_known = ticket.is_some() || running.is_some();
-        drop(ticket);
-        running.inspect(|running| running.notify_one());
-        is_known
-    }
-
-    /// Keeps a prepared statement. Returns its number.
-    ///
-    /// # Errors
-    /// The session has the maximum number of prepared statements.
-    pub(super) fn keep(&self, statement: Statement) -> Result<u64, Failure> {
-        self.refuse_if_ended()?;
-        let mut state = self.state();
-        if state.prepared.len() >= STATEMENTS_MAX {
-            let text = format!("a session has at most {STATEMENTS_MAX} prepared statements");
-            return Err(Failure::new(SqlState::TOO_MANY, text));
-        }
-        state.last += 1;
-        let number = state.last;
-        state.prepared.insert(number, Arc::new(statement));
-        Ok(number)
-    }
-
-    /// Returns the prepared statement with a number.
-    ///
-    /// # Errors
-    /// A statement that does not exist.
-    pub(super) fn prepared(&self, number: u64) -> Result<Arc<Statement>, Failure> {
-        self.state().prepared.get(&number).cloned().ok_or_else(no_statement)
-    }
-
-    /// Drops a prepared statement.
-    ///
-    /// # Errors
-    /// A statement that does not exist.
-    pub(super) fn forget(&self, number: u64) -> Result<(), Failure> {
-        let statement = self.state().prepared.remove(&number);
-        statement.map(drop).ok_or_else(no_statement)
-    }
-}
-
-fn no_statement() -> Failure {
-    Failure::new(SqlState::NO_STATEMENT, "there is no prepared statement of this handle")
-}
-
-/// Methods for the transaction.
-impl ClientSession {
-    /// Refuses a statement that is not a part of the open transaction.
-    ///
-    /// # Errors
-    /// A transaction that does not exist, or another one that is open.
-    pub(super) fn check_transaction(&self, given: Option<&[u8]>) -> Result<(), Failure> {
-        self.refuse_if_ended()?;
-        let given = given.filter(|id| !id.is_empty());
-        match (self.open_transaction(), given) {
-            (None, None) => Ok(()),
-            (Some(open), Some(given)) if number_of(given) == Some(open) => Ok(()),
-            (_, Some(_)) => Err(no_transaction()),
-            (Some(_), None) => {
-                let text = "a transaction of the session is open, and the statement does not name \
-                            it; name it, end it, or use another session";
-                Err(Failure::new(SqlState::IN_TRANSACTION, text))
-            }
-        }
-    }
-
-    /// Returns the transaction that an action has begun, unless a statement has ended it.
-    fn open_transaction(&self) -> Option<u64> {
-        let is_open = self.session.transaction_status() != TransactionStatus::Idle;
-        let mut state = self.state();
-        if !is_open {
-            state.transaction = None;
-            state.savepoints.clear();
-        }
-        state.transaction
-    }
-
-    /// Begins a transaction. Returns its name.
-    ///
-    /// # Errors
-    /// A transaction that is open already.
-    pub(super) async fn begin_transaction(&self) -> Result<u64, Failure> {
-        let _turn = self.turn.lock().await;
-        self.refuse_if_ended()?;
-        self.session.begin(None)?;
-        let mut state = self.state();
-        state.last += 1;
-        state.savepoints.clear();
-        state.transaction = Some(state.last);
-        Ok(state.last)
-    }
-
-    /// Ends a transaction: commits it if `commits` is true, else rolls it back.
-    ///
-    /// # Errors
-    /// A transaction that does not exist, has failed, or conflicts with another one.
-    pub(super) async fn end_transaction(&self, id: &[u8], commits: bool) -> Result<(), Failure> {
-        let _turn = self.turn.lock().await;
-        if number_of(id).is_none() || self.open_transaction() != number_of(id) {
-            return Err(no_transaction());
-        }
-        self.state().transaction = None;
-        match commits {
-            true => self.commit().await,
-            false => Ok(self.session.roll_back()?),
-        }
-    }
-
-    /// Commits the session's transaction.
-    pub(super) async fn commit(&self) -> Result<(), Failure> {
-        match self.session.commit().await? {
-            true => Ok(()),
-            false => {
-                let text = "the transaction has failed before, and was rolled back";
-                Err(Failure::new(SqlState::FAILED_TRANSACTION, text))
-            }
-        }
-    }
-
-    /// Sets a savepoint in a transaction. Returns its number.
-    ///
-    /// # Errors
-    /// A transaction that does not exist, or has failed.
-    pub(super) async fn begin_savepoint(&self, id: &[u8], name: &str) -> Result<u64, Failure> {
-        let _turn = self.turn.lock().await;
-        if number_of(id).is_none() || self.open_transaction() != number_of(id) {
-            return Err(no_transaction());
-        }
-        self.transact(TransactionStatement::Savepoint(name.to_owned())).await?;
-        let mut state = self.state();
-        state.last += 1;
-        let number = state.last;
-        state.savepoints.insert(number, name.to_owned());
-        Ok(number)
-    }
-
-    /// Ends a savepoint: releases it, or rolls back to it.
-    ///
-    /// # Errors
-    /// A savepoint that does not exist.
-    pub(super) async fn end_savepoint(&self, id: &[u8], releases: bool) -> Result<(), Failure> {
-        let _turn = self.turn.lock().await;
-        let known = number_of(id).and_then(|number| self.state().savepoints.remove(&number));
-        let Some(name) = known.filter(|_| self.open_transaction().is_some()) else {
-            let text = "there is no savepoint of this name in the transaction";
-            return Err(Failure::new(SqlState::NO_SAVEPOINT, text));
-        };
-        match releases {
-            true => self.transact(TransactionStatement::Release(name)).await,
-            false => self.transact(TransactionStatement::RollBackTo(name)).await,
-        }
-    }
-
-    /// Executes a transaction statement. Ending a transaction that does not exist succeeds, as in
-    /// PostgreSQL: pools send ROLLBACK whether a transaction is open or not.
-    pub(super) async fn transact(&self, statement: TransactionStatement) -> Result<(), Failure> {
-        match (statement, self.session.transaction_status()) {
-            (
-                TransactionStatement::Commit | TransactionStatement::RollBack,
-                TransactionStatus::Idle,
-            ) => Ok(()),
-            (TransactionStatement::Commit, _) => self.commit().await,
-            (TransactionStatement::RollBack, _) => Ok(self.session.roll_back()?),
-            (statement, _) => {
-                let statement = SessionStatement::Transaction(statement);
-                self.session.execute(statement).await?.collect().await?;
-                Ok(())
-            }
-        }
-    }
-
-    /// Begins an implicit transaction around all changes of a call, unless one is open.
-    ///
-    /// # Errors
-    /// [`SqlError::TransactionFailed`].
-    pub(super) fn begin_implicitly(&self) -> Result<Implicit<'_>, Failure> {
-        let is_begun = match self.session.transaction_status() {
-            TransactionStatus::Idle => {
-                self.session.begin(None)?;
-                true
-            }
-            TransactionStatus::Open => false,
-            TransactionStatus::Failed => return Err(SqlError::TransactionFailed.into()),
-        };
-        Ok(Implicit { client: self, is_begun })
-    }
-}
-
-/// An implicit transaction around all changes of a call; rolled back unless it is committed.
-pub(super) struct Implicit<'a> {
-    client: &'a ClientSession,
-    is_begun: bool,
-}
-
-impl Implicit<'_> {
-    /// Commits the transaction, if the call has begun it.
-    ///
-    /// # Errors
-    /// A conflict with another transaction.
-    pub(super) async fn commit(mut self) -> Result<(), Failure> {
-        match std::mem::take(&mut self.is_begun) {
-            true => self.client.commit().await,
-            false => Ok(()),
-        }
-    }
-}
-
-impl Drop for Implicit<'_> {
-    fn drop(&mut self) {
-        if self.is_begun {
-            // The transaction may have ended with its session.
-            let _ended = self.client.session.roll_back();
-        }
-    }
-}
-
-fn no_transaction() -> Failure {
-    let text = "there is no such transaction in the session, or it has ended";
-    Failure::new(SqlState::NO_TRANSACTION, text)
-}
-
-/// Decodes the number in a client's handle.
-pub(super) fn number_of(handle: &[u8]) -> Option<u64> {
-    Some(u64::from_be_bytes(handle.try_into().ok()?))
 }

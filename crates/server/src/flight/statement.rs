@@ -7,119 +7,19 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use futures::StreamExt as _;
 use terrace_sql::session::SessionStatement;
-use terrace_sql::{Prepared, QueryHandle, SqlError, TransactionStatus};
-use terrace_sys::sync::lock;
-use tokio::sync::Notify;
+use terrace_sql::{QueryHandle, SqlError, TransactionStatus};
 
-use super::columns::{cast_batch, plain_schema};
+use super::columns::plain_schema;
 use super::interrupt::Interrupt;
 use super::placeholders::numbered;
+use super::prepared_statement::{Rows, Statement};
+use super::query::{Outcome, Query, Source};
 use super::session::ClientSession;
 use crate::failure::{Failure, SqlState};
-use crate::postgres::{Access, Command, Forget, Names, Settings, count_of, follow_changes, set};
+use crate::pg_catalog::ColumnNames;
+use crate::postgres::{Access, Command, Discard, count_of, follow_changes, set};
 use crate::registry::Shown;
-
-/// A statement prepared by the client.
-pub(super) struct Statement {
-    text: String,
-    statement: SessionStatement,
-    /// The planned statement; `None` for a statement about settings or the transaction.
-    prepared: Option<Prepared>,
-    /// The columns of the result; `None` for a statement without rows.
-    schema: Option<SchemaRef>,
-    /// Rows of parameter values that the client has sent.
-    values: Mutex<Option<Rows>>,
-}
-
-/// Rows of parameter values.
-pub(super) type Rows = Vec<Vec<ScalarValue>>;
-
-impl Statement {
-    /// Returns the columns of the result; `None` for a statement without rows.
-    pub(super) fn schema(&self) -> Option<&SchemaRef> {
-        self.schema.as_ref()
-    }
-
-    /// Returns the types of the parameters.
-    pub(super) fn parameters(&self) -> &[DataType] {
-        self.prepared.as_ref().map_or(&[], Prepared::parameters)
-    }
-
-    /// Binds the parameters to rows of values.
-    pub(super) fn bind(&self, rows: Rows) {
-        *lock(&self.values) = Some(rows);
-    }
-
-    /// Returns the values bound to the parameters.
-    ///
-    /// # Errors
-    /// Parameters without values.
-    fn bound(&self) -> Result<Rows, Failure> {
-        let wanted = self.parameters().len();
-        let bound = lock(&self.values).clone();
-        match bound {
-            Some(rows) => Ok(rows),
-            None if wanted == 0 => Ok(vec![vec![]]),
-            None => {
-                let text =
-                    format!("the statement has {wanted} parameters, and no values were sent");
-                Err(Failure::new(SqlState::PROTOCOL, text))
-            }
-        }
-    }
-}
-
-/// The result of a statement.
-pub(super) enum Outcome {
-    /// A query that returns rows.
-    Rows(Query),
-    /// The number of changed rows.
-    Done(u64),
-}
-
-/// A running query, whose rows a client fetches.
-pub(super) struct Query {
-    schema: SchemaRef,
-    source: Source,
-    interrupt: Arc<Interrupt>,
-}
-
-enum Source {
-    Running(QueryHandle),
-    /// A result that is known: its only batch, until it is taken.
-    Known(Option<RecordBatch>),
-}
-
-impl Query {
-    /// Returns the columns in the types in which they are sent to clients.
-    pub(super) fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    /// Returns the events that end the query early.
-    pub(super) fn interrupt(&self) -> Arc<Interrupt> {
-        Arc::clone(&self.interrupt)
-    }
-
-    /// Returns the notification that cancels the query.
-    pub(super) fn end(&self) -> Arc<Notify> {
-        self.interrupt.statement.end()
-    }
-
-    /// Returns the next batch, in the types in which it is sent to clients.
-    ///
-    /// # Errors
-    /// The failure of the query, or the event that ended it.
-    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
-        let batch = match &mut self.source {
-            Source::Known(batch) => batch.take(),
-            Source::Running(handle) => {
-                self.interrupt.wait(handle.stream.next()).await?.transpose()?
-            }
-        };
-        Ok(batch.map(|batch| cast_batch(&batch, &self.schema)).transpose()?)
-    }
-}
+use crate::settings::Settings;
 
 impl ClientSession {
     /// Runs a text of one statement, which must belong to the open transaction, if any.
@@ -166,7 +66,7 @@ impl ClientSession {
         let interrupt = self.interrupt();
         let planned = async {
             let statement = self.parse_one(text)?;
-            let access = Settings::access(&statement);
+            let access = Access::of(&statement);
             let is_planned = access.is_none() && matches!(statement, SessionStatement::Sql(_));
             let prepared = match is_planned {
                 true => {
@@ -178,7 +78,7 @@ impl ClientSession {
             let schema = match (&access, &prepared) {
                 (Some(Access::Show(name)), _) => Some(schema_of_setting(name)),
                 (_, Some(prepared)) => {
-                    let named = |schema| plain_schema(&Names::of(&statement).give(schema));
+                    let named = |schema| plain_schema(&ColumnNames::of(&statement).give(schema));
                     prepared.schema().map(named)
                 }
                 _ => None,
@@ -271,7 +171,7 @@ impl ClientSession {
     }
 
     async fn run(&self, statement: SessionStatement) -> Result<Outcome, Failure> {
-        match (&statement, Settings::access(&statement)) {
+        match (&statement, Access::of(&statement)) {
             (SessionStatement::Transaction(statement), _) => {
                 self.transact(statement.clone()).await?;
                 Ok(Outcome::Done(0))
@@ -307,7 +207,7 @@ impl ClientSession {
     ) -> Result<Outcome, Failure> {
         let returns_rows = matches!(Command::of(statement), Command::Rows(_));
         if returns_rows && !handle.schema.fields().is_empty() {
-            let schema = plain_schema(&Names::of(statement).give(&handle.schema));
+            let schema = plain_schema(&ColumnNames::of(statement).give(&handle.schema));
             let source = Source::Running(handle);
             return Ok(Outcome::Rows(Query { schema, source, interrupt: Arc::new(interrupt) }));
         }
@@ -349,16 +249,16 @@ impl ClientSession {
                 );
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));
             }
-            Access::Forget(Forget::Nothing(_)) => {}
-            Access::Forget(Forget::Settings) => {
+            Access::Discard(Discard::Nothing(_)) => {}
+            Access::Discard(Discard::Settings) => {
                 self.session.reset_settings();
                 let _before = settings.replace(Settings::default());
             }
-            Access::Forget(Forget::Statement(name)) => {
+            Access::Discard(Discard::Statement(name)) => {
                 let name = name.replace('"', "\"\"");
                 self.session.sql(&format!("DEALLOCATE \"{name}\"")).await?;
             }
-            Access::Forget(Forget::All | Forget::Statements | Forget::Portals) => {
+            Access::Discard(Discard::All | Discard::Statements | Discard::Portals) => {
                 let text = "it is not possible by Flight SQL; close the session, or each \
                             statement by its handle";
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));
@@ -366,19 +266,6 @@ impl ClientSession {
         }
         self.shared.counters.count_statement();
         Ok(Outcome::Done(0))
-    }
-}
-
-impl Outcome {
-    /// Returns the number of changed rows; the rows of a query are discarded.
-    pub(super) async fn finish(self) -> Result<u64, Failure> {
-        match self {
-            Self::Done(changed) => Ok(changed),
-            Self::Rows(mut query) => {
-                while query.next().await?.is_some() {}
-                Ok(0)
-            }
-        }
     }
 }
 

@@ -4,19 +4,17 @@
 //! to every connected client. The first event of a client is `history`, with the samples that are
 //! kept. Locking order: the clients, then the history.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use terrace_sql::query::WaitReason;
 use terrace_sys::sync::lock;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::history::History;
-use super::state;
-use crate::postgres::Shared;
+use super::state::{self, Waits};
+use crate::shared::Shared;
 
 /// Interval between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -29,9 +27,6 @@ const CLIENTS_MAX: usize = 16;
 const QUEUE_MAX: usize = 8;
 /// Delay in milliseconds after which a client reconnects.
 const RETRY_MS: u32 = 2000;
-
-/// Wait reasons of queries at the last sample, and when each wait was first seen.
-pub(super) type Waits = BTreeMap<u64, (WaitReason, Instant)>;
 
 /// The ticker's state.
 pub(super) struct Hub {

@@ -7,7 +7,7 @@ use terrace_sql::system::TierReport;
 
 use super::exposition::{Exposition, Kind};
 use super::process;
-use crate::postgres::Shared;
+use crate::shared::Shared;
 
 use Kind::{Counter, Gauge, Histogram};
 

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use super::dashboard::Asset;
 use super::events::Hub;
 use super::{access, dashboard, exposition, metrics};
-use crate::postgres::Shared;
+use crate::shared::Shared;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 

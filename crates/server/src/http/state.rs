@@ -10,12 +10,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use terrace_sql::market::{Row, TradeReport};
-use terrace_sql::query::{Query, Requests};
+use terrace_sql::query::{Query, Requests, WaitReason};
 use terrace_sql::system::{TenantReport, TierReport};
 
-use super::events::Waits;
 use super::process;
-use crate::postgres::Shared;
+use crate::shared::Shared;
 
 /// Maximum number of queries, consumers and tenants in a state.
 const ROWS_MAX: usize = 200;
@@ -25,6 +24,9 @@ const SAMPLED_MAX: usize = 12;
 const STATEMENT_MAX: usize = 400;
 /// Maximum number of trades in a state.
 const TRADES_MAX: usize = 12;
+
+/// Wait reasons of queries at the last sample, and when each wait was first seen.
+pub(super) type Waits = BTreeMap<u64, (WaitReason, Instant)>;
 
 /// Returns the numbers that charts show over time.
 pub(super) fn sample(shared: &Shared, at: SystemTime) -> Value {

@@ -2,8 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::source::Source;
 use super::value::{Row, Value};
-use super::{Source, oids, roles};
+use super::{oids, roles};
 use crate::registry::Activity;
 
 /// Returns the rows of `pg_stat_activity`.

@@ -6,14 +6,9 @@ use std::sync::{Arc, LazyLock};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::oids;
+use super::schemas::{INFORMATION_PREFIX, INFORMATION_SCHEMA, SCHEMA};
 use super::types::{self, PgType};
-use crate::postgres::TYPE_KEY;
-
-/// The name of the information schema.
-pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
-/// Prefix under which the views of the information schema are found in `pg_catalog`: DataFusion's
-/// planner reserves the information schema for itself.
-pub(super) const INFORMATION_PREFIX: &str = "information_schema.";
+use crate::column_types::TYPE_KEY;
 
 /// A relation of `pg_catalog` or `information_schema`.
 #[derive(Debug)]
@@ -62,7 +57,7 @@ static OF_FUNCTIONS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
 });
 
 static ALL: LazyLock<Vec<Definition>> = LazyLock::new(|| {
-    let mut all = parse(include_str!("relations.txt"), super::SCHEMA);
+    let mut all = parse(include_str!("relations.txt"), SCHEMA);
     all.extend(parse(include_str!("information_schema.txt"), INFORMATION_SCHEMA));
     all
 });

@@ -4,8 +4,10 @@ use terrace_sql::SqlError;
 
 use super::objects::{Object, Objects};
 use super::relations::{self, Attribute};
+use super::schemas::SCHEMA;
+use super::source::Source;
 use super::value::{Row, Value};
-use super::{Source, roles, types};
+use super::{roles, types};
 
 /// Privileges of a table's owner.
 const PRIVILEGES: &[&str] =
@@ -48,7 +50,7 @@ pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlErr
             ("character_repertoire", "UCS".into()),
             ("form_of_use", "UTF8".into()),
             ("default_collate_catalog", database()),
-            ("default_collate_schema", super::SCHEMA.into()),
+            ("default_collate_schema", SCHEMA.into()),
             ("default_collate_name", "default".into()),
         ]],
         _ => vec![],
@@ -196,7 +198,7 @@ fn column(column: &Attribute, number: i64, object: &Object, source: &Source) -> 
         ("domain_schema", Value::Null),
         ("domain_name", Value::Null),
         ("udt_catalog", source.facts.database.into()),
-        ("udt_schema", super::SCHEMA.into()),
+        ("udt_schema", SCHEMA.into()),
         ("udt_name", name.into()),
         ("scope_catalog", Value::Null),
         ("scope_schema", Value::Null),

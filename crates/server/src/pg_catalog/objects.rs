@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use terrace_sql::{Names, Relation, RelationKind};
 
-use super::definition::{self, Definition, INFORMATION_SCHEMA};
+use super::definition::{self, Definition};
 use super::oids;
+use super::schemas::{INFORMATION_SCHEMA, SCHEMA};
 
 /// A schema.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ impl Objects {
         let mut taken = HashSet::new();
         let mut schemas: Vec<Schema> = Vec::new();
         let own = names.schemas();
-        let added = [super::SCHEMA, INFORMATION_SCHEMA];
+        let added = [SCHEMA, INFORMATION_SCHEMA];
         for name in own.iter().map(String::as_str).chain(added) {
             let oid = free(oids::of_schema(name), &mut taken);
             schemas.push(Schema { oid, name: name.to_owned() });
@@ -124,7 +125,7 @@ impl Objects {
     pub(super) fn named(&self, schema: Option<&str>, name: &str, path: &str) -> Option<&Object> {
         let path = match schema {
             Some(schema) => vec![schema],
-            None => vec![super::SCHEMA, path],
+            None => vec![SCHEMA, path],
         };
         path.iter().find_map(|schema| {
             let is_it = |object: &&Object| object.schema == *schema && object.name == name;

@@ -5,6 +5,8 @@
 //! one, also after a restart of the server. If two hashes collide, one of them is changed
 //! ([`super::objects`]).
 
+use super::schemas::SCHEMA;
+
 /// The first OID that PostgreSQL assigns to objects of users.
 const FIRST: i64 = 16_384;
 /// The first hashed OID, above those of tables. All OIDs fit in 31 bits, since some clients read
@@ -32,7 +34,7 @@ pub(super) fn of_table(number: u64) -> i64 {
 /// Returns the OID of a schema.
 pub(super) fn of_schema(name: &str) -> i64 {
     match name {
-        super::SCHEMA => PG_CATALOG,
+        SCHEMA => PG_CATALOG,
         "public" => PUBLIC,
         name => hashed(&[name]),
     }

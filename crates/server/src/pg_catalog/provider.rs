@@ -11,9 +11,11 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::Source;
+use super::batch::batch;
 use super::definition::{self, Definition};
-use super::{tables, value};
+use super::schemas::SCHEMA;
+use super::source::Source;
+use super::tables;
 
 /// The schema `pg_catalog` of a connection. It also contains the views of `information_schema`,
 /// under names that are not listed.
@@ -25,7 +27,7 @@ pub(super) struct PgCatalog {
 #[async_trait]
 impl SchemaProvider for PgCatalog {
     fn table_names(&self) -> Vec<String> {
-        let own = definition::all().filter(|definition| definition.schema == super::SCHEMA);
+        let own = definition::all().filter(|definition| definition.schema == SCHEMA);
         own.map(|definition| definition.name.to_owned()).collect()
     }
 
@@ -70,7 +72,7 @@ impl TableProvider for PgTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let rows = tables::rows(self.definition, &self.source).await;
         let rows = rows.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let batch = value::batch(self.definition, &rows)?;
+        let batch = batch(self.definition, &rows)?;
         Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], self.schema(), projection.cloned())?)
     }
 }

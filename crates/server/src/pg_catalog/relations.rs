@@ -6,9 +6,10 @@ use datafusion::arrow::datatypes::{Field, FieldRef};
 use terrace_sql::SqlError;
 
 use super::objects::{Kind, Object, Objects};
+use super::source::Source;
 use super::value::{Row, Value};
-use super::{Source, roles, types};
-use crate::postgres::{field_type, type_modifier};
+use super::{roles, types};
+use crate::column_types::{field_type, type_modifier};
 
 /// Size of PostgreSQL's pages in bytes, the unit of `relpages`.
 const PAGE_BYTES: u64 = 8192;

@@ -15,40 +15,29 @@ mod arrays;
 mod casts;
 mod columns;
 mod empty;
+mod names;
 mod placement;
 mod recursion;
 mod rows;
 mod subqueries;
 mod system;
 mod tables;
+mod tree;
 
-use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Query, Select, Statement as SqlStatement, TableFactor, TableWithJoins, Value,
-    ValueWithSpan, VisitorMut,
+    AccessExpr, BinaryOperator, Expr, Function, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan,
+    VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use terrace_sql::session::{Walk, call};
 
-use super::{SCHEMA, definition};
-
-/// Keywords that call functions without parentheses.
-const WORDS: &[&str] =
-    &["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
-
-/// Functions that return several rows in PostgreSQL, and a list of them here.
-const SETS: &[&str] =
-    &["_pg_expandarray", "aclexplode", "generate_subscripts", "pg_partition_ancestors"];
-
-/// Functions that mark a statement as one that refers to the catalog, in addition to those that
-/// begin with `pg_`.
-const FUNCTIONS: &[&str] =
-    &["current_schemas", "current_setting", "format_type", "obj_description", "set_config"];
+use super::definition;
+use super::schemas::SCHEMA;
+use names::{FUNCTIONS, SETS, WORDS, folded, is_of_catalog, last, strip};
+use tree::{expression, found, null, take};
 
 /// Rewrites a statement.
 pub(super) fn rewrite(statement: &mut Statement) {
@@ -100,84 +89,6 @@ impl VisitorMut for Finder {
             _ => false,
         })
     }
-}
-
-fn found(is: bool) -> ControlFlow<()> {
-    if is { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-}
-
-/// Returns the last part of a name, in the form in which it is looked up.
-fn last(name: &ObjectName) -> String {
-    let part = name.0.last().and_then(|part| part.as_ident());
-    part.map_or_else(String::new, folded)
-}
-
-/// Returns a name in the form in which it is looked up: in lower case unless it is quoted.
-fn folded(ident: &Ident) -> String {
-    match ident.quote_style {
-        None => ident.value.to_lowercase(),
-        Some(_) => ident.value.clone(),
-    }
-}
-
-/// True for a name whose schema is `pg_catalog` or `information_schema`.
-fn is_of_catalog(name: &ObjectName) -> bool {
-    let mut parts = name.0.iter().rev().skip(1);
-    let schema = parts.next().and_then(|part| part.as_ident()).map(folded);
-    schema.is_some_and(|schema| schema == SCHEMA || schema == definition::INFORMATION_SCHEMA)
-}
-
-/// Removes the catalog's schema from a name.
-fn strip(name: &mut ObjectName) {
-    if is_of_catalog(name) {
-        let skipped = name.0.len().saturating_sub(1);
-        drop(name.0.drain(..skipped));
-    }
-}
-
-/// Returns the tables of a FROM clause.
-fn factors(from: &[TableWithJoins]) -> impl Iterator<Item = &TableFactor> {
-    from.iter().flat_map(|from| {
-        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-    })
-}
-
-/// Parses a text that is known to be a query.
-fn query(text: &str) -> Option<Box<Query>> {
-    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
-    parser.and_then(|mut parser| parser.parse_query()).ok()
-}
-
-/// Parses a text that is known to be an expression.
-fn expression(text: &str) -> Option<Expr> {
-    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
-    parser.and_then(|mut parser| parser.parse_expr()).ok()
-}
-
-/// True for an expression, or an item of a SELECT, that contains a subquery.
-fn has_subquery(node: &mut impl Walk) -> bool {
-    node.walk(&mut Subqueries).is_break()
-}
-
-/// A visitor that breaks at the first subquery.
-struct Subqueries;
-
-impl VisitorMut for Subqueries {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        ControlFlow::Break(())
-    }
-}
-
-/// Returns a NULL, to replace an expression that is taken apart.
-fn null() -> Expr {
-    Expr::Value(Value::Null.into())
-}
-
-/// Takes an expression out of its place and leaves a NULL there.
-fn take(expr: &mut Expr) -> Expr {
-    mem::replace(expr, null())
 }
 
 struct Rewriter {
@@ -334,16 +245,9 @@ fn part(expr: &mut Expr) {
         pattern.as_ref(),
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. })
     );
-    if is_text && let Some(part) = expr_of(&format!("regexp_match({text}, {pattern})[1]")) {
+    if is_text && let Some(part) = expression(&format!("regexp_match({text}, {pattern})[1]")) {
         *expr = part;
     }
-}
-
-fn expr_of(text: &str) -> Option<Expr> {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
-    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
-    parser.and_then(|mut parser| parser.parse_expr()).ok()
 }
 
 fn function(expr: &mut Expr) {
@@ -366,14 +270,6 @@ fn function(expr: &mut Expr) {
 fn set(function: &mut Function) -> Option<&mut Ident> {
     let Some(ObjectNamePart::Identifier(ident)) = function.name.0.last_mut() else { return None };
     (ident.quote_style.is_none() && SETS.contains(&ident.value.as_str())).then_some(ident)
-}
-
-/// Parses the text of a type.
-fn type_named(text: &str) -> Option<DataType> {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
-    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
-    parser.and_then(|mut parser| parser.parse_data_type()).ok()
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use terrace_sql::access::Privilege;
 
+use super::oids;
+use super::source::Source;
 use super::value::Row;
-use super::{Source, oids};
 
 /// The owner of objects that were created without a role, for example by `terrace sql`.
 const OWNER: &str = "terrace";

@@ -3,10 +3,12 @@
 
 use terrace_sql::SqlError;
 
-use super::definition::{Definition, INFORMATION_SCHEMA};
-use super::objects::Objects;
+use super::definition::Definition;
+use super::objects::{Objects, Schema};
+use super::schemas::INFORMATION_SCHEMA;
+use super::source::Source;
 use super::value::{Row, Value};
-use super::{Source, activity, functions, information, oids, relations, roles, types};
+use super::{activity, functions, information, oids, relations, roles, types};
 
 /// The relations that [`rows`] returns rows for.
 const FILLED: &[&str] = &[
@@ -92,7 +94,7 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
     })
 }
 
-fn namespace(schema: &super::objects::Schema, source: &Source) -> Row {
+fn namespace(schema: &Schema, source: &Source) -> Row {
     vec![
         ("oid", schema.oid.into()),
         ("nspname", schema.name.as_str().into()),
@@ -124,7 +126,7 @@ fn database(source: &Source) -> Row {
         ("oid", oids::DATABASE.into()),
         ("datname", source.facts.database.into()),
         ("datdba", oids::OWNER.into()),
-        ("encoding", super::UTF8.into()),
+        ("encoding", functions::UTF8.into()),
         ("datlocprovider", "c".into()),
         ("datallowconn", true.into()),
         ("datconnlimit", (-1).into()),

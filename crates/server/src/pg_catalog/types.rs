@@ -83,7 +83,7 @@ pub(super) fn by_name(name: &str) -> Option<&'static PgType> {
 }
 
 /// Returns the name in `pg_type` for a type name in a statement: `int4` for `integer`.
-pub(crate) fn internal_name(text: &str) -> Option<&'static str> {
+pub(super) fn internal_name(text: &str) -> Option<&'static str> {
     by_any_name(text).map(|known| known.name)
 }
 

@@ -1,10 +1,10 @@
-//! Rows of the relations, and their conversion to Arrow arrays.
+//! Values of relations and functions, and their conversion to Arrow arrays.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Int64Array, Int64Builder, ListArray, ListBuilder, PrimitiveArray,
-    RecordBatch, StringArray, StringBuilder, StructArray, new_null_array,
+    StringArray, StringBuilder, StructArray, new_null_array,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::cast;
@@ -12,8 +12,6 @@ use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, FieldRef, Float64Type, Int64Type,
 };
 use datafusion::common::{Result, internal_err};
-
-use super::definition::Definition;
 
 /// A value of a column.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,35 +69,6 @@ impl From<String> for Value {
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
-    }
-}
-
-/// Returns the rows of a relation as a batch.
-///
-/// # Errors
-/// Values that do not have the type of their column.
-pub(super) fn batch(definition: &Definition, rows: &[Row]) -> Result<RecordBatch> {
-    let columns = definition.columns.iter().zip(definition.arrow.fields());
-    let columns = columns.map(|(column, field)| {
-        let default = default(column.pg_type.name);
-        let values: Vec<&Value> = rows
-            .iter()
-            .map(|row| row.iter().find(|(name, _)| *name == column.name))
-            .map(|found| found.map_or(&default, |(_, value)| value))
-            .collect();
-        array(&values, field.data_type())
-    });
-    let columns = columns.collect::<Result<Vec<_>>>()?;
-    Ok(RecordBatch::try_new(Arc::clone(&definition.arrow), columns)?)
-}
-
-fn default(pg_type: &str) -> Value {
-    match pg_type {
-        "bool" => Value::Bool(false),
-        "int2" | "int4" | "int8" | "oid" | "xid" | "regproc" | "regtype" => Value::Int(0),
-        "float4" | "float8" => Value::Float(0.0),
-        "name" | "char" => Value::Text(String::new()),
-        _ => Value::Null,
     }
 }
 
@@ -189,25 +158,4 @@ fn numbers<T: ArrowPrimitiveType>(
     of: impl Fn(&Value) -> Option<T::Native>,
 ) -> ArrayRef {
     Arc::new(values.iter().map(|value| of(value)).collect::<PrimitiveArray<T>>())
-}
-
-#[cfg(test)]
-mod tests {
-    use datafusion::arrow::array::{Array as _, AsArray as _};
-    use datafusion::arrow::error::ArrowError;
-
-    use super::super::definition::find;
-    use super::*;
-
-    #[test]
-    fn values_that_are_left_out_are_empty() -> Result<()> {
-        let Some(class) = find("pg_class") else { return internal_err!("no pg_class") };
-        let rows = [vec![("relname", Value::from("t")), ("relpages", Value::from(7))]];
-        let batch = batch(class, &rows)?;
-        let column = |name: &str| Ok::<_, ArrowError>(batch.column(batch.schema().index_of(name)?));
-        assert_eq!(column("relname")?.as_string::<i32>().value(0), "t");
-        assert!(!column("relhasindex")?.as_boolean().value(0));
-        assert!(column("relacl")?.is_null(0));
-        Ok(())
-    }
 }

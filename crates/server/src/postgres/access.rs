@@ -1,129 +1,153 @@
-//! Statements that read and change settings of the connection.
+//! Statements about a connection's own state: its settings, its cursors, and what it discards.
 
-use std::sync::Arc;
+use datafusion::sql::parser::{ResetStatement, Statement};
+use datafusion::sql::planner::IdentNormalizer;
+use datafusion::sql::sqlparser::ast::{
+    CloseCursor, ContextModifier, DiscardObject, Expr, Set, Statement as SqlStatement, Value,
+};
+use terrace_sql::session::{CursorStatement, SessionStatement};
 
-use datafusion::arrow::array::{ArrayRef, StringArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use pgwire::messages::PgWireBackendMessage as Out;
-use pgwire::messages::data::NoData;
-use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
-use pgwire::messages::startup::ParameterStatus;
-use terrace_sql::Session;
-use terrace_sql::session::{CursorAction, CursorStatement};
+use crate::settings::{Settings, TIME_ZONE, TRANSACTION_ISOLATION};
 
-use super::cell::{ColumnWriter, Format};
-use super::connection::Connection;
-use super::execute::description;
-use super::failure::{Failure, SqlState};
-use super::settings::{Access, SharedSettings};
-
-/// Name and value of a setting that is reported to the client.
-type Told = (&'static str, String);
-
-/// The zone of values that have no zone.
-const UTC: &str = "+00:00";
-
-/// Changes a setting, until the end of the transaction if `is_local`, and passes it on to the
-/// session. Returns the change to report to the client, if it has to be reported.
-///
-/// # Errors
-/// A setting that does not exist, or that does not accept the value.
-pub(crate) async fn set(
-    session: &Session,
-    settings: &SharedSettings,
-    name: &str,
-    value: &str,
-    is_local: bool,
-) -> Result<Option<Told>, Failure> {
-    let told = settings.set(name, value, is_local)?;
-    if let Some(statement) = settings.of_session(name) {
-        session.sql(&statement).await?;
-    }
-    Ok(told)
+/// A statement about the connection's own state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// `SET name = value`.
+    Set(&'static str, String),
+    /// `SHOW name`.
+    Show(&'static str),
+    /// `SET LOCAL name = value`.
+    SetLocal(&'static str, String),
+    /// `SET LOCAL` of a setting of the session, which is refused.
+    SetLocalOfSession(String),
+    /// `DISCARD`, `DEALLOCATE`, `RESET ALL`, `CLOSE ALL`.
+    Discard(Discard),
+    /// `DECLARE`, `FETCH`, `MOVE`, `CLOSE`.
+    Cursor(CursorStatement),
 }
 
-/// Passes on to the session the settings that its statements have changed. Returns the changes to
-/// report to the client.
-///
-/// # Errors
-/// A value that the session does not accept.
-pub(crate) async fn follow_changes(
-    session: &Session,
-    settings: &SharedSettings,
-) -> Result<Vec<Told>, Failure> {
-    let mut told = Vec::new();
-    for (name, change) in settings.take_changes() {
-        if let Some(statement) = settings.of_session(name) {
-            session.sql(&statement).await?;
+impl Access {
+    /// Returns what a statement does to the connection's own state; `None` for any other statement.
+    pub(crate) fn of(statement: &SessionStatement) -> Option<Self> {
+        if let Some(what) = Discard::of(statement) {
+            return Some(Self::Discard(what));
         }
-        told.extend(change);
-    }
-    Ok(told)
-}
-
-impl Connection {
-    /// Runs a statement about the connection's state: SET, SHOW, a cursor statement or a reset.
-    /// SHOW sends the setting as the only row.
-    pub(super) async fn access(&mut self, access: &Access) -> Result<(), Failure> {
-        let tag = match access {
-            Access::Forget(what) => return self.forget(what).await,
-            Access::Cursor(cursor) => return self.cursor_simply(cursor).await,
-            Access::SetLocalOfSession(name) => {
-                let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
-                return Err(Failure::new(SqlState::UNSUPPORTED, text));
+        if let SessionStatement::Cursor(statement) = statement {
+            return Some(Self::Cursor(statement.clone()));
+        }
+        let SessionStatement::Sql(statement) = statement else { return None };
+        let statement = match statement.as_ref() {
+            Statement::Statement(statement) => statement,
+            Statement::Reset(ResetStatement::Variable(name)) => {
+                return Some(Self::Set(
+                    Settings::name_of(&name.to_string())?,
+                    "default".to_owned(),
+                ));
             }
-            Access::SetLocal(..) if self.status() == Status::Idle => {
-                let text = "SET LOCAL has no effect outside of a transaction";
-                let warning = Failure::new(SqlState::NO_TRANSACTION, text).warning();
-                self.wire.put(warning)?;
-                "SET"
-            }
-            Access::Set(name, value) | Access::SetLocal(name, value) => {
-                let is_local = matches!(access, Access::SetLocal(..));
-                let told = set(&self.session, &self.settings, name, value, is_local).await?;
-                if let Some((name, value)) = told {
-                    let status = ParameterStatus::new(name.to_owned(), value);
-                    self.wire.put(Out::ParameterStatus(status))?;
-                }
-                "SET"
-            }
-            Access::Show(name) => {
-                let shown: ArrayRef = Arc::new(StringArray::from(vec![self.settings.get(name)]));
-                let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
-                self.wire.put_row(&[column], 0)?;
-                "SHOW"
-            }
+            _ => return None,
         };
-        self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
-    }
-
-    /// Passes on the settings that a statement has changed, to the session and to the client.
-    pub(super) async fn follow_settings(&mut self) -> Result<(), Failure> {
-        for (name, value) in follow_changes(&self.session, &self.settings).await? {
-            let status = ParameterStatus::new(name.to_owned(), value);
-            self.wire.put(Out::ParameterStatus(status))?;
-        }
-        Ok(())
-    }
-
-    /// Sends the columns of a statement about the connection's state.
-    pub(super) fn describe_access(
-        &mut self,
-        access: &Access,
-        formats: &[Format],
-    ) -> Result<(), Failure> {
-        match access {
-            Access::Show(name) => self.describe_setting(name),
-            Access::Cursor(CursorStatement { name, action: CursorAction::Fetch(_) }) => {
-                let columns = self.cursor_columns(name, Some(formats))?;
-                self.wire.put(Out::RowDescription(columns))
+        match statement.as_ref() {
+            SqlStatement::Set(Set::SingleAssignment { scope, variable, values, .. }) => {
+                let is_local = *scope == Some(ContextModifier::Local);
+                let name = variable.to_string();
+                let value = values.iter().map(text_of).collect::<Vec<_>>().join(", ");
+                match Settings::name_of(&name) {
+                    Some(known) if is_local => Some(Self::SetLocal(known, value)),
+                    Some(known) => Some(Self::Set(known, value)),
+                    None => is_local.then_some(Self::SetLocalOfSession(name)),
+                }
             }
-            _ => self.wire.put(Out::NoData(NoData::new())),
+            SqlStatement::Set(Set::SetTimeZone { value, local }) => {
+                let value = match value {
+                    Expr::Identifier(name) => name.value.clone(),
+                    value => text_of(value),
+                };
+                let is_default = value.eq_ignore_ascii_case("local");
+                let value = if is_default { "default".to_owned() } else { value };
+                let set = if *local { Self::SetLocal } else { Self::Set };
+                Some(set(TIME_ZONE, value))
+            }
+            SqlStatement::ShowVariable { variable } => {
+                // `SHOW TIME ZONE` is two words.
+                let words = variable.iter().map(|word| word.value.as_str());
+                let name = match words.collect::<String>() {
+                    words if words.eq_ignore_ascii_case("transactionisolationlevel") => {
+                        TRANSACTION_ISOLATION.to_owned()
+                    }
+                    name => name,
+                };
+                Some(Self::Show(Settings::name_of(&name)?))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn text_of(value: &Expr) -> String {
+    match value {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.clone(),
+            value => value.to_string(),
+        },
+        value => value.to_string(),
+    }
+}
+
+/// State that a connection discards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Discard {
+    /// `DISCARD ALL`: all of the below, and the session's external tables.
+    All,
+    /// State that a connection never has: `UNLISTEN`, `DISCARD PLANS`, `TEMP` and `SEQUENCES`.
+    Nothing(&'static str),
+    /// `RESET ALL`.
+    Settings,
+    /// `DEALLOCATE ALL`.
+    Statements,
+    /// `DEALLOCATE name`.
+    Statement(String),
+    /// `CLOSE ALL`.
+    Portals,
+}
+
+impl Discard {
+    /// Returns the state that a statement discards; `None` for any other statement.
+    fn of(statement: &SessionStatement) -> Option<Self> {
+        let SessionStatement::Sql(statement) = statement else { return None };
+        let statement = match statement.as_ref() {
+            Statement::Reset(ResetStatement::Variable(name)) => {
+                let is_all = name.to_string().eq_ignore_ascii_case("all");
+                return is_all.then_some(Self::Settings);
+            }
+            Statement::Statement(statement) => statement,
+            _ => return None,
+        };
+        match statement.as_ref() {
+            SqlStatement::Discard { object_type } => match object_type {
+                DiscardObject::ALL => Some(Self::All),
+                DiscardObject::PLANS => Some(Self::Nothing("DISCARD PLANS")),
+                DiscardObject::SEQUENCES => Some(Self::Nothing("DISCARD SEQUENCES")),
+                DiscardObject::TEMP => Some(Self::Nothing("DISCARD TEMP")),
+            },
+            SqlStatement::UNLISTEN { .. } => Some(Self::Nothing("UNLISTEN")),
+            SqlStatement::Deallocate { name, .. } => Some(match name.quote_style {
+                None if name.value.eq_ignore_ascii_case("all") => Self::Statements,
+                _ => Self::Statement(IdentNormalizer::default().normalize(name.clone())),
+            }),
+            SqlStatement::Close { cursor: CloseCursor::All } => Some(Self::Portals),
+            _ => None,
         }
     }
 
-    pub(super) fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {
-        let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]));
-        self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])?))
+    /// Returns the command tag.
+    pub(super) fn tag(&self) -> &'static str {
+        match self {
+            Self::All => "DISCARD ALL",
+            Self::Nothing(tag) => tag,
+            Self::Settings => "RESET",
+            Self::Statements => "DEALLOCATE ALL",
+            Self::Statement(_) => "DEALLOCATE",
+            Self::Portals => "CLOSE CURSOR ALL",
+        }
     }
 }

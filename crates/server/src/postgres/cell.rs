@@ -21,7 +21,7 @@ use pgwire::api::Type;
 
 use super::date_time::{EPOCH_DAYS, EPOCH_MICROS, Interval, put_date, put_time, put_timestamp};
 use super::number::{put_decimal, put_float, put_numeric};
-use super::types::{field_type, pg_type};
+use crate::column_types::{field_type, pg_type};
 
 /// Formats of values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

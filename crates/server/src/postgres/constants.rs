@@ -5,23 +5,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::sql::sqlparser::ast::{SetExpr, Statement as SqlStatement};
-use pgwire::messages::PgWireBackendMessage as Out;
-use pgwire::messages::response::CommandComplete;
-use terrace_sql::session::SessionStatement;
 use terrace_sql::{Prepared, Session};
 
 use super::cell::{ColumnWriter, Format};
-use super::command::Command;
-use super::connection::Connection;
-use super::execute::{description, zone};
 use super::failure::Failure;
-use super::statement::{Statement, parsed};
-use crate::registry::Shown;
+use super::session::zone;
+use super::statement::Statement;
 
 /// Maximum number of texts that a connection keeps, and maximum length of one in bytes.
 const TEXTS_MAX: usize = 64;
-const TEXT_BYTES_MAX: usize = 256;
+pub(super) const TEXT_BYTES_MAX: usize = 256;
 
 /// The constant statements of a connection, by their texts.
 #[derive(Default)]
@@ -56,53 +49,6 @@ impl Constants {
     }
 }
 
-impl Connection {
-    /// Answers a text whose rows are known. Returns false for any other.
-    pub(super) fn answer_known_text(&mut self, text: &str) -> Result<bool, Failure> {
-        match self.constants.find(&self.session, text, &[]) {
-            Some(statement) => self.answer_known(&statement),
-            None => Ok(false),
-        }
-    }
-
-    /// Answers the only statement of a text if it is constant, and keeps it. Returns false for any
-    /// other.
-    pub(super) async fn learn(
-        &mut self,
-        text: &str,
-        statement: &SessionStatement,
-    ) -> Result<bool, Failure> {
-        // Calls of functions are seldom constant.
-        if text.len() > TEXT_BYTES_MAX || text.contains('(') || !reads_nothing(statement) {
-            return Ok(false);
-        }
-        let command = Command::of(statement);
-        let guard = self.control.guard(&self.settings);
-        // An error is reported by the regular path, which runs the statement again.
-        let Ok(prepared) = guard.wait(self.session.prepare(statement.clone(), &[])).await? else {
-            return Ok(false);
-        };
-        drop(guard);
-        let (prepared, access, oids, shown) = (Some(prepared), None, vec![], Shown::of(text));
-        let statement = Arc::new(Statement { prepared, command, access, oids, shown });
-        self.constants.keep(text, &statement);
-        self.answer_known(&statement)
-    }
-
-    fn answer_known(&mut self, statement: &Statement) -> Result<bool, Failure> {
-        let Some(prepared) = &statement.prepared else { return Ok(false) };
-        let Some(rows) = self.session.known_rows(prepared)? else { return Ok(false) };
-        let formats = vec![Format::Text; rows.num_columns()];
-        let columns = columns(&rows, &formats, &self.session)?;
-        let schema = statement.schema().unwrap_or_else(|| rows.schema());
-        self.wire.put(Out::RowDescription(description(&schema, &formats)?))?;
-        self.wire.put_row(&columns, 0)?;
-        let tag = statement.command.tag(1);
-        self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))?;
-        Ok(true)
-    }
-}
-
 /// Returns the writers of a row whose values are known.
 ///
 /// # Errors
@@ -116,11 +62,4 @@ pub(super) fn columns(
     let columns = rows.columns().iter().zip(formats);
     let columns = columns.map(|(array, format)| ColumnWriter::new(array, *format, zone));
     Ok(columns.collect::<Result<_, _>>()?)
-}
-
-/// True for a SELECT without FROM, which may be constant.
-fn reads_nothing(statement: &SessionStatement) -> bool {
-    let Some(SqlStatement::Query(query)) = parsed(statement) else { return false };
-    let SetExpr::Select(select) = query.body.as_ref() else { return false };
-    query.with.is_none() && select.from.is_empty()
 }

@@ -4,8 +4,6 @@ mod decode;
 mod encode;
 
 use bytes::BytesMut;
-use datafusion::arrow::array::{AsArray as _, RecordBatch};
-use datafusion::arrow::datatypes::UInt64Type;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
@@ -16,24 +14,15 @@ use tokio::task::JoinSet;
 
 use super::cell::Format;
 use super::connection::Connection;
-use super::execute::{Batches, Guard, zone};
+use super::execute::{Batches, count_of};
 use super::failure::{Failure, SqlState};
+use super::guard::Guard;
+use super::session::zone;
 use super::wire::Wire;
+use encode::format_of;
+
 pub(crate) use decode::RowDecoder;
 pub(crate) use encode::RowEncoder;
-
-/// Returns the format of values; messages encode it as a number as well.
-fn format_of(format: &CopyFormat) -> Format {
-    if *format == CopyFormat::Binary { Format::Binary } else { Format::Text }
-}
-
-/// Returns the number of rows from the result of a change, whose only row holds it.
-pub(crate) fn count_of(batches: &[RecordBatch]) -> u64 {
-    let counts = batches.iter().filter_map(|batch| {
-        batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())
-    });
-    counts.flat_map(|counts| counts.iter().flatten()).sum()
-}
 
 impl Connection {
     /// Runs a COPY from or to the client.

@@ -8,25 +8,16 @@ use pgwire::messages::data::RowDescription;
 use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
 use terrace_sql::session::{CursorAction, CursorStatement, Steps};
 
+use super::access::Access;
 use super::cell::Format;
 use super::command::Command;
 use super::connection::Connection;
-use super::execute::{Rows, description, zone};
+use super::description::description;
+use super::execute::Rows;
 use super::failure::{Failure, SqlState};
-use super::portal::{Portal, State, no_portal};
-use super::settings::Access;
+use super::portal::{Cursor, Portal, State, no_portal};
+use super::session::zone;
 use super::statement::Statement;
-
-/// Properties of a portal that DECLARE has created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cursor {
-    /// True if the cursor outlives its transaction.
-    is_held: bool,
-    /// True if the transaction that declared the cursor has been committed.
-    is_committed: bool,
-    /// The connection's number of changes when the cursor was declared.
-    changes: u64,
-}
 
 impl Connection {
     /// Runs a cursor statement of the simple protocol.

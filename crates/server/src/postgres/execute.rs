@@ -1,71 +1,23 @@
-//! Runs statements: sends their rows, and stops them early on cancellation, timeout or a lost
-//! client.
+//! Runs statements: the batches of their queries, and the rows that are sent of them.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::array::timezone::Tz;
-use datafusion::arrow::datatypes::SchemaRef;
-use futures::future::{BoxFuture, join_all};
-use futures::{FutureExt as _, StreamExt as _};
-use pgwire::messages::data::{FieldDescription, RowDescription};
-use terrace_sql::{QueryHandle, Session};
-use tokio::time::{Instant, sleep, sleep_until};
+use datafusion::arrow::array::{AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
+use futures::StreamExt as _;
+use terrace_sql::QueryHandle;
+use tokio::time::sleep;
 
 use super::cell::{ColumnWriter, Format};
-use super::copy::count_of;
-use super::failure::{Failure, SqlState};
-use super::portal::{Portal, State};
-use super::types::{field_type, type_modifier, type_size};
+use super::failure::Failure;
+use super::guard::Guard;
 use super::wire::Wire;
-use crate::registry::{Registered, RunningStatement};
-use crate::stream::Watch;
-
-/// Events that end a statement early.
-pub(super) struct Guard<'a> {
-    pub(super) statement: RunningStatement,
-    pub(super) registered: &'a Registered,
-    pub(super) watch: &'a Watch,
-    pub(super) timeout: Option<Duration>,
-    pub(super) deadline: Option<Instant>,
-}
-
-impl Guard<'_> {
-    /// Waits for a future, unless the client cancels the statement or is gone, another connection
-    /// terminates this one, or the statement reaches its time limit.
-    pub(super) async fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
-        let late = async {
-            match self.deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = self.statement.cancelled() => {
-                Err(Failure::new(SqlState::CANCELLED, "the client has cancelled the statement"))
-            }
-            () = self.registered.terminated() => Err(terminated()),
-            result = future => Ok(result),
-            () = late => Err(Failure::late(self.timeout.unwrap_or_default())),
-            () = self.watch.gone() => {
-                Err(Failure::fatal(SqlState::CONNECTION, "the client is gone"))
-            }
-        }
-    }
-}
-
-/// Returns the failure of a connection that another one has terminated.
-pub(super) fn terminated() -> Failure {
-    Failure::fatal(SqlState::TERMINATED, "another connection has ended this one")
-}
 
 /// Time that a client may take to read what it was sent before its query is suspended.
-const SLOW: Duration = Duration::from_millis(200);
+pub(super) const SLOW: Duration = Duration::from_millis(200);
 
 /// The batches of a query, which is suspended while its client reads none.
 pub(super) struct Batches {
@@ -123,21 +75,6 @@ impl Batches {
             never = rest => match never {},
         }
     }
-}
-
-/// Suspends the queries of all running portals until this future is dropped.
-pub(super) async fn rest_between(portals: &mut HashMap<String, Portal>) -> Infallible {
-    let mut resting: Vec<BoxFuture<'_, Infallible>> = Vec::new();
-    for portal in portals.values_mut() {
-        if let State::Running(rows) = &mut portal.state {
-            resting.push(rows.batches.rest().boxed());
-        }
-    }
-    if !resting.is_empty() {
-        sleep(SLOW).await;
-        join_all(resting).await;
-    }
-    std::future::pending().await
 }
 
 /// The rows of a statement that has started.
@@ -209,6 +146,11 @@ impl Rows {
         Ok(true)
     }
 
+    /// Suspends the query until this future is dropped.
+    pub(super) async fn rest(&mut self) -> Infallible {
+        self.batches.rest().await
+    }
+
     /// Changes the formats of further rows.
     pub(super) fn set_formats(&mut self, formats: &[Format]) {
         formats.clone_into(&mut self.formats);
@@ -258,35 +200,10 @@ impl Rows {
     }
 }
 
-/// Returns the zone in which a session shows timestamps with a time zone.
-///
-/// # Errors
-/// A zone that Arrow does not know.
-pub(crate) fn zone(session: &Session) -> Result<Tz, Failure> {
-    let state = session.context().state_ref();
-    let state = state.read();
-    let name = state.config_options().execution.time_zone.as_deref();
-    Ok(name.unwrap_or("+00:00").parse()?)
-}
-
-/// Returns the description of a result's columns for clients.
-///
-/// # Errors
-/// More columns than the protocol can count.
-pub(super) fn description(
-    schema: &SchemaRef,
-    formats: &[Format],
-) -> Result<RowDescription, Failure> {
-    let columns = schema.fields().len();
-    if i16::try_from(columns).is_err() {
-        let text = format!("a result of {columns} columns; at most {} are possible", i16::MAX);
-        return Err(Failure::new(SqlState::TOO_LARGE, text));
-    }
-    let fields = schema.fields().iter().zip(formats).map(|(field, format)| {
-        let of = field_type(field);
-        let code = i16::from(*format == Format::Binary);
-        let (size, modifier) = (type_size(&of), type_modifier(field.data_type()));
-        FieldDescription::new(field.name().clone(), 0, 0, of.oid(), size, modifier, code)
+/// Returns the number of rows from the result of a change, whose only row holds it.
+pub(crate) fn count_of(batches: &[RecordBatch]) -> u64 {
+    let counts = batches.iter().filter_map(|batch| {
+        batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())
     });
-    Ok(RowDescription::new(fields.collect()))
+    counts.flat_map(|counts| counts.iter().flatten()).sum()
 }

@@ -12,17 +12,19 @@ use pgwire::messages::extendedquery::{
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use terrace_sql::session::{CursorAction, CursorStatement};
 
+use super::access::Access;
 use super::cell::Format;
 use super::command::Command;
 use super::connection::Connection;
 use super::constants;
-use super::execute::{Rows, description, zone};
+use super::description::description;
+use super::execute::Rows;
 use super::failure::{Failure, SqlState};
 use super::parameter::{self, formats_of, type_of};
 use super::portal::{NAMES_MAX, Portal, State, no_portal};
-use super::settings::{Access, Settings};
+use super::session::zone;
 use super::statement::{Statement, refuse_execute};
-use super::types::pg_type;
+use crate::column_types::pg_type;
 use crate::registry::Shown;
 
 /// Target of `Describe` and `Close` that means a statement; any other means a portal.
@@ -62,7 +64,7 @@ impl Connection {
             },
             Some(statement) => {
                 refuse_execute(&statement)?;
-                let (command, access) = (Command::of(&statement), Settings::access(&statement));
+                let (command, access) = (Command::of(&statement), Access::of(&statement));
                 let planned = match &access {
                     None => Some(statement),
                     Some(Access::Cursor(cursor)) => cursor.query(),
@@ -159,15 +161,7 @@ impl Connection {
             return self.copy(copy).await;
         }
         if let Some(access) = statement.access.as_ref().filter(|_| portal.cursor.is_none()) {
-            self.refuse_if_failed()?;
-            // Statements that are sent together are one transaction.
-            if matches!(access, Access::SetLocal(..)) && !self.wire.has_sync_next() {
-                self.begin_implicitly()?;
-            }
-            return match access {
-                Access::Cursor(cursor) => self.execute_cursor(cursor, name, execute).await,
-                access => self.access(access).await,
-            };
+            return self.execute_access(access, name, execute).await;
         }
         // A statement alone before a `Sync` needs no implicit transaction.
         let begins = matches!(portal.state, State::Bound) && statement.is_change();
@@ -213,6 +207,27 @@ impl Connection {
         self.changes += u64::from(statement.command.is_change());
         self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
+    }
+
+    /// Executes a statement about the connection's state that is bound as the portal `name`.
+    async fn execute_access(
+        &mut self,
+        access: &Access,
+        name: &str,
+        execute: &Execute,
+    ) -> Result<(), Failure> {
+        self.refuse_if_failed()?;
+        // Statements that are sent together are one transaction.
+        if !self.wire.has_sync_next() {
+            match access {
+                Access::SetLocal(..) => self.begin_implicitly()?,
+                _ => self.begin_settings(),
+            }
+        }
+        match access {
+            Access::Cursor(cursor) => self.execute_cursor(cursor, name, execute).await,
+            access => self.access(access).await,
+        }
     }
 
     /// True if the portal of a message returns a known row, or if there is no such portal.

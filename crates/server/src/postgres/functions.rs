@@ -1,31 +1,13 @@
 //! PostgreSQL's functions that describe the connection, such as `current_user()`.
 
-use std::sync::Arc;
-
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::settings::{SERVER_VERSION, SharedSettings};
-use crate::registry::Registry;
-
-/// Facts about a connection.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) database: &'static str,
-    pub(crate) user: String,
-    /// The role that the client has logged in with; `None` if the database has no roles.
-    pub(crate) role: Option<String>,
-    /// The connection's number, with which its statements are cancelled.
-    pub(crate) number: i32,
-    /// True if the connection uses TLS.
-    pub(crate) is_secure: bool,
-    pub(crate) settings: SharedSettings,
-    /// The registry of all connections of the server.
-    pub(crate) registry: Arc<Registry>,
-}
+use crate::place::Place;
+use crate::settings::SERVER_VERSION;
 
 /// A function without arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -16,12 +16,12 @@ use terrace_sql::DATABASE;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::connection::Shared;
 use super::failure::{Failure, SqlState};
 use super::scram;
-use super::settings::Settings;
 use super::wire::Wire;
 use crate::registry::Registered;
+use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::stream::Peer;
 
 /// Maximum wait for a permit. A client that has left holds its permit until its statements end.

@@ -1,7 +1,5 @@
 //! Decodes values that clients send, as parameters or in a COPY.
 
-mod array;
-
 use std::fmt::Arguments;
 
 use bytes::{Buf, Bytes};
@@ -13,9 +11,8 @@ use terrace_sql::bytea;
 use super::cell::Format;
 use super::date_time::{EPOCH_DAYS, EPOCH_MICROS};
 use super::failure::{Failure, SqlState};
-use super::types::{arrow_type, pg_type};
-
-pub(crate) use array::array_items;
+use crate::array_text::array_items;
+use crate::column_types::{arrow_type, pg_type};
 
 /// Decodes a value of a type; `what` names the value in errors.
 ///
@@ -29,7 +26,7 @@ pub(super) fn value(
 ) -> Result<ScalarValue, Failure> {
     let Some(bytes) = bytes else { return Ok(ScalarValue::try_from(data_type)?) };
     if let DataType::List(item) = data_type {
-        return array::value(bytes, format, what, item.data_type());
+        return array(bytes, format, what, item.data_type());
     }
     let sent = match format {
         Format::Text => text(bytes, what, data_type)?,
@@ -40,6 +37,72 @@ pub(super) fn value(
         Failure::new(SqlState::INVALID_TEXT, text)
     };
     sent.cast_to(data_type).map_err(invalid)
+}
+
+/// Decodes an array of one dimension.
+///
+/// # Errors
+/// Bytes that are not an array of such items.
+fn array(
+    bytes: &Bytes,
+    format: Format,
+    what: Arguments<'_>,
+    item: &DataType,
+) -> Result<ScalarValue, Failure> {
+    let malformed = || {
+        let text = format!("{what} is no array of one dimension");
+        Failure::new(SqlState::INVALID_TEXT, text)
+    };
+    let values = match format {
+        Format::Text => {
+            let text = std::str::from_utf8(bytes).ok().and_then(array_items);
+            let items = text.ok_or_else(malformed)?.into_iter();
+            let items = items.map(|text| {
+                let bytes = text.map(|text| Bytes::from(text.into_bytes()));
+                value(bytes.as_ref(), format, what, item)
+            });
+            items.collect::<Result<Vec<_>, _>>()?
+        }
+        Format::Binary => {
+            let (of, items) = binary_items(bytes.clone()).ok_or_else(malformed)?;
+            let known = arrow_type(&of).ok_or_else(malformed)?;
+            let items = items.into_iter().map(|bytes| match bytes {
+                None => Ok(ScalarValue::try_from(item)?),
+                Some(bytes) => {
+                    let value = of_binary(&bytes, &of, &known).ok_or_else(malformed)?;
+                    value.cast_to(item).map_err(Failure::from)
+                }
+            });
+            items.collect::<Result<Vec<_>, _>>()?
+        }
+    };
+    Ok(ScalarValue::List(ScalarValue::new_list(&values, item, true)))
+}
+
+/// Returns the type and the items of an array in the binary format: number of dimensions, a flag
+/// for nulls, the type of items; length and first index of the dimension; items with their lengths.
+fn binary_items(mut bytes: Bytes) -> Option<(Type, Vec<Option<Bytes>>)> {
+    let dimensions = bytes.try_get_i32().ok()?;
+    let _has_nulls = bytes.try_get_i32().ok()?;
+    let of = Type::from_oid(bytes.try_get_u32().ok()?)?;
+    if dimensions == 0 {
+        return Some((of, vec![]));
+    }
+    let length = usize::try_from(bytes.try_get_i32().ok()?).ok()?;
+    let _first = bytes.try_get_i32().ok()?;
+    // Each item is preceded by its length of four bytes.
+    if dimensions != 1 || length > bytes.len() / 4 {
+        return None;
+    }
+    let mut items = Vec::with_capacity(length);
+    for _ in 0..length {
+        items.push(match usize::try_from(bytes.try_get_i32().ok()?) {
+            Err(_) => None,
+            Ok(length) if length <= bytes.len() => Some(bytes.split_to(length)),
+            Ok(_) => return None,
+        });
+    }
+    bytes.is_empty().then_some((of, items))
 }
 
 /// Returns a `numeric` type that holds all digits of a value.
@@ -264,5 +327,23 @@ mod tests {
         assert_eq!(of(&[0, 0, 0, 1], Format::Binary, &DataType::Date32), day);
         let null = value(None, Format::Text, format_args!("$1"), &int).ok();
         assert_eq!(null, Some(ScalarValue::Int32(None)));
+    }
+
+    #[test]
+    fn arrays_in_binary_have_items_of_their_type() {
+        let of = |bytes: &'static [u8], item: &DataType| {
+            array(&Bytes::from_static(bytes), Format::Binary, format_args!("$1"), item).ok()
+        };
+        let header = [0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 23, 0, 0, 0, 2, 0, 0, 0, 1];
+        let items = [0, 0, 0, 4, 0, 0, 0, 7, 255, 255, 255, 255];
+        let bytes: &'static [u8] = Box::leak([&header[..], &items[..]].concat().into_boxed_slice());
+        let wanted = [ScalarValue::Int64(Some(7)), ScalarValue::Int64(None)];
+        let wanted = ScalarValue::List(ScalarValue::new_list(&wanted, &DataType::Int64, true));
+        assert_eq!(of(bytes, &DataType::Int64), Some(wanted));
+        assert_eq!(of(bytes.get(..30).unwrap_or_default(), &DataType::Int64), None);
+        assert_eq!(
+            of(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 127, 255, 255, 255], &DataType::Int64),
+            None
+        );
     }
 }

@@ -1,13 +1,16 @@
 //! Portals: statements bound to values, whose rows a client fetches step by step.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use tokio::time::sleep;
 
 use super::cell::Format;
-use super::connection::Connection;
-use super::cursor::Cursor;
-use super::execute::Rows;
+use super::execute::{Rows, SLOW};
 use super::failure::{Failure, SqlState};
 use super::statement::Statement;
 
@@ -31,6 +34,17 @@ pub(super) enum State {
     Ended,
 }
 
+/// Properties of a portal that DECLARE has created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// True if the cursor outlives its transaction.
+    pub(super) is_held: bool,
+    /// True if the transaction that declared the cursor has been committed.
+    pub(super) is_committed: bool,
+    /// The connection's number of changes when the cursor was declared.
+    pub(super) changes: u64,
+}
+
 impl Portal {
     pub(super) fn new(
         statement: Arc<Statement>,
@@ -46,21 +60,22 @@ impl Portal {
     }
 }
 
-impl Connection {
-    pub(super) fn portal(&self, name: &str) -> Result<&Portal, Failure> {
-        self.portals.get(name).ok_or_else(|| no_portal(name))
-    }
-
-    /// Refuses a new portal if the connection has the maximum number of them.
-    pub(super) fn check_portals(&self) -> Result<(), Failure> {
-        if self.portals.len() < NAMES_MAX {
-            return Ok(());
-        }
-        let text = format!("a connection has at most {NAMES_MAX} portals");
-        Err(Failure::new(SqlState::TOO_MANY, text))
-    }
-}
-
+/// Returns the failure of a statement about a portal that does not exist.
 pub(super) fn no_portal(name: &str) -> Failure {
     Failure::new(SqlState::NO_PORTAL, format!("there is no portal {name:?}"))
+}
+
+/// Suspends the queries of all running portals until this future is dropped.
+pub(super) async fn rest_between(portals: &mut HashMap<String, Portal>) -> Infallible {
+    let mut resting: Vec<BoxFuture<'_, Infallible>> = Vec::new();
+    for portal in portals.values_mut() {
+        if let State::Running(rows) = &mut portal.state {
+            resting.push(rows.rest().boxed());
+        }
+    }
+    if !resting.is_empty() {
+        sleep(SLOW).await;
+        join_all(resting).await;
+    }
+    std::future::pending().await
 }

@@ -11,9 +11,9 @@ use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In}
 use terrace_sql::catalog::Verifier;
 use tokio::time::sleep;
 
-use super::connection::Shared;
 use super::failure::{Failure, SqlState};
 use super::wire::Wire;
+use crate::shared::Shared;
 
 /// Delay before a failed login is reported, which slows down password guessing.
 const PAUSE: Duration = Duration::from_millis(250);

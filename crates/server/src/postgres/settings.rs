@@ -1,359 +1,88 @@
-//! PostgreSQL's settings that clients read and change, in addition to those of the session.
-//!
-//! A setting that would have no effect accepts only the value that is in effect.
+//! Statements that read and change settings of the connection.
 
-mod shared;
+use std::sync::Arc;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use datafusion::arrow::array::{ArrayRef, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::data::NoData;
+use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
+use pgwire::messages::startup::ParameterStatus;
+use terrace_sql::session::{CursorAction, CursorStatement};
 
-use datafusion::arrow::array::timezone::Tz;
-use datafusion::sql::parser::{ResetStatement, Statement};
-use datafusion::sql::sqlparser::ast::{
-    ContextModifier, Expr, Set, Statement as SqlStatement, Value,
-};
-use terrace_sql::session::{CursorStatement, SessionStatement};
-use terrace_sys::duration::parse_duration;
-
+use super::access::Access;
+use super::cell::{ColumnWriter, Format};
+use super::connection::Connection;
+use super::description::description;
 use super::failure::{Failure, SqlState};
-use super::reset::Forget;
+use super::session::{follow_changes, set};
 
-pub(crate) use shared::SharedSettings;
+/// The zone of values that have no zone.
+const UTC: &str = "+00:00";
 
-/// Values that a setting accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
-    /// Any text.
-    Text,
-    /// One of these names; the first one is shown.
-    One(&'static [&'static str]),
-    /// Any integer.
-    Integer,
-    /// A duration: milliseconds, or a number with a unit.
-    Time,
-    /// A time zone, which the session is set to as well.
-    Zone,
-    /// Schemas in which names are resolved; the session uses only the first.
-    Schemas,
-}
-
-struct Setting {
-    name: &'static str,
-    default: &'static str,
-    takes: Takes,
-    /// True if each change is reported to the client (`ParameterStatus`).
-    is_reported: bool,
-}
-
-const fn setting(
-    name: &'static str,
-    default: &'static str,
-    takes: Takes,
-    is_reported: bool,
-) -> Setting {
-    Setting { name, default, takes, is_reported }
-}
-
-/// All settings. Floats are written with all their digits whatever `extra_float_digits` is, which
-/// is what clients that set it want.
-const SETTINGS: &[Setting] = &[
-    setting("application_name", "", Takes::Text, true),
-    setting("block_size", "8192", Takes::One(&["8192"]), false),
-    setting("bytea_output", "hex", Takes::One(&["hex"]), false),
-    setting("client_encoding", "UTF8", Takes::One(&["UTF8", "UTF-8", "UNICODE"]), true),
-    setting("client_min_messages", "notice", Takes::Text, false),
-    setting("default_transaction_isolation", ISOLATION, Takes::One(ISOLATIONS), false),
-    setting("DateStyle", "ISO, MDY", Takes::One(&["ISO, MDY", "ISO", "ISO,MDY"]), true),
-    setting("default_tablespace", "", Takes::One(&["", "pg_default"]), false),
-    setting("extra_float_digits", "1", Takes::Integer, false),
-    setting(IDLE_IN_TRANSACTION, "0", Takes::Time, false),
-    setting("integer_datetimes", "on", Takes::One(&["on"]), true),
-    setting("IntervalStyle", "postgres", Takes::One(&["postgres"]), true),
-    setting("jit", "off", Takes::One(&["off", "false", "0"]), false),
-    setting("lc_collate", "C", Takes::One(&["C"]), false),
-    setting("lc_ctype", "C", Takes::One(&["C"]), false),
-    setting("lc_messages", "C", Takes::One(&["C"]), false),
-    setting("lc_monetary", "C", Takes::One(&["C"]), false),
-    setting("lc_numeric", "C", Takes::One(&["C"]), false),
-    setting("lc_time", "C", Takes::One(&["C"]), false),
-    setting("max_identifier_length", "63", Takes::One(&["63"]), false),
-    setting("max_index_keys", "32", Takes::One(&["32"]), false),
-    setting(SEARCH_PATH, "public", Takes::Schemas, false),
-    setting("server_encoding", "UTF8", Takes::One(&["UTF8"]), true),
-    setting("server_version", SERVER_VERSION, Takes::One(&[SERVER_VERSION]), true),
-    setting("server_version_num", VERSION_NUMBER, Takes::One(&[VERSION_NUMBER]), false),
-    setting("standard_conforming_strings", "on", Takes::One(&["on", "true", "1"]), true),
-    setting(STATEMENT_TIMEOUT, "0", Takes::Time, false),
-    setting(TIME_ZONE, "UTC", Takes::Zone, true),
-    setting(TRANSACTION_ISOLATION, ISOLATION, Takes::One(ISOLATIONS), false),
-];
-
-/// The isolation level of all transactions, and the levels that require no more.
-const ISOLATION: &str = "repeatable read";
-const ISOLATIONS: &[&str] = &[ISOLATION, "read committed", "read uncommitted"];
-
-/// The version of PostgreSQL that the server emulates, followed by its own.
-pub(super) const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PKG_VERSION"), ")");
-/// The emulated version as a number.
-const VERSION_NUMBER: &str = "160006";
-/// Maximum length of a value in bytes: values are reported to clients in messages of limited size.
-const VALUE_BYTES_MAX: usize = 1024;
-const STATEMENT_TIMEOUT: &str = "statement_timeout";
-const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
-const TRANSACTION_ISOLATION: &str = "transaction_isolation";
-const SEARCH_PATH: &str = "search_path";
-const TIME_ZONE: &str = "TimeZone";
-
-/// The settings of one connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Settings {
-    changed: BTreeMap<&'static str, String>,
-}
-
-/// A statement about the connection's own state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// `SET name = value`.
-    Set(&'static str, String),
-    /// `SHOW name`.
-    Show(&'static str),
-    /// `SET LOCAL name = value`.
-    SetLocal(&'static str, String),
-    /// `SET LOCAL` of a setting of the session, which is refused.
-    SetLocalOfSession(String),
-    /// `DISCARD`, `DEALLOCATE`, `RESET ALL`, `CLOSE ALL`.
-    Forget(Forget),
-    /// `DECLARE`, `FETCH`, `MOVE`, `CLOSE`.
-    Cursor(CursorStatement),
-}
-
-impl Settings {
-    /// Returns what a statement does to the connection's own state; `None` for any other statement.
-    pub(crate) fn access(statement: &SessionStatement) -> Option<Access> {
-        if let Some(what) = Forget::of(statement) {
-            return Some(Access::Forget(what));
-        }
-        if let SessionStatement::Cursor(statement) = statement {
-            return Some(Access::Cursor(statement.clone()));
-        }
-        let SessionStatement::Sql(statement) = statement else { return None };
-        let statement = match statement.as_ref() {
-            Statement::Statement(statement) => statement,
-            Statement::Reset(ResetStatement::Variable(name)) => {
-                return Some(Access::Set(find(&name.to_string())?.name, "default".to_owned()));
+impl Connection {
+    /// Runs a statement about the connection's state: SET, SHOW, a cursor statement or a reset.
+    /// SHOW sends the setting as the only row.
+    pub(super) async fn access(&mut self, access: &Access) -> Result<(), Failure> {
+        let tag = match access {
+            Access::Discard(what) => return self.forget(what).await,
+            Access::Cursor(cursor) => return self.cursor_simply(cursor).await,
+            Access::SetLocalOfSession(name) => {
+                let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
+                return Err(Failure::new(SqlState::UNSUPPORTED, text));
             }
-            _ => return None,
-        };
-        match statement.as_ref() {
-            SqlStatement::Set(Set::SingleAssignment { scope, variable, values, .. }) => {
-                let is_local = *scope == Some(ContextModifier::Local);
-                let name = variable.to_string();
-                let value = values.iter().map(text_of).collect::<Vec<_>>().join(", ");
-                match find(&name) {
-                    Some(setting) if is_local => Some(Access::SetLocal(setting.name, value)),
-                    Some(setting) => Some(Access::Set(setting.name, value)),
-                    None => is_local.then_some(Access::SetLocalOfSession(name)),
+            Access::SetLocal(..) if self.status() == Status::Idle => {
+                let text = "SET LOCAL has no effect outside of a transaction";
+                let warning = Failure::new(SqlState::NO_TRANSACTION, text).warning();
+                self.wire.put(warning)?;
+                "SET"
+            }
+            Access::Set(name, value) | Access::SetLocal(name, value) => {
+                let is_local = matches!(access, Access::SetLocal(..));
+                let told = set(&self.session, &self.settings, name, value, is_local).await?;
+                if let Some((name, value)) = told {
+                    let status = ParameterStatus::new(name.to_owned(), value);
+                    self.wire.put(Out::ParameterStatus(status))?;
                 }
+                "SET"
             }
-            SqlStatement::Set(Set::SetTimeZone { value, local }) => {
-                let value = match value {
-                    Expr::Identifier(name) => name.value.clone(),
-                    value => text_of(value),
-                };
-                let is_default = value.eq_ignore_ascii_case("local");
-                let value = if is_default { "default".to_owned() } else { value };
-                let set = if *local { Access::SetLocal } else { Access::Set };
-                Some(set(TIME_ZONE, value))
+            Access::Show(name) => {
+                let shown: ArrayRef = Arc::new(StringArray::from(vec![self.settings.get(name)]));
+                let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
+                self.wire.put_row(&[column], 0)?;
+                "SHOW"
             }
-            SqlStatement::ShowVariable { variable } => {
-                // `SHOW TIME ZONE` is two words.
-                let words = variable.iter().map(|word| word.value.as_str());
-                let name = match words.collect::<String>() {
-                    words if words.eq_ignore_ascii_case("transactionisolationlevel") => {
-                        TRANSACTION_ISOLATION.to_owned()
-                    }
-                    name => name,
-                };
-                Some(Access::Show(find(&name)?.name))
-            }
-            _ => None,
+        };
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
+    }
+
+    /// Passes on the settings that a statement has changed, to the session and to the client.
+    pub(super) async fn follow_settings(&mut self) -> Result<(), Failure> {
+        for (name, value) in follow_changes(&self.session, &self.settings).await? {
+            let status = ParameterStatus::new(name.to_owned(), value);
+            self.wire.put(Out::ParameterStatus(status))?;
         }
+        Ok(())
     }
 
-    /// Returns the value of a setting.
-    pub(super) fn get(&self, name: &str) -> &str {
-        let default = find(name).map_or("", |setting| setting.default);
-        self.changed.get(name).map_or(default, String::as_str)
-    }
-
-    /// Changes a setting. Returns the change if it has to be reported to the client.
-    ///
-    /// # Errors
-    /// A setting that does not exist, or that does not accept the value.
-    pub(super) fn set(
+    /// Sends the columns of a statement about the connection's state.
+    pub(super) fn describe_access(
         &mut self,
-        name: &str,
-        value: &str,
-    ) -> Result<Option<(&'static str, String)>, Failure> {
-        let Some(setting) = find(name) else {
-            let text = format!("there is no setting {name}; SHOW ALL lists those of a session");
-            return Err(Failure::new(SqlState::NO_OBJECT, text));
-        };
-        let refused = |takes: String| {
-            let text = format!("{name} = {value} is not possible; it takes {takes}");
-            Err(Failure::new(SqlState::INVALID_PARAMETER, text))
-        };
-        // Some clients quote the values that they send when they connect.
-        let value = value.trim();
-        let unquoted = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
-        let value = unquoted.unwrap_or(value);
-        if value.len() > VALUE_BYTES_MAX {
-            let text = format!("{name} takes at most {VALUE_BYTES_MAX} bytes");
-            return Err(Failure::new(SqlState::INVALID_PARAMETER, text));
+        access: &Access,
+        formats: &[Format],
+    ) -> Result<(), Failure> {
+        match access {
+            Access::Show(name) => self.describe_setting(name),
+            Access::Cursor(CursorStatement { name, action: CursorAction::Fetch(_) }) => {
+                let columns = self.cursor_columns(name, Some(formats))?;
+                self.wire.put(Out::RowDescription(columns))
+            }
+            _ => self.wire.put(Out::NoData(NoData::new())),
         }
-        let value = match setting.takes {
-            _ if value.eq_ignore_ascii_case("default") => setting.default,
-            Takes::Text => value,
-            Takes::One(values) if values.iter().any(|one| one.eq_ignore_ascii_case(value)) => {
-                values[0]
-            }
-            Takes::One(values) => return refused(values[0].to_owned()),
-            Takes::Integer if value.parse::<i32>().is_err() => {
-                return refused("an integer".to_owned());
-            }
-            Takes::Time if time(value).is_none() => {
-                return refused("milliseconds, or a number with ms, s, min or h".to_owned());
-            }
-            Takes::Zone if value.parse::<Tz>().is_err() => {
-                return refused(
-                    "a name such as Europe/Berlin, or an offset such as +02:00".to_owned(),
-                );
-            }
-            Takes::Integer | Takes::Time | Takes::Zone | Takes::Schemas => value,
-        };
-        self.changed.insert(setting.name, value.to_owned());
-        Ok(setting.is_reported.then(|| (setting.name, value.to_owned())))
     }
 
-    /// Returns the statement that sets the session to this setting, if the session has it as well.
-    pub(crate) fn of_session(&self, name: &str) -> Option<String> {
-        let (key, value) = match name {
-            TIME_ZONE => ("datafusion.execution.time_zone", self.get(name)),
-            SEARCH_PATH => {
-                let schemas =
-                    self.get(name).split(',').map(|schema| schema.trim().trim_matches('"'));
-                let schema = schemas.into_iter().find(|schema| *schema != "$user")?;
-                ("datafusion.catalog.default_schema", schema)
-            }
-            _ => return None,
-        };
-        Some(format!("SET {key} = '{}'", value.replace('\'', "''")))
-    }
-
-    /// Returns the names of the settings whose values differ from those of `others`.
-    pub(super) fn differing<'a>(
-        &'a self,
-        others: &'a Self,
-    ) -> impl Iterator<Item = &'static str> + 'a {
-        let names = SETTINGS.iter().map(|setting| setting.name);
-        names.filter(|name| self.get(name) != others.get(name))
-    }
-
-    /// Returns the name and value of a setting if its changes are reported to the client.
-    pub(super) fn told(&self, name: &str) -> Option<(&'static str, String)> {
-        let setting = find(name).filter(|setting| setting.is_reported)?;
-        Some((setting.name, self.get(name).to_owned()))
-    }
-
-    /// Returns the names of the settings that the client has changed.
-    pub(super) fn changed(&self) -> impl Iterator<Item = &'static str> {
-        self.changed.keys().copied()
-    }
-
-    /// Returns the name, value and default of every setting.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str)> {
-        SETTINGS.iter().map(|setting| (setting.name, self.get(setting.name), setting.default))
-    }
-
-    /// Returns the canonical name of a setting.
-    pub(crate) fn name_of(name: &str) -> Option<&'static str> {
-        find(name).map(|setting| setting.name)
-    }
-
-    /// Returns the settings that are reported after the login.
-    pub(super) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let reported = SETTINGS.iter().filter(|setting| setting.is_reported);
-        reported.map(|setting| (setting.name, self.get(setting.name)))
-    }
-
-    /// Returns the time limit of a statement, if there is one.
-    pub(super) fn statement_timeout(&self) -> Option<Duration> {
-        self.time(STATEMENT_TIMEOUT)
-    }
-
-    /// Returns the maximum time that a transaction waits for its next statement, if there is one.
-    pub(super) fn idle_in_transaction(&self) -> Option<Duration> {
-        self.time(IDLE_IN_TRANSACTION)
-    }
-
-    fn time(&self, name: &str) -> Option<Duration> {
-        time(self.get(name)).filter(|time| !time.is_zero())
-    }
-}
-
-fn find(name: &str) -> Option<&'static Setting> {
-    let name = name.trim_matches('"');
-    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
-}
-
-fn text_of(value: &Expr) -> String {
-    match value {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => text.clone(),
-            value => value.to_string(),
-        },
-        value => value.to_string(),
-    }
-}
-
-/// Parses a duration as PostgreSQL does: a number without a unit is in milliseconds.
-fn time(text: &str) -> Option<Duration> {
-    match text.parse() {
-        Ok(millis) => Some(Duration::from_millis(millis)),
-        Err(_) => parse_duration(text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_take_what_is_in_effect() {
-        let mut settings = Settings::default();
-        assert_eq!(settings.get("DateStyle"), "ISO, MDY");
-        let reported = settings.set("datestyle", "iso");
-        assert_eq!(reported, Ok(Some(("DateStyle", "ISO, MDY".to_owned()))));
-        assert!(settings.set("datestyle", "German").is_err());
-        assert!(settings.set("client_encoding", "LATIN1").is_err());
-        assert!(settings.set("client_encoding", "'utf-8'").is_ok());
-        assert!(settings.set("application_name", &"x".repeat(2000)).is_err());
-        assert!(settings.set("no_such", "1").is_err());
-        assert!(settings.set("timezone", "Nowhere/Land").is_err());
-        assert!(settings.set("TimeZone", "Europe/Berlin").is_ok());
-        assert!(settings.set("search_path", "\"$user\", \"it's\"").is_ok());
-        let zone = "SET datafusion.execution.time_zone = 'Europe/Berlin'";
-        assert_eq!(settings.of_session("TimeZone").as_deref(), Some(zone));
-        let schema = "SET datafusion.catalog.default_schema = 'it''s'";
-        assert_eq!(settings.of_session("search_path").as_deref(), Some(schema));
-        assert!(settings.set("extra_float_digits", "x").is_err());
-        assert_eq!(settings.set("extra_float_digits", "3"), Ok(None));
-        assert_eq!(settings.statement_timeout(), None);
-        for (value, millis) in [("250", 250), ("2s", 2000), ("1 min", 60_000)] {
-            assert_eq!(settings.set("statement_timeout", value), Ok(None));
-            assert_eq!(settings.statement_timeout(), Some(Duration::from_millis(millis)));
-        }
-        assert_eq!(settings.set("statement_timeout", "DEFAULT"), Ok(None));
-        assert_eq!(settings.statement_timeout(), None);
+    pub(super) fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {
+        let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]));
+        self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])?))
     }
 }

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use pgwire::api::Type;
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{Prepared, Session};
 
+use super::access::Access;
 use super::cell::Format;
 use super::command::Command;
 use super::failure::{Failure, SqlState};
-use super::names::Names;
 use super::parameter;
-use super::settings::Access;
+use crate::pg_catalog::ColumnNames;
 use crate::registry::Shown;
+use crate::syntax::parsed;
 
 /// A statement prepared by the client.
 pub(super) struct Statement {
@@ -77,7 +77,7 @@ impl Statement {
     /// Returns the result's columns, under the names that clients receive.
     pub(super) fn schema(&self) -> Option<SchemaRef> {
         let prepared = self.prepared.as_ref()?;
-        Some(Names::of(prepared.statement()).give(prepared.schema()?))
+        Some(ColumnNames::of(prepared.statement()).give(prepared.schema()?))
     }
 
     /// Returns the number of columns of the result.
@@ -99,13 +99,4 @@ pub(super) fn refuse_execute(statement: &SessionStatement) -> Result<(), Failure
     let text = "EXECUTE as a prepared statement is not possible; send it by itself, or prepare the \
                 statement that it executes";
     if is_refused { Err(Failure::new(SqlState::UNSUPPORTED, text)) } else { Ok(()) }
-}
-
-/// Returns the syntax tree of the SQL parser; `None` for a statement that another parser reads.
-pub(super) fn parsed(statement: &SessionStatement) -> Option<&SqlStatement> {
-    let SessionStatement::Sql(statement) = statement else { return None };
-    match statement.as_ref() {
-        Parsed::Statement(statement) => Some(statement),
-        _ => None,
-    }
 }

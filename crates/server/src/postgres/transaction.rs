@@ -3,16 +3,17 @@
 
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::PgWireFrontendMessage as In;
-use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
+use pgwire::messages::response::{CommandComplete, ReadyForQuery, TransactionStatus as Status};
 use terrace_sql::TransactionStatus;
 use terrace_sql::session::{SessionStatement, TransactionStatement};
 use tokio::time::timeout;
 
 use super::command::Command;
 use super::connection::Connection;
-use super::execute::rest_between;
 use super::failure::{Failure, SqlState};
-use crate::server::stopping;
+use super::guard::terminated;
+use super::portal::rest_between;
+use crate::shutdown::stopping;
 
 impl Connection {
     /// Returns the status that is reported when the server is ready for the next statement.
@@ -24,18 +25,29 @@ impl Connection {
         }
     }
 
+    /// Tells the client that the server is ready for the next statement.
+    pub(super) async fn ready(&mut self) -> Result<(), Failure> {
+        self.control.registered.rest();
+        // In a transaction that has failed the session runs nothing; its end restores the settings.
+        if self.status() != Status::Error {
+            self.follow_settings().await?;
+        }
+        self.wire.put(Out::ReadyForQuery(ReadyForQuery::new(self.status())))?;
+        self.wire.flush().await
+    }
+
     /// Reads the next message. In a transaction, waits no longer than the client's settings allow.
     /// Queries of open portals are suspended meanwhile.
     pub(super) async fn next(&mut self) -> Result<Option<In>, Failure> {
         let limit = self.settings.idle_in_transaction();
         let limit = limit.filter(|_| self.status() != Status::Idle);
-        let terminated = self.control.registered.terminated();
+        let ended = self.control.registered.terminated();
         let stopping = stopping(&mut self.control.stopped);
         let resting = rest_between(&mut self.portals);
         let next = async {
             tokio::select! {
                 biased;
-                () = terminated => Err(super::execute::terminated()),
+                () = ended => Err(terminated()),
                 // Messages that have arrived are answered before the shutdown.
                 message = self.wire.next() => message,
                 () = stopping => Err(Failure::fatal(SqlState::TERMINATED, "the server ends")),
@@ -116,11 +128,17 @@ impl Connection {
                 self.follow_settings().await?;
             }
             (statement, _) => {
-                let begins = matches!(statement, TransactionStatement::Begin { .. });
-                let statement = SessionStatement::Transaction(statement.clone());
-                self.session.execute(statement).await?.collect().await?;
-                if begins {
-                    self.settings.begin();
+                let done = SessionStatement::Transaction(statement.clone());
+                self.session.execute(done).await?.collect().await?;
+                match statement {
+                    TransactionStatement::Begin { .. } => self.settings.begin(),
+                    TransactionStatement::Savepoint(name) => self.settings.save(name),
+                    TransactionStatement::Release(name) => self.settings.release(name),
+                    TransactionStatement::RollBackTo(name) => {
+                        self.settings.roll_back_to(name);
+                        self.follow_settings().await?;
+                    }
+                    _ => {}
                 }
             }
         }
@@ -159,6 +177,22 @@ impl Connection {
         }
     }
 
+    /// Begins to record changes of settings by statements that are sent together: they are undone
+    /// with the rest if one of the statements fails.
+    pub(super) fn begin_settings(&mut self) {
+        if self.status() == Status::Idle {
+            self.settings.begin();
+        }
+    }
+
+    /// Ends the record of changes that [`Connection::begin_settings`] has begun, unless they are
+    /// part of a transaction that goes on.
+    pub(super) fn end_settings(&mut self, is_committed: bool) {
+        if self.status() == Status::Idle {
+            self.settings.end(is_committed);
+        }
+    }
+
     /// Handles `Sync`, the end of messages that were sent together.
     pub(super) async fn sync(&mut self) -> Result<(), Failure> {
         let committed = match self.skips {
@@ -168,6 +202,7 @@ impl Connection {
             }
             false => self.end_implicitly().await,
         };
+        self.end_settings(!self.skips);
         self.skips = false;
         if self.status() == Status::Idle {
             self.end_portals(false);

@@ -71,6 +71,82 @@ async fn settings_end_with_their_transaction() {
     .await;
 }
 
+/// `ROLLBACK TO` restores the settings of its savepoint, and keeps the savepoint; a released one
+/// restores nothing.
+#[tokio::test]
+async fn settings_return_to_those_of_a_savepoint() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let name = "application_name";
+        values(&client, "BEGIN; SET application_name = 'a'; SAVEPOINT s").await;
+        values(&client, "SET application_name = 'b'; SET TimeZone = 'Asia/Tokyo'").await;
+        values(&client, "ROLLBACK TO s").await;
+        check(&client, name, "a", "ROLLBACK TO").await;
+        check(&client, "TimeZone", "UTC", "ROLLBACK TO").await;
+
+        values(&client, "SET LOCAL application_name = 'c'; SAVEPOINT t").await;
+        client.simple_query("SELECT 1 / (SELECT 0)").await.expect_err("a division by zero");
+        values(&client, "ROLLBACK TO s").await;
+        check(&client, name, "a", "ROLLBACK TO after an error").await;
+        client.simple_query("ROLLBACK TO t").await.expect_err("a savepoint that has ended");
+        values(&client, "ROLLBACK TO s").await;
+
+        values(&client, "SET application_name = 'd'; RELEASE s").await;
+        values(&client, "COMMIT").await;
+        check(&client, name, "d", "COMMIT").await;
+
+        values(&client, "BEGIN; SAVEPOINT s; SET application_name = 'e'; ROLLBACK TO s").await;
+        values(&client, "COMMIT").await;
+        check(&client, name, "d", "COMMIT after ROLLBACK TO").await;
+    })
+    .await;
+}
+
+/// A change of a setting is undone with the other statements of its message.
+#[tokio::test]
+async fn settings_of_a_message_that_fails_are_undone() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let fails =
+            "SET application_name = 'a'; SET TimeZone = 'Asia/Tokyo'; SELECT 1 / (SELECT 0)";
+        client.simple_query(fails).await.expect_err("a division by zero");
+        check(&client, "application_name", "test", fails).await;
+        check(&client, "TimeZone", "UTC", fails).await;
+
+        let lasts = "SET application_name = 'a'; SELECT 1";
+        values(&client, lasts).await;
+        check(&client, "application_name", "a", lasts).await;
+
+        let partly = "BEGIN; SET application_name = 'b'; COMMIT; SET application_name = 'c'; \
+                      SELECT 1 / (SELECT 0)";
+        client.simple_query(partly).await.expect_err("a division by zero");
+        check(&client, "application_name", "b", partly).await;
+    })
+    .await;
+}
+
+/// The settings at the head of a dump by pg_dump.
+#[tokio::test]
+async fn the_settings_of_a_dump_are_accepted() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let head = "SET statement_timeout = 0; SET lock_timeout = 0; \
+                    SET idle_in_transaction_session_timeout = 0; SET transaction_timeout = 0; \
+                    SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; \
+                    SELECT pg_catalog.set_config('search_path', '', false); \
+                    SET check_function_bodies = false; SET xmloption = content; \
+                    SET client_min_messages = warning; SET row_security = off; \
+                    SET default_tablespace = ''; SET default_table_access_method = heap";
+        values(&client, head).await;
+        check(&client, "row_security", "off", head).await;
+        check(&client, "check_function_bodies", "off", head).await;
+        client.simple_query("SET lock_timeout = '5s'").await.expect_err("not supported");
+        let error = client.simple_query("SET row_security = maybe").await.expect_err("no switch");
+        assert_eq!(error.code(), Some(&SqlState::INVALID_PARAMETER_VALUE));
+    })
+    .await;
+}
+
 /// The statement after a transaction has the settings from before it, also if both are sent
 /// together; a statement that fails after it has changed one leaves the connection in use.
 #[tokio::test]

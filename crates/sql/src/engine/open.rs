@@ -246,7 +246,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         merger.map_err(|error| SqlError::Task(format!("the thread of merges: {error}")))?;
     Ok(EngineState {
         merger,
-        keeper: OnceLock::new(),
+        migrator: OnceLock::new(),
         heaps: Arc::default(),
         catalog,
         resources: QueryResources { budget, pool, pins, market, watch: Arc::new(watch) },

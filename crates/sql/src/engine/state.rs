@@ -14,7 +14,7 @@ use terrace_pool::Pool;
 use terrace_table::catalog::Catalog;
 use terrace_table::data_dir::DataDir;
 use terrace_table::error::SqlError;
-use terrace_table::placement::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
+use terrace_table::placement::{self, HeapDefinition, Heaps, Migrator, MigratorParts};
 use terrace_table::scan::ScanOptions;
 use terrace_table::write::Merger;
 
@@ -33,7 +33,7 @@ pub(crate) struct EngineState {
     // after they are gone.
     pub(super) merger: Merger,
     /// Started with the first heap.
-    pub(super) keeper: OnceLock<Keeper>,
+    pub(super) migrator: OnceLock<Migrator>,
     pub(super) heaps: Arc<Heaps>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) resources: QueryResources,
@@ -115,16 +115,17 @@ impl EngineState {
         definition: &HeapDefinition,
         keep: bool,
     ) -> Result<(), SqlError> {
-        if self.keeper.get().is_none() {
-            let keeper = Keeper::start(KeeperParts {
+        if self.migrator.get().is_none() {
+            let migrator = Migrator::start(MigratorParts {
                 catalog: Arc::clone(&self.catalog),
                 heaps: Arc::clone(&self.heaps),
                 budget: Arc::clone(&self.resources.budget),
                 pins: Arc::clone(self.pins()),
             });
-            let keeper = keeper.map_err(|e| SqlError::Task(format!("the thread of homes: {e}")))?;
+            let migrator = migrator
+                .map_err(|e| SqlError::Task(format!("the thread that migrates segments: {e}")))?;
             // If another session was faster, its thread is enough.
-            drop(self.keeper.set(keeper));
+            drop(self.migrator.set(migrator));
         }
         let place = (&*self.resources.budget, self.data_dir.path());
         run_blocking(|| self.heaps.create(name, definition, keep, place, &self.memory_tiers))

@@ -15,7 +15,7 @@ fn assert_columns_lie_together(version: &TableVersion) {
     assert!(chunks > 10, "a table of {chunks} chunks");
     for column in 0..version.schema().fields().len() {
         let bytes_of = |chunk: &Arc<Chunk>| {
-            let copied = chunk.columns[column].home.copied().expect("it is in the heap");
+            let copied = chunk.columns[column].placement.copied().expect("it is in the heap");
             copied.bytes().as_ptr_range()
         };
         let places: Vec<_> = version.chunks.iter().map(bytes_of).collect();

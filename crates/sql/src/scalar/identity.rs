@@ -9,23 +9,23 @@ use terrace_table::unary::{name_of_one, type_of_one};
 
 /// The identity function. In a plan it has the name of its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Apart {
+pub(crate) struct Identity {
     signature: Signature,
 }
 
-impl Apart {
+impl Identity {
     /// Wraps an expression, so that rules do not merge it with its neighbors.
     pub(crate) fn of(expr: Expr) -> Expr {
         let signature = Signature::any(1, Volatility::Immutable);
         ScalarUDF::new_from_impl(Self { signature }).call(vec![expr])
     }
 
-    /// True for an expression wrapped by [`Apart::of`].
+    /// True for an expression wrapped by [`Identity::of`].
     pub(crate) fn is(expr: &Expr) -> bool {
         matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Self>())
     }
 
-    /// Unwraps an expression of [`Apart::of`]; leaves any other unchanged.
+    /// Unwraps an expression of [`Identity::of`]; leaves any other unchanged.
     pub(crate) fn argument(expr: Expr) -> Expr {
         match expr {
             Expr::ScalarFunction(mut call)
@@ -38,7 +38,7 @@ impl Apart {
     }
 }
 
-impl ScalarUDFImpl for Apart {
+impl ScalarUDFImpl for Identity {
     fn name(&self) -> &str {
         "apart"
     }

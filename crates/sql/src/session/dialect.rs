@@ -7,14 +7,16 @@
 
 use std::any::TypeId;
 
+use datafusion::common::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, UnaryOperator,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, UnaryOperator,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use terrace_table::error::SqlError;
 
 /// The precedence of `^`. No number is left between `*` (40) and `AT TIME ZONE` (41), so it shares
 /// that of `AT TIME ZONE`, which PostgreSQL has one level above.
@@ -208,6 +210,20 @@ pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
         over: None,
         within_group: vec![],
     })
+}
+
+/// Parses a text that is known to be a query.
+pub(super) fn parsed_query(text: &str) -> Result<Query, SqlError> {
+    let parser = Parser::new(&TerraceDialect).try_with_sql(text);
+    let query = parser.and_then(|mut parser| parser.parse_query());
+    query.map(|query| *query).map_err(|error| DataFusionError::SQL(Box::new(error), None).into())
+}
+
+/// Parses a text that is known to be an expression.
+pub(super) fn parsed_expr(text: &str) -> Result<Expr, SqlError> {
+    let parser = Parser::new(&TerraceDialect).try_with_sql(text);
+    let expr = parser.and_then(|mut parser| parser.parse_expr());
+    expr.map_err(|error| DataFusionError::SQL(Box::new(error), None).into())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::simplify_expressions::{ExprSimplifier, SimplifyExpressions};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::scalar::Apart;
+use crate::scalar::Identity;
 
 /// Simplifies the expressions of a node.
 #[derive(Debug, Default)]
@@ -76,8 +76,8 @@ fn set_apart(mut expr: Expr) -> Result<Transformed<Expr>> {
 }
 
 fn put_back(expr: Expr) -> Result<Transformed<Expr>> {
-    expr.transform_up(|expr| match Apart::is(&expr) {
-        true => Ok(Transformed::yes(Apart::argument(expr))),
+    expr.transform_up(|expr| match Identity::is(&expr) {
+        true => Ok(Transformed::yes(Identity::argument(expr))),
         false => Ok(Transformed::no(expr)),
     })
 }
@@ -141,7 +141,7 @@ fn visit(expr: &mut Expr) -> Result<bool> {
     for (part, list) in parts.into_iter().zip(&lists) {
         is_new |= visit(part.expr)?;
         if list.as_ref().is_some_and(is_joined_wrongly) {
-            *part.expr = Apart::of(std::mem::take(part.expr));
+            *part.expr = Identity::of(std::mem::take(part.expr));
             is_new = true;
         }
     }

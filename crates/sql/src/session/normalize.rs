@@ -19,25 +19,21 @@
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::common::DataFusionError;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Delete, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement as SqlStatement,
-    TableAlias, TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit,
-    Update, UpdateTableFromKind, Value, ValueWithSpan, Values, VisitorMut,
-    WildcardAdditionalOptions,
+    Delete, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectFlavor,
+    SelectItem, SetExpr, Statement as SqlStatement, TableAlias, TableFactor, TableSample,
+    TableSampleKind, TableSampleMethod, TableSampleUnit, Update, UpdateTableFromKind, Value,
+    ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
 };
-use datafusion::sql::sqlparser::parser::Parser;
 use terrace_table::error::SqlError;
 
-use super::dialect::{TerraceDialect, call, double};
+use super::balance::{balance_chain, balance_unions};
+use super::dialect::{call, double, parsed_query};
 use super::join_constraint::constraint;
+use super::refusal::refused;
 use super::walk::Walk;
 use super::{row_subqueries, row_values, similar_to};
-
-/// Minimum number of operands of a chain of AND, OR or UNION that is balanced.
-const CHAIN_LEN_MIN: usize = 16;
 
 /// Maximum number of columns of a SELECT. Planning time grows faster than their number, and
 /// planning cannot be cancelled.
@@ -168,11 +164,6 @@ impl VisitorMut for Normalizer {
     }
 }
 
-/// The error for an unsupported statement, with the one to write instead.
-pub(super) fn refused(what: &str, instead: &str) -> SqlError {
-    SqlError::Refused { what: what.to_owned(), instead: instead.to_owned() }
-}
-
 /// Refuses a join without a condition that is not a CROSS JOIN.
 fn refuse_join(operator: &JoinOperator) -> Result<(), SqlError> {
     let is_cross = matches!(operator, JoinOperator::CrossJoin(_));
@@ -213,23 +204,9 @@ fn delete_using(delete: &mut Delete) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Parses a text that is known to be a query.
-fn parsed_query(text: &str) -> Result<Query, SqlError> {
-    let parser = Parser::new(&TerraceDialect).try_with_sql(text);
-    let query = parser.and_then(|mut parser| parser.parse_query());
-    query.map(|query| *query).map_err(|error| DataFusionError::SQL(Box::new(error), None).into())
-}
-
 /// Rewrites the memberships of rows in the condition of a WHERE.
 fn write_out_condition(condition: Option<&mut Expr>) -> Result<(), SqlError> {
     condition.map_or(Ok(()), row_subqueries::write_out_condition)
-}
-
-/// Parses a text that is known to be an expression.
-pub(super) fn parsed_expr(text: &str) -> Result<Expr, SqlError> {
-    let parser = Parser::new(&TerraceDialect).try_with_sql(text);
-    let expr = parser.and_then(|mut parser| parser.parse_expr());
-    expr.map_err(|error| DataFusionError::SQL(Box::new(error), None).into())
 }
 
 /// Rewrites a sampled table as a subquery that samples its rows.
@@ -304,121 +281,6 @@ fn number(expr: &Expr) -> Option<f64> {
         Expr::Nested(inner) => number(inner),
         _ => None,
     }
-}
-
-/// Balances a long chain of AND or of OR.
-fn balance_chain(expr: &mut Expr) {
-    let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr else {
-        return;
-    };
-    let op = op.clone();
-    let mut len = 1;
-    let mut next = &*expr;
-    while let Expr::BinaryOp { left, op: inner, .. } = next
-        && *inner == op
-    {
-        len += 1;
-        next = left;
-    }
-    if len < CHAIN_LEN_MIN || is_balanced(expr, &op, len) {
-        return;
-    }
-    let mut operands = Vec::with_capacity(len);
-    let mut rest = mem::replace(expr, Expr::Value(Value::Null.into()));
-    loop {
-        match rest {
-            Expr::BinaryOp { left, op: inner, right } if inner == op => {
-                operands.push(*right);
-                rest = *left;
-            }
-            first => {
-                operands.push(first);
-                break;
-            }
-        }
-    }
-    operands.reverse();
-    let join = |left, right| Expr::BinaryOp {
-        left: Box::new(left),
-        op: op.clone(),
-        right: Box::new(right),
-    };
-    if let Some(balanced) = balanced(operands, &join) {
-        *expr = balanced;
-    }
-}
-
-/// True if a chain whose left spine has `len` operands is already a balanced tree.
-fn is_balanced(expr: &Expr, op: &BinaryOperator, len: usize) -> bool {
-    let Expr::BinaryOp { right, .. } = expr else { return true };
-    let is_chain = matches!(right.as_ref(), Expr::BinaryOp { op: inner, .. } if inner == op);
-    is_chain && len < 2 * CHAIN_LEN_MIN
-}
-
-/// Builds a tree of minimum depth over the items, in their order.
-pub(super) fn balanced<T>(items: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T> {
-    let mut level = items;
-    while level.len() > 1 {
-        let mut next = Vec::with_capacity(level.len().div_ceil(2));
-        let mut items = level.into_iter();
-        while let Some(left) = items.next() {
-            next.push(match items.next() {
-                Some(right) => join(left, right),
-                None => left,
-            });
-        }
-        level = next;
-    }
-    level.pop()
-}
-
-/// Balances a long chain of UNION, or of UNION ALL.
-fn balance_unions(body: &mut SetExpr) {
-    let SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. } = body else { return };
-    let quantifier = *set_quantifier;
-    if !matches!(quantifier, SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None) {
-        // UNION BY NAME matches columns by name with its left side.
-        return;
-    }
-    let is_union = |body: &SetExpr| {
-        matches!(body, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. }
-            if *set_quantifier == quantifier)
-    };
-    let mut len = 1;
-    let mut next = &*body;
-    while let SetExpr::SetOperation { left, .. } = next
-        && is_union(next)
-    {
-        len += 1;
-        next = left;
-    }
-    if len < CHAIN_LEN_MIN {
-        return;
-    }
-    let mut operands = Vec::with_capacity(len);
-    let mut rest = mem::replace(body, no_rows());
-    while is_union(&rest)
-        && let SetExpr::SetOperation { left, right, .. } = rest
-    {
-        operands.push(*right);
-        rest = *left;
-    }
-    operands.push(rest);
-    operands.reverse();
-    let join = |left, right| SetExpr::SetOperation {
-        left: Box::new(left),
-        op: SetOperator::Union,
-        set_quantifier: quantifier,
-        right: Box::new(right),
-    };
-    if let Some(balanced) = balanced(operands, &join) {
-        *body = balanced;
-    }
-}
-
-/// A placeholder body, for one that is taken apart.
-fn no_rows() -> SetExpr {
-    SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] })
 }
 
 /// Nesting depth of set operations on the left.

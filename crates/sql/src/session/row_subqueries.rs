@@ -19,7 +19,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_table::error::SqlError;
 
-use super::normalize::{parsed_expr, refused};
+use super::dialect::parsed_expr;
+use super::refusal::refused;
 use super::row_values::{binary, joined, nested};
 use super::walk::Walk;
 

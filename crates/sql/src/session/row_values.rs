@@ -17,7 +17,8 @@ use std::mem;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 use terrace_table::error::SqlError;
 
-use super::normalize::{balanced, refused};
+use super::balance::balanced;
+use super::refusal::refused;
 
 /// Rewrites a comparison of rows; leaves any other expression unchanged.
 ///

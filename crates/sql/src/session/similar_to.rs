@@ -7,7 +7,7 @@
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
 use terrace_table::error::SqlError;
 
-use super::normalize::refused;
+use super::refusal::refused;
 
 /// Rewrites a SIMILAR TO as a match with `^(?s:...)$`; leaves any other expression unchanged.
 ///

@@ -25,7 +25,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_table::error::SqlError;
 
-use super::normalize::refused;
+use super::refusal::refused;
 use super::walk::Walk;
 use columns::{Joined, Names, Visible};
 

@@ -73,7 +73,7 @@ fn rows(engine: &EngineState) -> Vec<Row> {
     for table in tables {
         for chunk in &table.snapshot().chunks {
             for (column, segment) in chunk.columns.iter().enumerate() {
-                let tier = segment.home.heap_name().unwrap_or_else(|| {
+                let tier = segment.placement.heap_name().unwrap_or_else(|| {
                     let tier = chunk.space().tier_of(segment.page);
                     let name = tier.and_then(|tier| tiers.get(tier));
                     name.cloned().unwrap_or_else(|| "store".to_owned())

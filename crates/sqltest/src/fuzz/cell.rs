@@ -26,6 +26,9 @@ pub enum Cell {
     Moment(i64),
 }
 
+/// An answer: rows, or an error.
+pub type Answer = Result<Vec<Vec<Cell>>, String>;
+
 const DAY_MICROSECONDS: i64 = 86_400_000_000;
 
 impl Cell {

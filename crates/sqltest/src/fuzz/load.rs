@@ -11,7 +11,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::parquet::arrow::ArrowWriter;
 
-use super::node::Dialect;
+use super::dialect::Dialect;
 use super::schema::{Column, Table};
 use super::types::{ColumnType, Kind, Value};
 use crate::error::{CheckError, Result};

@@ -3,16 +3,8 @@
 //! The tree records which parts can be omitted or replaced, not what SQL means: an invalid smaller
 //! statement is refused by both databases, so it is no candidate.
 
+use super::dialect::Dialect;
 use super::types::Kind;
-
-/// The database that a text is rendered for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// Terrace; also DataFusion alone.
-    Terrace,
-    /// DuckDB.
-    Duck,
-}
 
 /// A part of a statement.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,12 +2,12 @@
 
 use tempfile::TempDir;
 
-use super::cell::{self, Cell};
+use super::cell::{self, Answer, Cell};
 use super::compare;
+use super::dialect::Dialect;
 use super::generate::{CHANGED, Case};
 use super::load;
-use super::node::Dialect;
-use super::peer::{Answer, Peer};
+use super::peer::Peer;
 use super::schema::Table;
 use super::setup::Setup;
 use crate::database::Database;

@@ -6,10 +6,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value as Json;
 
-use super::cell::Cell;
+use super::cell::{Answer, Cell};
+use super::dialect::Dialect;
+use super::load;
 use super::plain::Plain;
 use super::schema::Table;
-use super::{load, node::Dialect};
 use crate::cache;
 use crate::error::{CheckError, Result};
 
@@ -21,9 +22,6 @@ const DIRECTORY: &str = "duckdb-2.0.0";
 const SECONDS_MAX: &str = "4";
 /// Maximum number of rows of the peer's answer.
 const ROWS_MAX: &str = "20000";
-
-/// An answer: rows, or an error.
-pub type Answer = Result<Vec<Vec<Cell>>, String>;
 
 /// The peer database.
 pub enum Peer {

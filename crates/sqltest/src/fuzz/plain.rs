@@ -10,9 +10,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::FutureExt as _;
 use terrace_sql::stock;
 
-use super::cell;
+use super::cell::{self, Answer};
 use super::load;
-use super::peer::Answer;
 use super::schema::Table;
 use crate::error::{CheckError, Result};
 

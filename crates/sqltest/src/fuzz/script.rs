@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use super::dialect::Dialect;
 use super::generate::Case;
 use super::load;
-use super::node::Dialect;
 use super::pair::{Rows, Verdict};
 use super::schema::Table;
 use super::setup::Setup;

@@ -5,9 +5,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::node::Dialect;
+use super::cases::{GROUP_CASES, case, setup, tables};
+use super::dialect::Dialect;
+use super::options::FuzzOptions;
 use super::pair::Verdict;
-use super::{FuzzOptions, case, script, setup, tables};
+use super::script;
 use crate::error::{CheckError, Result};
 
 /// The journal entry of a worker that runs no case.
@@ -81,7 +83,7 @@ pub fn watch(options: &FuzzOptions, seed: u64) -> Result<()> {
         _ => {}
     }
     for number in Journal::open(note.path())?.cases() {
-        let group = number / super::GROUP_CASES;
+        let group = number / GROUP_CASES;
         let tables = tables(seed, group);
         let setup = setup(seed, number, &tables);
         let verdict = Verdict::Panicked(format!("the process ended: {status}"));

@@ -84,7 +84,7 @@ fn a_case_follows_from_its_numbers() {
         let tables = tables(7, 3);
         let cases = (0..100).map(|number| case(7, number, &tables));
         let texts = cases.flat_map(|case| case.statements);
-        texts.map(|it| it.render(node::Dialect::Duck)).collect::<Vec<_>>()
+        texts.map(|it| it.render(Dialect::Duck)).collect::<Vec<_>>()
     };
     assert_eq!(texts(), texts());
     assert!(texts().iter().any(|text| text.contains("JOIN")));

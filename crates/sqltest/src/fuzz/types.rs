@@ -1,6 +1,6 @@
 //! Types of columns, kinds of expressions, and values.
 
-use super::node::Dialect;
+use super::dialect::Dialect;
 use super::random::Random;
 
 /// The kind of an expression: the set of operators that accept it.

@@ -8,9 +8,9 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type};
 
 use super::report::FileReport;
-use super::script::{self, Expected, Record, Sort, Want};
+use super::script::{self, Record, Want};
 use super::select::{hash, sampled};
-use super::value::{self, Kind};
+use super::value::{self, Expected, Kind, Sort};
 use crate::database::Database;
 use crate::error::Result;
 use crate::outcome::{Outcome, execute, reason};

@@ -1,6 +1,6 @@
 //! Parser of scripts in SQLite's version of the sqllogictest format.
 
-use super::value::Kind;
+use super::value::{Expected, Kind, Sort};
 
 /// The label that the conditions `skipif` and `onlyif` are evaluated for: Terrace follows
 /// PostgreSQL, for example in the division of integers.
@@ -32,31 +32,6 @@ pub enum Want {
         sort: Sort,
         /// The values.
         values: Expected,
-    },
-}
-
-/// The order in which values are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
-    /// The order of the result.
-    None,
-    /// Rows sorted as text.
-    Rows,
-    /// All values sorted as text.
-    Values,
-}
-
-/// The expected values, or the digest of many.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expected {
-    /// One text for each value.
-    Listed(Vec<String>),
-    /// The MD5 digest of the texts, each with a line break.
-    Hashed {
-        /// Number of values.
-        count: usize,
-        /// The digest, in hexadecimal digits.
-        digest: String,
     },
 }
 

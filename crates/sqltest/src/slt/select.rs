@@ -3,8 +3,8 @@
 use glob::Pattern;
 use md5::{Digest, Md5};
 
-use super::SltOptions;
 use super::archive::Archive;
+use super::options::SltOptions;
 use crate::error::{CheckError, Result};
 
 /// Directories of generated scripts, of which there are hundreds.

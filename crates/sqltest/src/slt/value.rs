@@ -1,12 +1,10 @@
-//! Values in the suite's text form, which depends on the type of the column.
+//! Values in the suite's text form, which depends on the type of the column, and their comparison.
 
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use md5::{Digest, Md5};
-
-use super::script::{Expected, Sort};
 
 /// The suite's type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +30,31 @@ impl Kind {
             other => Err(format!("`{other}` is no type of a column")),
         }
     }
+}
+
+/// The order in which values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// The order of the result.
+    None,
+    /// Rows sorted as text.
+    Rows,
+    /// All values sorted as text.
+    Values,
+}
+
+/// The expected values, or the digest of many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// One text for each value.
+    Listed(Vec<String>),
+    /// The MD5 digest of the texts, each with a line break.
+    Hashed {
+        /// Number of values.
+        count: usize,
+        /// The digest, in hexadecimal digits.
+        digest: String,
+    },
 }
 
 /// Returns the rows of batches as texts.

@@ -76,53 +76,53 @@ impl Definition {
                 schemas.remove_mut(name);
             }
             Self::PutTable { table, replaced } => {
-                let home = home(schemas, table.schema_name())?;
-                let there = home.tables.get(table.name());
+                let names = names_of(schemas, table.schema_name())?;
+                let there = names.tables.get(table.name());
                 let is_same = match (there, replaced) {
                     (Some(there), Some(replaced)) => Arc::ptr_eq(there, &replaced.table),
                     (there, replaced) => there.is_none() && replaced.is_none(),
                 };
-                if !is_same || home.views.contains_key(table.name()) {
+                if !is_same || names.views.contains_key(table.name()) {
                     return Err(changed(&table.full_name()));
                 }
-                home.tables.insert_mut(table.name().to_owned(), Arc::clone(table));
+                names.tables.insert_mut(table.name().to_owned(), Arc::clone(table));
             }
             Self::DropTable { table } => {
-                let home = home(schemas, table.schema_name())?;
-                let there = home.tables.get(table.name());
+                let names = names_of(schemas, table.schema_name())?;
+                let there = names.tables.get(table.name());
                 if !there.is_some_and(|there| Arc::ptr_eq(there, table)) {
                     return Err(changed(&table.full_name()));
                 }
-                home.tables.remove_mut(table.name());
-                home.access.remove_mut(table.name());
+                names.tables.remove_mut(table.name());
+                names.access.remove_mut(table.name());
             }
             Self::PutView { schema, name, sql, replaced } => {
-                let home = home(schemas, schema)?;
-                if home.views.get(name) != replaced.as_ref() || home.tables.contains_key(name) {
+                let names = names_of(schemas, schema)?;
+                if names.views.get(name) != replaced.as_ref() || names.tables.contains_key(name) {
                     return Err(changed(&format!("{schema}.{name}")));
                 }
-                home.views.insert_mut(name.clone(), Arc::clone(sql));
+                names.views.insert_mut(name.clone(), Arc::clone(sql));
             }
             Self::DropView { schema, name, sql } => {
-                let home = home(schemas, schema)?;
-                if home.views.get(name) != Some(sql) {
+                let names = names_of(schemas, schema)?;
+                if names.views.get(name) != Some(sql) {
                     return Err(changed(&format!("{schema}.{name}")));
                 }
-                home.views.remove_mut(name);
-                home.access.remove_mut(name);
+                names.views.remove_mut(name);
+                names.access.remove_mut(name);
             }
             Self::PutAccess { schema, object, access, replaced } => {
-                let home = home(schemas, schema)?;
+                let names = names_of(schemas, schema)?;
                 let there = match object {
-                    Some(object) => home.access.get(object),
-                    None => home.own.as_ref(),
+                    Some(object) => names.access.get(object),
+                    None => names.own.as_ref(),
                 };
-                if there != replaced.as_ref() || !home.has(object.as_deref()) {
+                if there != replaced.as_ref() || !names.has(object.as_deref()) {
                     return Err(changed(object.as_deref().unwrap_or(schema)));
                 }
                 match object {
-                    Some(object) => home.access.insert_mut(object.clone(), Arc::clone(access)),
-                    None => home.own = Some(Arc::clone(access)),
+                    Some(object) => names.access.insert_mut(object.clone(), Arc::clone(access)),
+                    None => names.own = Some(Arc::clone(access)),
                 }
             }
         }
@@ -200,7 +200,7 @@ impl SchemaNames {
     }
 }
 
-fn home<'a>(schemas: &'a mut Schemas, name: &str) -> Result<&'a mut SchemaNames, SqlError> {
+fn names_of<'a>(schemas: &'a mut Schemas, name: &str) -> Result<&'a mut SchemaNames, SqlError> {
     let missing = || conflict(format_args!("schema {name} was dropped"));
     schemas.get_mut(name).ok_or_else(missing)
 }

@@ -14,7 +14,7 @@ use super::record::{ChunkRecord, SegmentRecord, TableRecord};
 use super::tenant::Tenant;
 use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
 use crate::error::SqlError;
-use crate::placement::Home;
+use crate::placement::SegmentPlacement;
 use crate::table::{Table, TableParts};
 
 /// Refuses a store that is smaller than the extents that the catalog names.
@@ -46,19 +46,19 @@ pub(super) fn names(
 ) -> Result<Names, SqlError> {
     let mut schemas: Schemas =
         loaded.schemas.into_iter().map(|name| (name, SchemaNames::default())).collect();
-    let homeless = |what: &str, schema: &str| {
+    let missing = |what: &str, schema: &str| {
         journal.file.damaged(format!("{what} is in schema {schema}, which does not exist"))
     };
     for (schema, name, sql) in loaded.views {
-        let home = schemas.get_mut(&schema).ok_or_else(|| homeless(&name, &schema))?;
-        home.views.insert_mut(name, sql.into());
+        let names = schemas.get_mut(&schema).ok_or_else(|| missing(&name, &schema))?;
+        names.views.insert_mut(name, sql.into());
     }
     for table in loaded.tables {
         let table = adopt(table, journal, pool)?;
-        let home = schemas.get_mut(table.schema_name());
-        let home = home.ok_or_else(|| homeless(table.name(), table.schema_name()))?;
+        let names = schemas.get_mut(table.schema_name());
+        let names = names.ok_or_else(|| missing(table.name(), table.schema_name()))?;
         journal.versions.put(table.id(), table.snapshot());
-        home.tables.insert_mut(table.name().to_owned(), table);
+        names.tables.insert_mut(table.name().to_owned(), table);
     }
     let mut tenants = BTreeMap::new();
     for (name, (sla, limits)) in loaded.tenants {
@@ -69,10 +69,10 @@ pub(super) fn names(
     }
     for (schema, object, access) in loaded.access {
         let what = object.as_deref().unwrap_or("access");
-        let home = schemas.get_mut(&schema).ok_or_else(|| homeless(what, &schema))?;
+        let names = schemas.get_mut(&schema).ok_or_else(|| missing(what, &schema))?;
         match object {
-            Some(object) => home.access.insert_mut(object, Arc::new(access)),
-            None => home.own = Some(Arc::new(access)),
+            Some(object) => names.access.insert_mut(object, Arc::new(access)),
+            None => names.own = Some(Arc::new(access)),
         }
     }
     let roles: Roles =
@@ -107,8 +107,8 @@ fn adopt_segment(
         journal.file.damaged(format!("table {schema_name}.{name} cannot have its bytes: {error}"))
     })?;
     let page = space.adopt(stored)?;
-    let home = Home::default();
-    Ok(ColumnSegment { page, stored, encoding, len_bytes, statistics, home })
+    let placement = SegmentPlacement::default();
+    Ok(ColumnSegment { page, stored, encoding, len_bytes, statistics, placement })
 }
 
 /// Builds a table from its parts.

@@ -18,12 +18,12 @@ use crate::segment::Encoding;
 use crate::statistics::Collector;
 use crate::test_support::{Database, array, int_schema, ints, memory, rows_of, stream_of, types};
 
-struct Home {
+struct TestDirectory {
     directory: TempDir,
     blocks: Arc<MemoryBlocks>,
 }
 
-impl Home {
+impl TestDirectory {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("tempdir");
         Self { directory, blocks: Arc::new(MemoryBlocks::new(1 << 30)) }
@@ -47,7 +47,7 @@ impl Home {
 
 #[test]
 fn a_catalog_that_was_cut_off_while_it_was_made_is_made_again() {
-    let home = Home::new();
+    let home = TestDirectory::new();
     let unfinished = home.directory.path().join("catalog.redb.new");
     std::fs::write(&unfinished, [0; 100_000]).expect("write");
     drop(home.open());
@@ -57,7 +57,7 @@ fn a_catalog_that_was_cut_off_while_it_was_made_is_made_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_there_after_a_restart() {
-    let home = Home::new();
+    let home = TestDirectory::new();
     let before = {
         let database = home.open();
         let catalog = &database.catalog;
@@ -88,7 +88,7 @@ async fn everything_is_there_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_taken_kept_and_replaced() {
-    let home = Home::new();
+    let home = TestDirectory::new();
     let database = home.open();
     let schema = int_schema();
     let make = |if_exists, rows| database.table_as("t", if_exists, &schema, vec![ints(rows)]);
@@ -120,7 +120,7 @@ async fn names_are_taken_kept_and_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_returns_the_space() {
-    let home = Home::new();
+    let home = TestDirectory::new();
     let database = home.open();
     let rows = vec![ints(0..100_000)];
     database.table_as("t", IfExists::Fail, &int_schema(), rows).await.expect("created");
@@ -144,7 +144,7 @@ async fn dropping_returns_the_space() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_goes_with_everything_in_it_or_not_at_all() {
-    let home = Home::new();
+    let home = TestDirectory::new();
     let database = home.open();
     let catalog = database.catalog.clone();
     for name in ["a", "b", "c"] {
@@ -181,7 +181,7 @@ async fn a_schema_goes_with_everything_in_it_or_not_at_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn types_that_cannot_be_stored_are_refused_with_their_column() {
-    let home = Home::new();
+    let home = TestDirectory::new();
     let database = home.open();
     let item = Arc::new(Field::new("item", DataType::Int8, true));
     let schema = Schema::new(vec![Field::new("l", DataType::ListView(item), true)]);
@@ -193,7 +193,7 @@ async fn types_that_cannot_be_stored_are_refused_with_their_column() {
 }
 
 /// Changes the catalog's file directly, bypassing the catalog.
-fn tamper(home: &Home, change: impl FnOnce(&redb::WriteTransaction)) {
+fn tamper(home: &TestDirectory, change: impl FnOnce(&redb::WriteTransaction)) {
     let database = redb::Database::open(home.path()).expect("open");
     let write = database.begin_write().expect("begin");
     change(&write);
@@ -204,8 +204,8 @@ const CHUNKS: redb::TableDefinition<'_, (u64, u64), &[u8]> = redb::TableDefiniti
 const TABLES: redb::TableDefinition<'_, u64, &[u8]> = redb::TableDefinition::new("tables");
 const META: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
 
-async fn home_with_a_table() -> (Home, u64) {
-    let home = Home::new();
+async fn home_with_a_table() -> (TestDirectory, u64) {
+    let home = TestDirectory::new();
     let database = home.open();
     database.table_as("t", IfExists::Fail, &int_schema(), vec![ints(0..9)]).await.expect("t");
     let id = database.find("t").expect("t").id();
@@ -248,7 +248,7 @@ async fn records_that_do_not_parse_are_damage() {
 
 #[test]
 fn a_file_that_is_no_catalog_is_refused() {
-    let home = Home::new();
+    let home = TestDirectory::new();
     std::fs::write(home.path(), "this is not a database, but it is long enough to be read as one")
         .expect("write");
     assert!(home.error().contains("cannot open it"), "{}", home.error());

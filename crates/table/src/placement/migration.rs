@@ -7,7 +7,7 @@ use terrace_heap::HeapError;
 use terrace_sys::size::{MIB, to_u64};
 
 use super::heaps::NamedHeap;
-use super::home::Copied;
+use super::segment_placement::Copied;
 use super::wish::{Scope, Target};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
@@ -36,13 +36,13 @@ pub async fn move_table(
     let mut moved = Vec::new();
     for (chunk, column) in version.segments_by_column() {
         let segment = &chunk.columns[column];
-        if scope.has(chunk, column) && !target.is(segment.home.copied().as_deref()) {
+        if scope.has(chunk, column) && !target.is(segment.placement.copied().as_deref()) {
             moved.push((segment, copy(target, chunk, segment, parts).await?));
         }
     }
     run_blocking(|| {
         let _stays = target.stay()?;
-        moved.into_iter().for_each(|(segment, copy)| segment.home.switch(copy));
+        moved.into_iter().for_each(|(segment, copy)| segment.placement.switch(copy));
         Ok(())
     })
 }
@@ -51,7 +51,7 @@ pub async fn move_table(
 pub fn forget_reads(version: &TableVersion, scope: &Scope) {
     for (chunk, column) in version.segments_by_column() {
         if scope.has(chunk, column) {
-            chunk.columns[column].home.forget_reads();
+            chunk.columns[column].placement.forget_reads();
         }
     }
 }
@@ -64,12 +64,12 @@ pub(super) async fn move_segment(
     parts: (&MemoryBudget, &Arc<PagePins>),
 ) -> Result<bool, SqlError> {
     let segment = &chunk.columns[column];
-    if target.is(segment.home.copied().as_deref()) {
+    if target.is(segment.placement.copied().as_deref()) {
         return Ok(false);
     }
     let copy = copy(target, chunk, segment, parts).await?;
     let _stays = target.stay()?;
-    segment.home.switch(copy);
+    segment.placement.switch(copy);
     Ok(true)
 }
 
@@ -94,7 +94,7 @@ async fn copied(
     budget: &MemoryBudget,
     pins: &Arc<PagePins>,
 ) -> Result<Arc<Copied>, SqlError> {
-    if let Some(copied) = segment.home.copied() {
+    if let Some(copied) = segment.placement.copied() {
         return Ok(Arc::new(run_blocking(|| write(heap, copied.as_bytes(), budget))?));
     }
     let mut room = pins.reserve_for_a_copy(segment.stored.extent.len_bytes);
@@ -128,6 +128,6 @@ fn write(heap: &Arc<NamedHeap>, bytes: &[u8], budget: &MemoryBudget) -> Result<C
 /// Moves every segment that is copied to this heap back to the pool.
 pub fn leave(version: &TableVersion, heap: &Arc<NamedHeap>) {
     for segment in version.chunks.iter().flat_map(|chunk| &chunk.columns) {
-        segment.home.leave(heap);
+        segment.placement.leave(heap);
     }
 }

@@ -7,7 +7,7 @@ use terrace_sys::sync::lock;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncGuard};
 
 use super::heaps::NamedHeap;
-use super::home::Copied;
+use super::segment_placement::Copied;
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::table::TableVersion;

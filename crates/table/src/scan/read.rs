@@ -109,7 +109,7 @@ impl ChunkReader {
     /// Begins to read a chunk.
     pub async fn open(self: &Arc<Self>, chunk: &Arc<Chunk>) -> Result<Blocks, SqlError> {
         self.pins.resumed().await;
-        self.columns.iter().for_each(|column| chunk.columns[*column].home.count());
+        self.columns.iter().for_each(|column| chunk.columns[*column].placement.count());
         let source = match self.pin_all(chunk).await? {
             Some(segments) => Source::Segments(SegmentBlocks::new(segments, None)),
             None => self.copy_all(chunk).await?,
@@ -121,7 +121,7 @@ impl ChunkReader {
     /// too few frames.
     async fn pin_all(&self, chunk: &Chunk) -> Result<Option<Vec<Segment>>, SqlError> {
         let segments = || self.columns.iter().map(|column| &chunk.columns[*column]);
-        let copies: Vec<_> = segments().map(|segment| segment.home.copied()).collect();
+        let copies: Vec<_> = segments().map(|segment| segment.placement.copied()).collect();
         let in_pool = || self.columns.iter().zip(&copies).filter(|(_, copy)| copy.is_none());
         let columns: Vec<usize> = in_pool().map(|(column, _)| *column).collect();
         let lens = columns.iter().map(|column| chunk.columns[*column].stored.extent.len_bytes);
@@ -217,8 +217,8 @@ impl ChunkReader {
         is_counted: bool,
     ) -> Result<Segment, SqlError> {
         let column = self.columns[index];
-        let home = &chunk.columns[column].home;
-        if let Some(copy) = home.copied() {
+        let placement = &chunk.columns[column].placement;
+        if let Some(copy) = placement.copied() {
             if is_counted {
                 self.count(chunk, index, &[Origin::of_copy(&copy)]);
             }

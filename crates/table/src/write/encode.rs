@@ -10,7 +10,7 @@ use super::block::{Columns, len};
 use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
 use crate::error::SqlError;
 use crate::failpoint::Point;
-use crate::placement::Home;
+use crate::placement::SegmentPlacement;
 use crate::segment::{BlockPlan, CompactPlan, Encoding, SegmentError, SegmentPlan};
 use crate::sketch::Sketch;
 use crate::statistics::{Collector, SegmentStatistics};
@@ -166,8 +166,8 @@ pub(super) fn write_chunk(
     let segments = segments.map(|((page, stored), (encoding, len_bytes, known))| {
         let (statistics, sketch) = known;
         sketches.push(sketch);
-        let (len_bytes, home) = (to_u64(len_bytes), Home::default());
-        ColumnSegment { page, stored, encoding, len_bytes, statistics, home }
+        let (len_bytes, placement) = (to_u64(len_bytes), SegmentPlacement::default());
+        ColumnSegment { page, stored, encoding, len_bytes, statistics, placement }
     });
     let segments = segments.collect();
     let id = table.next_chunk_id();

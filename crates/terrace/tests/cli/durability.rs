@@ -8,10 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use terrace_testkit::{soak_rounds, with_seed};
+use terrace_testkit::{Rng, soak_rounds, with_seed};
 
 use crate::harness::Home;
-use crate::model::{Change, Dice, State};
+use crate::model::{Change, State};
 
 /// Statements given to one process, more than it can run before it is killed.
 const CHANGES: usize = 400;
@@ -27,13 +27,13 @@ fn killed_at_random_points_nothing_acknowledged_is_lost() {
 
 #[expect(clippy::print_stdout, reason = "what a long run came to")]
 fn kill(seed: u64, rounds: u64) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let home = Home::new();
     home.rows("CREATE TABLE t (batch BIGINT NOT NULL, k BIGINT NOT NULL, name VARCHAR NOT NULL)");
     let (mut state, mut fresh, mut acknowledged) = (State::default(), 0, 0);
     for round in 0..rounds {
-        let changes = changes(&state, &mut dice, &mut fresh);
-        let done = run_and_kill(&home, &changes, &mut dice);
+        let changes = changes(&state, &mut rng, &mut fresh);
+        let done = run_and_kill(&home, &changes, &mut rng);
         acknowledged += done;
         state = verify(&home, &state, &changes, done, &format!("seed {seed}, round {round}"));
     }
@@ -42,10 +42,10 @@ fn kill(seed: u64, rounds: u64) {
 }
 
 /// Generates a sequence of changes, each valid after those before it.
-fn changes(state: &State, dice: &mut Dice, fresh: &mut u64) -> Vec<Change> {
+fn changes(state: &State, rng: &mut Rng, fresh: &mut u64) -> Vec<Change> {
     let mut state = state.clone();
     let next = |_| {
-        let change = state.next_change(dice, fresh);
+        let change = state.next_change(rng, fresh);
         state.apply(change);
         change
     };
@@ -54,7 +54,7 @@ fn changes(state: &State, dice: &mut Dice, fresh: &mut u64) -> Vec<Change> {
 
 /// Runs the changes in a process that is killed after a while. Returns the number of changes that
 /// it acknowledged.
-fn run_and_kill(home: &Home, changes: &[Change], dice: &mut Dice) -> usize {
+fn run_and_kill(home: &Home, changes: &[Change], rng: &mut Rng) -> usize {
     let mut script = String::new();
     for (index, change) in changes.iter().enumerate() {
         write!(script, "{};\nSELECT {index} AS done;\n", change.sql()).expect("text");
@@ -66,7 +66,7 @@ fn run_and_kill(home: &Home, changes: &[Change], dice: &mut Dice) -> usize {
     let mut command = home.command(&arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     let reader = count_done(&mut child);
-    std::thread::sleep(Duration::from_millis(dice.roll(LIFE_MS)));
+    std::thread::sleep(Duration::from_millis(rng.below(LIFE_MS)));
     child.kill().expect("killed");
     let ended = child.wait_with_output().expect("ended");
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "it was killed and did not fail");

@@ -3,27 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use terrace_testkit::Rng;
 
 use crate::harness::Home;
-
-/// A small random number generator with a seed (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    /// Returns a number below `bound`.
-    pub fn roll(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 /// Maximum number of further tables, so that reading them all stays quick.
 const TABLES_MAX: usize = 12;
@@ -81,23 +63,23 @@ impl State {
 
     /// Generates a change that is valid in this state. Names are never reused, so that rows
     /// identify their origin.
-    pub fn next_change(&self, dice: &mut Dice, fresh: &mut u64) -> Change {
+    pub fn next_change(&self, rng: &mut Rng, fresh: &mut u64) -> Change {
         *fresh += 1;
-        let any = |map: &BTreeMap<u64, u64>, dice: &mut Dice| {
-            let index = dice.roll(map.len().max(1) as u64);
+        let any = |map: &BTreeMap<u64, u64>, rng: &mut Rng| {
+            let index = rng.below(map.len().max(1) as u64);
             map.keys().nth(usize::try_from(index).expect("small")).copied()
         };
         if self.tables.len() > TABLES_MAX
-            && let Some(table) = any(&self.tables, dice)
+            && let Some(table) = any(&self.tables, rng)
         {
             return Change::Drop { table };
         }
-        match dice.roll(20) {
-            0..=2 if let Some(batch) = any(&self.batches, dice) => Change::Delete { batch },
-            3..=5 if let Some(table) = any(&self.tables, dice) => Change::Drop { table },
+        match rng.below(20) {
+            0..=2 if let Some(batch) = any(&self.batches, rng) => Change::Delete { batch },
+            3..=5 if let Some(table) = any(&self.tables, rng) => Change::Drop { table },
             6 if self.batches.len() > 10 => Change::Truncate,
-            7..=11 => Change::Create { table: *fresh, rows: rows(dice) },
-            _ => Change::Insert { batch: *fresh, rows: rows(dice) },
+            7..=11 => Change::Create { table: *fresh, rows: rows(rng) },
+            _ => Change::Insert { batch: *fresh, rows: rows(rng) },
         }
     }
 
@@ -137,10 +119,10 @@ fn whole_rows(row: &Value) -> u64 {
 }
 
 /// Draws a number of rows: mostly small, sometimes many chunks.
-fn rows(dice: &mut Dice) -> u64 {
-    match dice.roll(6) {
-        0 => 100_000 + dice.roll(300_000),
-        1..=2 => 1_000 + dice.roll(50_000),
-        _ => 1 + dice.roll(1_000),
+fn rows(rng: &mut Rng) -> u64 {
+    match rng.below(6) {
+        0 => 100_000 + rng.below(300_000),
+        1..=2 => 1_000 + rng.below(50_000),
+        _ => 1 + rng.below(1_000),
     }
 }

@@ -24,29 +24,3 @@ fn every_tier_is_examined_and_nothing_stays_behind() {
     assert_eq!(std::fs::read(&file).expect("still there"), b"foreign data");
     assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1);
 }
-
-#[test]
-fn the_table_names_what_is_there_and_what_is_wrong() {
-    let missing = specs(&["file:/missing/dir/store:1GiB"]);
-    let mut report = Report::gather_with(&missing, &std::env::temp_dir(), &Effort::brief());
-    report.features.push(Feature {
-        name: "wings".into(),
-        works: false,
-        detail: "none grown".into(),
-        cost: "it walks".into(),
-    });
-    let table = report.to_string();
-    for part in [
-        "Linux ",
-        "io_uring",
-        "dram",
-        "256KiB",
-        "checksums",
-        "mover: move_pages",
-        "missing: wings: it walks",
-    ] {
-        assert!(table.contains(part), "{part} in\n{table}");
-    }
-    assert!(table.contains("error: tier \"file:/missing/dir/store:1GiB\""), "{table}");
-    assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
-}

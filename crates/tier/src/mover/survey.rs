@@ -4,6 +4,9 @@
 //! Pages are visited in scattered order in two mappings of 8 MiB, one on the first node and one on
 //! the last, and calls alternate between the directions. A figure is that of the best of five
 //! rounds, each of all pages or 250 ms: other load on the machine only ever adds time.
+//!
+//! The benchmark stands here, not among the experiments, because the example `migrate` runs it on
+//! emulated machines, which are too small for the command line.
 
 use std::io;
 use std::time::{Duration, Instant};

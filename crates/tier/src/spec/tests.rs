@@ -13,7 +13,7 @@ use crate::error::EXAMPLES;
 
 fn specs() -> impl Strategy<Value = TierSpec> {
     let capacity = || CAPACITY_BYTES_MIN..=u64::MAX;
-    let path = || "[ -~]{0,20}[!-~]".prop_map(PathBuf::from);
+    let path = || "[ -~]{1,21}".prop_map(PathBuf::from);
     let maybe = || prop::option::of(capacity());
     let rate = || prop::option::of(STORE_RATE_MIN..=u64::MAX);
     prop_oneof![
@@ -53,6 +53,13 @@ proptest! {
             prop_assert!(error.to_string().contains("dram:2GiB"));
         }
     }
+}
+
+#[test]
+fn blanks_at_the_end_of_a_path_are_read_back() {
+    let spec: TierSpec = "file:/a :".parse().expect("a tier");
+    assert_eq!(spec.to_string(), "file:/a :");
+    assert_eq!(spec.to_string().parse::<TierSpec>().ok(), Some(spec));
 }
 
 #[test]

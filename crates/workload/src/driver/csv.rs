@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Report, Sample};
+use super::report::Report;
+use super::sample::Sample;
 
 /// Writes a header line and one line per sample.
 ///

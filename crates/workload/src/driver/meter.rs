@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Step;
+use super::workload::Step;
 use terrace_sys::histogram::{Histogram, Recorder};
 
 /// Maximum number of kinds of operations of a workload.

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use super::database::Tpcc;
+use super::keys;
 use super::rows::{district, order, warehouse};
-use super::{Tpcc, keys};
 use crate::error::{Result, WorkloadError};
 
 /// Totals counted by the consistency check.

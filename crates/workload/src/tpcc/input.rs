@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Scale;
+use super::database::Scale;
 use crate::random::Random;
 
 /// Constants of the non-uniform distributions. Those of last names differ between loading and

@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use terrace_pool::Pool;
 use terrace_sys::sync::lock;
 
+use super::database::{Tpcc, TpccConfig};
+use super::keys;
 use super::rows::{self, Address};
 use super::text::Phrase;
-use super::{Tpcc, TpccConfig, keys};
 use crate::driver::THREADS_MAX;
 use crate::error::{Result, WorkloadError};
 use crate::random::Random;

@@ -1,10 +1,11 @@
 //! Loads the initial data of a district.
 
+use super::database::Tpcc;
 use super::input::{LINES_MAX, LINES_MIN, loaded_name};
+use super::keys;
 use super::load::{cents, set_address};
 use super::rows::{customer, history, order, order_line};
 use super::text::Phrase;
-use super::{Tpcc, keys};
 use crate::error::Result;
 use crate::random::Random;
 

@@ -1,9 +1,12 @@
 //! A new order (clause 2.4 of the specification).
 
+use super::database::Tpcc;
 use super::input::{self, LINES_MAX, LINES_MIN};
+use super::keys;
 use super::rows::{customer, district, item, order, order_line, stock, warehouse};
+use super::terminal::Terminal;
 use super::text::is_original;
-use super::{Terminal, Tpcc, Transaction, keys};
+use super::transaction::Transaction;
 use crate::error::Result;
 use crate::random::Random;
 

@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use super::database::Tpcc;
 use super::rows::{customer, order, order_line};
-use super::{Terminal, Tpcc, input, keys};
+use super::terminal::Terminal;
+use super::{input, keys};
 use crate::error::Result;
 
 impl Tpcc {

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
+use super::database::Tpcc;
 use super::load::cents;
 use super::rows::{customer, district, history, warehouse};
-use super::{Terminal, Tpcc, input, keys};
+use super::terminal::Terminal;
+use super::{input, keys};
 use crate::error::Result;
 
 /// A payment: customer, place and amount.

@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use super::database::Tpcc;
 use super::rows::{district, order_line, stock};
-use super::{Terminal, Tpcc, input, keys};
+use super::terminal::Terminal;
+use super::{input, keys};
 use crate::error::Result;
 
 /// Number of last orders whose items are examined.

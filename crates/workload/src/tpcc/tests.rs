@@ -1,14 +1,15 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use terrace_ledger::Ledger;
-use terrace_pool::PoolConfig;
+use terrace_pool::{Pool, PoolConfig};
 
 use super::load::Progress;
 use super::rows::{customer, item, order, order_line};
 use super::*;
 use crate::driver::{Length, RunConfig, run};
+use crate::table::Table;
 
 /// A small database and its pool.
 pub(super) struct Setup {

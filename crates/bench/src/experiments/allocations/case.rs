@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use terrace_sys::size::{KIB, MIB, to_usize};
+use terrace_workload::random::Random;
 
 use crate::error::BenchError;
-use crate::measure::Chance;
 
 /// Number of allocations of the largest published run.
 pub(super) const PUBLISHED_OBJECTS: u64 = 10_000_000;
@@ -149,7 +149,7 @@ pub(super) const CASES: [Case; 17] = [
 
 impl Case {
     /// Draws the size of the next object.
-    pub(super) fn size(&self, chance: &mut Chance) -> usize {
+    pub(super) fn size(&self, chance: &mut Random) -> usize {
         to_usize(self.bytes_min + chance.below(self.bytes_max - self.bytes_min + 1))
     }
 

@@ -13,11 +13,11 @@ use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{GIB, MIB, to_usize};
+use terrace_workload::random::Random;
 
 use super::case::{BLOCK_BYTES, CHURN_SECONDS_MAX, Case, Place, Took, Work, refused};
 use super::temporary;
 use crate::error::Result;
-use crate::measure::Chance;
 
 /// Memory cap of regions, as published.
 pub(super) const CAP_BYTES: u64 = 10 * MIB;
@@ -103,7 +103,7 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
     let config =
         HeapConfig { metadata, thread_caches: false, ..HeapConfig::new("allocations", memory) };
     let heap = Heap::new(config).map_err(refused)?;
-    let chance = Chance::new(seed);
+    let chance = Random::new(seed, 0);
     let took = match case.work {
         Work::Allocate => fill(&heap, case, objects, chance)?,
         Work::Replace => churn(&heap, case, objects, stage.objects, chance)?,
@@ -154,7 +154,7 @@ fn object<'a>(heap: &'a Heap, case: &Case, bytes: usize) -> Result<HeapVec<u8, &
 }
 
 /// Allocates objects without freeing any.
-fn fill(heap: &Heap, case: &Case, objects: u64, mut chance: Chance) -> Result<Took> {
+fn fill(heap: &Heap, case: &Case, objects: u64, mut chance: Random) -> Result<Took> {
     let mut outside = 0;
     let began = Instant::now();
     for _ in 0..objects {
@@ -171,7 +171,7 @@ fn fill(heap: &Heap, case: &Case, objects: u64, mut chance: Chance) -> Result<To
 }
 
 /// Replaces objects: each step frees one and allocates another.
-fn churn(heap: &Heap, case: &Case, objects: u64, steps: u64, mut chance: Chance) -> Result<Took> {
+fn churn(heap: &Heap, case: &Case, objects: u64, steps: u64, mut chance: Random) -> Result<Took> {
     let held: Result<Vec<_>> =
         (0..objects).map(|_| object(heap, case, case.size(&mut chance))).collect();
     let mut held = held?;

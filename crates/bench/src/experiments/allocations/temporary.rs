@@ -10,10 +10,10 @@ use std::time::Instant;
 use terrace_heap::allocator_api2::vec::Vec as HeapVec;
 use terrace_heap::{Heap, HeapBuffer};
 use terrace_sys::size::{KIB, to_usize};
+use terrace_workload::random::Random;
 
 use super::case::{CHURN_SECONDS_MAX, Case, QUERIES, Took, refused};
 use crate::error::{BenchError, Result};
-use crate::measure::Chance;
 
 /// Number of sorted runs of a query, 4.25 MiB at the usual sizes.
 const RUNS: usize = 32;
@@ -36,7 +36,7 @@ struct Query<'a> {
 }
 
 /// Runs `count` queries, or as many as the time limit permits.
-pub(super) fn queries(heap: &Heap, case: &Case, count: u64, mut chance: Chance) -> Result<Took> {
+pub(super) fn queries(heap: &Heap, case: &Case, count: u64, mut chance: Random) -> Result<Took> {
     let mut alive: VecDeque<Query<'_>> = VecDeque::new();
     let (mut outside, mut operations) = (0, 0);
     let began = Instant::now();
@@ -54,7 +54,7 @@ pub(super) fn queries(heap: &Heap, case: &Case, count: u64, mut chance: Chance) 
 }
 
 impl<'a> Query<'a> {
-    fn begin(heap: &'a Heap, case: &Case, chance: &mut Chance) -> Result<Query<'a>> {
+    fn begin(heap: &'a Heap, case: &Case, chance: &mut Random) -> Result<Query<'a>> {
         let (mut runs, mut sum) = (Vec::with_capacity(RUNS), 0_u64);
         for _ in 0..RUNS {
             let run = sorted(case.size(chance) / 8, chance);
@@ -99,7 +99,7 @@ impl<'a> Query<'a> {
 }
 
 /// Creates a run of ascending numbers in DRAM.
-fn sorted(count: usize, chance: &mut Chance) -> Vec<u8> {
+fn sorted(count: usize, chance: &mut Random) -> Vec<u8> {
     let mut number = 0_u64;
     let step = 1 + chance.below(KIB);
     let mut bytes = Vec::with_capacity(8 * count);
@@ -116,7 +116,7 @@ fn total(bytes: &[u8]) -> u64 {
 }
 
 /// Builds a hash table of distinct keys that doubles its size when it is half full.
-fn groups<'a>(heap: &'a Heap, chance: &mut Chance) -> Result<HeapVec<u64, &'a Heap>> {
+fn groups<'a>(heap: &'a Heap, chance: &mut Random) -> Result<HeapVec<u64, &'a Heap>> {
     let mut table = slots(heap, SLOTS_MIN)?;
     let mut count = 0;
     while count < GROUPS {
@@ -165,7 +165,7 @@ mod tests {
         let mut table = vec![0; 8];
         assert!(insert(&mut table, 5) && insert(&mut table, 13) && !insert(&mut table, 5));
         assert_eq!(table.iter().filter(|key| **key != 0).count(), 2);
-        let run = sorted(100, &mut Chance::new(1));
+        let run = sorted(100, &mut Random::new(1, 0));
         assert_eq!(run.len(), 800);
         assert_eq!(total(&run), total(&run[..400]) + total(&run[400..]));
     }
@@ -177,7 +177,7 @@ mod tests {
         let heap = Heap::new(config).expect("a heap");
         let case = CASES.iter().find(|case| case.name.contains("temporary")).expect("one");
         let before = heap.stats().expect("statistics");
-        let took = queries(&heap, case, 10, Chance::new(7)).expect("run");
+        let took = queries(&heap, case, 10, Random::new(7, 0)).expect("run");
         assert_eq!((took.operations, took.outside), (10, 0));
         let after = heap.stats().expect("statistics");
         assert_eq!(before.small_bytes + before.large_bytes, after.small_bytes + after.large_bytes);

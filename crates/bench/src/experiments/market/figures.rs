@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use crate::simulate::Score;
 use serde::Serialize;
 use terrace_ledger::Class;
 use terrace_market::mechanism::{Snapshot, Terms};
-use terrace_market::simulate::Score;
 use terrace_market::{Curve, Kind, Performance, Sla, SortModel, Spill, Tail};
 use terrace_sys::size::MIB;
 

@@ -17,8 +17,11 @@ use terrace_store::{EngineChoice, FileBlocks};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{MIB, format_bytes, to_u64, to_usize};
 
-use super::{Config, Popularity, mid, refused};
+use super::config::Config;
+use super::popularity::Popularity;
+use super::store::refused;
 use crate::error::{BenchError, Result};
+use crate::measure::median_of;
 use crate::report::{Bars, Series};
 
 /// Bytes of an object.
@@ -204,10 +207,10 @@ pub(super) fn medians(rows: &[&Far]) -> Vec<Far> {
         }
         let same: Vec<&Far> = rows.iter().copied().filter(|far| case(far) == case(row)).collect();
         found.push(Far {
-            per_second_k: mid(&same, |far| far.per_second_k),
-            reads_of_a_get: mid(&same, |far| far.reads_of_a_get),
-            reads_per_second_k: mid(&same, |far| far.reads_per_second_k),
-            read_mib_per_second: mid(&same, |far| far.read_mib_per_second),
+            per_second_k: median_of(&same, |far| far.per_second_k),
+            reads_of_a_get: median_of(&same, |far| far.reads_of_a_get),
+            reads_per_second_k: median_of(&same, |far| far.reads_per_second_k),
+            read_mib_per_second: median_of(&same, |far| far.read_mib_per_second),
             ..(*row).clone()
         });
     }

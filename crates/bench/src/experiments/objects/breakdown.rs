@@ -12,9 +12,11 @@ use terrace_objects::read_breakdown::{Part, read};
 use terrace_objects::{ObjectId, ObjectStore};
 use terrace_sys::process::cpu_time;
 
-use super::{Config, Popularity, mid, refused, store};
+use super::config::Config;
+use super::popularity::Popularity;
+use super::store::{refused, store};
 use crate::error::Result;
-use crate::measure::median;
+use crate::measure::{median, median_of};
 use crate::report::{Bars, Series};
 
 /// Bytes of the study's objects, and of the objects of the other figures.
@@ -178,7 +180,7 @@ pub(super) fn medians(rows: &[&Breakdown]) -> Vec<Breakdown> {
     let of = |(case, chained)| {
         let same = rows.iter().copied().filter(|row| (row.case, row.chained) == (case, chained));
         let same: Vec<&Breakdown> = same.collect();
-        let until = (0..Part::ALL.len()).map(|n| mid(&same, |row| row.steps[n].until_ns));
+        let until = (0..Part::ALL.len()).map(|n| median_of(&same, |row| row.steps[n].until_ns));
         (!same.is_empty()).then(|| Breakdown::of(case, chained, &until.collect::<Vec<_>>()))
     };
     cases.filter_map(of).collect()

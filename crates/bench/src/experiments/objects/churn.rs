@@ -17,10 +17,10 @@ use serde::Serialize;
 use terrace_objects::{Backing, ObjectConfig, ObjectError, ObjectId, ObjectStore};
 use terrace_sys::histogram::{Histogram, Recorder};
 use terrace_sys::size::{MIB, format_bytes, to_u64, to_usize};
+use terrace_workload::random::Random;
 
-use super::refused;
+use super::store::refused;
 use crate::error::{BenchError, Result};
-use crate::measure::Chance;
 use crate::report::{Bars, Line, Lines, Panel, Series};
 
 /// Default bytes of memory of the store.
@@ -232,7 +232,7 @@ struct Full {
     freed_bytes: u64,
     /// True if filling up ended with a refused create.
     is_full: bool,
-    chance: Chance,
+    chance: Random,
 }
 
 impl Full {
@@ -242,7 +242,7 @@ impl Full {
         observe(&format!("filling {} with objects", format_bytes(plan.memory_bytes)));
         let config = ObjectConfig::new("bench", Backing::Dram { bytes });
         let store = ObjectStore::new(config).map_err(|error| refused(&error))?;
-        let (mut ids, mut chance) = (Vec::new(), Chance::new(0));
+        let (mut ids, mut chance) = (Vec::new(), Random::new(0, 0));
         while let Some(id) = create(&store, &[7; LEN])? {
             ids.push(id);
         }
@@ -390,7 +390,7 @@ fn work(
     stop: &AtomicBool,
     done: &AtomicU64,
 ) -> Result<(Counts, Vec<ObjectId>)> {
-    let (mut counts, mut chance) = (Counts::default(), Chance::new(to_u64(thread) + 1));
+    let (mut counts, mut chance) = (Counts::default(), Random::new(to_u64(thread) + 1, 0));
     // Bytes created and not yet removed.
     let mut more = 0_usize;
     while !stop.load(Ordering::Relaxed) {
@@ -432,7 +432,7 @@ fn work(
 }
 
 /// Returns the bytes of a later object, with a random length.
-fn drawn(chance: &mut Chance) -> &'static [u8] {
+fn drawn(chance: &mut Random) -> &'static [u8] {
     static BYTES: [u8; LEN_MAX] = [7; LEN_MAX];
     &BYTES[..LEN_MIN + to_usize(chance.below(to_u64(LEN_MAX - LEN_MIN + 1)))]
 }
@@ -447,7 +447,7 @@ fn create(store: &ObjectStore, bytes: &[u8]) -> Result<Option<ObjectId>> {
 }
 
 /// Removes a random object. Returns its length in bytes.
-fn remove_one(store: &ObjectStore, ids: &mut Vec<ObjectId>, chance: &mut Chance) -> Result<usize> {
+fn remove_one(store: &ObjectStore, ids: &mut Vec<ObjectId>, chance: &mut Random) -> Result<usize> {
     let id = ids.swap_remove(to_usize(chance.below(to_u64(ids.len()))));
     let len = store.size(id).and_then(|len| store.remove(id).map(|()| len));
     len.map_err(|error| refused(&error))

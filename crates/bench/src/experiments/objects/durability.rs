@@ -8,8 +8,11 @@ use serde::Serialize;
 use terrace_objects::{Backing, Durability, LogConfig, ObjectConfig, ObjectId, ObjectStore};
 use terrace_sys::size::{format_bytes, to_u64, to_usize};
 
-use super::{ADDRESS_BYTES, Config, Popularity, mid, refused};
+use super::config::Config;
+use super::popularity::Popularity;
+use super::store::{ADDRESS_BYTES, refused};
 use crate::error::{BenchError, Result};
+use crate::measure::median_of;
 use crate::report::{Bars, Series};
 
 /// Bytes of an object.
@@ -204,7 +207,10 @@ pub(super) fn medians(rows: &[&Lasting]) -> Vec<Lasting> {
         }
         let is_same = |it: &&&Lasting| (&it.what, it.threads) == (&row.what, row.threads);
         let same: Vec<&Lasting> = rows.iter().filter(is_same).copied().collect();
-        found.push(Lasting { per_second_k: mid(&same, |it| it.per_second_k), ..(*row).clone() });
+        found.push(Lasting {
+            per_second_k: median_of(&same, |it| it.per_second_k),
+            ..(*row).clone()
+        });
     }
     found
 }

@@ -6,10 +6,13 @@ use std::time::Instant;
 use serde::Serialize;
 use terrace_objects::{Batch, ObjectId, ObjectStore};
 use terrace_sys::histogram::{Histogram, Recorder};
+use terrace_workload::random::Random;
 
-use super::{Config, Popularity, mid, refused, store};
+use super::config::Config;
+use super::popularity::Popularity;
+use super::store::{refused, store};
 use crate::error::Result;
-use crate::measure::Chance;
+use crate::measure::median_of;
 
 /// Numbers of threads, as published.
 const THREADS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
@@ -75,7 +78,7 @@ impl Latencies {
 
     fn median(rows: &[&Load], of: impl Fn(&Load) -> Option<Self>) -> Option<Self> {
         let first = rows.first().and_then(|row| of(row))?;
-        let one = |value: fn(&Self) -> f64| mid(rows, |row| value(&of(row).unwrap_or(first)));
+        let one = |value: fn(&Self) -> f64| median_of(rows, |row| value(&of(row).unwrap_or(first)));
         Some(Self {
             mean_us: one(|it| it.mean_us),
             p95_us: one(|it| it.p95_us),
@@ -203,7 +206,7 @@ fn work<'a>(
     stop: &AtomicBool,
 ) -> Counts {
     let mut counts = Counts::default();
-    let mut chance = Chance::new(thread as u64);
+    let mut chance = Random::new(thread as u64, 0);
     let (mut batch, mut room) = (Batch::new(), vec![0; workload.len]);
     let from = vec![8; workload.len];
     for (n, first) in draws.enumerate() {
@@ -246,7 +249,7 @@ pub(super) fn medians(rows: &[&Load]) -> Vec<Load> {
         let same: Vec<&Load> =
             rows.iter().copied().filter(|load| case(load) == case(row)).collect();
         found.push(Load {
-            per_second_m: mid(&same, |load| load.per_second_m),
+            per_second_m: median_of(&same, |load| load.per_second_m),
             get: Latencies::median(&same, |load| Some(load.get)).unwrap_or(row.get),
             put: Latencies::median(&same, |load| load.put),
             ..(*row).clone()

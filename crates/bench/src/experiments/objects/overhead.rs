@@ -4,10 +4,13 @@ use serde::Serialize;
 use terrace_sys::probe::Probe;
 use terrace_sys::process::resident_bytes;
 use terrace_sys::size::to_usize;
+use terrace_workload::random::Random;
 
-use super::{Config, TARGETS, mid, refused, store};
+use super::config::Config;
+use super::store::{refused, store};
+use super::targets::TARGETS;
 use crate::error::{BenchError, Result};
-use crate::measure::Chance;
+use crate::measure::median_of;
 use crate::report::{Bars, Series};
 
 /// Overhead in bytes of an object in the study's own store: an entry of 8 bytes and a marker of
@@ -104,7 +107,7 @@ pub(super) fn left_out(measured: &[Overhead]) -> Option<String> {
 
 fn fill(objects: u64, lens: (u64, u64)) -> Result<Overhead> {
     let resident = || resident_bytes().map_err(|error| BenchError::Engine(error.to_string()));
-    let mut chance = Chance::new(0);
+    let mut chance = Random::new(0, 0);
     let bytes = [7_u8; 256];
     let before = resident()?;
     let store = store()?;
@@ -129,9 +132,9 @@ pub(super) fn medians(rows: &[&Overhead]) -> Vec<Overhead> {
     let case = |lens| {
         let same: Vec<&Overhead> = rows.iter().copied().filter(|row| row.lens == lens).collect();
         same.first().map(|first| Overhead {
-            mean_bytes: mid(&same, |row| row.mean_bytes),
-            taken_bytes: mid(&same, |row| row.taken_bytes),
-            created_m: mid(&same, |row| row.created_m),
+            mean_bytes: median_of(&same, |row| row.mean_bytes),
+            taken_bytes: median_of(&same, |row| row.taken_bytes),
+            created_m: median_of(&same, |row| row.created_m),
             ..(*first).clone()
         })
     };

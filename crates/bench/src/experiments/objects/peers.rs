@@ -5,52 +5,19 @@
 //! measured alternately.
 
 #[cfg(feature = "peers")]
-mod turns;
+mod measurement;
+mod turn;
 
-use serde::Serialize;
-
+use self::turn::STORE;
+use super::config::Config;
+use super::popularity::Popularity;
 use super::rates::Way;
-use super::{Config, Popularity, mid};
+use crate::measure::{median, median_of};
 use crate::report::{Bars, Series};
 
 #[cfg(feature = "peers")]
-pub(super) use turns::measure;
-
-/// Name of the store in the comparison.
-const STORE: &str = "the store";
-
-/// Measurements of one map or of the store.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Turn {
-    peer: &'static str,
-    way: Way,
-    popularity: Popularity,
-    threads: usize,
-    /// Bytes of memory per object, as the kernel counts them.
-    taken_bytes: f64,
-    /// Millions of operations per second of elapsed time.
-    per_second_m: f64,
-    /// Millions of operations per second of processor time.
-    per_core_second_m: f64,
-    /// Rate of the store in the same rounds, relative to this one; set in medians only.
-    store_over_it: Option<f64>,
-}
-
-impl Turn {
-    pub(super) fn cells(&self) -> [String; 5] {
-        let Self { per_core_second_m, per_second_m, taken_bytes, .. } = self;
-        let over = self.store_over_it.filter(|_| self.peer != STORE);
-        [
-            String::new(),
-            format!("{}: {}, {}", self.peer, self.way.name(), self.popularity.name()),
-            self.threads.to_string(),
-            format!(
-                "{per_core_second_m:.1} M/core s, {per_second_m:.1} M/s, {taken_bytes:.1} B each"
-            ),
-            over.map_or_else(String::new, |over| format!("the store gives {over:.2} of it")),
-        ]
-    }
-}
+pub(super) use self::measurement::measure;
+pub(super) use self::turn::Turn;
 
 /// Reports that the maps are not part of this build.
 ///
@@ -82,9 +49,9 @@ pub(super) fn medians(rows: &[&Turn]) -> Vec<Turn> {
             .map(|(store, it)| store.per_core_second_m / it.per_core_second_m)
             .collect();
         found.push(Turn {
-            per_second_m: mid(&same, |turn| turn.per_second_m),
-            per_core_second_m: mid(&same, |turn| turn.per_core_second_m),
-            store_over_it: crate::measure::median(&ratios),
+            per_second_m: median_of(&same, |turn| turn.per_second_m),
+            per_core_second_m: median_of(&same, |turn| turn.per_core_second_m),
+            store_over_it: median(&ratios),
             ..(*row).clone()
         });
     }

@@ -7,8 +7,12 @@ use serde::Serialize;
 use terrace_objects::{Batch, ObjectId, ObjectStore};
 use terrace_sys::process::cpu_time;
 
-use super::{Config, Popularity, TARGETS, mid, refused, store};
+use super::config::Config;
+use super::popularity::Popularity;
+use super::store::{refused, store};
+use super::targets::TARGETS;
 use crate::error::{BenchError, Result};
+use crate::measure::median_of;
 
 /// Bytes of an object.
 const LEN: usize = 32;
@@ -229,8 +233,8 @@ pub(super) fn medians(rows: &[&Rate]) -> Vec<Rate> {
         let same: Vec<&Rate> =
             rows.iter().copied().filter(|rate| case(rate) == case(row)).collect();
         found.push(Rate {
-            per_second_m: mid(&same, |rate| rate.per_second_m),
-            per_core_second_m: mid(&same, |rate| rate.per_core_second_m),
+            per_second_m: median_of(&same, |rate| rate.per_second_m),
+            per_core_second_m: median_of(&same, |rate| rate.per_core_second_m),
             ..(*row).clone()
         });
     }

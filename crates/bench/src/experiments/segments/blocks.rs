@@ -1,15 +1,13 @@
 //! Figure 5: run time of queries beyond DRAM by block size, in an arena that retains freed memory
 //! and in one that returns it.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::Serialize;
 use terrace_sys::size::format_bytes;
 
+use super::figure::Figure;
+use super::options::{Block, SegmentOptions};
 use super::place::{BLOCK, Passes, Place, Visit, beside, case, in_turn};
-use super::{Figure, Group, Line, SegmentOptions, ratios};
-use crate::error::{BenchError, Result};
+use super::row::{Group, Line, ratios};
 use crate::measure::{Estimate, mean};
 use crate::report::{Bars, Series};
 
@@ -21,39 +19,6 @@ const PUBLISHED_ON_IS_FASTER: &str = "4KiB";
 /// Factor for the number of passes in DRAM: they take a tenth of the time, and all others are
 /// compared with them.
 const IN_DRAM_PASSES: usize = 3;
-
-/// A block size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Block(&'static str);
-
-impl Block {
-    /// Powers of four on the study's axis, and the best size for TPC-DS.
-    pub const ALL: [Block; 7] = [
-        Block("4KiB"),
-        Block("16KiB"),
-        Block("32KiB"),
-        Block("64KiB"),
-        Block("256KiB"),
-        Block("1MiB"),
-        Block("4MiB"),
-    ];
-}
-
-impl fmt::Display for Block {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl FromStr for Block {
-    type Err = BenchError;
-
-    fn from_str(text: &str) -> Result<Block> {
-        let found = Block::ALL.into_iter().find(|block| block.0 == text);
-        let sizes = Block::ALL.map(|block| block.0).join(", ");
-        found.ok_or_else(|| BenchError::input(format!("there are blocks of {sizes}")))
-    }
-}
 
 /// Results for one memory.
 #[derive(Clone, Debug, Serialize)]

@@ -5,8 +5,9 @@ use serde::Serialize;
 use terrace_heap::Metadata;
 use terrace_sys::size::format_bytes;
 
+use super::figure::Figure;
 use super::place::{Passes, Place, Visit};
-use super::{Figure, Footprint, Group, Line};
+use super::row::{Footprint, Group, Line};
 use crate::report::{Bars, Series};
 
 /// Bytes of metadata relative to the data by benchmark, as published at scale 8.

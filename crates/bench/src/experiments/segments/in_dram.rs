@@ -3,8 +3,10 @@
 
 use serde::Serialize;
 
+use super::figure::Figure;
+use super::options::SegmentOptions;
 use super::place::{Passes, Place, Visit, beside, in_turn};
-use super::{Figure, Group, Line, Row, SegmentOptions, ratios};
+use super::row::{Group, Line, Row, ratios};
 use crate::measure::{Estimate, geometric_mean, mean};
 use crate::report::{Bars, Series};
 

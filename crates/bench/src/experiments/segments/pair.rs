@@ -5,10 +5,13 @@
 //! the assignment of the cases to the engines alternates, and so does the engine that runs a query
 //! first.
 
+use super::figure::Figure;
+use super::options::SegmentOptions;
 use super::place::{Visit, in_turn};
+use super::row::{QuerySeconds, Row};
 use super::sizes::engine_count;
 use super::tables::Tables;
-use super::{Figure, QuerySeconds, Row, SegmentOptions, in_dram, separation};
+use super::{in_dram, separation};
 use crate::error::Result;
 use crate::setting::Setting;
 

@@ -2,9 +2,9 @@
 
 use terrace_heap::Metadata;
 use terrace_sys::size::{MIB, to_usize};
+use terrace_workload::random::Random;
 
-use super::Figure;
-use crate::measure::Chance;
+use super::figure::Figure;
 
 /// Best block size of the study, which its other experiments use.
 pub(super) const BLOCK: &str = "256KiB";
@@ -133,7 +133,7 @@ impl Passes {
 /// Returns the numbers in random order, the same for the same seed (Fisher and Yates).
 fn shuffled(numbers: &[u32], seed: u64) -> Vec<u32> {
     let mut numbers = numbers.to_vec();
-    let mut chance = Chance::new(seed);
+    let mut chance = Random::new(seed, 0);
     for last in (1..numbers.len()).rev() {
         numbers.swap(last, to_usize(chance.below(last as u64 + 1)));
     }

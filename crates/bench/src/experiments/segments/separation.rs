@@ -4,8 +4,10 @@
 use serde::Serialize;
 use terrace_heap::Metadata;
 
+use super::figure::Figure;
+use super::options::SegmentOptions;
 use super::place::{BOTH, Passes, Place, Visit, in_turn};
-use super::{Figure, Group, Line, Row, SegmentOptions, ratios};
+use super::row::{Group, Line, Row, ratios};
 use crate::measure::{Estimate, mean};
 use crate::report::{Bars, Series};
 

@@ -3,7 +3,7 @@
 use terrace_sql::EngineConfig;
 use terrace_sys::size::{GIB, format_bytes};
 
-use super::SegmentOptions;
+use super::options::SegmentOptions;
 use crate::error::{BenchError, Result};
 use crate::setting::{Setting, ample_dram};
 

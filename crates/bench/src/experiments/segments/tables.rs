@@ -6,9 +6,10 @@ use std::time::Instant;
 use terrace_heap::HeapStats;
 use terrace_sql::{Encoding, Engine, Session};
 
+use super::options::SegmentOptions;
 use super::place::Visit;
+use super::row::{Footprint, QuerySeconds, Row};
 use super::sizes::engine;
-use super::{Footprint, QuerySeconds, Row, SegmentOptions};
 use crate::error::{BenchError, Result};
 use crate::setting::Setting;
 use crate::suite::answer::Answer;

@@ -13,13 +13,13 @@ use serde::Serialize;
 use terrace_workload::random::Random;
 
 use super::backend::{Address, Backend, serve};
+use super::config::Config;
 use super::postgres::Postgres;
 use super::psql::Psql;
-use super::{Config, SLACK};
 use crate::error::{BenchError, Result};
 use crate::measure::percentile;
 use crate::peer::Reply;
-use crate::peer::comparison::{Question, Referee};
+use crate::peer::comparison::{Comparison, Question};
 use crate::peer::control_group::ControlGroup;
 use crate::peer::engine::{Arena, Contender};
 use crate::peer::process::{Client, Peer, peak_resident_bytes};
@@ -27,6 +27,9 @@ use crate::tpch::query::Query;
 
 /// Maximum number of kinds of errors that are reported for an engine.
 const ERRORS_MAX: usize = 5;
+
+/// Interval at which the end of a part is checked.
+pub(super) const SLACK: Duration = Duration::from_millis(20);
 
 /// An engine, and the connection of the clients to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -109,7 +112,7 @@ impl LoadRow {
             replies.map(|reply| (Question::named("a query", ""), reply)).collect()
         };
         let clients: Vec<Vec<_>> = (0..config.options.clients).map(lost).map(questions).collect();
-        judge(engine, &clients, &mut Referee::new(config.scale))
+        judge(engine, &clients, &mut Comparison::new(config.scale))
     }
 }
 
@@ -173,7 +176,7 @@ pub(super) async fn run(
     (arena, postgres): (&Arena, Option<&Postgres>),
     engine: Engine,
     config: &Config,
-    referee: &mut Referee,
+    comparison: &mut Comparison,
 ) -> Result<LoadRow> {
     let mut running = start((arena, postgres), engine, config).await?;
     let began = Instant::now();
@@ -182,7 +185,7 @@ pub(super) async fn run(
     let clients = clients.map(|(number, session)| client(session, number, config, deadline));
     let replies = join_all(clients).await.into_iter().collect::<Result<Vec<_>>>()?;
     let wall_seconds = began.elapsed().as_secs_f64();
-    let mut row = judge(engine, &replies, referee);
+    let mut row = judge(engine, &replies, comparison);
     row.wall_seconds = wall_seconds;
     let group = running.group.as_ref();
     row.killed = group.and_then(|group| group.kills());
@@ -275,14 +278,18 @@ async fn client(
 }
 
 /// Counts replies, and compares the answers.
-fn judge(engine: Engine, clients: &[Vec<(Question, Reply)>], referee: &mut Referee) -> LoadRow {
+fn judge(
+    engine: Engine,
+    clients: &[Vec<(Question, Reply)>],
+    comparison: &mut Comparison,
+) -> LoadRow {
     let (mut finished, mut failed, mut wrong) = (0, 0, 0);
     let mut errors = BTreeMap::<String, usize>::new();
     let mut seconds = Vec::new();
     for replies in clients {
         let mut is_right = true;
         for (question, reply) in replies {
-            let verdict = referee.judge(question, engine.name(), reply);
+            let verdict = comparison.judge(question, engine.name(), reply);
             let error = match (&reply.error, verdict) {
                 (Some(error), _) => {
                     failed += 1;
@@ -343,7 +350,7 @@ mod tests {
         let wrong = (question.clone(), reply(&[&["1-URGENT", "94"]]));
         let lost = (question.clone(), failed("lost\nmore".to_owned()));
         let clients = [vec![right(), right()], vec![right(), wrong], vec![lost, right()]];
-        let row = judge(Engine::Terrace, &clients, &mut Referee::new(0.01));
+        let row = judge(Engine::Terrace, &clients, &mut Comparison::new(0.01));
         assert_eq!((row.finished, row.failed, row.wrong), (1, 1, 1));
         assert_eq!((row.asked, row.answered), (6, 5));
         assert!(row.errors.iter().any(|(error, count)| error == "lost" && *count == 1));

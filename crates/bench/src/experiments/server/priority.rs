@@ -7,13 +7,13 @@ use futures::future::{join, join_all};
 use serde::Serialize;
 
 use super::backend::{Backend, serve};
-use super::load::{Engine, psql_clients, questions};
+use super::config::Config;
+use super::load::{Engine, SLACK, psql_clients, questions};
 use super::psql::Psql;
-use super::{Config, SLACK};
 use crate::error::{BenchError, Result};
 use crate::experiments::clients::short_questions;
 use crate::measure::percentile;
-use crate::peer::comparison::{Question, Referee};
+use crate::peer::comparison::{Comparison, Question};
 use crate::peer::engine::Arena;
 
 /// SLA of the client with short queries.
@@ -49,9 +49,9 @@ struct Seen {
 }
 
 impl Seen {
-    async fn ask(&mut self, client: &mut Psql, question: &Question, referee: &mut Referee) {
+    async fn ask(&mut self, client: &mut Psql, question: &Question, comparison: &mut Comparison) {
         let reply = client.ask(&question.text, Instant::now() + PATIENCE).await;
-        let verdict = referee.judge(question, Engine::Terrace.name(), &reply);
+        let verdict = comparison.judge(question, Engine::Terrace.name(), &reply);
         match reply.error.or(verdict.err().map(|error| error.to_string())) {
             None => self.seconds.push(reply.seconds),
             Some(error) => {
@@ -144,11 +144,11 @@ async fn short(
     is_over: &AtomicBool,
 ) -> Result<Seen> {
     let questions = short_questions(config.scale)?;
-    let mut referee = Referee::new(config.scale);
+    let mut comparison = Comparison::new(config.scale);
     let (began, mut seen) = (Instant::now(), Seen::default());
     loop {
         for question in &questions {
-            seen.ask(client, question, &mut referee).await;
+            seen.ask(client, question, &mut comparison).await;
         }
         if began.elapsed() >= time || seen.failed > questions.len() {
             is_over.store(true, Ordering::Relaxed);
@@ -166,10 +166,10 @@ async fn heavy(
     is_over: &AtomicBool,
 ) -> Result<Seen> {
     let questions = questions(config, number)?;
-    let mut referee = Referee::new(config.scale);
+    let mut comparison = Comparison::new(config.scale);
     let mut seen = Seen::default();
     for question in questions.iter().cycle() {
-        let asked = seen.ask(&mut session, question, &mut referee);
+        let asked = seen.ask(&mut session, question, &mut comparison);
         let over = async {
             while !is_over.load(Ordering::Relaxed) {
                 tokio::time::sleep(SLACK).await;

@@ -3,12 +3,11 @@
 use serde::Serialize;
 use terrace_sys::size::format_bytes;
 
+use super::config::Config;
 use super::load::{Engine, LoadRow};
 use super::priority::PriorityRow;
 use super::wire::{FLIGHT, ROWS, WireRow};
-use super::{Config, Server};
 use crate::error::Result;
-use crate::experiment::Experiment;
 use crate::report::{Bars, Grid, Picture, Report, Series};
 use crate::setting::Finding;
 
@@ -87,11 +86,11 @@ impl Measured {
     }
 }
 
-/// Sums up the measurements.
+/// Sums up the measurements for the report `name`.
 ///
 /// # Errors
 /// Fails if the report has no JSON form.
-pub(super) fn finding(config: &Config, measured: &Measured) -> Result<Finding> {
+pub(super) fn finding(name: &str, config: &Config, measured: &Measured) -> Result<Finding> {
     let load = measured.load.iter().map(Row::Load);
     let priority = measured.priority.iter().map(Row::Priority);
     let rows: Vec<_> = load.chain(priority).chain(measured.wire.iter().map(Row::Wire)).collect();
@@ -105,7 +104,7 @@ pub(super) fn finding(config: &Config, measured: &Measured) -> Result<Finding> {
         notes: notes(config, measured, &summary),
         picture,
         more: pictures.map(bars).collect(),
-        report: Report::new(Server::NAME, config, &rows, &summary)?,
+        report: Report::new(name, config, &rows, &summary)?,
     })
 }
 

@@ -17,8 +17,9 @@ use terrace_sys::size::to_u64;
 use tonic::transport::Endpoint;
 
 use super::backend::{Address, Backend};
+use super::config::Config;
 use super::load::Engine;
-use super::{Config, psql};
+use super::psql;
 use crate::error::{BenchError, Result};
 use crate::measure::{Scratch, median, percentile};
 use crate::suite::child::{Kept, output, start};

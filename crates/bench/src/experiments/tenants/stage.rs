@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use terrace_sql::{Engine, EngineConfig, Session};
 use tokio::sync::Semaphore;
 
-use super::{Rule, TENANTS};
+use super::rule::{Rule, TENANTS};
 use crate::error::{BenchError, Result};
 use crate::experiments::server::{Backend, Budget, Psql, serve};
 use crate::suite::load::refused;

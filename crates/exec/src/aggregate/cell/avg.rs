@@ -10,7 +10,8 @@ use datafusion::common::Result;
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::{Cell, Input, Room, Taken, array, natives, nulls, out_of_range, put, taken};
+use super::interface::{Cell, Input, Room, Taken, nulls, put, taken};
+use crate::functions::{array, natives, out_of_range};
 use crate::rows::Slots;
 
 /// A count of values and their sum. The function does the division. `U` is the type of unsigned

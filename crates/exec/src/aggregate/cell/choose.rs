@@ -17,10 +17,10 @@ use super::avg::Avg;
 use super::count::Count;
 use super::flag::Flag;
 use super::fold::Fold;
+use super::interface::{Cell, Room};
 use super::sum::Sum;
-use super::{Cell, Room, array};
 use crate::floats::Float;
-use crate::functions::{Kind, Wide, kind, state_type, stock};
+use crate::functions::{Kind, Wide, array, kind, state_type, stock};
 
 /// Returns the cell of an aggregate whose state is kept in the rows; `None` for any other
 /// aggregate.

@@ -4,7 +4,8 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use super::{Cell, Input, Room, Taken, array, natives, put, taken};
+use super::interface::{Cell, Input, Room, Taken, put, taken};
+use crate::functions::{array, natives};
 use crate::rows::Slots;
 
 /// A count of rows.

@@ -6,7 +6,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
 
-use super::{Cell, Input, Room, Taken, nulls, put, taken};
+use super::interface::{Cell, Input, Room, Taken, nulls, put, taken};
 use crate::rows::Slots;
 
 /// A truth value, and a flag that is set once there was one.

@@ -6,7 +6,8 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
 use datafusion::common::Result;
 
-use super::{Cell, Input, Room, Taken, array, natives, nulls, put, taken};
+use super::interface::{Cell, Input, Room, Taken, nulls, put, taken};
+use crate::functions::{array, natives};
 use crate::rows::Slots;
 
 /// A value, and a flag that is set once there was one.

@@ -8,7 +8,8 @@ use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
 use datafusion::common::Result;
 
-use super::{Cell, Input, Room, Taken, array, natives, nulls, out_of_range, put, taken};
+use super::interface::{Cell, Input, Room, Taken, nulls, put, taken};
+use crate::functions::{array, natives, out_of_range};
 use crate::rows::Slots;
 
 /// Converts sums to results.

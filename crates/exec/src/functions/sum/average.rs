@@ -20,7 +20,8 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
 use super::distinct::{distinct, sliding_distinct};
 use super::groups::{nulls, nulls_of_taken, taken};
-use super::{Sum, Types, one};
+use super::types::Types;
+use super::{Sum, one};
 use crate::functions::wide::{array, natives, state_type};
 
 /// Returns true for arguments whose averages are computed here.

@@ -10,7 +10,7 @@ use datafusion::arrow::datatypes::{ArrowNativeType, ToByteSlice};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 
-use super::{Finish, Types};
+use super::types::{Finish, Types};
 use crate::functions::wide::{Wide, array, out_of_range};
 
 /// Creates the accumulator of a group, whose distinct values `stock` collects.

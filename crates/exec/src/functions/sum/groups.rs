@@ -7,7 +7,7 @@ use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
-use super::Types;
+use super::types::Types;
 use crate::functions::wide::{Wide, array, natives};
 
 /// Creates the accumulator of many groups.

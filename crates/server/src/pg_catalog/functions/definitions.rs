@@ -8,7 +8,9 @@ use datafusion::common::{Result, ScalarValue};
 
 use super::super::types;
 use super::super::value::Value;
-use super::{Call, Definition, Returns, integer, lenient, strict};
+use super::argument::integer;
+use super::call::Call;
+use super::function::{Definition, Returns, lenient, strict};
 
 /// Defines a function that returns a definition or description which the database never has.
 const fn none(name: &'static str, most: usize) -> Definition {

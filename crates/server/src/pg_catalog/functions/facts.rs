@@ -3,11 +3,16 @@
 
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 
+use super::super::schemas::SCHEMA;
 use super::super::value::Value;
-use super::super::{UTF8, activity, relations, roles};
-use super::{Call, Definition, Returns, acting, integer, is_true, lenient, missing, strict, text};
+use super::super::{activity, relations, roles};
+use super::argument::{integer, is_true, text};
+use super::call::{Call, missing};
+use super::function::{Definition, Returns, acting, lenient, strict};
 use terrace_sql::access::Privilege;
 
+/// The encoding of all texts, by PostgreSQL's number.
+pub(in crate::pg_catalog) const UTF8: i64 = 6;
 /// The schema that shows the state of the engine.
 const ENGINE: &str = "terrace";
 
@@ -28,7 +33,7 @@ const fn zero(name: &'static str) -> Definition {
 
 pub(super) const FUNCTIONS: &[Definition] = &[
     strict("current_schemas", (1, 1), Returns::Texts, |call, arguments| {
-        let implicit = is_true(arguments.first()).then_some(super::super::SCHEMA);
+        let implicit = is_true(arguments.first()).then_some(SCHEMA);
         Ok(Value::Texts(implicit.into_iter().chain([call.path]).map(str::to_owned).collect()))
     }),
     strict("current_setting", (1, 2), Returns::Text, current_setting),

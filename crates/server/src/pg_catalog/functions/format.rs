@@ -6,8 +6,11 @@ use std::str::Chars;
 use datafusion::common::{Result, ScalarValue, plan_datafusion_err};
 
 use super::super::value::Value;
-use super::texts::{literal, quote};
-use super::{Call, Definition, Returns, lenient, text};
+use super::argument::text;
+use super::call::Call;
+use super::function::{Definition, Returns, lenient};
+use super::identifier::quote;
+use super::texts::literal;
 
 /// Maximum number of values of `format`.
 const VALUES_MAX: usize = 32;

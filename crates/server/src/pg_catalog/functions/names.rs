@@ -9,9 +9,11 @@ use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::common::{Result, ScalarValue};
 
 use super::super::value::Value;
-use super::super::{oids, roles, types};
-use super::texts::{identifiers, quote};
-use super::{Call, Definition, Returns, integer, items, missing, strict, text};
+use super::super::{oids, roles, schemas, types};
+use super::argument::{integer, items, text};
+use super::call::{Call, missing};
+use super::function::{Definition, Returns, strict};
+use super::identifier::{identifiers, quote};
 
 pub(super) const FUNCTIONS: &[Definition] = &[
     strict("regclass", (1, 1), Returns::Oid, |call, args| oid(call, args, &CLASS)),
@@ -153,7 +155,7 @@ const OPERATOR: Kind = Kind { what: "operator", oid: |_, _| None, name: |_, _| N
 
 /// True if names of a schema are found unqualified.
 fn is_visible(call: &Call<'_>, schema: &str) -> bool {
-    [super::super::SCHEMA, call.path].contains(&schema)
+    [schemas::SCHEMA, call.path].contains(&schema)
 }
 
 fn table_is_visible(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {

@@ -3,8 +3,13 @@
 use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::common::{Result, ScalarValue, plan_err};
 
+use super::super::types;
 use super::super::value::Value;
-use super::{Call, Definition, Returns, integer, items, lenient, strict, text};
+use super::argument::{integer, items, text};
+use super::call::Call;
+use super::function::{Definition, Returns, lenient, strict};
+use super::identifier::{identifiers, quote};
+use crate::column_types::pg_type;
 
 pub(super) const FUNCTIONS: &[Definition] = &[
     strict("quote_ident", (1, 1), Returns::Text, |_, arguments| Ok(quoted(arguments).into())),
@@ -21,7 +26,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let item =
             |items: &ArrayRef, index| integer(&ScalarValue::try_from_array(items, index).ok()?);
         let oids = items.iter().flat_map(|items| (0..items.len()).filter_map(|i| item(items, i)));
-        let types: Vec<_> = oids.map(|oid| super::super::types::format(oid, None)).collect();
+        let types: Vec<_> = oids.map(|oid| types::format(oid, None)).collect();
         Ok(types.join(", ").into())
     }),
     strict("like_escape", (2, 2), Returns::Text, like_escape),
@@ -44,8 +49,8 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(Value::Ints(numbers.collect()))
     }),
     lenient("pg_typeof", (1, 1), Returns::Text, |call, _| {
-        let of = call.types.first().map(crate::postgres::pg_type);
-        let of = of.and_then(|of| super::super::types::by_oid(of.oid().into()));
+        let of = call.types.first().map(pg_type);
+        let of = of.and_then(|of| types::by_oid(of.oid().into()));
         Ok(of.map(|of| of.sql_name).into())
     }),
 ];
@@ -147,17 +152,7 @@ fn quoted(arguments: &[ScalarValue]) -> String {
     quote(&arguments.first().and_then(text).unwrap_or_default())
 }
 
-/// Returns a name as it is written in a statement.
-pub(super) fn quote(name: &str) -> String {
-    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    let is_reserved = super::keywords::is_reserved(name);
-    match is_plain && !is_reserved {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
-    }
-}
-
+/// Returns an argument as a literal of a statement.
 pub(super) fn literal(arguments: &[ScalarValue]) -> String {
     let text = arguments.first().and_then(text).unwrap_or_default().replace('\'', "''");
     match text.contains('\\') {
@@ -171,76 +166,5 @@ fn parse_ident(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     match identifiers(&name) {
         Some(parts) => Ok(Value::Texts(parts)),
         None => plan_err!("{name:?} is no name; quote what is not a letter, digit or underscore"),
-    }
-}
-
-/// Splits a name at its dots and removes quotes; `None` for a text that is no name.
-pub(super) fn identifiers(name: &str) -> Option<Vec<String>> {
-    let mut parts = Vec::new();
-    let mut rest = name.trim();
-    loop {
-        let part;
-        (part, rest) = match rest.strip_prefix('"') {
-            Some(quoted) => quoted_part(quoted)?,
-            None => {
-                let end = rest.find('.').unwrap_or(rest.len());
-                let (part, rest) = rest.split_at_checked(end)?;
-                let part = part.trim();
-                let is_name = |c: char| c.is_alphanumeric() || "_$".contains(c);
-                if !part.chars().all(is_name) || part.starts_with(|c: char| c.is_ascii_digit()) {
-                    return None;
-                }
-                (part.to_lowercase(), rest)
-            }
-        };
-        if part.is_empty() {
-            return None;
-        }
-        parts.push(part);
-        match rest.trim_start() {
-            "" => return Some(parts),
-            behind => rest = behind.strip_prefix('.')?.trim_start(),
-        }
-    }
-}
-
-/// Returns the part up to its closing quote, and the text after the quote.
-fn quoted_part(text: &str) -> Option<(String, &str)> {
-    let mut part = String::new();
-    let mut rest = text;
-    loop {
-        let (before, behind) = rest.split_once('"')?;
-        part.push_str(before);
-        match behind.strip_prefix('"') {
-            Some(behind) => {
-                part.push('"');
-                rest = behind;
-            }
-            None => return Some((part, behind)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_have_parts() {
-        let parts = |name: &str| identifiers(name).map(|parts| parts.join("|"));
-        assert_eq!(parts("T"), Some("t".to_owned()));
-        assert_eq!(parts("public . \"A.b\"\"c\""), Some("public|A.b\"c".to_owned()));
-        assert_eq!(parts("a b"), None);
-        assert_eq!(parts("\"a"), None);
-        assert_eq!(parts("a."), None);
-        assert_eq!(parts("1a"), None);
-    }
-
-    #[test]
-    fn names_are_quoted_where_they_have_to_be() {
-        assert_eq!(quote("plain_1"), "plain_1");
-        assert_eq!(quote("Table"), "\"Table\"");
-        assert_eq!(quote("select"), "\"select\"");
-        assert_eq!(quote("a\"b"), "\"a\"\"b\"");
     }
 }

@@ -8,7 +8,9 @@ use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::Volatility;
 
 use super::super::value::Value;
-use super::{Call, Definition, Returns, integer, strict};
+use super::argument::integer;
+use super::call::Call;
+use super::function::{Definition, Returns, strict};
 
 /// The transaction number of rows that all transactions see (`FrozenTransactionId`).
 const FROZEN: i64 = 2;

@@ -6,8 +6,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::call;
 
-use super::{empty, folded, null, recursion, tables, take};
-use crate::postgres::array_items;
+use super::names::folded;
+use super::tree::{expression, null, take};
+use super::{empty, recursion, tables};
+use crate::array_text::array_items;
 
 /// Returns `'{a,b}'` as an array of texts; `None` for another expression.
 pub(super) fn written(expr: &Expr) -> Option<Expr> {
@@ -138,7 +140,7 @@ fn aggregate(query: &mut Query) -> bool {
         format!(" ORDER BY {key}{}", order.options)
     });
     let text = format!("array_agg({column}{})", order.unwrap_or_default());
-    let Some(aggregate) = super::expression(&text) else { return false };
+    let Some(aggregate) = expression(&text) else { return false };
     select.projection = vec![SelectItem::UnnamedExpr(aggregate)];
     true
 }

@@ -9,7 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::call;
 
-use super::{arrays, folded, last, take, type_named};
+use super::arrays;
+use super::names::{self, folded, last};
+use super::tree::{take, type_named};
 use crate::pg_catalog::{definition, types};
 
 /// Returns the functions that convert to the OID and to the name, for a type of the catalog.
@@ -35,7 +37,7 @@ pub(super) fn is_of_catalog(data_type: &DataType) -> bool {
     match data_type {
         DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => is_of_catalog(item),
         DataType::Custom(name, _) => {
-            super::is_of_catalog(name) || last(name) == "oid" || functions(data_type).is_some()
+            names::is_of_catalog(name) || last(name) == "oid" || functions(data_type).is_some()
         }
         _ => functions(data_type).is_some(),
     }
@@ -188,7 +190,7 @@ fn of_postgres(data_type: &DataType) -> Option<DataType> {
         // The type stays as it is, with its length.
         DataType::Varchar(Some(CharacterLength::IntegerLength { .. })) => None,
         DataType::Custom(name, _) => {
-            let is_ours = name.0.len() == 1 || super::is_of_catalog(name);
+            let is_ours = name.0.len() == 1 || names::is_of_catalog(name);
             let of = types::by_name(&last(name)).filter(|_| is_ours)?;
             Some(match of.name {
                 "oid" => DataType::IntUnsigned(None),

@@ -6,8 +6,9 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind,
 };
 
-use super::{folded, last, take};
-use crate::postgres::name_of;
+use super::names::{folded, last};
+use super::tree::take;
+use crate::pg_catalog::column_names::name_of;
 
 /// Names columns without an alias, and makes repeated names unique.
 pub(super) fn named(select: &mut Select) {

@@ -11,8 +11,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::Walk;
 
-use super::{SETS, folded, last, null, subqueries, tables as tables_of};
-use crate::pg_catalog::{SCHEMA, definition, tables, types};
+use super::names::{SETS, folded, is_of_catalog, last};
+use super::tree::{found, null};
+use super::{subqueries, tables as tables_of};
+use crate::pg_catalog::schemas::SCHEMA;
+use crate::pg_catalog::{definition, tables, types};
 
 /// True for a scalar subquery that has no value: a plain SELECT over a relation without rows.
 pub(super) fn has_no_value(query: &Query) -> bool {
@@ -46,7 +49,7 @@ fn is_empty(from: &TableWithJoins) -> bool {
 fn never_has_rows(table: &TableFactor) -> bool {
     let TableFactor::Table { name, args: None, .. } = table else { return false };
     // A table of the same name in another schema may have rows.
-    let is_own = name.0.len() == 1 || super::is_of_catalog(name);
+    let is_own = name.0.len() == 1 || is_of_catalog(name);
     let known = definition::find(&last(name)).filter(|of| of.schema == SCHEMA);
     is_own && known.is_some_and(|of| tables::is_empty(of.name))
 }
@@ -141,7 +144,7 @@ impl VisitorMut for Unplanned {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        super::found(match expr {
+        found(match expr {
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => true,
             Expr::Function(function) => {
                 matches!(function.args, FunctionArguments::Subquery(_))

@@ -9,7 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::Walk;
 
-use super::{expression, factors, has_subquery, last, query as query_of, system};
+use super::names::last;
+use super::system;
+use super::tree::{expression, factors, has_subquery, query as query_of};
 use crate::pg_catalog::definition::Column;
 
 /// Computes keys of ORDER BY that contain subqueries in an inner query: `SELECT a FROM t ORDER BY

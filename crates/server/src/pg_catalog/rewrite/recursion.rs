@@ -5,7 +5,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Query, Select, SelectItem, SetExpr, SetOperator, TableFactor,
 };
 
-use super::{empty, folded, last};
+use super::empty;
+use super::names::{folded, last};
 
 /// Removes the recursion from a query whose recursive part never has rows: `WITH RECURSIVE c AS
 /// (SELECT a FROM t UNION ALL SELECT ...) SELECT a FROM c` becomes `SELECT a FROM t`.

@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::{Walk, call};
 
-use super::{factors, folded, last};
+use super::names::{folded, last};
+use super::tree::factors;
 
 /// Expands the columns of rows: `row_to_json(t)` becomes `row_to_json('a', t.a, 'b', t.b)`.
 pub(super) fn written(select: &mut Select) {

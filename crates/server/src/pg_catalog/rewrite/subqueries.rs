@@ -16,7 +16,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::{Walk, call};
 
-use super::{expression, factors, folded, last, take};
+use super::names::{folded, last};
+use super::tree::{expression, factors, null, take};
 
 /// Aggregate functions: a subquery that calls one returns one value already.
 const AGGREGATES: &[&str] = &[
@@ -245,7 +246,7 @@ fn joined(conditions: Vec<Expr>) -> Expr {
         op: BinaryOperator::And,
         right: Box::new(right),
     };
-    conditions.into_iter().reduce(and).unwrap_or_else(super::null)
+    conditions.into_iter().reduce(and).unwrap_or_else(null)
 }
 
 fn case(condition: Expr, subquery: Expr) -> Option<Expr> {

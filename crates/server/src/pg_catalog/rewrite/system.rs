@@ -12,9 +12,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::{Walk, call};
 
-use super::{factors, folded, last, take};
-use crate::pg_catalog::SCHEMA;
+use super::names::{folded, is_of_catalog, last};
+use super::tree::{factors, take};
 use crate::pg_catalog::definition::{self, Definition};
+use crate::pg_catalog::schemas::SCHEMA;
 
 const XMIN: &str = "xmin";
 const TABLE: &str = "tableoid";
@@ -47,7 +48,7 @@ pub(super) fn columns(select: &mut Select) {
 /// Returns the name of a catalog relation in the statement, and its definition.
 pub(super) fn known(table: &TableFactor) -> Option<(String, &'static Definition)> {
     let TableFactor::Table { name, alias, args: None, .. } = table else { return None };
-    let is_own = name.0.len() == 1 || super::is_of_catalog(name);
+    let is_own = name.0.len() == 1 || is_of_catalog(name);
     let of = definition::find(&last(name)).filter(|of| is_own && of.schema == SCHEMA)?;
     Some((alias.as_ref().map_or_else(|| last(name), |alias| folded(&alias.name)), of))
 }

@@ -5,9 +5,10 @@ use datafusion::sql::sqlparser::ast::{
     TableAliasColumnDef, TableFactor,
 };
 
-use super::{is_of_catalog, last, strip, take};
-use crate::pg_catalog::SCHEMA;
-use crate::pg_catalog::definition::{INFORMATION_PREFIX, INFORMATION_SCHEMA, find};
+use super::names::{folded, is_of_catalog, last, strip};
+use super::tree::{query, take};
+use crate::pg_catalog::definition::find;
+use crate::pg_catalog::schemas::{INFORMATION_PREFIX, INFORMATION_SCHEMA, SCHEMA};
 
 /// Functions that DataFusion accepts as tables.
 const TABLES: &[&str] = &["generate_series", "range", "unnest", "pg_get_keywords"];
@@ -34,7 +35,7 @@ pub(super) fn of_information_schema(table: &mut TableFactor) {
     let TableFactor::Table { name, alias, args: None, .. } = table else { return };
     let view = last(name);
     let mut schemas = name.0.iter().rev().skip(1).filter_map(|part| part.as_ident());
-    let is_there = schemas.next().is_some_and(|schema| super::folded(schema) == INFORMATION_SCHEMA);
+    let is_there = schemas.next().is_some_and(|schema| folded(schema) == INFORMATION_SCHEMA);
     let hidden = format!("{INFORMATION_PREFIX}{view}");
     if !is_there || find(&hidden).is_none() {
         return;
@@ -115,7 +116,7 @@ pub(super) fn of_function(table: &mut TableFactor) {
 
 /// Returns a query as a table.
 pub(super) fn derived(text: &str, alias: Option<TableAlias>) -> Option<TableFactor> {
-    let subquery = super::query(text)?;
+    let subquery = query(text)?;
     Some(TableFactor::Derived { lateral: false, subquery, alias, sample: None })
 }
 

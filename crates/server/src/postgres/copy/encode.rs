@@ -7,11 +7,15 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::error::ArrowError;
 use terrace_sql::session::CopyFormat;
 
-use super::super::cell::ColumnWriter;
-use super::format_of;
+use super::super::cell::{ColumnWriter, Format};
 
 /// The first bytes of the binary format.
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+
+/// Returns the format of values; messages encode it as a number as well.
+pub(super) fn format_of(format: &CopyFormat) -> Format {
+    if *format == CopyFormat::Binary { Format::Binary } else { Format::Text }
+}
 
 /// Encoder of rows in a format.
 pub(crate) struct RowEncoder<'a>(&'a CopyFormat);

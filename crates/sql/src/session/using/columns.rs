@@ -11,7 +11,7 @@ use terrace_table::error::SqlError;
 
 use crate::session::dialect::call;
 use crate::session::join_constraint::{constraint, constraint_mut};
-use crate::session::normalize::refused;
+use crate::session::refusal::refused;
 
 /// Functions in FROM with a single column, and its name.
 const SERIES: (&[&str], &str) = (&["generate_series", "range"], "value");

@@ -1,6 +1,7 @@
 //! Aggregate functions, by the kind of their result.
 
-use super::super::node::{Dialect, Node, call, expression, optional, parts, text};
+use super::super::dialect::Dialect;
+use super::super::node::{Node, call, expression, optional, parts, text};
 use super::super::types::Kind;
 use super::expression::cast;
 use super::{DEPTH_MAX, Generator};

@@ -60,7 +60,7 @@ impl Generator<'_> {
             false => {
                 let value = column.value(self.random);
                 let literal = |dialect| value.literal(column, dialect);
-                use super::super::node::Dialect::{Duck, Terrace};
+                use super::super::dialect::Dialect::{Duck, Terrace};
                 Node::Each(literal(Terrace), literal(Duck))
             }
         };

@@ -1,6 +1,7 @@
 //! Scalar expressions, by kind.
 
-use super::super::node::{Dialect, Node, call, expression, parts, text};
+use super::super::dialect::Dialect;
+use super::super::node::{Node, call, expression, parts, text};
 use super::super::types::{ColumnType, Kind};
 use super::{DEPTH_MAX, Generator};
 

@@ -1,6 +1,7 @@
 //! Predicates, with and without subqueries.
 
-use super::super::node::{Dialect, Node, commas, expression, optional, parts, text};
+use super::super::dialect::Dialect;
+use super::super::node::{Node, commas, expression, optional, parts, text};
 use super::super::types::Kind;
 use super::{DEPTH_MAX, Generator};
 

@@ -259,7 +259,7 @@ impl Generator<'_> {
 }
 
 fn is_constant(node: &Node) -> bool {
-    let text = node.render(super::super::node::Dialect::Duck);
+    let text = node.render(super::super::dialect::Dialect::Duck);
     !text.contains('.')
 }
 

@@ -88,7 +88,7 @@ impl Generator<'_> {
                 let kind = self.some_kind();
                 let direction = *self.random.one(&["ASC NULLS LAST", "DESC NULLS FIRST"]);
                 let column = self.column_of(kind);
-                let column = column.map(|it| it.render(super::super::node::Dialect::Duck));
+                let column = column.map(|it| it.render(super::super::dialect::Dialect::Duck));
                 format!("{} {direction}", column.unwrap_or_else(|| "1".to_owned()))
             }
         };

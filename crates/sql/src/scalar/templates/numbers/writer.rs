@@ -1,7 +1,7 @@
 //! Output of digits at the places of a number template.
 
 use super::super::times::ordinal_ending;
-use super::{Anchor, Item, Keyword, Layout};
+use super::layout::{Anchor, Item, Keyword, Layout};
 
 /// Writes one number by a template.
 pub(super) struct Writer<'a> {

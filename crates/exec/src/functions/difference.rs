@@ -1,0 +1,26 @@
+//! Differences from DataFusion's functions.
+
+use datafusion::logical_expr::AggregateUDF;
+
+/// The difference from DataFusion's function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// A sum that does not wrap around.
+    Sum,
+    /// An average that is exact for integers, and otherwise as [`Kind::Distinct`].
+    Average,
+    /// The minimum of floating-point numbers by the order of SQL.
+    Min,
+    /// The maximum of floating-point numbers by the order of SQL.
+    Max,
+    /// Equal floating-point numbers count as one distinct value.
+    Distinct,
+    /// Over a sliding window frame, nothing is subtracted.
+    Moving,
+}
+
+/// Returns true for `array_agg` and `string_agg`, whose results hold every value of their group.
+/// Compares names: DataFusion makes another function of a list whose input is ordered already.
+pub(crate) fn is_list(stock: &AggregateUDF) -> bool {
+    matches!(stock.name(), "array_agg" | "string_agg")
+}

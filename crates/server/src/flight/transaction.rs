@@ -1,0 +1,187 @@
+//! The transaction of a session.
+//!
+//! A session has at most one transaction at a time. A transaction begun by an action has a name,
+//! which its statements must give; prepared statements and ingestions, for which clients give none,
+//! are a part of the open transaction.
+
+use terrace_sql::session::{SessionStatement, TransactionStatement};
+use terrace_sql::{SqlError, TransactionStatus};
+
+use super::handle::number_of;
+use super::session::ClientSession;
+use crate::failure::{Failure, SqlState};
+
+impl ClientSession {
+    /// Refuses a statement that is not a part of the open transaction.
+    ///
+    /// # Errors
+    /// A transaction that does not exist, or another one that is open.
+    pub(super) fn check_transaction(&self, given: Option<&[u8]>) -> Result<(), Failure> {
+        self.refuse_if_ended()?;
+        let given = given.filter(|id| !id.is_empty());
+        match (self.open_transaction(), given) {
+            (None, None) => Ok(()),
+            (Some(open), Some(given)) if number_of(given) == Some(open) => Ok(()),
+            (_, Some(_)) => Err(no_transaction()),
+            (Some(_), None) => {
+                let text = "a transaction of the session is open, and the statement does not name \
+                            it; name it, end it, or use another session";
+                Err(Failure::new(SqlState::IN_TRANSACTION, text))
+            }
+        }
+    }
+
+    /// Returns the transaction that an action has begun, unless a statement has ended it.
+    fn open_transaction(&self) -> Option<u64> {
+        let is_open = self.session.transaction_status() != TransactionStatus::Idle;
+        let mut state = self.state();
+        if !is_open {
+            state.transaction = None;
+            state.savepoints.clear();
+        }
+        state.transaction
+    }
+
+    /// Begins a transaction. Returns its name.
+    ///
+    /// # Errors
+    /// A transaction that is open already.
+    pub(super) async fn begin_transaction(&self) -> Result<u64, Failure> {
+        let _turn = self.turn.lock().await;
+        self.refuse_if_ended()?;
+        self.session.begin(None)?;
+        let mut state = self.state();
+        state.last += 1;
+        state.savepoints.clear();
+        state.transaction = Some(state.last);
+        Ok(state.last)
+    }
+
+    /// Ends a transaction: commits it if `commits` is true, else rolls it back.
+    ///
+    /// # Errors
+    /// A transaction that does not exist, has failed, or conflicts with another one.
+    pub(super) async fn end_transaction(&self, id: &[u8], commits: bool) -> Result<(), Failure> {
+        let _turn = self.turn.lock().await;
+        if number_of(id).is_none() || self.open_transaction() != number_of(id) {
+            return Err(no_transaction());
+        }
+        self.state().transaction = None;
+        match commits {
+            true => self.commit().await,
+            false => Ok(self.session.roll_back()?),
+        }
+    }
+
+    /// Commits the session's transaction.
+    pub(super) async fn commit(&self) -> Result<(), Failure> {
+        match self.session.commit().await? {
+            true => Ok(()),
+            false => {
+                let text = "the transaction has failed before, and was rolled back";
+                Err(Failure::new(SqlState::FAILED_TRANSACTION, text))
+            }
+        }
+    }
+
+    /// Sets a savepoint in a transaction. Returns its number.
+    ///
+    /// # Errors
+    /// A transaction that does not exist, or has failed.
+    pub(super) async fn begin_savepoint(&self, id: &[u8], name: &str) -> Result<u64, Failure> {
+        let _turn = self.turn.lock().await;
+        if number_of(id).is_none() || self.open_transaction() != number_of(id) {
+            return Err(no_transaction());
+        }
+        self.transact(TransactionStatement::Savepoint(name.to_owned())).await?;
+        let mut state = self.state();
+        state.last += 1;
+        let number = state.last;
+        state.savepoints.insert(number, name.to_owned());
+        Ok(number)
+    }
+
+    /// Ends a savepoint: releases it, or rolls back to it.
+    ///
+    /// # Errors
+    /// A savepoint that does not exist.
+    pub(super) async fn end_savepoint(&self, id: &[u8], releases: bool) -> Result<(), Failure> {
+        let _turn = self.turn.lock().await;
+        let known = number_of(id).and_then(|number| self.state().savepoints.remove(&number));
+        let Some(name) = known.filter(|_| self.open_transaction().is_some()) else {
+            let text = "there is no savepoint of this name in the transaction";
+            return Err(Failure::new(SqlState::NO_SAVEPOINT, text));
+        };
+        match releases {
+            true => self.transact(TransactionStatement::Release(name)).await,
+            false => self.transact(TransactionStatement::RollBackTo(name)).await,
+        }
+    }
+
+    /// Executes a transaction statement. Ending a transaction that does not exist succeeds, as in
+    /// PostgreSQL: pools send ROLLBACK whether a transaction is open or not.
+    pub(super) async fn transact(&self, statement: TransactionStatement) -> Result<(), Failure> {
+        match (statement, self.session.transaction_status()) {
+            (
+                TransactionStatement::Commit | TransactionStatement::RollBack,
+                TransactionStatus::Idle,
+            ) => Ok(()),
+            (TransactionStatement::Commit, _) => self.commit().await,
+            (TransactionStatement::RollBack, _) => Ok(self.session.roll_back()?),
+            (statement, _) => {
+                let statement = SessionStatement::Transaction(statement);
+                self.session.execute(statement).await?.collect().await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Begins an implicit transaction around all changes of a call, unless one is open.
+    ///
+    /// # Errors
+    /// [`SqlError::TransactionFailed`].
+    pub(super) fn begin_implicitly(&self) -> Result<Implicit<'_>, Failure> {
+        let is_begun = match self.session.transaction_status() {
+            TransactionStatus::Idle => {
+                self.session.begin(None)?;
+                true
+            }
+            TransactionStatus::Open => false,
+            TransactionStatus::Failed => return Err(SqlError::TransactionFailed.into()),
+        };
+        Ok(Implicit { client: self, is_begun })
+    }
+}
+
+/// An implicit transaction around all changes of a call; rolled back unless it is committed.
+pub(super) struct Implicit<'a> {
+    client: &'a ClientSession,
+    is_begun: bool,
+}
+
+impl Implicit<'_> {
+    /// Commits the transaction, if the call has begun it.
+    ///
+    /// # Errors
+    /// A conflict with another transaction.
+    pub(super) async fn commit(mut self) -> Result<(), Failure> {
+        match std::mem::take(&mut self.is_begun) {
+            true => self.client.commit().await,
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Implicit<'_> {
+    fn drop(&mut self) {
+        if self.is_begun {
+            // The transaction may have ended with its session.
+            let _ended = self.client.session.roll_back();
+        }
+    }
+}
+
+fn no_transaction() -> Failure {
+    let text = "there is no such transaction in the session, or it has ended";
+    Failure::new(SqlState::NO_TRANSACTION, text)
+}

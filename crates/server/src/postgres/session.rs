@@ -1,0 +1,104 @@
+//! Sessions of connections: opened with PostgreSQL's catalog and functions, and kept in step with
+//! the settings of the connection.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::timezone::Tz;
+use terrace_sql::Session;
+
+use super::failure::Failure;
+use super::functions::functions;
+use crate::pg_catalog;
+use crate::place::Place;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::shared_settings::SharedSettings;
+
+/// Name and value of a setting that is reported to the client.
+type Told = (&'static str, String);
+
+/// Opens a session for a connection, with its client's settings.
+pub(super) async fn session_with(
+    shared: &Shared,
+    place: &Arc<Place>,
+    settings: &Settings,
+) -> Result<Session, Failure> {
+    let session = new_session(shared, place)?;
+    apply(&session, settings).await?;
+    Ok(session)
+}
+
+/// Opens a session for a connection.
+fn new_session(shared: &Shared, place: &Arc<Place>) -> Result<Session, Failure> {
+    let session = match &place.role {
+        Some(role) => shared.engine.session_of(role)?,
+        None => shared.engine.session()?,
+    };
+    Ok(furnished(session, place))
+}
+
+/// Adds `pg_catalog` to a session, and the functions that describe its connection.
+pub(crate) fn furnished(session: Session, place: &Arc<Place>) -> Session {
+    for function in functions(place) {
+        session.context().register_udf(function);
+    }
+    pg_catalog::add_to(&session, place);
+    session
+}
+
+/// Passes the changed settings on to a session, if the session has them as well.
+pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), Failure> {
+    for statement in settings.changed().filter_map(|name| settings.of_session(name)) {
+        session.sql(&statement).await?;
+    }
+    Ok(())
+}
+
+/// Changes a setting, until the end of the transaction if `is_local`, and passes it on to the
+/// session. Returns the change to report to the client, if it has to be reported.
+///
+/// # Errors
+/// A setting that does not exist, or that does not accept the value.
+pub(crate) async fn set(
+    session: &Session,
+    settings: &SharedSettings,
+    name: &str,
+    value: &str,
+    is_local: bool,
+) -> Result<Option<Told>, Failure> {
+    let told = settings.set(name, value, is_local)?;
+    if let Some(statement) = settings.of_session(name) {
+        session.sql(&statement).await?;
+    }
+    Ok(told)
+}
+
+/// Passes on to the session the settings that its statements have changed. Returns the changes to
+/// report to the client.
+///
+/// # Errors
+/// A value that the session does not accept.
+pub(crate) async fn follow_changes(
+    session: &Session,
+    settings: &SharedSettings,
+) -> Result<Vec<Told>, Failure> {
+    let mut told = Vec::new();
+    for (name, change) in settings.take_changes() {
+        if let Some(statement) = settings.of_session(name) {
+            session.sql(&statement).await?;
+        }
+        told.extend(change);
+    }
+    Ok(told)
+}
+
+/// Returns the zone in which a session shows timestamps with a time zone.
+///
+/// # Errors
+/// A zone that Arrow does not know.
+pub(crate) fn zone(session: &Session) -> Result<Tz, Failure> {
+    let state = session.context().state_ref();
+    let state = state.read();
+    let name = state.config_options().execution.time_zone.as_deref();
+    Ok(name.unwrap_or("+00:00").parse()?)
+}

@@ -1,0 +1,158 @@
+//! The simple protocol: texts of one or several statements, which are run one after the other.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{SetExpr, Statement as SqlStatement};
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+use terrace_sql::session::SessionStatement;
+
+use super::access::Access;
+use super::cell::Format;
+use super::command::Command;
+use super::connection::Connection;
+use super::constants::{TEXT_BYTES_MAX, columns};
+use super::description::description;
+use super::execute::Rows;
+use super::failure::Failure;
+use super::session::zone;
+use super::statement::{Statement, prepared_name};
+use crate::pg_catalog::ColumnNames;
+use crate::registry::Shown;
+use crate::syntax::parsed;
+
+impl Connection {
+    /// Runs the statements of a simple query, one after the other.
+    pub(super) async fn simple(&mut self, text: &str) -> Result<(), Failure> {
+        self.portals.remove("");
+        self.control.registered.show(&Shown::of(text));
+        self.wire.check_text()?;
+        if self.answer_known_text(text)? {
+            return self.ready().await;
+        }
+        let statements = self.session.parse(text)?;
+        if let [statement] = statements.as_slice()
+            && self.learn(text, statement).await?
+        {
+            return self.ready().await;
+        }
+        if statements.is_empty() {
+            self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()))?;
+        }
+        let is_one = statements.len() == 1;
+        for statement in statements {
+            if !is_one {
+                self.begin_settings();
+            }
+            match (&statement, Access::of(&statement)) {
+                (SessionStatement::Transaction(statement), _) => self.transact(statement).await?,
+                (SessionStatement::Copy(copy), _) => {
+                    if !is_one {
+                        self.begin_implicitly()?;
+                    }
+                    self.copy(copy).await?;
+                }
+                (_, Some(access)) => {
+                    self.refuse_if_failed()?;
+                    // Statements that are sent together are one transaction.
+                    let is_of_transaction =
+                        matches!(access, Access::Cursor(_) | Access::SetLocal(..));
+                    if !is_one && is_of_transaction {
+                        self.begin_implicitly()?;
+                    }
+                    if let Access::Show(name) = access {
+                        self.describe_setting(name)?;
+                    }
+                    self.access(&access).await?;
+                }
+                (_, None) => {
+                    // Queries before the first change run outside of the implicit transaction.
+                    if !is_one
+                        && Command::of(&statement).is_change()
+                        && !statement.is_of_the_engine()
+                    {
+                        self.begin_implicitly()?;
+                    }
+                    self.run_simple(statement).await?;
+                }
+            }
+            self.wire.flush_if_full().await?;
+        }
+        self.end_implicitly().await?;
+        self.end_settings(true);
+        self.ready().await
+    }
+
+    async fn run_simple(&mut self, statement: SessionStatement) -> Result<(), Failure> {
+        let (command, zone) = (Command::of(&statement), zone(&self.session)?);
+        let prepares = prepared_name(&statement);
+        let names = ColumnNames::of(&statement);
+        let guard = self.control.guard(&self.settings);
+        let handle = guard.wait(self.session.execute(statement)).await??;
+        let formats = vec![Format::Text; handle.schema.fields().len()];
+        let returns_rows = matches!(command, Command::Rows(_)) && !formats.is_empty();
+        let mut rows = Rows::new(handle, formats.clone(), zone);
+        let count = match returns_rows {
+            true => {
+                let columns = description(&names.give(rows.schema()), &formats)?;
+                self.wire.put(Out::RowDescription(columns))?;
+                rows.send(&mut self.wire, &guard, 0).await?;
+                rows.sent()
+            }
+            false => rows.finish(&guard).await?,
+        };
+        self.prepared.extend(prepares);
+        drop(guard);
+        self.changes += u64::from(command.is_change());
+        self.follow_settings().await?;
+        self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
+    }
+
+    /// Answers a text whose rows are known. Returns false for any other.
+    fn answer_known_text(&mut self, text: &str) -> Result<bool, Failure> {
+        match self.constants.find(&self.session, text, &[]) {
+            Some(statement) => self.answer_known(&statement),
+            None => Ok(false),
+        }
+    }
+
+    /// Answers the only statement of a text if it is constant, and keeps it. Returns false for any
+    /// other.
+    async fn learn(&mut self, text: &str, statement: &SessionStatement) -> Result<bool, Failure> {
+        // Calls of functions are seldom constant.
+        if text.len() > TEXT_BYTES_MAX || text.contains('(') || !reads_nothing(statement) {
+            return Ok(false);
+        }
+        let command = Command::of(statement);
+        let guard = self.control.guard(&self.settings);
+        // An error is reported by the regular path, which runs the statement again.
+        let Ok(prepared) = guard.wait(self.session.prepare(statement.clone(), &[])).await? else {
+            return Ok(false);
+        };
+        drop(guard);
+        let (prepared, access, oids, shown) = (Some(prepared), None, vec![], Shown::of(text));
+        let statement = Arc::new(Statement { prepared, command, access, oids, shown });
+        self.constants.keep(text, &statement);
+        self.answer_known(&statement)
+    }
+
+    fn answer_known(&mut self, statement: &Statement) -> Result<bool, Failure> {
+        let Some(prepared) = &statement.prepared else { return Ok(false) };
+        let Some(rows) = self.session.known_rows(prepared)? else { return Ok(false) };
+        let formats = vec![Format::Text; rows.num_columns()];
+        let columns = columns(&rows, &formats, &self.session)?;
+        let schema = statement.schema().unwrap_or_else(|| rows.schema());
+        self.wire.put(Out::RowDescription(description(&schema, &formats)?))?;
+        self.wire.put_row(&columns, 0)?;
+        let tag = statement.command.tag(1);
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))?;
+        Ok(true)
+    }
+}
+
+/// True for a SELECT without FROM, which may be constant.
+fn reads_nothing(statement: &SessionStatement) -> bool {
+    let Some(SqlStatement::Query(query)) = parsed(statement) else { return false };
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    query.with.is_none() && select.from.is_empty()
+}

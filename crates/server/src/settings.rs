@@ -1,0 +1,295 @@
+//! PostgreSQL's settings that clients read and change, in addition to those of the session.
+//!
+//! A setting that would have no effect accepts only the value that is in effect.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use datafusion::arrow::array::timezone::Tz;
+use terrace_sys::duration::parse_duration;
+
+use crate::failure::{Failure, SqlState};
+
+/// Values that a setting accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepted {
+    /// Any text.
+    Text,
+    /// One of these names; the first one is shown.
+    One(&'static [&'static str]),
+    /// Any integer.
+    Integer,
+    /// `on` or `off`.
+    Switch,
+    /// A duration: milliseconds, or a number with a unit.
+    Time,
+    /// A time zone, which the session is set to as well.
+    Zone,
+    /// Schemas in which names are resolved; the session uses only the first.
+    Schemas,
+}
+
+struct Setting {
+    name: &'static str,
+    default: &'static str,
+    accepted: Accepted,
+    /// True if each change is reported to the client (`ParameterStatus`).
+    is_reported: bool,
+}
+
+const fn setting(
+    name: &'static str,
+    default: &'static str,
+    accepted: Accepted,
+    is_reported: bool,
+) -> Setting {
+    Setting { name, default, accepted, is_reported }
+}
+
+/// All settings. Floats are written with all their digits whatever `extra_float_digits` is, which
+/// is what clients that set it want. There are no functions to check, and no rows that
+/// `row_security` could hide.
+const SETTINGS: &[Setting] = &[
+    setting("application_name", "", Accepted::Text, true),
+    setting("block_size", "8192", Accepted::One(&["8192"]), false),
+    setting("bytea_output", "hex", Accepted::One(&["hex"]), false),
+    setting("check_function_bodies", "on", Accepted::Switch, false),
+    setting("client_encoding", "UTF8", Accepted::One(&["UTF8", "UTF-8", "UNICODE"]), true),
+    setting("client_min_messages", "notice", Accepted::Text, false),
+    setting("default_transaction_isolation", ISOLATION, Accepted::One(ISOLATIONS), false),
+    setting("DateStyle", "ISO, MDY", Accepted::One(&["ISO, MDY", "ISO", "ISO,MDY"]), true),
+    setting("default_table_access_method", "heap", Accepted::One(&["heap"]), false),
+    setting("default_tablespace", "", Accepted::One(&["", "pg_default"]), false),
+    setting("escape_string_warning", "on", Accepted::Switch, false),
+    setting("extra_float_digits", "1", Accepted::Integer, false),
+    setting(IDLE_IN_TRANSACTION, "0", Accepted::Time, false),
+    setting("integer_datetimes", "on", Accepted::One(&["on"]), true),
+    setting("IntervalStyle", "postgres", Accepted::One(&["postgres"]), true),
+    setting("jit", "off", Accepted::One(&["off", "false", "0"]), false),
+    setting("lc_collate", "C", Accepted::One(&["C"]), false),
+    setting("lc_ctype", "C", Accepted::One(&["C"]), false),
+    setting("lc_messages", "C", Accepted::One(&["C"]), false),
+    setting("lc_monetary", "C", Accepted::One(&["C"]), false),
+    setting("lc_numeric", "C", Accepted::One(&["C"]), false),
+    setting("lc_time", "C", Accepted::One(&["C"]), false),
+    setting("lock_timeout", "0", Accepted::One(&["0"]), false),
+    setting("max_identifier_length", "63", Accepted::One(&["63"]), false),
+    setting("max_index_keys", "32", Accepted::One(&["32"]), false),
+    setting("row_security", "on", Accepted::Switch, false),
+    setting(SEARCH_PATH, "public", Accepted::Schemas, false),
+    setting("server_encoding", "UTF8", Accepted::One(&["UTF8"]), true),
+    setting("server_version", SERVER_VERSION, Accepted::One(&[SERVER_VERSION]), true),
+    setting("server_version_num", VERSION_NUMBER, Accepted::One(&[VERSION_NUMBER]), false),
+    setting("standard_conforming_strings", "on", Accepted::One(&["on", "true", "1"]), true),
+    setting(STATEMENT_TIMEOUT, "0", Accepted::Time, false),
+    setting("synchronous_commit", "on", Accepted::One(&["on", "true", "1"]), false),
+    setting(TIME_ZONE, "UTC", Accepted::Zone, true),
+    setting(TRANSACTION_ISOLATION, ISOLATION, Accepted::One(ISOLATIONS), false),
+    setting("transaction_timeout", "0", Accepted::One(&["0"]), false),
+    setting("xmloption", "content", Accepted::One(&["content"]), false),
+];
+
+/// The isolation level of all transactions, and the levels that require no more.
+const ISOLATION: &str = "repeatable read";
+const ISOLATIONS: &[&str] = &[ISOLATION, "read committed", "read uncommitted"];
+
+/// The version of PostgreSQL that the server emulates, followed by its own.
+pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PKG_VERSION"), ")");
+/// The emulated version as a number.
+const VERSION_NUMBER: &str = "160006";
+/// Maximum length of a value in bytes: values are reported to clients in messages of limited size.
+const VALUE_BYTES_MAX: usize = 1024;
+const STATEMENT_TIMEOUT: &str = "statement_timeout";
+const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
+pub(crate) const TRANSACTION_ISOLATION: &str = "transaction_isolation";
+const SEARCH_PATH: &str = "search_path";
+pub(crate) const TIME_ZONE: &str = "TimeZone";
+
+/// The settings of one connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    changed: BTreeMap<&'static str, String>,
+}
+
+impl Settings {
+    /// Returns the value of a setting.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        let default = find(name).map_or("", |setting| setting.default);
+        self.changed.get(name).map_or(default, String::as_str)
+    }
+
+    /// Changes a setting. Returns the change if it has to be reported to the client.
+    ///
+    /// # Errors
+    /// A setting that does not exist, or that does not accept the value.
+    pub(crate) fn set(
+        &mut self,
+        name: &str,
+        value: &str,
+    ) -> Result<Option<(&'static str, String)>, Failure> {
+        let Some(setting) = find(name) else {
+            let text = format!("there is no setting {name}; SHOW ALL lists those of a session");
+            return Err(Failure::new(SqlState::NO_OBJECT, text));
+        };
+        let refused = |accepted: String| {
+            let text = format!("{name} = {value} is not possible; it takes {accepted}");
+            Err(Failure::new(SqlState::INVALID_PARAMETER, text))
+        };
+        // Some clients quote the values that they send when they connect.
+        let value = value.trim();
+        let unquoted = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
+        let value = unquoted.unwrap_or(value);
+        if value.len() > VALUE_BYTES_MAX {
+            let text = format!("{name} takes at most {VALUE_BYTES_MAX} bytes");
+            return Err(Failure::new(SqlState::INVALID_PARAMETER, text));
+        }
+        let value = match setting.accepted {
+            _ if value.eq_ignore_ascii_case("default") => setting.default,
+            Accepted::Text => value,
+            Accepted::One(values) if values.iter().any(|one| one.eq_ignore_ascii_case(value)) => {
+                values[0]
+            }
+            Accepted::One(values) => return refused(values[0].to_owned()),
+            Accepted::Integer if value.parse::<i32>().is_err() => {
+                return refused("an integer".to_owned());
+            }
+            Accepted::Switch => match switch(value) {
+                Some(true) => "on",
+                Some(false) => "off",
+                None => return refused("on or off".to_owned()),
+            },
+            Accepted::Time if time(value).is_none() => {
+                return refused("milliseconds, or a number with ms, s, min or h".to_owned());
+            }
+            Accepted::Zone if value.parse::<Tz>().is_err() => {
+                return refused(
+                    "a name such as Europe/Berlin, or an offset such as +02:00".to_owned(),
+                );
+            }
+            Accepted::Integer | Accepted::Time | Accepted::Zone | Accepted::Schemas => value,
+        };
+        self.changed.insert(setting.name, value.to_owned());
+        Ok(setting.is_reported.then(|| (setting.name, value.to_owned())))
+    }
+
+    /// Returns the statement that sets the session to this setting, if the session has it as well.
+    pub(crate) fn of_session(&self, name: &str) -> Option<String> {
+        let (key, value) = match name {
+            TIME_ZONE => ("datafusion.execution.time_zone", self.get(name)),
+            SEARCH_PATH => {
+                let schemas =
+                    self.get(name).split(',').map(|schema| schema.trim().trim_matches('"'));
+                let schema = schemas.into_iter().find(|schema| *schema != "$user")?;
+                ("datafusion.catalog.default_schema", schema)
+            }
+            _ => return None,
+        };
+        Some(format!("SET {key} = '{}'", value.replace('\'', "''")))
+    }
+
+    /// Returns the names of the settings whose values differ from those of `others`.
+    pub(crate) fn differing<'a>(
+        &'a self,
+        others: &'a Self,
+    ) -> impl Iterator<Item = &'static str> + 'a {
+        let names = SETTINGS.iter().map(|setting| setting.name);
+        names.filter(|name| self.get(name) != others.get(name))
+    }
+
+    /// Returns the name and value of a setting if its changes are reported to the client.
+    pub(crate) fn told(&self, name: &str) -> Option<(&'static str, String)> {
+        let setting = find(name).filter(|setting| setting.is_reported)?;
+        Some((setting.name, self.get(name).to_owned()))
+    }
+
+    /// Returns the names of the settings that the client has changed.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &'static str> {
+        self.changed.keys().copied()
+    }
+
+    /// Returns the name, value and default of every setting.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str)> {
+        SETTINGS.iter().map(|setting| (setting.name, self.get(setting.name), setting.default))
+    }
+
+    /// Returns the canonical name of a setting.
+    pub(crate) fn name_of(name: &str) -> Option<&'static str> {
+        find(name).map(|setting| setting.name)
+    }
+
+    /// Returns the settings that are reported after the login.
+    pub(crate) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let reported = SETTINGS.iter().filter(|setting| setting.is_reported);
+        reported.map(|setting| (setting.name, self.get(setting.name)))
+    }
+
+    /// Returns the time limit of a statement, if there is one.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        self.time(STATEMENT_TIMEOUT)
+    }
+
+    /// Returns the maximum time that a transaction waits for its next statement, if there is one.
+    pub(crate) fn idle_in_transaction(&self) -> Option<Duration> {
+        self.time(IDLE_IN_TRANSACTION)
+    }
+
+    fn time(&self, name: &str) -> Option<Duration> {
+        time(self.get(name)).filter(|time| !time.is_zero())
+    }
+}
+
+fn find(name: &str) -> Option<&'static Setting> {
+    let name = name.trim_matches('"');
+    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+}
+
+/// Parses a duration as PostgreSQL does: a number without a unit is in milliseconds.
+/// Parses a truth value as PostgreSQL writes it.
+fn switch(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Some(true),
+        "off" | "false" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn time(text: &str) -> Option<Duration> {
+    match text.parse() {
+        Ok(millis) => Some(Duration::from_millis(millis)),
+        Err(_) => parse_duration(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_take_what_is_in_effect() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.get("DateStyle"), "ISO, MDY");
+        let reported = settings.set("datestyle", "iso");
+        assert_eq!(reported, Ok(Some(("DateStyle", "ISO, MDY".to_owned()))));
+        assert!(settings.set("datestyle", "German").is_err());
+        assert!(settings.set("client_encoding", "LATIN1").is_err());
+        assert!(settings.set("client_encoding", "'utf-8'").is_ok());
+        assert!(settings.set("application_name", &"x".repeat(2000)).is_err());
+        assert!(settings.set("no_such", "1").is_err());
+        assert!(settings.set("timezone", "Nowhere/Land").is_err());
+        assert!(settings.set("TimeZone", "Europe/Berlin").is_ok());
+        assert!(settings.set("search_path", "\"$user\", \"it's\"").is_ok());
+        let zone = "SET datafusion.execution.time_zone = 'Europe/Berlin'";
+        assert_eq!(settings.of_session("TimeZone").as_deref(), Some(zone));
+        let schema = "SET datafusion.catalog.default_schema = 'it''s'";
+        assert_eq!(settings.of_session("search_path").as_deref(), Some(schema));
+        assert!(settings.set("extra_float_digits", "x").is_err());
+        assert_eq!(settings.set("extra_float_digits", "3"), Ok(None));
+        assert_eq!(settings.statement_timeout(), None);
+        for (value, millis) in [("250", 250), ("2s", 2000), ("1 min", 60_000)] {
+            assert_eq!(settings.set("statement_timeout", value), Ok(None));
+            assert_eq!(settings.statement_timeout(), Some(Duration::from_millis(millis)));
+        }
+        assert_eq!(settings.set("statement_timeout", "DEFAULT"), Ok(None));
+        assert_eq!(settings.statement_timeout(), None);
+    }
+}

@@ -1,0 +1,284 @@
+//! The catalog `main` of a session and its schemas.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use async_trait::async_trait;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList,
+    SchemaProvider, TableProvider, UrlTableFactory,
+};
+use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::TableType;
+use terrace_table::catalog::Snapshot;
+use terrace_table::transaction::OpenTransaction;
+
+use super::reserved::{CATALOG, SYSTEM_SCHEMA};
+use super::shared::{AddedSchema, Names, SessionSource, Shared};
+use crate::engine::EngineState;
+use crate::provider::StoredTable;
+use crate::session::hint;
+use crate::system::SystemSchema;
+use crate::view;
+
+impl Shared {
+    /// The state of the session for the query of a view, which resolves names in `snapshot`. Its
+    /// tables are read with the rights of the view's owner, which are checked by name.
+    fn state_of_view(self: &Arc<Self>, snapshot: &Snapshot) -> Result<SessionState> {
+        let state = self.session.get().and_then(|session| session());
+        let mut state = state.ok_or_else(|| exec_datafusion_err!("the session has ended"))?;
+        self.resolve_in(&mut state, snapshot, true);
+        Ok(state)
+    }
+
+    /// Makes a state of the session resolve names in `snapshot`.
+    fn resolve_in(
+        self: &Arc<Self>,
+        state: &mut SessionState,
+        snapshot: &Snapshot,
+        is_granted: bool,
+    ) {
+        let (shared, snapshot) = (Arc::clone(self), Some(snapshot.clone()));
+        let main = MemoryCatalogProviderList::new();
+        let catalog = MainCatalog { shared, snapshot, is_granted };
+        main.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
+        let main = DynamicFileCatalog::new(Arc::new(main), Arc::clone(&self.files));
+        let others = Arc::clone(state.catalog_list());
+        state.register_catalog_list(Arc::new(StatementCatalogs { main, others }));
+    }
+}
+
+/// The catalogs of one statement: the database as of the statement's snapshot, and the session's
+/// other catalogs.
+#[derive(Debug)]
+struct StatementCatalogs {
+    main: DynamicFileCatalog,
+    others: Arc<dyn CatalogProviderList>,
+}
+
+impl CatalogProviderList for StatementCatalogs {
+    fn register_catalog(
+        &self,
+        name: String,
+        catalog: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        self.others.register_catalog(name, catalog)
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        self.others.catalog_names()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        match name {
+            CATALOG => self.main.catalog(name),
+            other => self.others.catalog(other),
+        }
+    }
+}
+
+/// The catalog `main`: as of a snapshot for a statement, as of each look-up for the session.
+pub(crate) struct MainCatalog {
+    pub(super) shared: Arc<Shared>,
+    pub(super) snapshot: Option<Snapshot>,
+    /// True if its tables may be read regardless of the session's role.
+    pub(super) is_granted: bool,
+}
+
+impl MainCatalog {
+    /// The catalog of a session with this transaction. `files` creates tables for names that are
+    /// paths.
+    pub(crate) fn new(
+        engine: Arc<EngineState>,
+        files: Arc<dyn UrlTableFactory>,
+        transaction: OpenTransaction,
+    ) -> Self {
+        let (external, session, added) = (Mutex::default(), OnceLock::new(), OnceLock::new());
+        let shared = Shared { engine, external, session, files, transaction, added };
+        Self { shared: Arc::new(shared), snapshot: None, is_granted: false }
+    }
+
+    /// Makes a state of the session resolve names in `snapshot`.
+    pub(crate) fn resolve_in(&self, state: &mut SessionState, snapshot: &Snapshot) {
+        self.shared.resolve_in(state, snapshot, false);
+    }
+
+    fn now(&self) -> Snapshot {
+        self.snapshot.clone().unwrap_or_else(|| self.shared.engine.catalog().snapshot())
+    }
+
+    /// Sets the source of the session's state, which views are planned with. That state holds this
+    /// catalog, so it cannot be set at construction.
+    pub(crate) fn attach(&self, session: SessionSource) {
+        // Set once, by the session that created the catalog.
+        let _ = self.shared.session.set(session);
+    }
+
+    /// Removes an external table. False if there is none of this name.
+    pub(crate) fn drop_external(&self, schema: &str, name: &str) -> bool {
+        self.shared.external().remove(&(schema.to_owned(), name.to_owned())).is_some()
+    }
+
+    /// Returns true if there is an external table of this name.
+    pub(crate) fn has_external(&self, schema: &str, name: &str) -> bool {
+        self.shared.external().contains_key(&(schema.to_owned(), name.to_owned()))
+    }
+
+    /// Adds a schema; later calls have no effect.
+    pub(crate) fn add(&self, schema: Arc<dyn AddedSchema>) {
+        // The only embedding program adds its schema when it opens the session.
+        let _ = self.shared.added.set(schema);
+    }
+
+    /// The names of the database.
+    pub(crate) fn names(&self) -> Names {
+        Names { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl fmt::Debug for MainCatalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MainCatalog")
+    }
+}
+
+impl CatalogProvider for MainCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        let mut names = self.now().schemas();
+        names.push(SYSTEM_SCHEMA.to_owned());
+        names.extend(self.shared.added.get().map(|added| added.name().to_owned()));
+        names
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if name == SYSTEM_SCHEMA {
+            return Some(Arc::new(SystemSchema::new(Arc::clone(&self.shared.engine))));
+        }
+        if let Some(added) = self.shared.added(name) {
+            return Some(added);
+        }
+        let (shared, snapshot) = (Arc::clone(&self.shared), self.snapshot.clone());
+        let (name, is_granted) = (name.to_owned(), self.is_granted);
+        let known = self.now().has_schema(&name);
+        known.then(|| Arc::new(MainSchema { name, shared, snapshot, is_granted }) as _)
+    }
+
+    fn register_schema(
+        &self,
+        name: &str,
+        _schema: Arc<dyn SchemaProvider>,
+    ) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        exec_err!("schema {name} cannot be registered in catalog {CATALOG}; say CREATE SCHEMA")
+    }
+
+    fn deregister_schema(
+        &self,
+        name: &str,
+        _cascade: bool,
+    ) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        exec_err!("schema {name} of catalog {CATALOG} cannot be deregistered; say DROP SCHEMA")
+    }
+}
+
+/// A schema of the database.
+struct MainSchema {
+    name: String,
+    shared: Arc<Shared>,
+    snapshot: Option<Snapshot>,
+    is_granted: bool,
+}
+
+impl MainSchema {
+    fn key(&self, name: &str) -> (String, String) {
+        (self.name.clone(), name.to_owned())
+    }
+
+    fn external(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        self.shared.external().get(&self.key(name)).cloned()
+    }
+
+    fn now(&self) -> Snapshot {
+        self.snapshot.clone().unwrap_or_else(|| self.shared.engine.catalog().snapshot())
+    }
+}
+
+impl fmt::Debug for MainSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MainSchema({})", self.name)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for MainSchema {
+    fn table_names(&self) -> Vec<String> {
+        let snapshot = self.now();
+        let mut names = snapshot.table_names(&self.name);
+        names.extend(snapshot.view_names(&self.name));
+        let external = self.shared.external();
+        let external = external.keys().filter(|(schema, _)| *schema == self.name);
+        names.extend(external.map(|(_, name)| name.clone()));
+        names
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(table) = self.external(name) {
+            return Ok(Some(table));
+        }
+        let snapshot = self.now();
+        if let Some(table) = StoredTable::find(&self.shared.engine, &snapshot, &self.name, name) {
+            return Ok(Some(Arc::new(if self.is_granted { table.granted() } else { table })));
+        }
+        match snapshot.view(&self.name, name) {
+            Some(text) => {
+                // A statement that lists all tables must not fail because of one of them.
+                let state = self.shared.state_of_view(&snapshot)?;
+                let planned = view::provider(&state, &snapshot, (&self.name, name), &text).await;
+                let full_name = || format!("{}.{name}", self.name);
+                Ok(Some(planned.unwrap_or_else(|error| view::broken(full_name(), &error))))
+            }
+            None => {
+                let found = self.shared.added_table(name).await?;
+                match hint::of_missing_table(name) {
+                    Some(what) if found.is_none() => plan_err!("{what}"),
+                    _ => Ok(found),
+                }
+            }
+        }
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        if let Some(table) = self.external(name) {
+            return Ok(Some(table.table_type()));
+        }
+        let snapshot = self.now();
+        let view = snapshot.view(&self.name, name).map(|_| TableType::View);
+        Ok(view.or_else(|| snapshot.table(&self.name, name).map(|_| TableType::Base)))
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        if self.shared.engine.catalog().table(&self.name, &name).is_some()
+            || self.shared.engine.catalog().view(&self.name, &name).is_some()
+        {
+            return exec_err!("{}.{name} already exists; drop it first", self.name);
+        }
+        let key = self.key(&name);
+        Ok(self.shared.external().insert(key, table))
+    }
+
+    /// Removes an external table. Tables of the database are dropped by DROP TABLE only.
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        Ok(self.shared.external().remove(&self.key(name)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        let snapshot = self.now();
+        snapshot.table(&self.name, name).is_some()
+            || snapshot.view(&self.name, name).is_some()
+            || self.external(name).is_some()
+    }
+}
