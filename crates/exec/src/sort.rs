@@ -3,7 +3,8 @@
 //! Input is sorted in pieces of a megabyte or two. Each piece becomes a block ([`crate::block`])
 //! with its *normalised keys* beside it: eight bytes whose order as a number is the order of the
 //! rows, as far as eight bytes can distinguish them, and the bytes of the whole key where they
-//! cannot (arrow-row's encoding). So from the first piece on, all that the sort keeps is sorted and
+//! cannot (arrow-row's encoding). Columns of variable length that are keys are stored in them only.
+//! So from the first piece on, all that the sort keeps is sorted and
 //! in pages: it gives memory back by unpinning. While the blocks stay pinned, a loser tree merges
 //! them, comparing the eight bytes in the page. When the grant is refused, they are merged to one
 //! *run* of small blocks, which are unpinned as soon as they are written. At the end the runs are

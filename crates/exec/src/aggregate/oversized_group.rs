@@ -205,11 +205,12 @@ fn sorter(schema: &SchemaRef, pages: &Pages) -> Result<Sorter> {
         expr: Arc::new(Column::new("value", 0)),
         options: SortOptions::default(),
     };
+    let keys = SortKeys::new(schema, &LexOrdering::from([key]))?;
     let context = MergeContext {
-        keys: Arc::new(SortKeys::new(schema, &LexOrdering::from([key]))?),
+        width: keys.stored(1).len(),
+        keys: Arc::new(keys),
         space: pages.space.clone(),
         grant: Arc::clone(&pages.grant),
-        width: 1,
         sizes: SortSizes::default(),
     };
     Ok(Sorter::new(context, None))

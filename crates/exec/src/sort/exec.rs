@@ -180,7 +180,7 @@ impl ExecutionPlan for PagedSortExec {
         let input = bounded(input);
         let schema = input.schema();
         let keys = Arc::new(SortKeys::new(&schema, self.stock.expr())?);
-        let width = schema.fields().len();
+        let width = keys.stored(schema.fields().len()).len();
         let limit = self.stock.fetch();
         let top = limit.map(|limit| self.top(&keys, &schema, &grant, limit)).transpose()?;
         let (space, sizes) = (memory.space().clone(), self.sizes);

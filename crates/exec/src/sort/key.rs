@@ -4,6 +4,9 @@
 //! decide nothing, unless the key is *exact*: one column of at most 64 bits. Even then a null, or a
 //! value at either end of the range of the prefix, may share its prefix with another value, so the
 //! two lowest and the two highest prefixes always require the whole key.
+//!
+//! A column of variable length that is a key is long, and the encoded key has all of it. So blocks
+//! leave such columns out, with the other columns of the key, and they are decoded from the keys.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;
@@ -14,6 +17,7 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType, Schema, TimeUnit};
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::physical_expr::LexOrdering;
+use datafusion::physical_expr::expressions::Column;
 
 use crate::error::Result;
 
@@ -48,6 +52,8 @@ pub(crate) struct SortKeys {
     leading: Leading,
     options: SortOptions,
     exact: bool,
+    /// Column of the rows that each column of the key is, if blocks leave these out.
+    decoded: Vec<usize>,
     /// Common beginning of the first keys that were encoded.
     common: OnceLock<Box<[u8]>>,
 }
@@ -76,9 +82,41 @@ impl SortKeys {
         let leading = leading(&first.expr.data_type(schema)?, single);
         let exact = single && leading != Leading::Encoded;
         let options = first.options;
+        let decoded = if exact { Vec::new() } else { decoded(schema, order) };
         let converter = RowConverter::new(fields)?;
         let common = OnceLock::new();
-        Ok(Self { order: order.clone(), converter, leading, options, exact, common })
+        Ok(Self { order: order.clone(), converter, leading, options, exact, decoded, common })
+    }
+
+    /// Returns the columns that are stored in blocks, of `width` columns of the rows.
+    pub(crate) fn stored(&self, width: usize) -> Vec<usize> {
+        (0..width).filter(|column| !self.decoded.contains(column)).collect()
+    }
+
+    /// Returns all columns of rows: the stored ones, and those that are decoded from the encoded
+    /// keys of the rows, which `keys` returns.
+    ///
+    /// # Errors
+    /// If the keys are damaged.
+    pub(crate) fn restore<'a, K: Iterator<Item = &'a [u8]>>(
+        &self,
+        stored: Vec<ArrayRef>,
+        keys: impl FnOnce() -> K,
+    ) -> Result<Vec<ArrayRef>> {
+        if self.decoded.is_empty() {
+            return Ok(stored);
+        }
+        let parser = self.converter.parser();
+        // The converter refers to the rows until it has decoded them.
+        let keys: Vec<&[u8]> = keys().collect();
+        let decoded = self.converter.convert_rows(keys.iter().map(|key| parser.parse(key)))?;
+        let mut decoded: Vec<_> = self.decoded.iter().copied().zip(decoded).collect();
+        decoded.sort_by_key(|(column, _)| *column);
+        let mut columns = stored;
+        for (column, array) in decoded {
+            columns.insert(column, array);
+        }
+        Ok(columns)
     }
 
     /// Returns true if rows of equal `prefix` must be compared by their whole keys.
@@ -189,6 +227,28 @@ impl SortKeys {
             }
         }
     }
+}
+
+/// Returns the column of each key if blocks leave these columns out: if all keys are columns whose
+/// values the encoded key keeps, and one of them has a variable length.
+fn decoded(schema: &Schema, order: &LexOrdering) -> Vec<usize> {
+    let column = |expr: &datafusion::physical_expr::PhysicalSortExpr| {
+        let index = expr.expr.downcast_ref::<Column>()?.index();
+        let data_type = schema.fields().get(index)?.data_type();
+        (data_type.is_primitive() || is_variable(data_type)).then_some((index, data_type))
+    };
+    let columns: Option<Vec<_>> = order.iter().map(column).collect();
+    let columns = columns.filter(|columns| columns.iter().any(|(_, it)| is_variable(it)));
+    columns.unwrap_or_default().into_iter().map(|(index, _)| index).collect()
+}
+
+/// Returns true for texts and bytes of variable length.
+fn is_variable(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(
+        data_type,
+        T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Binary | T::LargeBinary | T::BinaryView
+    )
 }
 
 fn is_edge(prefix: u64) -> bool {

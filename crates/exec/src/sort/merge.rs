@@ -41,7 +41,7 @@ pub(crate) struct MergeContext {
     pub(crate) keys: Arc<SortKeys>,
     pub(crate) space: Space,
     pub(crate) grant: Arc<dyn Grant>,
-    /// Number of columns of a row.
+    /// Number of columns of a row in a block, before its keys.
     pub(crate) width: usize,
     pub(crate) sizes: SortSizes,
 }
@@ -125,7 +125,7 @@ impl Merge {
         rest.map(|cursor| Run { skip: cursor.row, open: None, ..cursor.run }).collect()
     }
 
-    /// Returns the columns of the next `rows` rows, or of as many as there are.
+    /// Returns all columns of the next `rows` rows, or of as many as there are.
     ///
     /// # Errors
     /// If a block cannot be read, or the rows are too long for their type.
@@ -138,7 +138,10 @@ impl Merge {
             return Ok(None);
         }
         let columns = (0..self.context.width).map(|column| self.gather(column));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let stored = columns.collect::<Result<Vec<_>>>()?;
+        let columns = self.context.keys.restore(stored, || {
+            self.picks.iter().map(|(source, row)| self.sources[*source].key(*row))
+        })?;
         let count = self.picks.len();
         self.forget();
         Ok(Some((count, columns)))
@@ -182,7 +185,7 @@ impl Merge {
             && let Some(sorted) = self.next_sorted(block_rows.min(left)).await?
         {
             left -= sorted.rows();
-            last = Some(sorted.last_row());
+            last = Some(sorted.last_row(&self.context.keys)?);
             let plan = sorted.plan()?;
             let lease = Lease::take(&grant, plan.bytes());
             let (block, pins) = Block::write(&self.context.space, plan)?;

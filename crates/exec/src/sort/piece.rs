@@ -18,6 +18,7 @@ use crate::error::{ExecError, Result};
 /// Rows in the order of their keys, with the keys.
 #[derive(Debug)]
 pub(crate) struct Sorted {
+    /// All columns, or those that blocks store ([`SortKeys::stored`]).
     pub(crate) columns: Vec<ArrayRef>,
     pub(crate) prefixes: ScalarBuffer<u64>,
     pub(crate) encoded: Option<BinaryArray>,
@@ -53,33 +54,50 @@ impl Piece {
 
     /// Sorts the rows; with `limit` returns only that many first rows.
     pub(crate) fn sort(&self, keys: &SortKeys, limit: Option<usize>) -> Result<Sorted> {
+        let columns: Vec<_> = (0..self.width()).collect();
+        self.sort_columns(keys, limit, &columns)
+    }
+
+    /// As [`Piece::sort`], with only the columns that blocks store.
+    pub(crate) fn sort_stored(&self, keys: &SortKeys, limit: Option<usize>) -> Result<Sorted> {
+        self.sort_columns(keys, limit, &keys.stored(self.width()))
+    }
+
+    fn width(&self) -> usize {
+        self.batches.first().map_or(0, RecordBatch::num_columns)
+    }
+
+    fn sort_columns(
+        &self,
+        keys: &SortKeys,
+        limit: Option<usize>,
+        columns: &[usize],
+    ) -> Result<Sorted> {
         let all = keys.keys_of(&self.keys)?;
         let rows = order(keys, &all.prefixes, all.encoded.as_ref(), limit);
         let prefixes = rows.iter().map(|row| all.prefixes[*row as usize]).collect();
         let encoded = all.encoded.map(|encoded| pick_keys(&encoded, &rows)).transpose()?;
-        Ok(Sorted { columns: self.pick(rows)?, prefixes, encoded })
+        Ok(Sorted { columns: self.pick(rows, columns)?, prefixes, encoded })
     }
 
     /// Returns the columns' values at `rows`.
-    fn pick(&self, rows: Vec<u32>) -> Result<Vec<ArrayRef>> {
-        let [batch] = &self.batches[..] else { return self.pick_from_many(&rows) };
+    fn pick(&self, rows: Vec<u32>, columns: &[usize]) -> Result<Vec<ArrayRef>> {
+        let [batch] = &self.batches[..] else { return self.pick_from_many(&rows, columns) };
         let rows = UInt32Array::from(rows);
-        let columns = batch.columns().iter().map(|column| Ok(take(column, &rows, None)?));
-        columns.collect()
+        columns.iter().map(|column| Ok(take(batch.column(*column), &rows, None)?)).collect()
     }
 
-    fn pick_from_many(&self, rows: &[u32]) -> Result<Vec<ArrayRef>> {
+    fn pick_from_many(&self, rows: &[u32], columns: &[usize]) -> Result<Vec<ArrayRef>> {
         let mut places = Vec::with_capacity(self.rows);
         for (index, batch) in self.batches.iter().enumerate() {
             places.extend((0..batch.num_rows()).map(|row| (index, row)));
         }
         let picks: Vec<_> = rows.iter().map(|row| places[*row as usize]).collect();
-        let columns = self.batches.first().map_or(0, RecordBatch::num_columns);
-        let pick = |column: usize| {
-            let arrays = self.batches.iter().map(|batch| batch.column(column).as_ref());
+        let pick = |column: &usize| {
+            let arrays = self.batches.iter().map(|batch| batch.column(*column).as_ref());
             Ok(interleave(&arrays.collect::<Vec<_>>(), &picks)?)
         };
-        (0..columns).map(pick).collect()
+        columns.iter().map(pick).collect()
     }
 }
 
@@ -88,10 +106,14 @@ impl Sorted {
         self.prefixes.len()
     }
 
-    /// Returns the columns of the last row.
-    pub(crate) fn last_row(&self) -> Vec<ArrayRef> {
+    /// Returns all columns of the last row, of those that blocks store.
+    ///
+    /// # Errors
+    /// If its key is damaged.
+    pub(crate) fn last_row(&self, keys: &SortKeys) -> Result<Vec<ArrayRef>> {
         let last = self.rows().saturating_sub(1);
-        self.columns.iter().map(|column| column.slice(last, 1)).collect()
+        let stored = self.columns.iter().map(|column| column.slice(last, 1)).collect();
+        keys.restore(stored, || self.encoded.iter().map(|keys| keys.value(last)))
     }
 
     /// Plans a block of these rows: the columns, the prefixes, and whole keys if there are any.

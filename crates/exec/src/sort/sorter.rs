@@ -99,7 +99,7 @@ impl Sorter {
             return Ok(());
         }
         let piece = std::mem::take(&mut self.piece);
-        let plan = piece.sort(&self.context.keys, self.limit)?.plan()?;
+        let plan = piece.sort_stored(&self.context.keys, self.limit)?.plan()?;
         drop(piece);
         let mut lease = Lease::ask(&self.context.grant, plan.bytes());
         if lease.is_none() && !self.fresh.is_empty() {
