@@ -41,6 +41,44 @@ async fn changes_are_seen_by_their_transaction_and_by_others_after_its_commit() 
     }
 }
 
+/// Merges of small chunks give way to transactions: one that reads, waits and then changes the
+/// table conflicts rarely, also beside a steady stream of inserts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_that_read_before_they_change_succeed_beside_inserts() {
+    const ROUNDS: usize = 20;
+    let engine = engine(64 * MIB);
+    let (one, other) = (engine.session().expect("session"), engine.session().expect("session"));
+    run(&one, "CREATE TABLE t (k BIGINT, v BIGINT); INSERT INTO t VALUES (1, 10)").await;
+    let ended = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_ended = Arc::clone(&ended);
+    let inserts = tokio::spawn(async move {
+        let mut count = 0;
+        while !is_ended.load(std::sync::atomic::Ordering::Relaxed) {
+            run(&other, "INSERT INTO t VALUES (2, 20)").await;
+            count += 1;
+        }
+        count
+    });
+    let mut conflicts = 0;
+    for _ in 0..ROUNDS {
+        run(&one, "BEGIN; SELECT count(*) FROM t").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        match one.sql("UPDATE t SET v = v + 1 WHERE k = 1; COMMIT").await {
+            Ok(_) => {}
+            Err(conflict) => {
+                assert!(conflict.to_string().contains("merged with others"), "{conflict}");
+                conflicts += 1;
+                run(&one, "ROLLBACK").await;
+            }
+        }
+    }
+    ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    let inserted = inserts.await.expect("inserts");
+    assert!(conflicts <= ROUNDS / 4, "{conflicts} of {ROUNDS} beside {inserted} inserts");
+    let rows = show(&one, "SELECT count(*), max(v) FILTER (WHERE k = 1) FROM t").await;
+    assert_eq!(rows, format!("{} {}", inserted + 1, 10 + ROUNDS - conflicts));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_reads_one_state_of_the_database() {
     let engine = engine(64 * MIB);

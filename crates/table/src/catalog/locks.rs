@@ -31,6 +31,8 @@ pub(crate) struct TableLocks(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     last_holder: u64,
+    /// Number of holders that are transactions of several statements.
+    transactions: usize,
     /// By table id. A lock that is not held is absent.
     locks: HashMap<u64, Lock>,
     /// Table that each waiting holder waits for.
@@ -81,6 +83,7 @@ impl State {
 impl TableLocks {
     /// Returns a holder for a transaction of several statements, without locks yet.
     pub fn transaction(&self) -> Holder {
+        self.state().transactions += 1;
         Holder { locks: self.clone(), number: Number::Transaction(self.next_number()) }
     }
 
@@ -94,6 +97,11 @@ impl TableLocks {
         let state = self.state();
         let lock = state.locks.get(&table.id());
         lock.is_some_and(|lock| matches!(lock.holder, Number::Transaction(_)))
+    }
+
+    /// Returns true while a transaction of several statements exists, with locks or without.
+    pub(crate) fn has_transactions(&self) -> bool {
+        self.state().transactions > 0
     }
 
     fn next_number(&self) -> u64 {
@@ -169,6 +177,9 @@ impl Holder {
 impl Drop for Holder {
     fn drop(&mut self) {
         self.release();
+        if let Number::Transaction(_) = self.number {
+            self.locks.state().transactions -= 1;
+        }
     }
 }
 

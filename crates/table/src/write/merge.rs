@@ -228,6 +228,10 @@ impl Mergeable for Table {
         self.wants_merge()
     }
 
+    fn has_transactions(&self) -> bool {
+        self.locks().has_transactions()
+    }
+
     fn merge<'a>(
         self: Arc<Self>,
         memory: &'a Arc<dyn MemoryPool>,

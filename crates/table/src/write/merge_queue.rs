@@ -12,6 +12,9 @@ use crate::error::SqlError;
 
 /// Delay of a merge, during which more chunks may be added to the table.
 const GATHER: Duration = Duration::from_millis(100);
+/// Maximum delay of a merge while transactions are open: a transaction that has read the table
+/// before a merge and changes it afterwards conflicts.
+const DEFER: Duration = Duration::from_secs(2);
 /// Initial and maximum back-off after a merge that was not completed.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
 /// Maximum rest after a merge.
@@ -41,6 +44,9 @@ pub(crate) trait Mergeable: Send + Sync + 'static {
     /// Returns true if some of its chunks are worth a merge.
     fn wants_merge(&self) -> bool;
 
+    /// Returns true while transactions of several statements are open, on whichever table.
+    fn has_transactions(&self) -> bool;
+
     /// Merges some small chunks, if any are worth it. `is_stopped` is polled between chunks.
     fn merge<'a>(
         self: Arc<Self>,
@@ -57,6 +63,8 @@ pub(super) struct Waiting {
     table: Weak<dyn Mergeable>,
     id: u64,
     due: Instant,
+    /// Time at which it was put in the queue.
+    since: Instant,
     /// Back-off after the last merge that was not completed.
     pause: Duration,
 }
@@ -100,11 +108,12 @@ impl MergeQueue {
         if !table.wants_merge() {
             return;
         }
-        let (id, due) = (table.id(), Instant::now() + GATHER);
+        let (id, since) = (table.id(), Instant::now());
+        let due = since + GATHER;
         let mut queue = self.queue();
         if queue.waiting.iter().all(|waiting| waiting.id != id) {
             let (table, pause) = (Arc::downgrade(table), Duration::ZERO);
-            queue.waiting.push(Waiting { table, id, due, pause });
+            queue.waiting.push(Waiting { table, id, due, since, pause });
             self.0.rung.notify_all();
         }
     }
@@ -128,6 +137,19 @@ impl MergeQueue {
             let waited = self.0.rung.wait_timeout(queue, patience);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Puts a table back if its merge is to wait for open transactions; otherwise returns it.
+    pub(super) fn defer(&self, mut waiting: Waiting, table: &dyn Mergeable) -> Option<Waiting> {
+        if waiting.since.elapsed() >= DEFER || !table.has_transactions() {
+            return Some(waiting);
+        }
+        waiting.due = Instant::now() + GATHER;
+        let mut queue = self.queue();
+        // A commit may have put the table in the queue meanwhile.
+        queue.waiting.retain(|other| other.id != waiting.id);
+        queue.waiting.push(waiting);
+        None
     }
 
     /// Puts a table back whose merge was not completed.

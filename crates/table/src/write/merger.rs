@@ -2,8 +2,10 @@
 //!
 //! A commit that leaves chunks worth a merge puts its table in the queue. The thread takes tables
 //! out of it one at a time, after a short delay so that more chunks come together, and rests after
-//! each merge for as long as it took: queries keep at least half of the machine and the device. A
-//! failed merge is retried after a back-off that doubles.
+//! each merge for as long as it took: queries keep at least half of the machine and the device.
+//! While transactions are open the delay is up to two seconds, since a merge between the first read
+//! of a transaction and its first change of the table is a conflict. A failed merge is retried
+//! after a back-off that doubles.
 //!
 //! A merge takes memory like any write statement: as a named consumer of the ledger, which takes
 //! what is free and writes a chunk early if nothing is.
@@ -74,6 +76,7 @@ impl fmt::Debug for Merger {
 fn run(queue: &MergeQueue, budget: &Arc<MemoryBudget>, runtime: &Runtime) {
     while let Some(waiting) = queue.take() {
         let Some(table) = waiting.table() else { continue };
+        let Some(waiting) = queue.defer(waiting, table.as_ref()) else { continue };
         let began = Instant::now();
         let memory = QueryMemoryPool::new(budget, format!("merge of {}", table.full_name()));
         let memory: Arc<dyn MemoryPool> = Arc::new(memory);
