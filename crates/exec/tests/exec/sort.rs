@@ -337,8 +337,8 @@ async fn small_memory_stays_small() {
     assert!(memory.peak_bytes() <= 6 << 20, "{} at the peak", memory.peak_bytes());
 }
 
-/// A text that is a key is written once, in the encoded key: the sort spills no more than one of the
-/// same rows by a number.
+/// A text that is a key is written once, in the encoded key: the sort spills no more than one of
+/// the same rows by a number.
 #[tokio::test]
 async fn texts_that_are_keys_are_spilled_once() {
     const ROWS: usize = 100_000;
@@ -363,7 +363,8 @@ async fn texts_that_are_keys_are_spilled_once() {
         let source = MemorySourceConfig::try_new_exec(input, schema.clone(), None).unwrap();
         let plan = SortExec::new(LexOrdering::from([key]), source);
         let (_space, memory) = memory(16 << 20, 1 << 20);
-        let found = run(Arc::new(PagedSortExec::new(Arc::new(plan))), context(&memory, 8192)).await;
+        let plan = Arc::new(PagedSortExec::new(Arc::new(plan)));
+        let found = run(plan, context(&memory, 8192)).await;
         assert_eq!(found[0].num_rows(), ROWS);
         spilled.push(memory.spilled_bytes());
     }
