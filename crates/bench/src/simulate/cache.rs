@@ -3,9 +3,10 @@
 use terrace_ledger::Class;
 use terrace_market::sla::Request;
 use terrace_market::{Performance, Shards, Standing, Tail};
+use terrace_sys::size::to_u64;
 
 use super::lru::Lru;
-use super::number::{count, float, len};
+use super::number::{count, float};
 use super::trace::{Trace, Work};
 
 /// Requests of one tenant that touch pages.
@@ -58,12 +59,12 @@ impl Cache {
         let (misses, pages, io_nanos) = match work {
             Work::Get(pages) => {
                 let misses = pages.iter().filter(|page| !self.touch(trace, lru, **page)).count();
-                (len(misses), len(pages.len()), trace.random_nanos)
+                (to_u64(misses), to_u64(pages.len()), trace.random_nanos)
             }
             Work::Scan { first, pages } => {
                 let range = *first..first + pages;
                 let misses = range.filter(|page| !self.touch(trace, lru, *page)).count();
-                (len(misses), *pages, trace.sequential_nanos)
+                (to_u64(misses), *pages, trace.sequential_nanos)
             }
             Work::Sort { .. } => return,
         };

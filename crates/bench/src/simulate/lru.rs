@@ -1,6 +1,6 @@
 //! LRU cache of numbered pages with variable capacity.
 
-use super::number::index;
+use terrace_sys::size::to_usize;
 
 /// Pages in the order of their last touch. Page numbers are small and dense.
 #[derive(Clone, Debug)]
@@ -22,14 +22,14 @@ struct Link {
 impl Lru {
     /// Returns an empty cache for pages with numbers below `pages`.
     pub(super) fn new(pages: u64) -> Self {
-        let anchor = index(pages);
+        let anchor = to_usize(pages);
         let alone = Link { older: anchor, newer: anchor };
         Self { links: vec![alone; anchor + 1], cached: vec![false; anchor], len: 0, capacity: 0 }
     }
 
     /// Touches a page; true if it was cached. Without capacity no page is cached.
     pub(super) fn touch(&mut self, page: u64) -> bool {
-        let at = index(page);
+        let at = to_usize(page);
         let hit = self.cached[at];
         if hit {
             self.unlink(at);

@@ -5,24 +5,9 @@ pub(super) const fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// Returns a length as a number.
-pub(super) const fn float_len(count: usize) -> f64 {
-    count as f64
-}
-
 /// Returns the integer at or below a number: 0 if it is negative or NaN, at most `u64::MAX`.
 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]
 #[expect(clippy::cast_sign_loss, reason = "the cast saturates, which is meant")]
 pub(super) const fn count(value: f64) -> u64 {
     value as u64
-}
-
-/// Returns a length as a count; lossless, because no length has more than 64 bits.
-pub(super) const fn len(length: usize) -> u64 {
-    length as u64
-}
-
-/// Returns a count as an index; one that does not fit becomes `usize::MAX`, beyond every index.
-pub(super) fn index(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
 }

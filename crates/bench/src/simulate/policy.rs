@@ -2,10 +2,11 @@
 
 use terrace_market::sla::Request;
 use terrace_market::{Broker, BrokerConfig, Kind, Standing};
+use terrace_sys::size::to_u64;
 
 use super::cache::Cache;
 use super::lru::Lru;
-use super::number::{float, len};
+use super::number::float;
 use super::queue::Queue;
 use super::trace::{Tenant, Trace, Work};
 
@@ -177,15 +178,15 @@ impl<'a> Simulation<'a> {
         let seconds = self.config.broker.interval.as_secs_f64();
         let mut standings: Vec<Standing> = Vec::new();
         for (cache, lru) in self.caches.iter().zip(&self.lrus) {
-            standings.push(cache.standing(self.trace, len(standings.len()), lru.len() * page));
+            standings.push(cache.standing(self.trace, to_u64(standings.len()), lru.len() * page));
         }
         for queue in &self.queues {
-            let id = len(standings.len());
+            let id = to_u64(standings.len());
             standings.push(queue.standing(self.trace, id, now_nanos, seconds));
         }
         let outcome = self.broker.round(self.config.budget_bytes, &standings);
         self.moved_bytes += outcome.moved_bytes;
-        let ids = 0..len(standings.len());
+        let ids = 0..to_u64(standings.len());
         ids.map(|id| self.broker.target(id).grant_bytes()).collect()
     }
 

@@ -6,8 +6,9 @@ use terrace_ledger::Class;
 
 use terrace_market::sla::Request;
 use terrace_market::{Curve, Performance, Run, SortModel, Spill, Standing, Tail};
+use terrace_sys::size::to_u64;
 
-use super::number::{float, float_len};
+use super::number::float;
 use super::trace::Trace;
 
 /// Queue of the sorts of one tenant.
@@ -123,7 +124,7 @@ impl Queue {
             floor_bytes: FLOOR_PAGES * trace.page_bytes,
             demand_bytes: job.input_bytes,
             performance: Some(run.performance()),
-            requests: share * float_len(self.jobs.len()),
+            requests: share * float(to_u64(self.jobs.len())),
             sla,
             ..idle
         }

@@ -1,6 +1,8 @@
 //! Seeded pseudo-random numbers.
 
-use super::number::{count, float, len};
+use terrace_sys::size::to_u64;
+
+use super::number::{count, float};
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): the same seed always gives the same numbers. It
 /// differs from the generator of the workloads in its first state: the traces of published figures
@@ -57,6 +59,6 @@ impl Zipf {
 
     pub(super) fn draw(&self, random: &mut Random) -> u64 {
         let at = random.unit() * self.sums.last().copied().unwrap_or(0.0);
-        len(self.sums.partition_point(|sum| *sum <= at))
+        to_u64(self.sums.partition_point(|sum| *sum <= at))
     }
 }

@@ -15,6 +15,7 @@ use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType, Schema, TimeUnit};
+use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_expr::expressions::Column;
@@ -94,21 +95,25 @@ impl SortKeys {
     }
 
     /// Returns all columns of rows: the stored ones, and those that are decoded from the encoded
-    /// keys of the rows, which `keys` returns.
+    /// `keys` of the rows. Keys of which columns are decoded are never exact, so every row has one.
     ///
     /// # Errors
-    /// If the keys are damaged.
-    pub(crate) fn restore<'a, K: Iterator<Item = &'a [u8]>>(
+    /// If the rows are too long for their type, or the keys are damaged.
+    pub(crate) fn restore<'a>(
         &self,
         stored: Vec<ArrayRef>,
-        keys: impl FnOnce() -> K,
+        keys: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Vec<ArrayRef>> {
         if self.decoded.is_empty() {
             return Ok(stored);
         }
+        let keys: Vec<&[u8]> = keys.collect();
+        // The decoder panics on texts that are too long for 32-bit offsets.
+        let bytes: usize = keys.iter().map(|key| key.len()).sum();
+        if i32::try_from(bytes).is_err() {
+            return Err(ArrowError::OffsetOverflowError(bytes).into());
+        }
         let parser = self.converter.parser();
-        // The converter refers to the rows until it has decoded them.
-        let keys: Vec<&[u8]> = keys().collect();
         let decoded = self.converter.convert_rows(keys.iter().map(|key| parser.parse(key)))?;
         let mut decoded: Vec<_> = self.decoded.iter().copied().zip(decoded).collect();
         decoded.sort_by_key(|(column, _)| *column);

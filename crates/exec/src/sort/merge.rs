@@ -139,9 +139,8 @@ impl Merge {
         }
         let columns = (0..self.context.width).map(|column| self.gather(column));
         let stored = columns.collect::<Result<Vec<_>>>()?;
-        let columns = self.context.keys.restore(stored, || {
-            self.picks.iter().map(|(source, row)| self.sources[*source].key(*row))
-        })?;
+        let keys = self.picks.iter().map(|(source, row)| self.sources[*source].key(*row));
+        let columns = self.context.keys.restore(stored, keys)?;
         let count = self.picks.len();
         self.forget();
         Ok(Some((count, columns)))

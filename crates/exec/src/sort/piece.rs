@@ -113,7 +113,7 @@ impl Sorted {
     pub(crate) fn last_row(&self, keys: &SortKeys) -> Result<Vec<ArrayRef>> {
         let last = self.rows().saturating_sub(1);
         let stored = self.columns.iter().map(|column| column.slice(last, 1)).collect();
-        keys.restore(stored, || self.encoded.iter().map(|keys| keys.value(last)))
+        keys.restore(stored, self.encoded.iter().map(|keys| keys.value(last)))
     }
 
     /// Plans a block of these rows: the columns, the prefixes, and whole keys if there are any.

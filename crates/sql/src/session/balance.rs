@@ -120,7 +120,7 @@ pub(super) fn balance_unions(body: &mut SetExpr) {
     }
 }
 
-/// A placeholder body, for one that is taken apart.
+/// An empty body, left in the place of one while its operands are put in balance.
 fn no_rows() -> SetExpr {
     SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] })
 }

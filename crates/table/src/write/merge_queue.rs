@@ -145,10 +145,7 @@ impl MergeQueue {
             return Some(waiting);
         }
         waiting.due = Instant::now() + GATHER;
-        let mut queue = self.queue();
-        // A commit may have put the table in the queue meanwhile.
-        queue.waiting.retain(|other| other.id != waiting.id);
-        queue.waiting.push(waiting);
+        self.put_back(waiting);
         None
     }
 
@@ -156,6 +153,10 @@ impl MergeQueue {
     pub(super) fn retry(&self, mut waiting: Waiting) {
         waiting.pause = (2 * waiting.pause).clamp(PAUSE.0, PAUSE.1);
         waiting.due = Instant::now() + waiting.pause;
+        self.put_back(waiting);
+    }
+
+    fn put_back(&self, waiting: Waiting) {
         let mut queue = self.queue();
         // A commit may have put the table in the queue meanwhile.
         queue.waiting.retain(|other| other.id != waiting.id);
