@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::{OsStr, OsString},
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, Stdio},
@@ -17,6 +18,8 @@ pub struct Outcome {
     pub ok: bool,
     /// Counts of the tests that it ran.
     pub counts: Counts,
+    /// Number of programs of which a test passed.
+    pub programs: usize,
 }
 
 impl Outcome {
@@ -29,14 +32,28 @@ impl Outcome {
     pub fn and(mut self, other: Self) -> Self {
         self.ok &= other.ok;
         self.counts += other.counts;
+        self.programs += other.programs;
         self
     }
 }
 
+/// File of settings for every cargo of this program, such as profiles: `.ci/run` names one.
+const CONFIG: &str = "TERRACE_CARGO_CONFIG";
+
 /// Returns a command for the cargo that runs this program, in the root of the workspace.
 pub fn cargo(root: &Path) -> Command {
-    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    command(root, program.as_os_str())
+    let mut command = command(root, &program());
+    command.args(config());
+    command
+}
+
+fn program() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Returns the arguments that name the file of settings.
+fn config() -> impl Iterator<Item = OsString> {
+    env::var_os(CONFIG).into_iter().flat_map(|file| ["--config".into(), file])
 }
 
 /// Returns a command for the cargo of the nightly toolchain, through rustup's proxy.
@@ -47,7 +64,7 @@ pub fn nightly(root: &Path) -> Command {
     command
 }
 
-fn command(root: &Path, program: &std::ffi::OsStr) -> Command {
+fn command(root: &Path, program: &OsStr) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root).env("CARGO_TERM_COLOR", "never");
     // Cargo sets variables that describe this program's package. Build scripts of other packages
@@ -71,9 +88,8 @@ pub fn test_within(limit: Duration, root: &Path, args: &[&str], envs: &[(&str, &
     if !run(build).ok {
         return Outcome::default();
     }
-    let program = cargo(root).get_program().to_owned();
     let mut command = command(root, "timeout".as_ref());
-    command.args(["--kill-after=10", &limit.as_secs().to_string()]).arg(program);
+    command.args(["--kill-after=10", &limit.as_secs().to_string()]).arg(program()).args(config());
     command.arg("test").args(args).envs(envs.iter().copied());
     let start = Instant::now();
     let outcome = run(command);
@@ -95,32 +111,34 @@ pub fn run(mut command: Command) -> Outcome {
             return Outcome::default();
         }
     };
-    let mut counts = Counts::default();
+    let mut outcome = Outcome::default();
     if let Some(output) = child.stdout.take() {
-        counts = pass_on(BufReader::new(output));
+        outcome = pass_on(BufReader::new(output));
     }
-    let ok = match child.wait() {
+    outcome.ok = match child.wait() {
         Ok(status) => status.success(),
         Err(error) => {
             eprintln!("{line}: {error}");
             false
         }
     };
-    Outcome { ok, counts }
+    outcome
 }
 
-fn pass_on(output: impl BufRead) -> Counts {
-    let mut counts = Counts::default();
+/// Passes output on and returns the tests in it.
+fn pass_on(output: impl BufRead) -> Outcome {
+    let mut outcome = Outcome::default();
     let mut screen = std::io::stdout().lock();
     for line in output.split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         if let Some(more) = Counts::parse(line.trim_end()) {
-            counts += more;
+            outcome.counts += more;
+            outcome.programs += usize::from(more.passed > 0);
         }
         // The checks continue if the terminal is closed.
         let _ = writeln!(screen, "{line}");
     }
-    counts
+    outcome
 }
 
 fn describe(command: &Command) -> String {

@@ -107,7 +107,7 @@ const LANGUAGES: &[Language] = &[
         install: install_rust,
         programs: &["terrace-clients"],
         flight: &[],
-        command: |_, home, program| Command::new(home.join("target/release").join(program)),
+        command: |_, home, program| Command::new(home.join("target/debug").join(program)),
     },
 ];
 
@@ -149,7 +149,7 @@ fn served<'a>(
     languages: impl Iterator<Item = &'a Language>,
 ) -> Result<Outcome, String> {
     let servers = [Server::start(root, true)?, Server::start(root, false)?];
-    let mut outcome = Outcome { ok: true, counts: Counts::default() };
+    let mut outcome = Outcome { ok: true, ..Outcome::default() };
     for language in languages {
         outcome = outcome.and(check_beside(&servers, root, language)?);
     }
@@ -159,7 +159,11 @@ fn served<'a>(
 
 /// Installs and runs the programs of a language.
 fn check_beside(servers: &[Server], root: &Path, language: &Language) -> Result<Outcome, String> {
-    let skipped = Outcome { ok: true, counts: Counts { ignored: 1, ..Counts::default() } };
+    let skipped = Outcome {
+        ok: true,
+        counts: Counts { ignored: 1, ..Counts::default() },
+        ..Outcome::default()
+    };
     if let Some(missing) = language.tools.iter().find(|tool| !is_installed(tool)) {
         eprintln!("SKIPPED: clients of {}, because {missing} is missing", language.name);
         return Ok(skipped);
@@ -171,7 +175,7 @@ fn check_beside(servers: &[Server], root: &Path, language: &Language) -> Result<
         eprintln!("SKIPPED: clients of {}, whose packages are missing: {why}", language.name);
         return Ok(skipped);
     }
-    let mut outcome = Outcome { ok: true, counts: Counts::default() };
+    let mut outcome = Outcome { ok: true, ..Outcome::default() };
     for server in servers {
         let programs = language.programs.iter().filter(|_| server.is_secure);
         for program in programs.chain(language.flight) {
@@ -363,7 +367,7 @@ fn install_go(sources: &Path, home: &Path) -> Result<(), String> {
 /// directory.
 fn install_rust(sources: &Path, home: &Path) -> Result<(), String> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
+    cargo.args(["build", "--locked", "--quiet", "--manifest-path"]);
     cargo.arg(sources.join("Cargo.toml")).arg("--target-dir").arg(home.join("target"));
     cargo.current_dir(home);
     output(cargo)

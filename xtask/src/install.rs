@@ -7,7 +7,8 @@
 //! PREFIX/lib/pkgconfig/terrace.pc
 //! ```
 //!
-//! The prefix may be moved as a whole: no installed file contains its path.
+//! The prefix may be moved as a whole: no installed file contains its path. `--built DIR` installs
+//! `libterrace.so` and `libterrace.a` of a directory instead of building them.
 
 use std::{
     fs, io,
@@ -28,6 +29,8 @@ const TEMPLATES: &str = "crates/capi/package";
 struct Options {
     prefix: PathBuf,
     debug: bool,
+    /// Directory of libraries that are built already.
+    built: Option<PathBuf>,
 }
 
 /// Builds the library and installs it.
@@ -37,7 +40,10 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", options.prefix.display()))?;
     let version = version(root)?;
     let soname = format!("libterrace.so.{}", compatible(&version));
-    let built = build(root, options.debug)?;
+    let built = match &options.built {
+        Some(directory) => Built::in_directory(directory),
+        None => build(root, options.debug)?,
+    };
     let lib = prefix.join("lib");
     put_file(&built.shared, &lib.join(&soname))?;
     put_link(&soname, &lib.join("libterrace.so"))?;
@@ -69,6 +75,10 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
                 options.prefix = directory.into();
             }
             "--debug" => options.debug = true,
+            "--built" => {
+                let directory = rest.next().ok_or("--built takes a directory")?;
+                options.built = Some(directory.into());
+            }
             other => return Err(format!("install: what is {other}? See the head of its file")),
         }
     }
@@ -107,6 +117,13 @@ fn fill(template: &str, version: &str) -> String {
 struct Built {
     shared: PathBuf,
     archive: PathBuf,
+}
+
+impl Built {
+    fn in_directory(directory: &Path) -> Self {
+        let at = |name| directory.join(name);
+        Self { shared: at("libterrace.so"), archive: at("libterrace.a") }
+    }
 }
 
 fn build(root: &Path, debug: bool) -> Result<Built, String> {
@@ -175,7 +192,9 @@ mod tests {
     fn a_prefix_is_asked_for() {
         let arguments = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let both = parse(&arguments(&["--debug", "--prefix", "x"]));
-        assert_eq!(both, Ok(Options { prefix: "x".into(), debug: true }));
+        assert_eq!(both, Ok(Options { prefix: "x".into(), debug: true, built: None }));
+        let built = parse(&arguments(&["--prefix", "x", "--built", "y"])).expect("options");
+        assert_eq!(built.built, Some("y".into()));
         assert!(parse(&arguments(&[])).is_err());
         assert!(parse(&arguments(&["--prefix"])).is_err());
         assert!(parse(&arguments(&["x"])).is_err_and(|error| error.contains("what is x?")));

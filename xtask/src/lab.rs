@@ -21,8 +21,8 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     cargo::run(command).result("lab")
 }
 
-/// Runs the lab under the distribution's kernel, if an emulator and that kernel are available.
-/// Without them it succeeds with a message.
+/// Runs the lab under the distribution's kernel, with the programs of the whole workspace's build,
+/// if an emulator and that kernel are available. Without them it succeeds with a message.
 pub fn run_if_possible(root: &Path) -> Outcome {
     let mut check = script(root);
     check.arg("--check").stdout(Stdio::null());
@@ -30,7 +30,9 @@ pub fn run_if_possible(root: &Path) -> Outcome {
         eprintln!("{MISSING}");
         return Outcome { ok: true, ..Outcome::default() };
     }
-    let outcome = cargo::run(script(root));
+    let mut command = script(root);
+    command.args(["--workspace", "--together"]);
+    let outcome = cargo::run(command);
     if outcome.ok && outcome.counts.passed == 0 {
         eprintln!("lab: no test ran");
         return Outcome { ok: false, ..outcome };

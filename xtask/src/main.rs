@@ -30,8 +30,8 @@ const USAGE: &str = "\
 cargo x COMMAND
 
   ci      everything a change passes: fmt, tidy, features, clippy, docs, tests, loom, Miri where
-          it is installed, the low crates in debug, the README's main job at a small scale, the lab
-          where there is an emulator
+          it is installed, the README's main job at a small scale, the lab where there is an
+          emulator
   tidy    the house rules: lengths, banned calls, unsafe, layers, links
   graph   arrows between crates and between the files of each, circles first: [CRATE],
           [--summary] for their sizes, [--known] for the list of circles that may stay
@@ -45,10 +45,11 @@ cargo x COMMAND
   clients  clients of other languages against the server: [python] [node] [java] [go]
   lab     the low crates in emulated machines with two and three memory nodes: [--patched]
           [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
+          [--workspace] [--together]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
   job     the README's main job at a small scale
   install  the C and C++ library, headers, and packages for CMake and pkg-config:
-          --prefix DIR [--debug]";
+          --prefix DIR [--debug] [--built DIR]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();

@@ -54,18 +54,17 @@ fn directory() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
 
-/// Returns the prefix of the library in this test's profile, installed by `cargo x install`.
+/// Returns the prefix of the library, installed by `cargo x install`. Cargo has built the library
+/// beside this test.
 fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
-        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-        let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("terrace-{profile}"));
+        let test = std::env::current_exe().expect("the path of this program");
+        let built = test.parent().expect("a directory");
+        let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("terrace");
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
         let mut install = command(cargo, &["x", "install", "--prefix"]);
-        install.arg(&prefix).current_dir(package().join("../.."));
-        if profile == "debug" {
-            install.arg("--debug");
-        }
+        install.arg(&prefix).arg("--built").arg(built).current_dir(package().join("../.."));
         run(&mut install);
         prefix
     })

@@ -42,6 +42,7 @@ mod outer_aggregates;
 mod outer_conditions;
 mod own_settings;
 mod parse;
+mod positions;
 mod prepared;
 mod refusal;
 mod role;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{FieldRef, Fields, Schema};
 use datafusion::common::{
     Constraints, DFSchema, Result, SchemaReference, TableReference, plan_err,
 };
@@ -89,10 +90,13 @@ impl Session {
         self.refuse_making(snapshot, &schema_name, &name, replaces)?;
         let input = Arc::unwrap_or_clone(create.input);
         refuse_duplicates(input.schema())?;
+        let has_rows =
+            !matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row);
         let columns = Arc::clone(input.schema().inner());
+        let columns = if has_rows { Arc::new(nullable(&columns)) } else { columns };
         let owner = self.role().map(str::to_owned);
         let definition = TableDefinition { schema_name, name, columns, encoding, owner };
-        if matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row) {
+        if !has_rows {
             self.engine.catalog().create_table_in(scope, definition, if_exists).await?;
             return Ok(Planned::nothing());
         }
@@ -311,6 +315,14 @@ fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
         return Err(refused(&format!("a DEFAULT for column {column}"), instead));
     }
     Ok(())
+}
+
+/// Returns the columns of a table with the rows of a query: NOT NULL belongs to the tables that the
+/// query reads.
+fn nullable(columns: &Schema) -> Schema {
+    let field = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
+    let fields: Fields = columns.fields().iter().map(field).collect();
+    Schema::new_with_metadata(fields, columns.metadata().clone())
 }
 
 /// Refuses columns of the same name, which a query may have and a table may not.

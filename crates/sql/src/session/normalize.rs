@@ -9,6 +9,7 @@
 //! - Comparisons of rows become comparisons of their columns (`row_values`), memberships of rows in
 //!   subqueries conditions with EXISTS (`row_subqueries`).
 //! - `x SIMILAR TO pattern` becomes a match with a regular expression (`similar_to`).
+//! - Positions within ROLLUP, CUBE and GROUPING SETS become expressions (`positions`).
 //! - A number with an exponent becomes double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
 //!   with their length.
@@ -33,7 +34,7 @@ use super::dialect::{call, double, parsed_query};
 use super::join_constraint::constraint;
 use super::refusal::refused;
 use super::walk::Walk;
-use super::{row_subqueries, row_values, similar_to};
+use super::{positions, row_subqueries, row_values, similar_to};
 
 /// Maximum number of columns of a SELECT. Planning time grows faster than their number, and
 /// planning cannot be cancelled.
@@ -129,6 +130,7 @@ impl VisitorMut for Normalizer {
         }
         let mut joins = select.from.iter().flat_map(|from| &from.joins);
         let joined = joins.try_for_each(|join| refuse_join(&join.join_operator));
+        let joined = joined.and_then(|()| positions::write_out(select));
         self.goes_on(joined.and_then(|()| write_out_condition(select.selection.as_mut())))
     }
 

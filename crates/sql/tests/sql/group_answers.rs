@@ -120,3 +120,41 @@ async fn values_of_grouping_sets_come_in_their_whole_order() {
         check(&session, &[(query.as_str(), *answer)]).await;
     }
 }
+
+/// A number within a grouping set is a position of the select list, as it is alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_in_grouping_sets_are_positions() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT * FROM (VALUES (1, 5), (1, 6), (2, 5)) v(a, b)").await;
+    let select = "SELECT a + 1 AS k, b, count(*) FROM t";
+    for (by_position, by_name) in [
+        ("ROLLUP (1, 2)", "ROLLUP (a + 1, b)"),
+        ("CUBE (1, 2)", "CUBE (a + 1, b)"),
+        ("GROUPING SETS ((1), (2), ())", "GROUPING SETS ((a + 1), (b), ())"),
+    ] {
+        let answer = |keys: &str| format!("{select} GROUP BY {keys} ORDER BY 1, 2");
+        let expected = show(&session, &answer(by_name)).await;
+        check(&session, &[(&answer(by_position), &expected)]).await;
+    }
+    let message = error(&session, &format!("{select} GROUP BY ROLLUP (4)")).await;
+    assert!(message.contains("position 4") && message.contains("3 columns"), "{message}");
+    let message = error(&session, "SELECT *, 1 AS x FROM t GROUP BY ROLLUP (2)").await;
+    assert!(message.contains("behind a wildcard"), "{message}");
+}
+
+/// NOT NULL belongs to the tables that a query reads, and not to a table with its rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_with_the_rows_of_a_query_has_no_constraints() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE t (a INT NOT NULL, b TEXT NOT NULL);
+                INSERT INTO t VALUES (1, 'x');
+                CREATE TABLE u AS SELECT * FROM t;
+                CREATE OR REPLACE TABLE t AS SELECT a, b FROM t;
+                INSERT INTO u VALUES (NULL, NULL);
+                INSERT INTO t VALUES (NULL, NULL)";
+    show(&session, make).await;
+    check(&session, &[("SELECT count(*), count(a), count(b) FROM u", "2 1 1")]).await;
+    check(&session, &[("SELECT count(*), count(a), count(b) FROM t", "2 1 1")]).await;
+}
