@@ -60,6 +60,7 @@ mod target;
 mod tenant;
 mod tier;
 mod transaction;
+mod unnest;
 pub(crate) mod using;
 mod walk;
 mod words;
