@@ -94,7 +94,8 @@ fn check_inputs<'a>(
     let places = columns.iter().map(|column| plan.schema().index_of_column(column));
     let places = places.collect::<Result<Vec<_>>>()?;
     inputs.into_iter().try_for_each(|input| {
-        let columns = places.iter().map(|&place| input.schema().qualified_field(place).into());
+        let schema = input.schema();
+        let columns = places.iter().map(|&place| Column::from(schema.qualified_field(place)));
         check(input, &columns.collect::<Vec<_>>())
     })
 }

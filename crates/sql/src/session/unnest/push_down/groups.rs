@@ -24,8 +24,7 @@ impl PushDown<'_> {
         let fields = columns_of(&aggregate.schema);
         let is_of_all_rows = aggregate.group_expr.is_empty();
         let Pushed { plan, keys } = self.plan(Arc::unwrap_or_clone(aggregate.input))?;
-        let of_domain = keys.into_iter().map(Expr::Column).collect::<Vec<_>>();
-        let keys = columns(&of_domain);
+        let of_domain: Vec<_> = keys.iter().cloned().map(Expr::Column).collect();
         let listed = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned();
         let listed = self.bind_all(listed.collect(), &keys)?;
         let groups = self.bind_all(aggregate.group_expr, &keys)?.into_iter();
@@ -82,10 +81,6 @@ impl PushDown<'_> {
         let plan = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?);
         Ok(Pushed { plan, keys })
     }
-}
-
-fn columns(exprs: &[Expr]) -> Vec<Column> {
-    exprs.iter().filter_map(|expr| expr.try_as_col().cloned()).collect()
 }
 
 /// Gives expressions the names of columns.
