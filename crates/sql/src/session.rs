@@ -11,6 +11,7 @@ mod actions;
 mod balance;
 mod build_side;
 pub(crate) mod canonical;
+mod column_series;
 mod constant;
 mod copy;
 mod correlated_names;

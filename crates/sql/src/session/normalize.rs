@@ -8,6 +8,7 @@
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
 //! - Comparisons of rows become comparisons of their columns (`row_values`), memberships of rows in
 //!   subqueries conditions with EXISTS (`row_subqueries`).
+//! - `generate_series(1, r.a)` in FROM becomes `unnest` of a list (`column_series`).
 //! - `x SIMILAR TO pattern` becomes a match with a regular expression (`similar_to`).
 //! - A number with an exponent becomes double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
@@ -33,7 +34,7 @@ use super::dialect::{call, double, parsed_query};
 use super::join_constraint::constraint;
 use super::refusal::refused;
 use super::walk::Walk;
-use super::{row_subqueries, row_values, similar_to};
+use super::{column_series, row_subqueries, row_values, similar_to};
 
 /// Maximum number of columns of a SELECT. Planning time grows faster than their number, and
 /// planning cannot be cancelled.
@@ -133,6 +134,7 @@ impl VisitorMut for Normalizer {
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        column_series::write_out(table);
         self.goes_on(sample_table(table))
     }
 

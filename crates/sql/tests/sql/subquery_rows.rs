@@ -287,6 +287,28 @@ const LATERAL_SUBQUERIES: &[(&str, &str)] = &[
     ),
 ];
 
+/// Series whose bounds are columns of outer rows.
+const SERIES_OF_COLUMNS: &[(&str, &str)] = &[
+    (
+        "SELECT r.a, g.value FROM r, LATERAL generate_series(1, r.a) g(value) WHERE r.a < 4 \
+         ORDER BY 1, r.b, 2",
+        "1 1\n2 1\n2 2\n2 1\n2 2\n3 1\n3 2\n3 3",
+    ),
+    (
+        "SELECT a, (SELECT count(*) FROM generate_series(r.a, r.b) g(i)) FROM r ORDER BY a, b",
+        "1 10\n2 19\n2 24\n3 28\n5 0\n 0",
+    ),
+    (
+        "SELECT a, (SELECT sum(i) FROM generate_series(r.a, r.b, 5) g(i) JOIN s ON s.x = i) \
+         FROM r ORDER BY a, b",
+        "1 2\n2 4\n2 4\n3 3\n5 \n ",
+    ),
+    (
+        "SELECT r.a, u.i FROM r, unnest(ARRAY[r.a, r.b]) u(i) ORDER BY 1, r.b, 2",
+        "1 1\n1 10\n2 2\n2 20\n2 2\n2 25\n3 3\n3 30\n5 5\n5 \n 40\n ",
+    ),
+];
+
 /// Statements that change `r`, and its rows then.
 const CHANGES: &[(&str, &str)] = &[
     ("UPDATE r SET b = (SELECT count(*) FROM s WHERE s.x < r.a)", "1 0\n2 2\n2 2\n3 4\n5 6\n 0"),
@@ -335,6 +357,14 @@ async fn lateral_subqueries() {
     let session = engine.session().expect("session");
     tables(&session).await;
     check(&session, LATERAL_SUBQUERIES).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_of_columns() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    tables(&session).await;
+    check(&session, SERIES_OF_COLUMNS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
