@@ -277,7 +277,7 @@ impl Values {
 }
 
 /// The minimum or the maximum of values, by the session's own aggregate.
-fn bound(name: &str, values: Expr) -> Result<Expr> {
+pub(super) fn bound(name: &str, values: Expr) -> Result<Expr> {
     let function = aggregates().into_iter().find(|function| function.name() == name);
     match function {
         Some(function) => Ok(function.call(vec![values])),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Projection};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, JoinType, LogicalPlan};
 
 use super::fields::named;
 use super::{Names, repeatable};
@@ -88,6 +88,16 @@ fn without_limits(plan: LogicalPlan) -> Result<LogicalPlan> {
         | LogicalPlan::Filter(_)
         | LogicalPlan::Distinct(Distinct::All(_)) => {
             Ok(plan.map_children(|input| without_limits(input).map(Transformed::yes))?.data)
+        }
+        LogicalPlan::Join(mut join) => {
+            let rows = |side| without_limits(Arc::unwrap_or_clone(side)).map(Arc::new);
+            if let JoinType::Inner | JoinType::Left | JoinType::LeftSemi = join.join_type {
+                join.left = rows(join.left)?;
+            }
+            if join.join_type == JoinType::Inner {
+                join.right = rows(join.right)?;
+            }
+            Ok(LogicalPlan::Join(join))
         }
         plan => Ok(plan),
     }

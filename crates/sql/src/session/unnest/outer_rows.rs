@@ -8,7 +8,9 @@ use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::{Aggregate, Filter, Projection};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Subquery, lit, not};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable as _, JoinType, LogicalPlan, Subquery, lit, not,
+};
 
 use super::domain::Domain;
 use super::fields::{self, named, same};
@@ -16,7 +18,7 @@ use super::push_down::{Pushed, push_down};
 use super::simple::{contains_general, is_at_most_one_row, is_general};
 use super::{Names, bound, subquery_of};
 use crate::scalar::SingleRow;
-use crate::session::subqueries::outer_reference;
+use crate::session::subqueries::{bound as extreme, outer_reference};
 
 /// Unnests the subqueries of a projection that DataFusion cannot unnest.
 pub(super) fn unnest_projection(
@@ -177,7 +179,7 @@ impl<'a> OuterRows<'a> {
             return Ok(named(&value));
         }
         let rows = self.names.next("rows");
-        let first = first_value(column, Vec::new()).alias(&value);
+        let first = any_value(column, &plan)?.alias(&value);
         let plan = grouped(plan, &keys, vec![first, count(lit(1_i64)).alias(&rows)])?;
         let (value, rows) = (named(&value), named(&rows));
         let columns = vec![value.clone(), rows.clone()];
@@ -225,6 +227,16 @@ impl<'a> OuterRows<'a> {
 
 fn first_column(plan: &LogicalPlan) -> Expr {
     Expr::Column(Column::from(plan.schema().qualified_field(0)))
+}
+
+/// The value of a group of one row: the minimum where there is one, so that a domain may depend on
+/// it (`repeatable`).
+fn any_value(column: Expr, plan: &LogicalPlan) -> Result<Expr> {
+    let kind = column.get_type(plan.schema())?;
+    match kind.is_numeric() || kind.is_temporal() || kind.is_string() {
+        true => extreme("min", column),
+        false => Ok(first_value(column, Vec::new())),
+    }
 }
 
 fn grouped(plan: LogicalPlan, keys: &[Expr], aggregates: Vec<Expr>) -> Result<LogicalPlan> {
