@@ -9,8 +9,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{Column, DFSchema, Result, TableReference, not_impl_err};
 use datafusion::logical_expr::logical_plan::{
-    Distinct, DistinctOn, EmptyRelation, Filter, Projection, SubqueryAlias, Union, Unnest, Values,
-    Window,
+    Distinct, DistinctOn, EmptyRelation, Filter, SubqueryAlias, Union, Unnest, Values, Window,
 };
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 
