@@ -25,6 +25,7 @@ impl SqlState {
     pub(crate) const INVALID_BINARY: Self = Self("22P03");
     pub(crate) const BAD_COPY: Self = Self("22P04");
     pub(crate) const DATA: Self = Self("22000");
+    pub(crate) const CARDINALITY: Self = Self("21000");
     pub(crate) const NOT_NULL: Self = Self("23502");
     pub(crate) const IN_TRANSACTION: Self = Self("25001");
     pub(crate) const READ_ONLY: Self = Self("25006");
@@ -252,6 +253,9 @@ fn state_of_text(text: &str) -> Option<SqlState> {
         ("out of range", SqlState::OUT_OF_RANGE),
         ("non-nullable", SqlState::NOT_NULL),
         ("cancelled", SqlState::CANCELLED),
+        // Of a correlated subquery, and of any other.
+        ("more than one row returned by a subquery", SqlState::CARDINALITY),
+        ("subquery returned more than one row", SqlState::CARDINALITY),
     ];
     classes.iter().find(|(part, _)| text.contains(part)).map(|(_, state)| *state)
 }
@@ -271,6 +275,8 @@ mod tests {
         assert_eq!(Failure::from(full).state(), SqlState::OUT_OF_MEMORY);
         let missing = DataFusionError::Plan("table 'main.public.t' not found".to_owned());
         assert_eq!(Failure::from(missing).state(), SqlState::NO_TABLE);
+        let several = DataFusionError::Execution("subquery returned more than one row".to_owned());
+        assert_eq!(Failure::from(several).state(), SqlState::CARDINALITY);
         assert!(Failure::from(io::Error::other("broken")).is_fatal());
     }
 }

@@ -4,6 +4,7 @@ mod alias;
 mod bytes;
 mod identity;
 mod round;
+mod single_row;
 mod templates;
 mod timezone;
 
@@ -16,6 +17,7 @@ use alias::Renamed;
 pub(crate) use bytes::BytesOfText;
 pub(crate) use identity::Identity;
 pub(crate) use round::RoundToInteger;
+pub(crate) use single_row::SingleRow;
 use templates::ToChar;
 pub(crate) use terrace_table::canonical::Canonical;
 use timezone::TimeZoneConversion;

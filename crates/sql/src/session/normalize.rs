@@ -8,8 +8,9 @@
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
 //! - Comparisons of rows become comparisons of their columns (`row_values`), memberships of rows in
 //!   subqueries conditions with EXISTS (`row_subqueries`).
+//! - `generate_series(1, r.a)` in FROM becomes `unnest` of a list (`column_series`).
 //! - `x SIMILAR TO pattern` becomes a match with a regular expression (`similar_to`).
-//! - Positions within ROLLUP, CUBE and GROUPING SETS become expressions (`positions`).
+//! - Positions within ROLLUP, CUBE and GROUPING SETS become expressions (`grouping_positions`).
 //! - A number with an exponent becomes double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
 //!   with their length.
@@ -34,7 +35,7 @@ use super::dialect::{call, double, parsed_query};
 use super::join_constraint::constraint;
 use super::refusal::refused;
 use super::walk::Walk;
-use super::{positions, row_subqueries, row_values, similar_to};
+use super::{column_series, grouping_positions, row_subqueries, row_values, similar_to};
 
 /// Maximum number of columns of a SELECT. Planning time grows faster than their number, and
 /// planning cannot be cancelled.
@@ -130,11 +131,12 @@ impl VisitorMut for Normalizer {
         }
         let mut joins = select.from.iter().flat_map(|from| &from.joins);
         let joined = joins.try_for_each(|join| refuse_join(&join.join_operator));
-        let joined = joined.and_then(|()| positions::write_out(select));
+        let joined = joined.and_then(|()| grouping_positions::write_out(select));
         self.goes_on(joined.and_then(|()| write_out_condition(select.selection.as_mut())))
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        column_series::write_out(table);
         self.goes_on(sample_table(table))
     }
 

@@ -23,6 +23,7 @@ use super::outer_aggregates::OuterAggregates;
 use super::selectivity::{self, Selectivity};
 use super::semantics::PostgresSemantics;
 use super::subqueries::SubqueryComparisons;
+use super::unnest::GeneralUnnesting;
 
 /// The optimizer rules: DataFusion's, of which those that confuse joins, groups or lists are
 /// replaced; explicit conditions for NOT IN where a join cannot be null-aware; the keys of groups
@@ -51,14 +52,16 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 }
 
 /// The analyzer rules. Before DataFusion coerces types, aggregates of outer queries are refused,
-/// comparisons with subqueries expanded, and the columns of conditions on outer rows renamed.
-/// PostgreSQL's arithmetic and casts follow after that.
+/// comparisons with subqueries expanded, the columns of conditions on outer rows renamed, and the
+/// subqueries unnested that DataFusion does not unnest. PostgreSQL's arithmetic and casts follow
+/// after that.
 pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(OuterAggregates));
     rules.insert(1, Arc::new(SubqueryComparisons));
     rules.insert(2, Arc::new(CorrelatedNames));
-    rules.insert(3, Arc::new(DoublePrecision));
+    rules.insert(3, Arc::new(GeneralUnnesting));
+    rules.insert(4, Arc::new(DoublePrecision));
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(CanonicalFloats));
     rules

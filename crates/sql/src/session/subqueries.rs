@@ -31,16 +31,15 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{
-    Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, internal_err, not_impl_err,
-    plan_err,
+    Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, internal_err, plan_err,
 };
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable as _, FetchType, GroupingSet, JoinType, LogicalPlan,
-    LogicalPlanBuilder, Operator, SkipType, Subquery, binary_expr, lit, not, when,
+    BinaryExpr, Expr, ExprSchemable as _, FetchType, LogicalPlan, LogicalPlanBuilder, Operator,
+    SkipType, Subquery, binary_expr, lit, not, when,
 };
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::functions::aggregates;
@@ -79,7 +78,6 @@ struct Rewriter {
 
 impl Rewriter {
     fn plan(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        refuse_correlated_set(&plan)?;
         let mut found = false;
         plan.apply_expressions(|expr| {
             found |= has_comparison(expr)?;
@@ -279,7 +277,7 @@ impl Values {
 }
 
 /// The minimum or the maximum of values, by the session's own aggregate.
-fn bound(name: &str, values: Expr) -> Result<Expr> {
+pub(super) fn bound(name: &str, values: Expr) -> Result<Expr> {
     let function = aggregates().into_iter().find(|function| function.name() == name);
     match function {
         Some(function) => Ok(function.call(vec![values])),
@@ -344,7 +342,8 @@ fn existence(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 let rows = LogicalPlanBuilder::from(limit.input.as_ref().clone());
                 scalar(rows, count(lit(1_i64)))?.gt(lit(skipped))
             }
-            _ => return not_impl_err!("EXISTS over an OFFSET that is no constant"),
+            // It is unnested as it is.
+            _ => return Ok(Transformed::no(expr)),
         },
         _ => return Ok(Transformed::no(expr)),
     };
@@ -390,44 +389,6 @@ fn as_set(expr: Expr) -> Expr {
     }
 }
 
-/// Refuses EXCEPT and INTERSECT, which are joins, if their right side refers to columns of the
-/// outer query: DataFusion moves the conditions on those out of the join, where its right side is
-/// not visible, and panics or looks for missing columns.
-fn refuse_correlated_set(plan: &LogicalPlan) -> Result<()> {
-    match plan {
-        LogicalPlan::Join(join)
-            if matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
-                && !join.right.all_out_ref_exprs().is_empty() =>
-        {
-            not_impl_err!(
-                "EXCEPT and INTERSECT in a subquery whose right side names columns of the outer \
-                 query; write it as NOT EXISTS or EXISTS with a condition for each column"
-            )
-        }
-        // The row of the empty grouping set exists even without rows of the input.
-        LogicalPlan::Aggregate(aggregate)
-            if !aggregate.group_expr.is_empty()
-                && aggregate.group_expr.iter().all(has_empty_set)
-                && !aggregate.input.all_out_ref_exprs().is_empty() =>
-        {
-            not_impl_err!(
-                "ROLLUP, CUBE and the grouping set () in a subquery that names columns of the \
-                 outer query below them; leave the set () out, or write it as a subquery of its own"
-            )
-        }
-        _ => Ok(()),
-    }
-}
-
-/// True if a key of a GROUP BY includes the empty grouping set.
-fn has_empty_set(key: &Expr) -> bool {
-    match key {
-        Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => sets.iter().any(Vec::is_empty),
-        Expr::GroupingSet(GroupingSet::Rollup(_) | GroupingSet::Cube(_)) => true,
-        _ => false,
-    }
-}
-
 /// True if a NOT IN can be an anti join: it depends on the outer row. The join is null-aware, or
 /// its condition is made explicit (`not_in`).
 fn is_anti_join(comparison: &InSubquery) -> bool {
@@ -460,7 +421,7 @@ fn hides_null(value: &Expr, schema: &DFSchema) -> Result<bool> {
 }
 
 /// Converts columns of `schema` to references from inside a subquery.
-fn outer_reference(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+pub(super) fn outer_reference(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let referred = expr.transform_up(|expr| match expr {
         Expr::Column(column) => {
             let field = Arc::clone(schema.field_from_column(&column)?);

@@ -26,6 +26,8 @@ mod right_answers;
 mod roles;
 mod store_identity;
 mod subquery_answers;
+mod subquery_rows;
+mod subquery_values;
 mod tenants;
 mod tiers;
 mod transaction_histories;
