@@ -225,6 +225,17 @@ pub enum SqlError {
         /// Schema and name of the table.
         table: String,
     },
+    /// A statement that has waited for a lock of a table for the maximum time.
+    #[error(
+        "canceling statement due to lock timeout: table {table} is being changed by another \
+         transaction for longer than {limit:?}"
+    )]
+    LockTimeout {
+        /// Schema and name of the table.
+        table: String,
+        /// The time waited.
+        limit: Duration,
+    },
     /// A statement in a failed transaction.
     #[error("a statement of this transaction has failed; say ROLLBACK, or ROLLBACK TO a savepoint")]
     TransactionFailed,
