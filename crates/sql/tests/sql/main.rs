@@ -9,6 +9,7 @@ mod float_answers;
 mod group_answers;
 mod homes;
 mod join_answers;
+mod lock_timeout;
 mod market;
 mod merges;
 mod prepared;
