@@ -56,6 +56,7 @@ impl SqlState {
     pub(crate) const RULE: Self = Self("42000");
     pub(crate) const NOT_EMPTY: Self = Self("2BP01");
     pub(crate) const STATE: Self = Self("55000");
+    pub(crate) const LOCK_TIMEOUT: Self = Self("55P03");
     pub(crate) const OUT_OF_MEMORY: Self = Self("53200");
     pub(crate) const TOO_MANY: Self = Self("53300");
     pub(crate) const LIMIT: Self = Self("53400");
@@ -189,6 +190,7 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::Refused { .. } => SqlState::UNSUPPORTED,
         SqlError::Conflict { .. } => SqlState::CONFLICT,
         SqlError::Deadlock { .. } => SqlState::DEADLOCK,
+        SqlError::LockTimeout { .. } => SqlState::LOCK_TIMEOUT,
         SqlError::TransactionFailed => SqlState::FAILED_TRANSACTION,
         SqlError::NoTransaction => SqlState::NO_TRANSACTION,
         SqlError::TransactionBegun | SqlError::InTransaction { .. } => SqlState::IN_TRANSACTION,

@@ -137,7 +137,7 @@ fn database(source: &Source) -> Row {
 }
 
 /// Returns a row of `pg_settings`, from a setting's name, value and default.
-fn setting((name, value, default): (&'static str, String, &'static str)) -> Row {
+fn setting((name, value, default): (&'static str, String, String)) -> Row {
     let source = if value == default { "default" } else { "session" };
     vec![
         ("name", name.into()),
@@ -146,7 +146,7 @@ fn setting((name, value, default): (&'static str, String, &'static str)) -> Row 
         ("context", "user".into()),
         ("vartype", "string".into()),
         ("source", source.into()),
-        ("boot_val", default.into()),
+        ("boot_val", default.clone().into()),
         ("reset_val", default.into()),
     ]
 }

@@ -7,6 +7,7 @@ mod cursors;
 mod ends;
 mod flight;
 mod http;
+mod lock_timeout;
 mod logins;
 #[path = "../running/server.rs"]
 mod running;
