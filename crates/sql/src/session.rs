@@ -31,6 +31,7 @@ mod heap;
 pub(crate) mod hint;
 mod join_constraint;
 pub(crate) mod lists;
+mod membership;
 mod modify;
 mod multiplicity;
 mod normalize;

@@ -110,7 +110,7 @@ fn refuse_name(name: &str) -> Result<(), SqlError> {
     Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
 }
 
-/// Refuses settings of components of DataFusion that Terrace does not use.
+/// Refuses settings of components of DataFusion that Terrace does not use, and the role.
 fn refuse_unused(name: &str) -> Result<(), SqlError> {
     let instead = match name {
         "datafusion.sql_parser.dialect" => {
@@ -120,6 +120,7 @@ fn refuse_unused(name: &str) -> Result<(), SqlError> {
             "joins are hash joins, which leave memory where it is short; merge joins of DataFusion \
              fail on some filters and tell zeros of different signs apart"
         }
+        "role" => KEEPS_ROLE,
         "datafusion.sql_parser.recursion_limit" => {
             "a statement may be as deep as its parser and planner can follow"
         }

@@ -11,6 +11,7 @@ mod homes;
 mod join_answers;
 mod lock_timeout;
 mod market;
+mod memberships;
 mod merges;
 mod prepared;
 mod query_aggregates;
