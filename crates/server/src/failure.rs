@@ -41,6 +41,7 @@ impl SqlState {
     pub(crate) const NO_PORTAL: Self = Self("34000");
     pub(crate) const NO_DATABASE: Self = Self("3D000");
     pub(crate) const NO_SCHEMA: Self = Self("3F000");
+    pub(crate) const INVALID_GRANT: Self = Self("0LP01");
     pub(crate) const DENIED: Self = Self("42501");
     pub(crate) const SYNTAX: Self = Self("42601");
     pub(crate) const NO_COLUMN: Self = Self("42703");
@@ -177,7 +178,10 @@ fn state_of(error: &SqlError) -> SqlState {
         | SqlError::HeapExists { .. } => SqlState::DUPLICATE_OBJECT,
         SqlError::TenantFull { .. } => SqlState::TOO_MANY,
         SqlError::TenantBusy { .. } | SqlError::TenantLimit { .. } => SqlState::LIMIT,
-        SqlError::Denied { .. } => SqlState::DENIED,
+        SqlError::Denied { .. } | SqlError::NoAdminOption { .. } | SqlError::NoSuperuser => {
+            SqlState::DENIED
+        }
+        SqlError::MembershipCycle { .. } => SqlState::INVALID_GRANT,
         SqlError::MissingQuery { .. }
         | SqlError::MissingTenant { .. }
         | SqlError::MissingRole { .. }
@@ -254,6 +258,7 @@ fn state_of_text(text: &str) -> Option<SqlState> {
         ("out of range", SqlState::OUT_OF_RANGE),
         ("non-nullable", SqlState::NOT_NULL),
         ("cancelled", SqlState::CANCELLED),
+        ("unrecognized privilege type", SqlState::INVALID_PARAMETER),
     ];
     classes.iter().find(|(part, _)| text.contains(part)).map(|(_, state)| *state)
 }

@@ -29,7 +29,7 @@ fn code_of(state: &str) -> Code {
         "XX001" => Code::DataLoss,
         "0A000" => Code::Unimplemented,
         _ => match &state[..2] {
-            "08" | "22" | "42" => Code::InvalidArgument,
+            "08" | "0L" | "22" | "42" => Code::InvalidArgument,
             "23" | "25" | "2B" | "55" => Code::FailedPrecondition,
             "28" => Code::Unauthenticated,
             "53" | "54" => Code::ResourceExhausted,

@@ -13,6 +13,7 @@ use super::{activity, functions, information, oids, relations, roles, types};
 /// The relations that [`rows`] returns rows for.
 const FILLED: &[&str] = &[
     "pg_attribute",
+    "pg_auth_members",
     "pg_authid",
     "pg_class",
     "pg_collation",
@@ -83,6 +84,7 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
             ("spcname", "pg_default".into()),
             ("spcowner", oids::OWNER.into()),
         ]],
+        "pg_auth_members" => roles::memberships(source).iter().map(roles::membership).collect(),
         "pg_authid" | "pg_roles" => roles::roles(source).iter().map(roles::role).collect(),
         "pg_user" | "pg_shadow" => roles::roles(source).iter().map(roles::user).collect(),
         "pg_settings" => source.facts.settings.rows().into_iter().map(setting).collect(),

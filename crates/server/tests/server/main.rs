@@ -9,6 +9,7 @@ mod flight;
 mod http;
 mod lock_timeout;
 mod logins;
+mod memberships;
 #[path = "../running/server.rs"]
 mod running;
 mod sessions;
