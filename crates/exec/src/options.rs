@@ -1,4 +1,5 @@
-//! Session settings below `terrace.`: paged operators, SLA and tenant, memory market.
+//! Session settings below `terrace.`: paged operators, SLA and tenant, memory market, waits for
+//! locks.
 
 use datafusion::common::config::{ConfigExtension, ExtensionOptions};
 use datafusion::common::extensions_options;
@@ -37,6 +38,10 @@ extensions_options! {
         /// Mechanism by which the engine shares memory among queries of all sessions: fair,
         /// exchange, price or auction.
         pub market: String, default = "auction".to_owned()
+
+        /// Maximum time that a statement waits for each lock of a table: milliseconds, or a number
+        /// with a unit, such as `5s`; 0 for no limit.
+        pub lock_timeout: String, default = "0".to_owned()
     }
 }
 

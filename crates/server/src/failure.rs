@@ -42,6 +42,7 @@ impl SqlState {
     pub(crate) const NO_PORTAL: Self = Self("34000");
     pub(crate) const NO_DATABASE: Self = Self("3D000");
     pub(crate) const NO_SCHEMA: Self = Self("3F000");
+    pub(crate) const INVALID_GRANT: Self = Self("0LP01");
     pub(crate) const DENIED: Self = Self("42501");
     pub(crate) const SYNTAX: Self = Self("42601");
     pub(crate) const NO_COLUMN: Self = Self("42703");
@@ -57,6 +58,7 @@ impl SqlState {
     pub(crate) const RULE: Self = Self("42000");
     pub(crate) const NOT_EMPTY: Self = Self("2BP01");
     pub(crate) const STATE: Self = Self("55000");
+    pub(crate) const LOCK_TIMEOUT: Self = Self("55P03");
     pub(crate) const OUT_OF_MEMORY: Self = Self("53200");
     pub(crate) const TOO_MANY: Self = Self("53300");
     pub(crate) const LIMIT: Self = Self("53400");
@@ -177,7 +179,10 @@ fn state_of(error: &SqlError) -> SqlState {
         | SqlError::HeapExists { .. } => SqlState::DUPLICATE_OBJECT,
         SqlError::TenantFull { .. } => SqlState::TOO_MANY,
         SqlError::TenantBusy { .. } | SqlError::TenantLimit { .. } => SqlState::LIMIT,
-        SqlError::Denied { .. } => SqlState::DENIED,
+        SqlError::Denied { .. } | SqlError::NoAdminOption { .. } | SqlError::NoSuperuser => {
+            SqlState::DENIED
+        }
+        SqlError::MembershipCycle { .. } => SqlState::INVALID_GRANT,
         SqlError::MissingQuery { .. }
         | SqlError::MissingTenant { .. }
         | SqlError::MissingRole { .. }
@@ -190,6 +195,7 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::Refused { .. } => SqlState::UNSUPPORTED,
         SqlError::Conflict { .. } => SqlState::CONFLICT,
         SqlError::Deadlock { .. } => SqlState::DEADLOCK,
+        SqlError::LockTimeout { .. } => SqlState::LOCK_TIMEOUT,
         SqlError::TransactionFailed => SqlState::FAILED_TRANSACTION,
         SqlError::NoTransaction => SqlState::NO_TRANSACTION,
         SqlError::TransactionBegun | SqlError::InTransaction { .. } => SqlState::IN_TRANSACTION,
@@ -256,6 +262,7 @@ fn state_of_text(text: &str) -> Option<SqlState> {
         // Of a correlated subquery, and of any other.
         ("more than one row returned by a subquery", SqlState::CARDINALITY),
         ("subquery returned more than one row", SqlState::CARDINALITY),
+        ("unrecognized privilege type", SqlState::INVALID_PARAMETER),
     ];
     classes.iter().find(|(part, _)| text.contains(part)).map(|(_, state)| *state)
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use datafusion::arrow::array::timezone::Tz;
-use terrace_sys::duration::parse_duration;
+use terrace_sql::Engine;
+use terrace_sys::duration::{format_timeout, parse_timeout};
 
 use crate::failure::{Failure, SqlState};
 
@@ -21,7 +22,8 @@ enum Accepted {
     Integer,
     /// `on` or `off`.
     Switch,
-    /// A duration: milliseconds, or a number with a unit.
+    /// A duration: milliseconds, or a number with a unit. Shown in the longest unit of which it is
+    /// a multiple.
     Time,
     /// A time zone, which the session is set to as well.
     Zone,
@@ -72,7 +74,7 @@ const SETTINGS: &[Setting] = &[
     setting("lc_monetary", "C", Accepted::One(&["C"]), false),
     setting("lc_numeric", "C", Accepted::One(&["C"]), false),
     setting("lc_time", "C", Accepted::One(&["C"]), false),
-    setting("lock_timeout", "0", Accepted::One(&["0"]), false),
+    setting(LOCK_TIMEOUT, "0", Accepted::Time, false),
     setting("max_identifier_length", "63", Accepted::One(&["63"]), false),
     setting("max_index_keys", "32", Accepted::One(&["32"]), false),
     setting("row_security", "on", Accepted::Switch, false),
@@ -89,6 +91,9 @@ const SETTINGS: &[Setting] = &[
     setting("xmloption", "content", Accepted::One(&["content"]), false),
 ];
 
+/// Values of [`Accepted::Time`].
+const TIMES: &str = "milliseconds, or a number with us, ms, s, min, h or d, at most 24 days";
+
 /// The isolation level of all transactions, and the levels that require no more.
 const ISOLATION: &str = "repeatable read";
 const ISOLATIONS: &[&str] = &[ISOLATION, "read committed", "read uncommitted"];
@@ -101,6 +106,9 @@ const VERSION_NUMBER: &str = "160006";
 const VALUE_BYTES_MAX: usize = 1024;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
+const LOCK_TIMEOUT: &str = "lock_timeout";
+/// The name by which a session has [`LOCK_TIMEOUT`].
+const LOCK_TIMEOUT_OF_SESSION: &str = "terrace.lock_timeout";
 pub(crate) const TRANSACTION_ISOLATION: &str = "transaction_isolation";
 const SEARCH_PATH: &str = "search_path";
 pub(crate) const TIME_ZONE: &str = "TimeZone";
@@ -108,14 +116,30 @@ pub(crate) const TIME_ZONE: &str = "TimeZone";
 /// The settings of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
+    /// Values of the engine's configuration in place of the defaults.
+    initial: BTreeMap<&'static str, String>,
     changed: BTreeMap<&'static str, String>,
 }
 
 impl Settings {
+    /// Returns the settings that a connection begins with.
+    pub(crate) fn of_engine(engine: &Engine) -> Self {
+        let mut settings = Self::default();
+        let values = engine.settings().iter().filter(|(name, _)| name == LOCK_TIMEOUT_OF_SESSION);
+        // The engine has validated the values.
+        let values = values.filter_map(|(_, value)| parse_timeout(value));
+        settings.initial.extend(values.map(|time| (LOCK_TIMEOUT, format_timeout(time))));
+        settings
+    }
+
     /// Returns the value of a setting.
     pub(crate) fn get(&self, name: &str) -> &str {
-        let default = find(name).map_or("", |setting| setting.default);
+        let default = find(name).map_or("", |setting| self.default_of(setting));
         self.changed.get(name).map_or(default, String::as_str)
+    }
+
+    fn default_of(&self, setting: &Setting) -> &str {
+        self.initial.get(setting.name).map_or(setting.default, String::as_str)
     }
 
     /// Changes a setting. Returns the change if it has to be reported to the client.
@@ -143,8 +167,9 @@ impl Settings {
             let text = format!("{name} takes at most {VALUE_BYTES_MAX} bytes");
             return Err(Failure::new(SqlState::INVALID_PARAMETER, text));
         }
+        let time;
         let value = match setting.accepted {
-            _ if value.eq_ignore_ascii_case("default") => setting.default,
+            _ if value.eq_ignore_ascii_case("default") => self.default_of(setting),
             Accepted::Text => value,
             Accepted::One(values) if values.iter().any(|one| one.eq_ignore_ascii_case(value)) => {
                 values[0]
@@ -158,24 +183,30 @@ impl Settings {
                 Some(false) => "off",
                 None => return refused("on or off".to_owned()),
             },
-            Accepted::Time if time(value).is_none() => {
-                return refused("milliseconds, or a number with ms, s, min or h".to_owned());
+            Accepted::Time => {
+                let Some(parsed) = parse_timeout(value) else {
+                    return refused(TIMES.to_owned());
+                };
+                time = format_timeout(parsed);
+                time.as_str()
             }
             Accepted::Zone if value.parse::<Tz>().is_err() => {
                 return refused(
                     "a name such as Europe/Berlin, or an offset such as +02:00".to_owned(),
                 );
             }
-            Accepted::Integer | Accepted::Time | Accepted::Zone | Accepted::Schemas => value,
+            Accepted::Integer | Accepted::Zone | Accepted::Schemas => value,
         };
-        self.changed.insert(setting.name, value.to_owned());
-        Ok(setting.is_reported.then(|| (setting.name, value.to_owned())))
+        let value = value.to_owned();
+        self.changed.insert(setting.name, value.clone());
+        Ok(setting.is_reported.then_some((setting.name, value)))
     }
 
     /// Returns the statement that sets the session to this setting, if the session has it as well.
     pub(crate) fn of_session(&self, name: &str) -> Option<String> {
         let (key, value) = match name {
             TIME_ZONE => ("datafusion.execution.time_zone", self.get(name)),
+            LOCK_TIMEOUT => (LOCK_TIMEOUT_OF_SESSION, self.get(name)),
             SEARCH_PATH => {
                 let schemas =
                     self.get(name).split(',').map(|schema| schema.trim().trim_matches('"'));
@@ -208,8 +239,9 @@ impl Settings {
     }
 
     /// Returns the name, value and default of every setting.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str)> {
-        SETTINGS.iter().map(|setting| (setting.name, self.get(setting.name), setting.default))
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        let all = SETTINGS.iter();
+        all.map(|setting| (setting.name, self.get(setting.name), self.default_of(setting)))
     }
 
     /// Returns the canonical name of a setting.
@@ -234,29 +266,23 @@ impl Settings {
     }
 
     fn time(&self, name: &str) -> Option<Duration> {
-        time(self.get(name)).filter(|time| !time.is_zero())
+        parse_timeout(self.get(name)).filter(|time| !time.is_zero())
     }
 }
 
 fn find(name: &str) -> Option<&'static Setting> {
     let name = name.trim_matches('"');
+    let is_of_session = name.eq_ignore_ascii_case(LOCK_TIMEOUT_OF_SESSION);
+    let name = if is_of_session { LOCK_TIMEOUT } else { name };
     SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
 }
 
-/// Parses a duration as PostgreSQL does: a number without a unit is in milliseconds.
 /// Parses a truth value as PostgreSQL writes it.
 fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "on" | "true" | "yes" | "1" => Some(true),
         "off" | "false" | "no" | "0" => Some(false),
         _ => None,
-    }
-}
-
-fn time(text: &str) -> Option<Duration> {
-    match text.parse() {
-        Ok(millis) => Some(Duration::from_millis(millis)),
-        Err(_) => parse_duration(text),
     }
 }
 
@@ -285,10 +311,17 @@ mod tests {
         assert!(settings.set("extra_float_digits", "x").is_err());
         assert_eq!(settings.set("extra_float_digits", "3"), Ok(None));
         assert_eq!(settings.statement_timeout(), None);
-        for (value, millis) in [("250", 250), ("2s", 2000), ("1 min", 60_000)] {
+        for (value, millis, shown) in
+            [("250", 250, "250ms"), ("2s", 2000, "2s"), ("1 min", 60_000, "1min")]
+        {
             assert_eq!(settings.set("statement_timeout", value), Ok(None));
             assert_eq!(settings.statement_timeout(), Some(Duration::from_millis(millis)));
+            assert_eq!(settings.get("statement_timeout"), shown);
         }
+        assert!(settings.set("statement_timeout", "1ns").is_err());
+        assert_eq!(settings.set("terrace.lock_timeout", "90000"), Ok(None));
+        let limit = "SET terrace.lock_timeout = '90s'";
+        assert_eq!(settings.of_session("lock_timeout").as_deref(), Some(limit));
         assert_eq!(settings.set("statement_timeout", "DEFAULT"), Ok(None));
         assert_eq!(settings.statement_timeout(), None);
     }

@@ -89,11 +89,16 @@ pub(crate) type Change = (&'static str, Option<Told>);
 
 impl SharedSettings {
     /// Creates the settings of a client that has logged in with them, for a connection that calls
-    /// [`SharedSettings::begin`] and [`SharedSettings::end`]. For others, which have the default,
-    /// all changes last.
+    /// [`SharedSettings::begin`] and [`SharedSettings::end`].
     pub(crate) fn new(settings: Settings) -> Self {
         let state = State { settings, follows_transactions: true, ..State::default() };
         Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Creates the settings of a connection that does not say when transactions begin and end: all
+    /// changes last.
+    pub(crate) fn lasting(settings: Settings) -> Self {
+        Self { state: Arc::new(Mutex::new(State { settings, ..State::default() })) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -206,10 +211,10 @@ impl SharedSettings {
     }
 
     /// Returns the name, value and default of every setting.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String, &'static str)> {
+    pub(crate) fn rows(&self) -> Vec<(&'static str, String, String)> {
         let state = self.state();
         let all = state.settings.all();
-        all.map(|(name, value, default)| (name, value.to_owned(), default)).collect()
+        all.map(|(name, value, default)| (name, value.to_owned(), default.to_owned())).collect()
     }
 
     /// Replaces all settings. Returns the old ones.

@@ -95,6 +95,12 @@ impl Engine {
         Session::of_role(Arc::clone(&self.state), role)
     }
 
+    /// The initial settings of every session: names and values as for SET.
+    #[must_use]
+    pub fn settings(&self) -> &[(String, String)] {
+        self.state.settings()
+    }
+
     /// The buffer pool.
     #[must_use]
     pub fn pool(&self) -> &Pool {

@@ -50,5 +50,5 @@ pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind}
 pub use session::{Prepared, Session};
 pub use terrace_governor::memory::ProcessMemory;
 pub use terrace_table::error::SqlError;
-pub use terrace_table::transaction::TransactionStatus;
+pub use terrace_table::transaction::{LockTimeout, TransactionStatus};
 pub use terrace_table::{Encoding, SegmentError};

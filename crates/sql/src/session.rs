@@ -33,6 +33,7 @@ mod heap;
 pub(crate) mod hint;
 mod join_constraint;
 pub(crate) mod lists;
+mod membership;
 mod modify;
 mod multiplicity;
 mod normalize;
@@ -147,12 +148,12 @@ impl Session {
         Box::pin(async move {
             let text = depth::text_of(&statement);
             let scope = match &statement {
-                SessionStatement::Transaction(_) => Scope::Alone,
+                SessionStatement::Transaction(_) => Scope::ALONE,
                 // A setting does not belong to the transaction: its first statement is the next one
                 // that does.
                 statement if statement.is_setting() => {
                     self.scope().refuse_failed()?;
-                    Scope::Alone
+                    Scope::ALONE
                 }
                 _ => self.begin_statement()?,
             };
@@ -167,7 +168,7 @@ impl Session {
     /// Begins a statement and returns the transaction that it belongs to.
     fn begin_statement(&self) -> Result<Scope, SqlError> {
         let scope = self.scope();
-        if let Scope::Within(transaction) = &scope {
+        if let Scope::Within(transaction, _) = &scope {
             transaction.statement()?;
         }
         Ok(scope)
@@ -176,11 +177,11 @@ impl Session {
     /// Refuses a change in a read-only transaction.
     fn refuse_change(&self, scope: &Scope, what: &str) -> Result<(), SqlError> {
         match scope {
-            Scope::Within(transaction) => transaction.refuse_change(what),
-            Scope::Alone if self.reads_only.load(Ordering::Relaxed) => {
+            Scope::Within(transaction, _) => transaction.refuse_change(what),
+            Scope::Alone(_) if self.reads_only.load(Ordering::Relaxed) => {
                 Err(SqlError::ReadOnly { what: what.to_owned() })
             }
-            Scope::Alone => Ok(()),
+            Scope::Alone(_) => Ok(()),
         }
     }
 
@@ -256,7 +257,7 @@ impl Session {
         scope: Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
-        if let (Scope::Within(_), true) = (&scope, statement.is_of_the_engine()) {
+        if let (Scope::Within(..), true) = (&scope, statement.is_of_the_engine()) {
             return Err(SqlError::InTransaction { what: statement.to_string() });
         }
         self.refuse_without_rights(&statement)?;

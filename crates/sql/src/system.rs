@@ -6,6 +6,7 @@ mod consumers;
 mod grants;
 mod heaps;
 mod market;
+mod memberships;
 mod merges;
 mod queries;
 mod roles;
@@ -39,11 +40,12 @@ struct View {
     values: fn(&EngineState) -> Vec<ArrayRef>,
 }
 
-const VIEWS: [View; 11] = [
+const VIEWS: [View; 12] = [
     View { name: "consumers", columns: consumers::columns, values: consumers::values },
     View { name: "grants", columns: grants::columns, values: grants::values },
     View { name: "heaps", columns: heaps::columns, values: heaps::values },
     View { name: "market", columns: market::columns, values: market::values },
+    View { name: "memberships", columns: memberships::columns, values: memberships::values },
     View { name: "merges", columns: merges::columns, values: merges::values },
     View { name: "queries", columns: queries::columns, values: queries::values },
     View { name: "roles", columns: roles::columns, values: roles::values },

@@ -147,6 +147,23 @@ pub enum SqlError {
         /// The role.
         name: String,
     },
+    /// A membership that would make a role a member of itself.
+    #[error("role \"{role}\" is a member of role \"{member}\"")]
+    MembershipCycle {
+        /// The role that was granted.
+        role: String,
+        /// The role that was to become its member.
+        member: String,
+    },
+    /// A change of the members of a role by a role without the ADMIN OPTION.
+    #[error("must have admin option on role \"{role}\"")]
+    NoAdminOption {
+        /// The role whose members were to be changed.
+        role: String,
+    },
+    /// A change of the members of a superuser by a role that is none.
+    #[error("must be superuser to alter superusers")]
+    NoSuperuser,
     /// A statement that the role of its session may not run.
     #[error("permission denied for role {role}: {what}")]
     Denied {
@@ -224,6 +241,17 @@ pub enum SqlError {
     Deadlock {
         /// Schema and name of the table.
         table: String,
+    },
+    /// A statement that has waited for a lock of a table for the maximum time.
+    #[error(
+        "canceling statement due to lock timeout: table {table} is being changed by another \
+         transaction for longer than {limit:?}"
+    )]
+    LockTimeout {
+        /// Schema and name of the table.
+        table: String,
+        /// The time waited.
+        limit: Duration,
     },
     /// A statement in a failed transaction.
     #[error("a statement of this transaction has failed; say ROLLBACK, or ROLLBACK TO a savepoint")]

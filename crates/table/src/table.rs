@@ -23,6 +23,7 @@ use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::placement::Wishes;
 use crate::segment::Encoding;
+use crate::transaction::LockTimeout;
 use crate::write::MergeCounters;
 
 pub(crate) use version::Sketches;
@@ -160,6 +161,17 @@ impl Table {
     /// Waits for the other writers of the table and excludes them until the guard is dropped.
     pub(crate) async fn lock_writer(&self) -> OwnedMutexGuard<()> {
         self.writer.clone().lock_owned().await
+    }
+
+    /// Waits as [`Table::lock_writer`] does, at most for `limit`.
+    ///
+    /// # Errors
+    /// [`SqlError::LockTimeout`].
+    pub(crate) async fn lock_writer_within(
+        &self,
+        limit: LockTimeout,
+    ) -> Result<OwnedMutexGuard<()>, SqlError> {
+        limit.wait(self, self.lock_writer()).await
     }
 
     /// Returns the locks of the catalog's tables.

@@ -72,7 +72,7 @@ impl Table {
         rows: SendableRecordBatchStream,
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.append_in(&Scope::Alone, rows, memory).await })
+        Box::pin(async move { self.append_in(&Scope::ALONE, rows, memory).await })
     }
 
     /// Appends as [`Table::append`] does, possibly in a transaction.
@@ -99,7 +99,7 @@ impl Table {
         rows: SendableRecordBatchStream,
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.overwrite_in(&Scope::Alone, rows, memory).await })
+        Box::pin(async move { self.overwrite_in(&Scope::ALONE, rows, memory).await })
     }
 
     /// Overwrites as [`Table::overwrite`] does, possibly in a transaction.
@@ -120,7 +120,7 @@ impl Table {
     /// # Errors
     /// Errors of the catalog.
     pub fn truncate<'a>(self: &'a Arc<Self>) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.truncate_in(&Scope::Alone).await })
+        Box::pin(async move { self.truncate_in(&Scope::ALONE).await })
     }
 
     /// Truncates as [`Table::truncate`] does, possibly in a transaction.

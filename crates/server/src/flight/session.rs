@@ -25,6 +25,7 @@ use crate::log::Logged;
 use crate::place::Place;
 use crate::postgres::furnished;
 use crate::registry::Registered;
+use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::shared_settings::SharedSettings;
 
@@ -122,7 +123,7 @@ impl ClientSession {
             role,
             number: registered.number(),
             is_secure: shared.tls.is_some(),
-            settings: SharedSettings::default(),
+            settings: SharedSettings::lasting(Settings::of_engine(&shared.engine)),
             registry: Arc::clone(registered.registry()),
         });
         Ok(Self {

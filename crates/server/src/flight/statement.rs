@@ -252,7 +252,7 @@ impl ClientSession {
             Access::Discard(Discard::Nothing(_)) => {}
             Access::Discard(Discard::Settings) => {
                 self.session.reset_settings();
-                let _before = settings.replace(Settings::default());
+                let _before = settings.replace(Settings::of_engine(&self.shared.engine));
             }
             Access::Discard(Discard::Statement(name)) => {
                 let name = name.replace('"', "\"\"");

@@ -12,6 +12,7 @@ mod function;
 mod identifier;
 mod keywords;
 mod names;
+mod privileges;
 mod texts;
 mod transactions;
 
@@ -32,6 +33,7 @@ pub(super) fn all(source: &Source) -> Vec<ScalarUDF> {
         facts::FUNCTIONS,
         format::FUNCTIONS,
         names::FUNCTIONS,
+        privileges::FUNCTIONS,
         texts::FUNCTIONS,
         transactions::FUNCTIONS,
     ];

@@ -43,7 +43,14 @@ pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlErr
             of.flat_map(|object| privileges(object, source)).collect()
         }
         "column_privileges" | "role_column_grants" => column_privileges(&objects, source).await?,
-        "enabled_roles" => vec![vec![("role_name", source.facts.user.as_str().into())]],
+        "enabled_roles" => {
+            let enabled = roles::enabled(source).into_iter();
+            enabled.map(|name| vec![("role_name", Value::from(name))]).collect()
+        }
+        "applicable_roles" => applicable_roles(source, |_| true),
+        "administrable_role_authorizations" => {
+            applicable_roles(source, |membership| membership.is_admin)
+        }
         "information_schema_catalog_name" => vec![vec![("catalog_name", database())]],
         "character_sets" => vec![vec![
             ("character_set_name", "UTF8".into()),
@@ -122,6 +129,21 @@ fn privileges(object: &Object, source: &Source) -> Vec<Row> {
         rows.extend(held.iter().map(|privilege| of(&grantee, privilege.keyword())));
     }
     rows
+}
+
+/// Returns the memberships of the roles whose privileges the user of the connection has.
+fn applicable_roles(source: &Source, is_listed: impl Fn(&roles::Membership) -> bool) -> Vec<Row> {
+    let enabled = roles::enabled(source);
+    let all = roles::memberships(source).into_iter();
+    let listed = all.filter(|membership| enabled.contains(&membership.member));
+    let row = |membership: roles::Membership| -> Row {
+        vec![
+            ("is_grantable", yes(membership.is_admin)),
+            ("grantee", membership.member.into()),
+            ("role_name", membership.role.into()),
+        ]
+    };
+    listed.filter(|membership| is_listed(membership)).map(row).collect()
 }
 
 /// Returns, for each column, the privileges on its table that exist on columns as well.

@@ -9,12 +9,14 @@
 //! In statements that refer to the catalog: correlated subqueries that return one value
 //! ([`subqueries`]) and subqueries in places where DataFusion plans none ([`placement`]), functions
 //! as tables ([`tables`]), system columns ([`system`]), rows as values ([`rows`]), recursion that
-//! ends at once ([`recursion`]), and the names of columns ([`columns`]).
+//! ends at once ([`recursion`]), recursion over the members of roles ([`memberships`]), and the
+//! names of columns ([`columns`]).
 
 mod arrays;
 mod casts;
 mod columns;
 mod empty;
+mod memberships;
 mod names;
 mod placement;
 mod recursion;
@@ -340,6 +342,14 @@ mod tests {
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1) ELSE 2 END AS x FROM pg_type t",
                 "SELECT CASE WHEN t.typtype = 'd' THEN NULL ELSE 2 END AS x FROM pg_type t",
+            ),
+            (
+                "SELECT 'a' = ANY(ARRAY(WITH RECURSIVE cte AS (SELECT pg_roles.oid, \
+                 pg_roles.rolname FROM pg_roles WHERE pg_roles.oid = roles.oid UNION ALL SELECT \
+                 m.roleid, pgr.rolname FROM cte cte_1 JOIN pg_auth_members m ON m.member = \
+                 cte_1.oid JOIN pg_roles pgr ON pgr.oid = m.roleid) SELECT rolname FROM cte)) AS x \
+                 FROM pg_roles AS roles",
+                "SELECT 'a' = ANY(role_memberships(roles.oid)) AS x FROM pg_roles AS roles",
             ),
             (
                 "SELECT a LIKE b ESCAPE '/' AS x FROM t",

@@ -1,4 +1,4 @@
-//! Roles and their privileges.
+//! Roles, their memberships and their privileges.
 
 use terrace_sql::access::Privilege;
 
@@ -16,6 +16,8 @@ pub(super) struct Role {
     pub(super) name: String,
     /// True if the role may do everything.
     pub(super) is_superuser: bool,
+    /// True if the role has the privileges of the roles that it is a member of.
+    pub(super) inherits: bool,
     pub(super) can_log_in: bool,
 }
 
@@ -27,10 +29,11 @@ pub(super) fn roles(source: &Source) -> Vec<Role> {
         true => (source.facts.user.clone(), true),
         false => (OWNER.to_owned(), false),
     };
-    let owner = Role { oid: oids::OWNER, name, is_superuser: true, can_log_in };
+    let owner = Role { oid: oids::OWNER, name, is_superuser: true, inherits: true, can_log_in };
     let known = known.into_iter().map(|(name, role)| Role {
         oid: oid(&name),
         is_superuser: role.is_superuser,
+        inherits: role.inherits,
         can_log_in: role.can_login,
         name,
     });
@@ -72,13 +75,89 @@ pub(super) fn allows(
         return true;
     }
     let access = source.names.access(schema, object);
-    role.zip(access).is_some_and(|(role, access)| access.allows(role, privilege))
+    role.zip(access).is_some_and(|(role, access)| {
+        source.names.inherited(role).iter().any(|role| access.allows(role, privilege))
+    })
 }
 
-/// True if the user of the connection may see and end statements of another user.
+/// True if a role has the privileges of another; `role` is `None` for a connection without a role.
+pub(super) fn has_privileges_of(source: &Source, role: Option<&str>, other: &str) -> bool {
+    is_superuser(source, role)
+        || role.is_some_and(|role| source.names.inherited(role).contains(other))
+}
+
+/// True if a role is another or its member, directly or through others, or a superuser.
+pub(super) fn is_member(source: &Source, role: Option<&str>, other: &str) -> bool {
+    is_superuser(source, role)
+        || role.is_some_and(|role| source.names.memberships(role).contains(other))
+}
+
+/// True if a role may change the members of another.
+pub(super) fn administers(source: &Source, role: Option<&str>, other: &str) -> bool {
+    is_superuser(source, role) || role.is_some_and(|role| source.names.administers(role, other))
+}
+
+/// True if the user of the connection may see and end statements of another user: those of
+/// superusers only as a superuser.
 pub(super) fn may_control(source: &Source, user: &str) -> bool {
     let role = source.facts.role.as_deref();
-    role == Some(user) || is_superuser(source, role)
+    role == Some(user)
+        || is_superuser(source, role)
+        || (has_privileges_of(source, role, user) && !is_superuser(source, Some(user)))
+}
+
+/// Returns the names of the roles whose privileges the user of the connection has.
+pub(super) fn enabled(source: &Source) -> Vec<String> {
+    let role = source.facts.role.as_deref();
+    let all = roles(source).into_iter().map(|role| role.name);
+    all.filter(|name| has_privileges_of(source, role, name)).collect()
+}
+
+/// A direct membership of a role in another, by their names.
+pub(super) struct Membership {
+    pub(super) role: String,
+    pub(super) member: String,
+    /// True if the member has the privileges of the role.
+    inherits: bool,
+    pub(super) is_admin: bool,
+    /// The OID of the role that has granted it.
+    grantor: i64,
+}
+
+/// Returns all direct memberships.
+pub(super) fn memberships(source: &Source) -> Vec<Membership> {
+    let mut all = Vec::new();
+    for (member, role) in source.names.roles() {
+        all.extend(role.member_of.iter().map(|(of, membership)| Membership {
+            role: of.clone(),
+            member: member.clone(),
+            inherits: role.inherits,
+            is_admin: membership.is_admin,
+            grantor: membership.grantor.as_deref().map_or(oids::OWNER, oid),
+        }));
+    }
+    all
+}
+
+/// Returns the names of all roles that a role is a member of, and its own.
+pub(super) fn membership_names(source: &Source, of: i64) -> Vec<String> {
+    let role = roles(source).into_iter().find(|role| role.oid == of);
+    role.map_or_else(Vec::new, |role| source.names.memberships(&role.name).into_iter().collect())
+}
+
+/// Returns a row of `pg_auth_members`. A session keeps the role of its login, so no membership has
+/// the option SET.
+pub(super) fn membership(membership: &Membership) -> Row {
+    let Membership { role, member, inherits, is_admin, grantor } = membership;
+    vec![
+        ("oid", oids::hashed(&["membership", role, member]).into()),
+        ("roleid", oid(role).into()),
+        ("member", oid(member).into()),
+        ("grantor", (*grantor).into()),
+        ("admin_option", (*is_admin).into()),
+        ("inherit_option", (*inherits).into()),
+        ("set_option", false.into()),
+    ]
 }
 
 /// Returns a row of `pg_roles`.
@@ -87,7 +166,7 @@ pub(super) fn role(role: &Role) -> Row {
         ("oid", role.oid.into()),
         ("rolname", role.name.as_str().into()),
         ("rolsuper", role.is_superuser.into()),
-        ("rolinherit", true.into()),
+        ("rolinherit", role.inherits.into()),
         ("rolcreaterole", role.is_superuser.into()),
         ("rolcreatedb", false.into()),
         ("rolcanlogin", role.can_log_in.into()),

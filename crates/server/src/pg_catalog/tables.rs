@@ -13,6 +13,7 @@ use super::{activity, functions, information, oids, relations, roles, types};
 /// The relations that [`rows`] returns rows for.
 const FILLED: &[&str] = &[
     "pg_attribute",
+    "pg_auth_members",
     "pg_authid",
     "pg_class",
     "pg_collation",
@@ -83,6 +84,7 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
             ("spcname", "pg_default".into()),
             ("spcowner", oids::OWNER.into()),
         ]],
+        "pg_auth_members" => roles::memberships(source).iter().map(roles::membership).collect(),
         "pg_authid" | "pg_roles" => roles::roles(source).iter().map(roles::role).collect(),
         "pg_user" | "pg_shadow" => roles::roles(source).iter().map(roles::user).collect(),
         "pg_settings" => source.facts.settings.rows().into_iter().map(setting).collect(),
@@ -137,7 +139,7 @@ fn database(source: &Source) -> Row {
 }
 
 /// Returns a row of `pg_settings`, from a setting's name, value and default.
-fn setting((name, value, default): (&'static str, String, &'static str)) -> Row {
+fn setting((name, value, default): (&'static str, String, String)) -> Row {
     let source = if value == default { "default" } else { "session" };
     vec![
         ("name", name.into()),
@@ -146,7 +148,7 @@ fn setting((name, value, default): (&'static str, String, &'static str)) -> Row 
         ("context", "user".into()),
         ("vartype", "string".into()),
         ("source", source.into()),
-        ("boot_val", default.into()),
+        ("boot_val", default.clone().into()),
         ("reset_val", default.into()),
     ]
 }

@@ -2,7 +2,9 @@
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
-use terrace_sql::session::{AccessChange, CopyStatement, SessionStatement, TransactionStatement};
+use terrace_sql::session::{
+    AccessChange, CopyStatement, RoleStatement, SessionStatement, TransactionStatement,
+};
 
 /// The kind of a statement, which determines its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ impl Command {
                     }
                 };
             }
+            SessionStatement::Role(RoleStatement::Grant { .. }) => return done("GRANT ROLE"),
+            SessionStatement::Role(RoleStatement::Revoke { .. }) => return done("REVOKE ROLE"),
             other => return Self::by_words(other),
         };
         match parsed.as_ref() {
@@ -120,5 +124,9 @@ mod tests {
         assert_eq!(Command::Rows("EXPLAIN").tag(3), "EXPLAIN");
         assert_eq!(Command::Changes("INSERT 0").tag(2), "INSERT 0 2");
         assert_eq!(done("DROP TABLE").tag(0), "DROP TABLE");
+        let (roles, members) = (vec!["readers".to_owned()], vec!["ada".to_owned()]);
+        let granted = RoleStatement::Grant { roles, members, is_admin: false };
+        let granted = Command::of(&SessionStatement::Role(granted));
+        assert_eq!(granted.tag(0), "GRANT ROLE");
     }
 }

@@ -124,7 +124,7 @@ async fn welcome(
         return Err(Failure::fatal(SqlState::UNSUPPORTED, "replication is not possible"));
     }
     let role = authenticated(shared, wire, user).await?;
-    let mut settings = Settings::default();
+    let mut settings = Settings::of_engine(&shared.engine);
     let asked = startup.parameters.iter().filter(|(name, _)| {
         !["user", "database", "replication", "options"].contains(&name.as_str())
     });

@@ -7,7 +7,9 @@ mod cursors;
 mod ends;
 mod flight;
 mod http;
+mod lock_timeout;
 mod logins;
+mod memberships;
 #[path = "../running/server.rs"]
 mod running;
 mod sessions;

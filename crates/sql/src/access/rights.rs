@@ -4,7 +4,8 @@ use terrace_table::access::{Access, Privilege};
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 
-/// The rights of a role under a snapshot of the catalog.
+/// The rights of a role under a snapshot of the catalog: its own privileges, and those of the roles
+/// that it inherits from.
 #[derive(Clone, Copy)]
 pub(crate) struct Rights<'a> {
     snapshot: &'a Snapshot,
@@ -64,8 +65,9 @@ impl<'a> Rights<'a> {
         object: Option<&str>,
     ) -> Result<(), SqlError> {
         let Some(role) = self.limited()? else { return Ok(()) };
-        let access = self.snapshot.access(schema, object);
-        if access.is_some_and(|access| access.allows(role, privilege)) {
+        let inherited = self.snapshot.inherited(role);
+        let allows = |access: &Access| inherited.iter().any(|role| access.allows(role, privilege));
+        if self.snapshot.access(schema, object).is_some_and(allows) {
             return Ok(());
         }
         let (keyword, on) = (privilege.keyword(), name_of(schema, object));
@@ -75,7 +77,8 @@ impl<'a> Rights<'a> {
         })
     }
 
-    /// Requires the owner; the owner of a schema counts as owner of its objects.
+    /// Requires the owner, or a role that inherits from it; the owner of a schema counts as owner
+    /// of its objects.
     ///
     /// # Errors
     /// [`SqlError::Denied`].
@@ -86,9 +89,9 @@ impl<'a> Rights<'a> {
         object: Option<&str>,
     ) -> Result<(), SqlError> {
         let Some(role) = self.limited()? else { return Ok(()) };
-        let owns = |object| {
-            self.snapshot.access(schema, object).is_some_and(|access| access.is_owned_by(role))
-        };
+        let inherited = self.snapshot.inherited(role);
+        let is_owner = |access: &Access| inherited.iter().any(|role| access.is_owned_by(role));
+        let owns = |object| self.snapshot.access(schema, object).is_some_and(is_owner);
         if owns(object) || owns(None) {
             return Ok(());
         }
@@ -97,6 +100,21 @@ impl<'a> Rights<'a> {
             role: role.to_owned(),
             what: format!("{what} takes the owner of {on}, or a superuser"),
         })
+    }
+
+    /// Requires a superuser, or the ADMIN OPTION on a role whose members are to be changed.
+    ///
+    /// # Errors
+    /// [`SqlError::NoSuperuser`] if the role is a superuser, [`SqlError::NoAdminOption`] for any
+    /// other.
+    pub(crate) fn require_admin(&self, of: &str) -> Result<(), SqlError> {
+        let Some(role) = self.limited()? else { return Ok(()) };
+        match self.snapshot.role(of) {
+            Some(of) if of.is_superuser => Err(SqlError::NoSuperuser),
+            Some(_) if self.snapshot.administers(role, of) => Ok(()),
+            Some(_) => Err(SqlError::NoAdminOption { role: of.to_owned() }),
+            None => Err(SqlError::MissingRole { name: of.to_owned() }),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Names of the database for the tables of an added schema.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -94,6 +95,24 @@ impl Names {
     #[must_use]
     pub fn roles(&self) -> Vec<(String, Arc<Role>)> {
         self.shared.now().roles()
+    }
+
+    /// A role and the roles whose privileges it has, since it inherits from them.
+    #[must_use]
+    pub fn inherited(&self, role: &str) -> BTreeSet<String> {
+        self.shared.now().inherited(role).into_iter().map(str::to_owned).collect()
+    }
+
+    /// A role and all roles that it is a member of, directly or through others.
+    #[must_use]
+    pub fn memberships(&self, role: &str) -> BTreeSet<String> {
+        self.shared.now().memberships(role).into_iter().map(str::to_owned).collect()
+    }
+
+    /// True if a role has the ADMIN OPTION on another, itself or through others.
+    #[must_use]
+    pub fn administers(&self, role: &str, other: &str) -> bool {
+        self.shared.now().administers(role, other)
     }
 
     /// Owner and grants of a table or view, or of the schema if `object` is `None`; `None` if the

@@ -116,7 +116,7 @@ fn parts(
         }
         Some(GrantObjects::AllTablesInSchema { schemas }) => Objects::TablesIn(schemas.clone()),
         Some(GrantObjects::Schemas(names)) => Objects::Schemas(names.clone()),
-        None => return Err(refused(text, "roles are no members of roles; name ON and an object")),
+        None => return Err(refused(text, "name ON and an object")),
         Some(_) => {
             let instead = "objects are tables and views, ALL TABLES IN SCHEMA s, and SCHEMA s";
             return Err(refused(text, instead));

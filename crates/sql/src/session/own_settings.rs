@@ -5,19 +5,33 @@ use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Set, Statement as SqlStatement};
 use terrace_exec::PagedOptions;
 use terrace_governor::market::MarketKind;
+use terrace_sys::duration::parse_timeout;
 use terrace_table::error::SqlError;
+use terrace_table::transaction::LockTimeout;
 
 /// Prefix of Terrace's own settings.
 pub(super) const OWN: &str = "terrace.";
 pub(super) const SLA: &str = "terrace.sla";
 pub(crate) const TENANT: &str = "terrace.tenant";
 pub(crate) const MARKET: &str = "terrace.market";
+pub(super) const LOCK_TIMEOUT: &str = "terrace.lock_timeout";
 pub(super) const PARTITIONS: &str = "datafusion.execution.target_partitions";
 const RUNTIME: &str = "datafusion.runtime.";
+/// The alternative to another role of a session.
+const KEEPS_ROLE: &str = "a session keeps the role that it has logged in with; log in with the \
+                          other role, or grant it: its members have its privileges";
 
 /// Refuses SET and RESET of settings that belong to the engine: DataFusion would create a memory
-/// pool or a spill directory of its own, outside of the budget.
+/// pool or a spill directory of its own, outside of the budget. Refuses to change the session's
+/// role.
 pub(super) fn refuse(statement: &Statement) -> Result<(), SqlError> {
+    if let Statement::Statement(statement) = statement
+        && let SqlStatement::Set(Set::SetRole { .. } | Set::SetSessionAuthorization(_)) =
+            statement.as_ref()
+    {
+        let (what, instead) = (statement.to_string(), KEEPS_ROLE.to_owned());
+        return Err(SqlError::Refused { what, instead });
+    }
     names(statement).into_iter().try_for_each(|name| refuse_name(&name))
 }
 
@@ -30,6 +44,7 @@ pub(crate) fn check(settings: &[(String, String)]) -> Result<(), SqlError> {
         match name.as_str() {
             SLA if !value.is_empty() => drop(value.parse::<terrace_market::Sla>()?),
             MARKET => drop(value.parse::<MarketKind>()?),
+            LOCK_TIMEOUT => drop(lock_timeout(value)?),
             _ => {}
         }
         options.set(name, value).map_err(|error| SqlError::Refused {
@@ -38,6 +53,16 @@ pub(crate) fn check(settings: &[(String, String)]) -> Result<(), SqlError> {
         })?;
     }
     Ok(())
+}
+
+/// Parses a value of `terrace.lock_timeout`.
+pub(super) fn lock_timeout(text: &str) -> Result<LockTimeout, SqlError> {
+    let time = parse_timeout(text).ok_or_else(|| SqlError::Refused {
+        what: format!("setting {LOCK_TIMEOUT} = {text}"),
+        instead: "say milliseconds, or a number with us, ms, s, min, h or d, at most 24 days"
+            .to_owned(),
+    })?;
+    Ok(LockTimeout::new(time))
 }
 
 /// The variables that a statement sets.
@@ -85,7 +110,7 @@ fn refuse_name(name: &str) -> Result<(), SqlError> {
     Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
 }
 
-/// Refuses settings of components of DataFusion that Terrace does not use.
+/// Refuses settings of components of DataFusion that Terrace does not use, and the role.
 fn refuse_unused(name: &str) -> Result<(), SqlError> {
     let instead = match name {
         "datafusion.sql_parser.dialect" => {
@@ -95,6 +120,7 @@ fn refuse_unused(name: &str) -> Result<(), SqlError> {
             "joins are hash joins, which leave memory where it is short; merge joins of DataFusion \
              fail on some filters and tell zeros of different signs apart"
         }
+        "role" => KEEPS_ROLE,
         "datafusion.sql_parser.recursion_limit" => {
             "a statement may be as deep as its parser and planner can follow"
         }

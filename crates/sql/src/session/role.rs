@@ -1,8 +1,10 @@
-//! Statements that create, alter and drop roles.
+//! Statements that create, alter and drop roles. Those that grant roles to others have a module of
+//! their own (`membership`).
 //!
 //! ```text
 //! CREATE ROLE [IF NOT EXISTS] ada [WITH] LOGIN SUPERUSER PASSWORD 'secret' TENANT reports;
-//! ALTER ROLE ada PASSWORD 'other';
+//! CREATE ROLE readers IN ROLE staff ROLE ada, bob ADMIN eve;
+//! ALTER ROLE ada PASSWORD 'other' NOINHERIT;
 //! DROP ROLE [IF EXISTS] ada, bob;
 //! ```
 //!
@@ -15,16 +17,15 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use terrace_table::catalog::Verifier;
 
-use super::words::{self, is_word, name, take_all};
+use super::words::{self, is_word, name, names, take_all};
 
 /// Nouns of the statements.
 const NOUNS: [&str; 2] = ["role", "user"];
 
 /// Options that every role has; accepted and ignored.
-const HOLDING: [&str; 6] =
-    ["inherit", "noinherit", "nocreatedb", "nocreaterole", "noreplication", "nobypassrls"];
+const HOLDING: [&str; 4] = ["nocreatedb", "nocreaterole", "noreplication", "nobypassrls"];
 
-/// A statement that creates, alters or drops roles.
+/// A statement that creates, alters, drops, grants or revokes roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleStatement {
     /// CREATE ROLE.
@@ -50,6 +51,24 @@ pub enum RoleStatement {
         /// True for IF EXISTS.
         if_exists: bool,
     },
+    /// GRANT of roles.
+    Grant {
+        /// Names of the granted roles.
+        roles: Vec<String>,
+        /// Names of the roles that become their members.
+        members: Vec<String>,
+        /// True for WITH ADMIN OPTION.
+        is_admin: bool,
+    },
+    /// REVOKE of roles.
+    Revoke {
+        /// Names of the revoked roles.
+        roles: Vec<String>,
+        /// Names of their members.
+        members: Vec<String>,
+        /// True for ADMIN OPTION FOR: the members stay members.
+        is_admin_option: bool,
+    },
 }
 
 /// An option of a role.
@@ -63,6 +82,14 @@ pub enum RoleOption {
     Password(Option<Verifier>),
     /// The tenant of the role's sessions; `None` for no tenant.
     Tenant(Option<String>),
+    /// True if the role has the privileges of the roles that it is a member of.
+    Inherit(bool),
+    /// IN ROLE: the roles that the new role becomes a member of.
+    InRoles(Vec<String>),
+    /// ROLE: the roles that become members of the new role.
+    Members(Vec<String>),
+    /// ADMIN: the roles that become members of the new role WITH ADMIN OPTION.
+    Admins(Vec<String>),
 }
 
 impl fmt::Display for RoleOption {
@@ -76,6 +103,10 @@ impl fmt::Display for RoleOption {
             Self::Tenant(tenant) => {
                 write!(f, "TENANT {}", tenant.as_deref().unwrap_or("NONE"))
             }
+            Self::Inherit(does) => f.write_str(if *does { "INHERIT" } else { "NOINHERIT" }),
+            Self::InRoles(roles) => write!(f, "IN ROLE {}", roles.join(", ")),
+            Self::Members(members) => write!(f, "ROLE {}", members.join(", ")),
+            Self::Admins(members) => write!(f, "ADMIN {}", members.join(", ")),
         }
     }
 }
@@ -90,6 +121,19 @@ impl fmt::Display for RoleStatement {
             Self::Drop { names, if_exists } => {
                 let if_exists = if *if_exists { "IF EXISTS " } else { "" };
                 return write!(f, "DROP ROLE {if_exists}{}", names.join(", "));
+            }
+            Self::Grant { roles, members, is_admin } => {
+                let option = if *is_admin { " WITH ADMIN OPTION" } else { "" };
+                return write!(f, "GRANT {} TO {}{option}", roles.join(", "), members.join(", "));
+            }
+            Self::Revoke { roles, members, is_admin_option } => {
+                let option = if *is_admin_option { "ADMIN OPTION FOR " } else { "" };
+                return write!(
+                    f,
+                    "REVOKE {option}{} FROM {}",
+                    roles.join(", "),
+                    members.join(", ")
+                );
             }
         };
         write!(f, "{verb} {name}")?;
@@ -107,16 +151,12 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<RoleStatement, ParserErro
     let verb = parser.next_token().token;
     let is_user = is_word(&parser.next_token().token, "user");
     if is_word(&verb, "drop") {
-        let (if_exists, first) = words::dropped(parser)?;
-        let mut names = vec![first];
-        while parser.consume_token(&Token::Comma) {
-            names.push(name(parser)?);
-        }
-        return Ok(RoleStatement::Drop { names, if_exists });
+        let if_exists = take_all(parser, &["if", "exists"]);
+        return Ok(RoleStatement::Drop { names: names(parser)?, if_exists });
     }
     if is_word(&verb, "alter") {
         let name = name(parser)?;
-        let options = options(parser)?;
+        let options = options(parser, false)?;
         if options.is_empty() {
             let next = parser.peek_token();
             return parser.expected("an option, such as PASSWORD '...'", next);
@@ -125,14 +165,15 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<RoleStatement, ParserErro
     }
     let keep = take_all(parser, &["if", "not", "exists"]);
     let name = name(parser)?;
-    let mut options = options(parser)?;
+    let mut options = options(parser, true)?;
     if is_user {
         options.insert(0, RoleOption::Login(true));
     }
     Ok(RoleStatement::Create { name, keep, options })
 }
 
-fn options(parser: &mut Parser<'_>) -> Result<Vec<RoleOption>, ParserError> {
+/// Parses options; those about members are for new roles alone.
+fn options(parser: &mut Parser<'_>, is_new: bool) -> Result<Vec<RoleOption>, ParserError> {
     take_all(parser, &["with"]);
     let mut options = Vec::new();
     loop {
@@ -140,8 +181,25 @@ fn options(parser: &mut Parser<'_>) -> Result<Vec<RoleOption>, ParserError> {
         if matches!(next.token, Token::SemiColon | Token::EOF) {
             return Ok(options);
         }
-        options.extend(option(parser)?);
+        match members(parser, is_new)? {
+            Some(option) => options.push(option),
+            None => options.extend(option(parser)?),
+        }
     }
+}
+
+/// Parses an option about memberships of a new role, if one follows.
+fn members(parser: &mut Parser<'_>, is_new: bool) -> Result<Option<RoleOption>, ParserError> {
+    let follows = |parser: &mut Parser<'_>, words: &[&str]| is_new && take_all(parser, words);
+    Ok(if follows(parser, &["in", "role"]) || follows(parser, &["in", "group"]) {
+        Some(RoleOption::InRoles(names(parser)?))
+    } else if follows(parser, &["role"]) || follows(parser, &["user"]) {
+        Some(RoleOption::Members(names(parser)?))
+    } else if follows(parser, &["admin"]) {
+        Some(RoleOption::Admins(names(parser)?))
+    } else {
+        None
+    })
 }
 
 /// Parses the next option; `None` for one that is ignored.
@@ -152,6 +210,8 @@ fn option(parser: &mut Parser<'_>) -> Result<Option<RoleOption>, ParserError> {
         RoleOption::Login(is("login"))
     } else if is("superuser") || is("nosuperuser") {
         RoleOption::Superuser(is("superuser"))
+    } else if is("inherit") || is("noinherit") {
+        RoleOption::Inherit(is("inherit"))
     } else if is("tenant") {
         let tenant = name(parser)?;
         RoleOption::Tenant((tenant != "none").then_some(tenant))
@@ -161,7 +221,8 @@ fn option(parser: &mut Parser<'_>) -> Result<Option<RoleOption>, ParserError> {
         return Ok(None);
     } else {
         return parser.expected(
-            "LOGIN, SUPERUSER, PASSWORD '...', TENANT name, or NO before one of the first two",
+            "LOGIN, SUPERUSER, INHERIT, or NO before one of these, PASSWORD '...', TENANT name, \
+             and for a new role IN ROLE, ROLE or ADMIN with names",
             next,
         );
     }))

@@ -1,7 +1,8 @@
 //! Terrace's own settings of a session.
 //!
 //! `terrace.sla` and `terrace.tenant` belong to the session; a query is charged by their values
-//! when it begins. `terrace.market` belongs to the engine, whichever session sets it.
+//! when it begins. `terrace.lock_timeout` limits the waits of a statement by its value when the
+//! statement begins. `terrace.market` belongs to the engine, whichever session sets it.
 
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
@@ -11,8 +12,11 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use terrace_exec::{PagedOptions, options_of};
 use terrace_governor::market::{Claim, MarketKind};
 use terrace_table::error::SqlError;
+use terrace_table::transaction::LockTimeout;
 
-use super::own_settings::{MARKET, OWN, PARTITIONS, SLA, TENANT, names, text};
+use super::own_settings::{
+    LOCK_TIMEOUT, MARKET, OWN, PARTITIONS, SLA, TENANT, lock_timeout, names, text,
+};
 use super::state::Session;
 
 impl Session {
@@ -28,6 +32,7 @@ impl Session {
             (TENANT, Some(name)) if self.engine.catalog().tenant(name).is_none() => {
                 return Err(SqlError::MissingTenant { name: name.to_owned() });
             }
+            (LOCK_TIMEOUT, value) => drop(lock_timeout(value.unwrap_or_default())?),
             (PARTITIONS, Some("0")) => {
                 return Err(SqlError::Refused {
                     what: format!("setting {PARTITIONS} = 0"),
@@ -107,6 +112,17 @@ impl Session {
         let (_, value) = entries.into_iter().find(|(known, _)| known == key)?;
         let value = value.replace('\'', "''");
         Some(format!("SELECT '{name}' AS name, '{value}' AS value"))
+    }
+
+    /// The maximum time that a statement which begins now waits for each lock of a table.
+    #[must_use]
+    pub fn lock_timeout(&self) -> LockTimeout {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let options = state.config_options().extensions.get::<PagedOptions>();
+        let text = options.map(|options| options.lock_timeout.as_str());
+        // Values were validated when they were set.
+        text.and_then(|text| lock_timeout(text).ok()).unwrap_or_default()
     }
 
     /// The priority of the session's SLA, or else of its tenant's; 0 without an SLA.

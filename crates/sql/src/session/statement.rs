@@ -20,6 +20,7 @@ use super::copy::{self, CopyStatement};
 use super::cursor::{self, CursorAction, CursorStatement};
 use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
+use super::membership;
 use super::role::{self, RoleStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
@@ -40,7 +41,7 @@ pub enum SessionStatement {
     },
     /// A statement that creates, alters or drops a tenant.
     Tenant(TenantStatement),
-    /// A statement that creates, alters or drops roles.
+    /// A statement that creates, alters, drops, grants or revokes roles.
     Role(RoleStatement),
     /// A statement that changes privileges or an owner.
     Grant(Box<GrantStatement>),
@@ -167,6 +168,8 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             SessionStatement::Tenant(statement)
         } else if role::is_next(&parser.parser) {
             SessionStatement::Role(role::parse(&mut parser.parser).map_err(refused)?)
+        } else if membership::is_next(&parser.parser) {
+            SessionStatement::Role(membership::parse(&mut parser.parser).map_err(refused)?)
         } else if tier::is_next(&parser.parser) {
             SessionStatement::Tier(tier::parse(&mut parser.parser).map_err(refused)?)
         } else if heap::is_next(&parser.parser) {

@@ -23,6 +23,15 @@ pub(super) fn name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     Ok(if name.quote_style.is_some() { name.value } else { name.value.to_ascii_lowercase() })
 }
 
+/// Parses names that are separated by commas.
+pub(super) fn names(parser: &mut Parser<'_>) -> Result<Vec<String>, ParserError> {
+    let mut names = vec![name(parser)?];
+    while parser.consume_token(&Token::Comma) {
+        names.push(name(parser)?);
+    }
+    Ok(names)
+}
+
 /// Consumes the words if all of them follow.
 pub(super) fn take_all(parser: &mut Parser<'_>, words: &[&str]) -> bool {
     let there = (0..).zip(words).all(|(n, word)| is_word(&parser.peek_nth_token(n).token, word));

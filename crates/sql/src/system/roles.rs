@@ -8,7 +8,14 @@ use crate::engine::EngineState;
 
 pub(super) fn columns() -> Vec<Field> {
     let truth = |name: &str| Field::new(name, DataType::Boolean, true);
-    vec![text("role"), truth("login"), truth("superuser"), truth("password"), text("tenant")]
+    vec![
+        text("role"),
+        truth("login"),
+        truth("superuser"),
+        truth("inherit"),
+        truth("password"),
+        text("tenant"),
+    ]
 }
 
 pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
@@ -17,6 +24,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         texts(&roles, |(name, _)| Some(name.clone())),
         column::<_, _, BooleanArray>(&roles, |(_, role)| Some(role.can_login)),
         column::<_, _, BooleanArray>(&roles, |(_, role)| Some(role.is_superuser)),
+        column::<_, _, BooleanArray>(&roles, |(_, role)| Some(role.inherits)),
         column::<_, _, BooleanArray>(&roles, |(_, role)| Some(role.verifier.is_some())),
         texts(&roles, |(_, role)| role.tenant.clone()),
     ]

@@ -9,17 +9,23 @@ use super::draft::{ChangedTable, Draft};
 use super::state::Catalog;
 use crate::error::SqlError;
 use crate::table::Table;
+use crate::transaction::LockTimeout;
 use crate::write::RowChange;
 
 impl Catalog {
-    /// Commits a draft. The commit runs to completion even if the caller stops waiting for it.
+    /// Commits a draft, after waiting at most for `limit` for the writer of each table. The commit
+    /// then runs to completion even if the caller stops waiting for it.
     ///
     /// # Errors
     /// [`SqlError::Conflict`] if another commit since the draft's snapshot has changed the same
-    /// names or removed chunks that the draft removes; errors of the store and of the catalog's
-    /// file. Then nothing has changed.
-    pub async fn commit(self: &Arc<Self>, draft: Draft) -> Result<(), SqlError> {
-        let guard = self.lock_writers(&draft, None).await;
+    /// names or removed chunks that the draft removes; [`SqlError::LockTimeout`]; errors of the
+    /// store and of the catalog's file. Then nothing has changed.
+    pub async fn commit(
+        self: &Arc<Self>,
+        draft: Draft,
+        limit: LockTimeout,
+    ) -> Result<(), SqlError> {
+        let guard = self.lock_writers(&draft, None, limit).await?;
         self.commit_with(draft, guard).await
     }
 
@@ -32,8 +38,9 @@ impl Catalog {
         draft: Draft,
         held: &Table,
         guard: G,
+        limit: LockTimeout,
     ) -> Result<(), SqlError> {
-        let writers = self.lock_writers(&draft, Some(held)).await;
+        let writers = self.lock_writers(&draft, Some(held), limit).await?;
         self.commit_with(draft, (guard, writers)).await
     }
 
@@ -53,16 +60,21 @@ impl Catalog {
     }
 
     /// Locks the writers of the tables that a draft changes, in the order of table ids.
-    async fn lock_writers(&self, draft: &Draft, held: Option<&Table>) -> impl Send + 'static {
+    async fn lock_writers(
+        &self,
+        draft: &Draft,
+        held: Option<&Table>,
+        limit: LockTimeout,
+    ) -> Result<impl Send + 'static, SqlError> {
         let old = draft.tables.values().filter(|changed| !changed.is_new);
         let old = old.map(|changed| &changed.table).chain(draft.dropped());
         let old = old.filter(|table| held.is_none_or(|held| held.id() != table.id()));
         let old: BTreeMap<u64, &Arc<Table>> = old.map(|table| (table.id(), table)).collect();
         let mut writers = Vec::with_capacity(old.len());
         for table in old.values() {
-            writers.push(table.lock_writer().await);
+            writers.push(table.lock_writer_within(limit).await?);
         }
-        writers
+        Ok(writers)
     }
 
     fn settle(&self, draft: Draft) -> Result<(), SqlError> {

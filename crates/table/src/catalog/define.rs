@@ -12,7 +12,7 @@ use super::state::Catalog;
 use super::table_definition::{IfExists, TableDefinition};
 use crate::error::SqlError;
 use crate::table::Table;
-use crate::transaction::Scope;
+use crate::transaction::{LockTimeout, Scope};
 use crate::write::{self, Changes};
 
 impl Catalog {
@@ -47,7 +47,7 @@ impl Catalog {
         definition: TableDefinition,
         if_exists: IfExists,
     ) -> BoxFuture<'a, Result<Option<Arc<Table>>, SqlError>> {
-        Box::pin(async move { self.create_table_in(&Scope::Alone, definition, if_exists).await })
+        Box::pin(async move { self.create_table_in(&Scope::ALONE, definition, if_exists).await })
     }
 
     /// Creates a table as [`Catalog::create_table`] does, possibly in a transaction.
@@ -82,7 +82,7 @@ impl Catalog {
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<Option<u64>, SqlError>> {
         Box::pin(async move {
-            self.create_table_as_in(&Scope::Alone, definition, if_exists, rows, memory).await
+            self.create_table_as_in(&Scope::ALONE, definition, if_exists, rows, memory).await
         })
     }
 
@@ -149,12 +149,25 @@ impl Catalog {
         self: &Arc<Self>,
         define: impl Fn(&mut Draft) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
+        self.define_within(LockTimeout::NONE, define).await
+    }
+
+    /// Commits a definition as [`Catalog::define`] does, after waiting at most for `limit` for each
+    /// lock of a table.
+    ///
+    /// # Errors
+    /// As [`Catalog::define`]; [`SqlError::LockTimeout`].
+    pub(crate) async fn define_within<T>(
+        self: &Arc<Self>,
+        limit: LockTimeout,
+        define: impl Fn(&mut Draft) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
         loop {
             let mut draft = Draft::new(self.snapshot());
             let defined = define(&mut draft)?;
             let holder = self.journal.locks.statement();
-            holder.lock_all(draft.dropped()).await?;
-            match self.commit(draft).await {
+            holder.lock_all(draft.dropped(), limit).await?;
+            match self.commit(draft, limit).await {
                 Err(SqlError::Conflict { .. }) => {}
                 committed => return committed.map(|()| defined),
             }

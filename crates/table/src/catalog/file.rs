@@ -9,10 +9,10 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinitio
 use super::bytes::Missing;
 use super::label::DatabaseId;
 use super::record::{
-    ChunkRecord, TableRecord, access_from_bytes, access_to_bytes, role_from_bytes, role_to_bytes,
-    view_from_bytes, view_to_bytes,
+    ChunkRecord, TableRecord, access_from_bytes, access_to_bytes, view_from_bytes, view_to_bytes,
 };
 use super::role::Role;
+use super::role_record::{role_from_bytes, role_to_bytes};
 use super::tenant_record::{tenant_from_bytes, tenant_to_bytes};
 use crate::access::Access;
 use crate::data_dir::unfinished;

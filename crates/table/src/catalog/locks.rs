@@ -3,7 +3,9 @@
 //! A transaction that updates or deletes rows of a table holds the table's lock until it ends, so
 //! that no other transaction rewrites chunks that it has rewritten. Appends need no lock: two
 //! transactions that add rows do not conflict. Deadlocks are detected when a lock is requested: the
-//! request that would close a cycle of waiting transactions fails with [`SqlError::Deadlock`].
+//! request that would close a cycle of waiting transactions fails with [`SqlError::Deadlock`]. A
+//! request that is not granted within the limit of its statement leaves the queue and fails with
+//! [`SqlError::LockTimeout`].
 //!
 //! Locking order: these locks are taken before the writers of tables.
 
@@ -14,6 +16,7 @@ use terrace_sys::sync::lock;
 use tokio::sync::oneshot;
 
 use crate::error::SqlError;
+use crate::transaction::LockTimeout;
 
 /// A table, as its lock identifies it.
 pub(crate) trait Lockable {
@@ -122,31 +125,34 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Waits for the lock of a table and holds it. A lock that is held already is kept.
+    /// Waits for the lock of a table, at most for `limit`, and holds it. A lock that is held
+    /// already is kept.
     ///
     /// # Errors
-    /// [`SqlError::Deadlock`] if the lock's holder waits for this one.
-    pub async fn lock(&self, table: &impl Lockable) -> Result<(), SqlError> {
+    /// [`SqlError::Deadlock`] if the lock's holder waits for this one; [`SqlError::LockTimeout`].
+    pub async fn lock(&self, table: &impl Lockable, limit: LockTimeout) -> Result<(), SqlError> {
         let Some(granted) = self.enqueue(table)? else { return Ok(()) };
         let mut waiting = Waiting { holder: self, table: table.id(), is_granted: false };
         // The sender stays in the queue until it grants the lock.
-        let _granted = granted.await;
+        let _granted = limit.wait(table, granted).await?;
         waiting.is_granted = true;
         Ok(())
     }
 
-    /// Waits for the locks of several tables, in the order of table ids.
+    /// Waits for the locks of several tables, for each at most for `limit`, in the order of table
+    /// ids.
     ///
     /// # Errors
     /// As [`Holder::lock`].
     pub(crate) async fn lock_all<'a>(
         &self,
         tables: impl Iterator<Item = &'a Arc<impl Lockable + 'a>>,
+        limit: LockTimeout,
     ) -> Result<(), SqlError> {
         let mut tables: Vec<_> = tables.collect();
         tables.sort_by_key(|table| table.id());
         for table in tables {
-            self.lock(table.as_ref()).await?;
+            self.lock(table.as_ref(), limit).await?;
         }
         Ok(())
     }
@@ -214,5 +220,67 @@ impl Drop for Waiting<'_> {
         if lock.holder == number {
             state.hand_over(self.table);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    struct Numbered(u64);
+
+    impl Lockable for Numbered {
+        fn id(&self) -> u64 {
+            self.0
+        }
+
+        fn full_name(&self) -> String {
+            format!("public.t{}", self.0)
+        }
+    }
+
+    fn millis(limit: u64) -> LockTimeout {
+        LockTimeout::new(Duration::from_millis(limit))
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_at_its_limit() {
+        let locks = TableLocks::default();
+        let (one, other) = (locks.transaction(), locks.transaction());
+        let table = Numbered(1);
+        one.lock(&table, LockTimeout::NONE).await.expect("free");
+        let began = Instant::now();
+        let late = other.lock(&table, millis(50)).await.expect_err("held").to_string();
+        assert!(began.elapsed() >= Duration::from_millis(50), "{:?}", began.elapsed());
+        let words = "canceling statement due to lock timeout: table public.t1 ";
+        assert!(late.starts_with(words), "{late}");
+        one.lock(&table, millis(1)).await.expect("held already");
+        // The other has left the queue, so it may hold what the first one waits for.
+        other.lock(&Numbered(2), millis(1)).await.expect("free");
+        let late = one.lock(&Numbered(2), millis(50)).await.expect_err("held");
+        assert!(matches!(late, SqlError::LockTimeout { .. }), "{late}");
+        one.release();
+        locks.statement().lock(&table, millis(1)).await.expect("no holder is left");
+    }
+
+    #[tokio::test]
+    async fn a_lock_is_granted_within_the_limit() {
+        let locks = TableLocks::default();
+        let (one, other) = (locks.transaction(), locks.transaction());
+        let tables = [Arc::new(Numbered(2)), Arc::new(Numbered(1))];
+        one.lock_all(tables.iter(), millis(1)).await.expect("free");
+        let release = async {
+            sleep(Duration::from_millis(20)).await;
+            one.release();
+        };
+        let (granted, ()) = tokio::join!(other.lock_all(tables.iter(), millis(60_000)), release);
+        granted.expect("released");
+        assert!(locks.is_in_transaction(&Numbered(1)));
+        other.release();
+        assert!(!locks.is_in_transaction(&Numbered(1)));
     }
 }

@@ -1,5 +1,5 @@
-//! Record formats of the catalog: tables, chunks, views, roles and access rights as bytes,
-//! each with its version first.
+//! Record formats of the catalog: tables, chunks, views and access rights as bytes, each with its
+//! version first.
 
 use std::io::Cursor;
 
@@ -12,8 +12,6 @@ use datafusion::common::ScalarValue;
 use terrace_store::{Extent, Stored};
 
 use super::bytes::{FieldReader, FieldWriter, Missing};
-use super::role::Role;
-use super::verifier::Verifier;
 use crate::access::{Access, Grantee, Privileges};
 use crate::chunk::Chunk;
 use crate::segment::Encoding;
@@ -26,7 +24,6 @@ const UNPLACED_CHUNK_VERSION: u8 = 2;
 /// Chunk records of this version have no encodings either: all of their segments are plain.
 const PLAIN_CHUNK_VERSION: u8 = 1;
 const VIEW_VERSION: u8 = 1;
-const ROLE_VERSION: u8 = 1;
 const ACCESS_VERSION: u8 = 1;
 
 /// Record of a table.
@@ -286,31 +283,6 @@ pub(super) fn view_from_bytes(bytes: &[u8]) -> Result<String, Missing> {
     let sql = fields.text()?;
     fields.end()?;
     Ok(sql)
-}
-
-/// Encodes a role.
-pub(super) fn role_to_bytes(role: &Role) -> Vec<u8> {
-    let mut fields = FieldWriter::new(ROLE_VERSION);
-    fields.byte(u8::from(role.can_login));
-    fields.byte(u8::from(role.is_superuser));
-    let verifier = role.verifier.as_ref().map(ToString::to_string);
-    fields.bytes(verifier.unwrap_or_default().as_bytes());
-    fields.bytes(role.tenant.as_deref().unwrap_or_default().as_bytes());
-    fields.finish()
-}
-
-/// Decodes a role.
-pub(super) fn role_from_bytes(bytes: &[u8]) -> Result<Role, Missing> {
-    let mut fields = FieldReader::new(bytes, ROLE_VERSION)?;
-    let (can_login, is_superuser) = (fields.byte()? != 0, fields.byte()? != 0);
-    let (verifier, tenant) = (fields.text()?, fields.text()?);
-    fields.end()?;
-    let verifier = match verifier.as_str() {
-        "" => None,
-        text => Some(Verifier::parse(text).ok_or("a verifier that is none")?),
-    };
-    let tenant = Some(tenant).filter(|tenant| !tenant.is_empty());
-    Ok(Role { can_login, is_superuser, verifier, tenant })
 }
 
 /// Encodes owner and grants. The grant to all roles has no name.

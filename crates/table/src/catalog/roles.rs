@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::role::Role;
+use super::membership;
+use super::names::Roles;
+use super::role::{Membership, Role};
 use super::snapshot::Snapshot;
 use super::state::Catalog;
 use crate::error::SqlError;
@@ -21,23 +23,35 @@ impl Catalog {
         self.names().roles.get(name).cloned()
     }
 
-    /// Creates a role. Returns true if it is new.
+    /// Creates a role, and makes `members` its members. Returns true if it is new.
     ///
     /// # Errors
     /// [`SqlError::RoleExists`] unless `keep` is set; [`SqlError::Refused`] for a first role that
-    /// is no administrator; [`SqlError::MissingTenant`]; errors of the catalog's file.
+    /// is no administrator; [`SqlError::MissingTenant`]; [`SqlError::MissingRole`] and
+    /// [`SqlError::MembershipCycle`] for its memberships and members; errors of the catalog's file.
     pub async fn create_role(
         self: &Arc<Self>,
         name: &str,
-        role: Role,
+        mut role: Role,
+        members: Vec<(String, Membership)>,
         keep: bool,
     ) -> Result<bool, SqlError> {
         let name = name.to_owned();
         self.change(move |catalog| {
-            if catalog.role(&name).is_some() {
+            let mut roles = catalog.names().roles.clone();
+            if roles.contains_key(&name) {
                 return if keep { Ok(false) } else { Err(SqlError::RoleExists { name }) };
             }
-            catalog.put_role(name, role)?;
+            catalog.require_tenant(&role)?;
+            let member_of = std::mem::take(&mut role.member_of);
+            roles.insert_mut(name.clone(), Arc::new(role));
+            for (of, membership) in &member_of {
+                membership::add(&mut roles, of, &name, membership)?;
+            }
+            for (member, membership) in &members {
+                membership::add(&mut roles, &name, member, membership)?;
+            }
+            catalog.settle_roles(roles)?;
             Ok(true)
         })
         .await
@@ -56,12 +70,18 @@ impl Catalog {
         let name = name.to_owned();
         self.change(move |catalog| match catalog.role(&name) {
             None => Err(SqlError::MissingRole { name }),
-            Some(role) => catalog.put_role(name, change(Arc::unwrap_or_clone(role))?),
+            Some(role) => {
+                let role = change(Arc::unwrap_or_clone(role))?;
+                catalog.require_tenant(&role)?;
+                let mut roles = catalog.names().roles.clone();
+                roles.insert_mut(name, Arc::new(role));
+                catalog.settle_roles(roles)
+            }
         })
         .await
     }
 
-    /// Drops a role. Returns true if it existed.
+    /// Drops a role, and ends its memberships and those of its members. Returns true if it existed.
     ///
     /// # Errors
     /// [`SqlError::Refused`] while it owns something or holds a privilege, and for the last
@@ -69,7 +89,8 @@ impl Catalog {
     pub async fn drop_role(self: &Arc<Self>, name: &str) -> Result<bool, SqlError> {
         let name = name.to_owned();
         self.change(move |catalog| {
-            if catalog.role(&name).is_none() {
+            let mut roles = catalog.names().roles.clone();
+            if !roles.remove_mut(&name) {
                 return Ok(false);
             }
             if let Some(held) = catalog.snapshot().held_by(&name) {
@@ -80,40 +101,56 @@ impl Catalog {
                     ),
                 });
             }
-            catalog.require_administrator(&name, None)?;
-            catalog.journal.settle(&[], |transaction| transaction.remove_role(&name))?;
-            catalog.names_mut().roles.remove_mut(&name);
+            membership::forget(&mut roles, &name);
+            catalog.settle_roles(roles)?;
             Ok(true)
         })
         .await
     }
 
-    fn put_role(&self, name: String, role: Role) -> Result<(), SqlError> {
-        if let Some(tenant) = role.tenant.clone().filter(|tenant| self.tenant(tenant).is_none()) {
-            return Err(SqlError::MissingTenant { name: tenant });
+    /// Makes changed roles durable and visible, all of them or none. The caller holds `changes`.
+    ///
+    /// # Errors
+    /// [`SqlError::Refused`] if no administrator would be left; errors of the catalog's file.
+    pub(super) fn settle_roles(&self, roles: Roles) -> Result<(), SqlError> {
+        require_administrator(&roles)?;
+        let before = self.names().roles.clone();
+        let is_new = |name: &String, role: &Arc<Role>| {
+            before.get(name).is_none_or(|known| !Arc::ptr_eq(known, role))
+        };
+        let changed: Vec<_> = roles.iter().filter(|(name, role)| is_new(name, role)).collect();
+        let gone: Vec<_> = before.keys().filter(|name| !roles.contains_key(*name)).collect();
+        if changed.is_empty() && gone.is_empty() {
+            return Ok(());
         }
-        self.require_administrator(&name, Some(&role))?;
-        self.journal.settle(&[], |transaction| transaction.put_role(&name, &role))?;
-        self.names_mut().roles.insert_mut(name, Arc::new(role));
+        self.journal.settle(&[], |transaction| {
+            changed.iter().try_for_each(|(name, role)| transaction.put_role(name, role))?;
+            gone.iter().try_for_each(|name| transaction.remove_role(name))
+        })?;
+        self.names_mut().roles = roles;
         Ok(())
     }
 
-    /// Refuses a change of a role that leaves no administrator: once there is a role, clients have
-    /// to log in.
-    fn require_administrator(&self, name: &str, role: Option<&Role>) -> Result<(), SqlError> {
-        let others = self.roles();
-        let mut others = others.iter().filter(|(other, _)| other != name);
-        if role.is_some_and(Role::is_administrator)
-            || others.any(|(_, role)| role.is_administrator())
-        {
-            return Ok(());
+    fn require_tenant(&self, role: &Role) -> Result<(), SqlError> {
+        match role.tenant.as_deref() {
+            Some(tenant) if self.tenant(tenant).is_none() => {
+                Err(SqlError::MissingTenant { name: tenant.to_owned() })
+            }
+            _ => Ok(()),
         }
-        Err(SqlError::Refused {
-            what: "roles without an administrator among them".to_owned(),
-            instead: "keep or make one first: CREATE ROLE name SUPERUSER LOGIN PASSWORD '...'"
-                .to_owned(),
-        })
     }
+}
+
+/// Refuses roles without an administrator among them: once there is a role, clients have to log in.
+fn require_administrator(roles: &Roles) -> Result<(), SqlError> {
+    if roles.values().any(|role| role.is_administrator()) {
+        return Ok(());
+    }
+    Err(SqlError::Refused {
+        what: "roles without an administrator among them".to_owned(),
+        instead: "keep or make one first: CREATE ROLE name SUPERUSER LOGIN PASSWORD '...'"
+            .to_owned(),
+    })
 }
 
 impl Snapshot {

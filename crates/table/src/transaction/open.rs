@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use terrace_sys::sync::lock;
 
+use super::lock_timeout::LockTimeout;
 use crate::catalog::{Catalog, Draft, Holder, Snapshot};
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
@@ -174,16 +175,17 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits the changes and ends the transaction. Returns false for a failed transaction, which
-    /// is rolled back.
+    /// Commits the changes and ends the transaction. Waits at most for `limit` for the writer of
+    /// each changed table. Returns false for a failed transaction, which is rolled back.
     ///
     /// # Errors
-    /// [`SqlError::Conflict`]; errors of the store and of the catalog's file. Nothing has changed
-    /// then, unless the error is [`SqlError::InDoubt`], and the transaction has ended.
-    pub async fn commit(&self) -> Result<bool, SqlError> {
+    /// [`SqlError::Conflict`]; [`SqlError::LockTimeout`]; errors of the store and of the catalog's
+    /// file. Nothing has changed then, unless the error is [`SqlError::InDoubt`], and the
+    /// transaction has ended.
+    pub async fn commit(&self, limit: LockTimeout) -> Result<bool, SqlError> {
         let (phase, draft) = self.end();
         let committed = match (phase, draft) {
-            (Phase::Open, Some(draft)) => self.catalog.commit(draft).await.map(|()| true),
+            (Phase::Open, Some(draft)) => self.catalog.commit(draft, limit).await.map(|()| true),
             (Phase::Open, None) => Ok(true),
             _ => Ok(false),
         };
@@ -207,18 +209,21 @@ impl Transaction {
         (phase, state.draft.take())
     }
 
-    /// Applies a definition, after locking the tables that it drops.
+    /// Applies a definition, after locking the tables that it drops. Waits at most for `limit` for
+    /// each of them.
     ///
     /// # Errors
-    /// Errors of the definition; [`SqlError::Deadlock`]; as [`Transaction::statement`].
+    /// Errors of the definition; [`SqlError::Deadlock`], [`SqlError::LockTimeout`]; as
+    /// [`Transaction::statement`].
     pub async fn define<T>(
         &self,
+        limit: LockTimeout,
         define: impl Fn(&mut Draft) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         self.refuse_change("a definition")?;
         let mut trial = self.draft(&mut self.state())?.clone();
         define(&mut trial)?;
-        self.locks.lock_all(trial.dropped()).await?;
+        self.locks.lock_all(trial.dropped(), limit).await?;
         drop(trial);
         define(self.draft(&mut self.state())?)
     }
@@ -237,20 +242,22 @@ impl Transaction {
         self.draft(&mut self.state())?.change_rows(table, read, changes)
     }
 
-    /// Locks a table whose rows are to be rewritten, and returns the version to read. The first
-    /// statement of the transaction then reads the latest snapshot.
+    /// Locks a table whose rows are to be rewritten, and returns the version to read. Waits at most
+    /// for `limit`. The first statement of the transaction then reads the latest snapshot.
     ///
     /// # Errors
     /// [`SqlError::Conflict`] if another transaction has rewritten rows of the table since this one
-    /// began; [`SqlError::Deadlock`]; [`SqlError::Dropped`]; as [`Transaction::statement`].
+    /// began; [`SqlError::Deadlock`]; [`SqlError::LockTimeout`]; [`SqlError::Dropped`]; as
+    /// [`Transaction::statement`].
     pub(crate) async fn lock_rows(
         &self,
         table: &Arc<Table>,
+        limit: LockTimeout,
     ) -> Result<Arc<TableVersion>, SqlError> {
         if !self.draft(&mut self.state())?.made(table) {
-            self.locks.lock(table.as_ref()).await?;
+            self.locks.lock(table.as_ref(), limit).await?;
             // Waits for the end of a merge that began before the lock was taken.
-            let writer = table.lock_writer().await;
+            let writer = table.lock_writer_within(limit).await?;
             self.follow(table)?;
             drop(writer);
         }

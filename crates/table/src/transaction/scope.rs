@@ -6,33 +6,48 @@ use datafusion::execution::TaskContext;
 use datafusion::prelude::SessionConfig;
 use tokio::sync::OwnedMutexGuard;
 
+use super::lock_timeout::LockTimeout;
 use super::open::Transaction;
 use crate::catalog::{Catalog, Draft, Holder, IfExists, Snapshot};
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
 use crate::write::Changes;
 
-/// The transaction that a statement belongs to. Plans find it in their task context.
+/// The transaction that a statement belongs to, and the limit of its waits for locks. Plans find it
+/// in their task context.
 #[derive(Clone, Debug)]
 pub enum Scope {
     /// The statement is a transaction by itself.
-    Alone,
+    Alone(LockTimeout),
     /// The statement is part of a transaction of several.
-    Within(Arc<Transaction>),
+    Within(Arc<Transaction>, LockTimeout),
 }
 
 impl Scope {
+    /// The scope of a statement that is a transaction by itself and waits without a limit.
+    pub const ALONE: Self = Self::Alone(LockTimeout::NONE);
+
     /// The scope of a plan that runs in `context`.
     pub fn of(context: &TaskContext) -> Self {
-        let within = context.session_config().get_extension::<Transaction>();
-        within.map_or(Self::Alone, Self::Within)
+        let config = context.session_config();
+        let limit = config.get_extension::<LockTimeout>();
+        let limit = limit.map_or(LockTimeout::NONE, |limit| *limit);
+        match config.get_extension::<Transaction>() {
+            None => Self::Alone(limit),
+            Some(transaction) => Self::Within(transaction, limit),
+        }
     }
 
     /// Adds the scope to the configuration that plans run with.
     pub fn put_in(&self, config: SessionConfig) -> SessionConfig {
+        let (Self::Alone(limit) | Self::Within(_, limit)) = self;
+        let config = match limit.limit() {
+            None => config,
+            Some(_) => config.with_extension(Arc::new(*limit)),
+        };
         match self {
-            Self::Alone => config,
-            Self::Within(transaction) => config.with_extension(Arc::clone(transaction)),
+            Self::Alone(_) => config,
+            Self::Within(transaction, _) => config.with_extension(Arc::clone(transaction)),
         }
     }
 
@@ -42,8 +57,8 @@ impl Scope {
     /// For a transaction that has failed or ended.
     pub fn snapshot(&self, catalog: &Catalog) -> Result<Snapshot, SqlError> {
         match self {
-            Self::Alone => Ok(catalog.snapshot()),
-            Self::Within(transaction) => transaction.snapshot(),
+            Self::Alone(_) => Ok(catalog.snapshot()),
+            Self::Within(transaction, _) => transaction.snapshot(),
         }
     }
 
@@ -53,7 +68,7 @@ impl Scope {
     /// [`SqlError::TransactionFailed`].
     pub fn refuse_failed(&self) -> Result<(), SqlError> {
         match self {
-            Self::Within(transaction) if transaction.is_failed() => {
+            Self::Within(transaction, _) if transaction.is_failed() => {
                 Err(SqlError::TransactionFailed)
             }
             _ => Ok(()),
@@ -62,7 +77,7 @@ impl Scope {
 
     /// Marks the transaction of a failed statement as failed.
     pub fn fail(&self) {
-        if let Self::Within(transaction) = self {
+        if let Self::Within(transaction, _) = self {
             transaction.fail();
         }
     }
@@ -70,48 +85,49 @@ impl Scope {
     /// Applies a definition, and commits it unless it is part of a transaction.
     ///
     /// # Errors
-    /// Errors of the definition and of the commit.
+    /// Errors of the definition and of the commit; [`SqlError::LockTimeout`].
     pub async fn define<T>(
         &self,
         catalog: &Arc<Catalog>,
         define: impl Fn(&mut Draft) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         match self {
-            Self::Alone => catalog.define(define).await,
-            Self::Within(transaction) => transaction.define(define).await,
+            Self::Alone(limit) => catalog.define_within(*limit, define).await,
+            Self::Within(transaction, limit) => transaction.define(*limit, define).await,
         }
     }
 
     /// Adds rows to a table.
     ///
     /// # Errors
-    /// [`SqlError::Dropped`]; errors of the commit.
+    /// [`SqlError::Dropped`], [`SqlError::LockTimeout`]; errors of the commit.
     pub async fn append(&self, table: &Arc<Table>, changes: Changes) -> Result<(), SqlError> {
         match self {
-            Self::Alone => {
-                let writer = table.lock_writer().await;
+            Self::Alone(limit) => {
+                let writer = table.lock_writer_within(*limit).await?;
                 table.commit(writer, changes).await
             }
-            Self::Within(transaction) => transaction.change_rows(table, None, changes),
+            Self::Within(transaction, _) => transaction.change_rows(table, None, changes),
         }
     }
 
     /// Begins a rewrite of rows of a table.
     ///
     /// # Errors
-    /// [`SqlError::Dropped`], [`SqlError::Conflict`], [`SqlError::Deadlock`].
+    /// [`SqlError::Dropped`], [`SqlError::Conflict`], [`SqlError::Deadlock`],
+    /// [`SqlError::LockTimeout`].
     pub async fn rewrite(&self, table: &Arc<Table>) -> Result<Rewrite, SqlError> {
         let (version, hold) = match self {
-            Self::Alone => {
+            Self::Alone(limit) => {
                 let lock = table.locks().statement();
-                lock.lock(table.as_ref()).await?;
+                lock.lock(table.as_ref(), *limit).await?;
                 // Held to the end: concurrently added chunks would be missed.
-                let writer = table.lock_writer().await;
-                (table.current()?, Hold::Alone(lock, writer))
+                let writer = table.lock_writer_within(*limit).await?;
+                (table.current()?, Hold::Alone(lock, writer, *limit))
             }
-            Self::Within(transaction) => {
-                let version = transaction.lock_rows(table).await?;
-                (version, Hold::Within(Arc::clone(transaction)))
+            Self::Within(transaction, limit) => {
+                let version = transaction.lock_rows(table, *limit).await?;
+                (version, Hold::Within(Arc::clone(transaction), *limit))
             }
         };
         Ok(Rewrite { table: Arc::clone(table), version, hold })
@@ -127,8 +143,8 @@ pub struct Rewrite {
 }
 
 enum Hold {
-    Alone(Holder, OwnedMutexGuard<()>),
-    Within(Arc<Transaction>),
+    Alone(Holder, OwnedMutexGuard<()>, LockTimeout),
+    Within(Arc<Transaction>, LockTimeout),
 }
 
 impl Rewrite {
@@ -149,19 +165,21 @@ impl Rewrite {
     pub async fn finish(self, changes: Changes) -> Result<(), SqlError> {
         let Self { table, version, hold } = self;
         match hold {
-            Hold::Alone(lock, writer) => {
+            Hold::Alone(lock, writer, _) => {
                 // Replaced chunks free their space at the commit.
                 drop(version);
                 table.commit((lock, writer), changes).await
             }
-            Hold::Within(transaction) => transaction.change_rows(&table, Some(&version), changes),
+            Hold::Within(transaction, _) => {
+                transaction.change_rows(&table, Some(&version), changes)
+            }
         }
     }
 
     /// Replaces this table by a new one with its rows.
     ///
     /// # Errors
-    /// [`SqlError::Conflict`]; errors of the commit.
+    /// [`SqlError::Conflict`], [`SqlError::LockTimeout`]; errors of the commit.
     pub async fn replace(
         self,
         catalog: &Arc<Catalog>,
@@ -175,12 +193,12 @@ impl Rewrite {
         // Replaced chunks free their space at the commit.
         drop(version);
         match hold {
-            Hold::Alone(lock, writer) => {
+            Hold::Alone(lock, writer, limit) => {
                 let mut draft = Draft::new(catalog.snapshot());
                 replace(&mut draft)?;
-                catalog.commit_holding(draft, &held, (lock, writer)).await
+                catalog.commit_holding(draft, &held, (lock, writer), limit).await
             }
-            Hold::Within(transaction) => transaction.define(replace).await,
+            Hold::Within(transaction, limit) => transaction.define(limit, replace).await,
         }
     }
 }

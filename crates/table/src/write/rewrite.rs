@@ -45,7 +45,7 @@ impl Table {
         filter: Option<Arc<dyn PhysicalExpr>>,
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.delete_in(&Scope::Alone, filter, memory).await })
+        Box::pin(async move { self.delete_in(&Scope::ALONE, filter, memory).await })
     }
 
     /// Deletes as [`Table::delete`] does, possibly in a transaction.
@@ -73,7 +73,7 @@ impl Table {
         filter: Option<Arc<dyn PhysicalExpr>>,
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.update_in(&Scope::Alone, assignments, filter, memory).await })
+        Box::pin(async move { self.update_in(&Scope::ALONE, assignments, filter, memory).await })
     }
 
     /// Updates as [`Table::update`] does, possibly in a transaction.

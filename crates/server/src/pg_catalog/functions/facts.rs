@@ -9,21 +9,13 @@ use super::super::{activity, relations, roles};
 use super::argument::{integer, is_true, text};
 use super::call::{Call, missing};
 use super::function::{Definition, Returns, acting, lenient, strict};
-use terrace_sql::access::Privilege;
 
 /// The encoding of all texts, by PostgreSQL's number.
 pub(in crate::pg_catalog) const UTF8: i64 = 6;
-/// The schema that shows the state of the engine.
-const ENGINE: &str = "terrace";
 
 /// Defines a function for a fact that the server does not have.
 const fn none(name: &'static str, returns: Returns) -> Definition {
     lenient(name, (0, 0), returns, |_, _| Ok(Value::Null))
-}
-
-/// Defines a privilege check that every role passes.
-const fn right(name: &'static str, arguments: (usize, usize)) -> Definition {
-    strict(name, arguments, Returns::Bool, |_, _| Ok(true.into()))
 }
 
 /// Defines a function for a count that is not kept.
@@ -86,24 +78,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         refuse_others(call, number)?;
         Ok(call.source.facts.registry.terminate_backend(number).into())
     }),
-    strict("has_table_privilege", (2, 3), Returns::Bool, has_table_privilege),
-    strict("has_any_column_privilege", (2, 3), Returns::Bool, has_table_privilege),
-    strict("has_column_privilege", (3, 4), Returns::Bool, |call, arguments| {
-        // The column is the last argument but one; privileges are on whole tables.
-        let mut arguments = arguments.to_vec();
-        arguments.remove(arguments.len() - 2);
-        has_table_privilege(call, &arguments)
-    }),
-    strict("has_schema_privilege", (2, 3), Returns::Bool, has_schema_privilege),
-    right("has_database_privilege", (2, 3)),
-    right("has_function_privilege", (2, 3)),
-    right("has_sequence_privilege", (2, 3)),
-    right("has_type_privilege", (2, 3)),
-    right("has_language_privilege", (2, 3)),
-    right("has_tablespace_privilege", (2, 3)),
-    right("has_foreign_data_wrapper_privilege", (2, 3)),
-    right("has_server_privilege", (2, 3)),
-    right("pg_has_role", (2, 3)),
     strict("row_security_active", (1, 1), Returns::Bool, |_, _| Ok(false.into())),
 ];
 
@@ -144,61 +118,6 @@ fn refuse_others(call: &Call<'_>, number: i32) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Parses the arguments of a privilege check: the role, the object, and the privileges, of which
-/// one is enough.
-fn question<'a>(
-    call: &Call<'_>,
-    arguments: &'a [ScalarValue],
-) -> Result<(Option<String>, &'a ScalarValue, Vec<Privilege>)> {
-    let (role, object, privileges) = match arguments {
-        [object, privileges] => (call.source.facts.role.clone(), object, privileges),
-        [role, object, privileges] => {
-            let all = roles::roles(call.source);
-            let is_it = |it: &&roles::Role| {
-                integer(role) == Some(it.oid) || text(role).is_some_and(|name| name == it.name)
-            };
-            let found = all.iter().find(is_it).map(|it| it.name.clone());
-            let name = || missing("role", &text(role).unwrap_or_default());
-            (Some(found.ok_or_else(name)?), object, privileges)
-        }
-        _ => return exec_err!("a privilege is asked about with a role, an object and its name"),
-    };
-    let text = text(privileges).unwrap_or_default().to_uppercase();
-    let names = text.split(',').map(|name| name.trim().trim_end_matches(" WITH GRANT OPTION"));
-    let known = |name| Privilege::ALL.into_iter().find(|privilege| privilege.keyword() == name);
-    Ok((role, object, names.filter_map(known).collect()))
-}
-
-fn has_table_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
-    let (role, object, privileges) = question(call, arguments)?;
-    let Some(object) = call.relation(object)? else { return Ok(Value::Null) };
-    let (schema, name) = (object.schema.as_str(), object.name.as_str());
-    let role = role.as_deref();
-    let allows = |privilege: &Privilege| match object.is_of_user() {
-        true => roles::allows(call.source, role, *privilege, schema, Some(name)),
-        // Every role may read these, except for the state of the engine.
-        false => *privilege == Privilege::Select && schema != ENGINE,
-    };
-    let is_superuser = roles::is_superuser(call.source, role);
-    Ok((is_superuser || privileges.iter().any(allows)).into())
-}
-
-fn has_schema_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
-    let (role, schema, privileges) = question(call, arguments)?;
-    let of_oid = |oid| {
-        let schemas = &call.objects().schemas;
-        schemas.iter().find(|schema| schema.oid == oid).map(|schema| schema.name.clone())
-    };
-    let name = match integer(schema) {
-        Some(oid) => of_oid(oid),
-        None => text(schema),
-    };
-    let Some(name) = name else { return Ok(Value::Null) };
-    let role = role.as_deref();
-    let allows = |it: &Privilege| roles::allows(call.source, role, *it, &name, None);
-    Ok(privileges.iter().any(allows).into())
 }
 
 fn backend(arguments: &[ScalarValue]) -> Result<i32> {

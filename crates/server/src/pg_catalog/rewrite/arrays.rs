@@ -8,7 +8,7 @@ use terrace_sql::session::call;
 
 use super::names::folded;
 use super::tree::{expression, null, take};
-use super::{empty, recursion, tables};
+use super::{empty, memberships, recursion, tables};
 use crate::array_text::array_items;
 
 /// Returns `'{a,b}'` as an array of texts; `None` for another expression.
@@ -74,7 +74,7 @@ pub(super) fn of_subquery(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let FunctionArguments::Subquery(query) = &mut function.args else { return };
     recursion::ended(query);
-    if let Some(array) = of_items(query) {
+    if let Some(array) = memberships::of_role(query).or_else(|| of_items(query)) {
         *expr = array;
         return;
     }

@@ -1,5 +1,5 @@
-//! Rewrites recursive queries over relations that never have rows, such as the members of roles:
-//! the recursion ends at its first step.
+//! Rewrites recursive queries over relations that never have rows, such as `pg_inherits`: the
+//! recursion ends at its first step.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Query, Select, SelectItem, SetExpr, SetOperator, TableFactor,

@@ -1,22 +1,47 @@
 //! Changes of roles.
 
-use terrace_table::catalog::{Role, Snapshot};
+use terrace_table::catalog::{Membership, Role, Snapshot};
 use terrace_table::error::SqlError;
 
 use crate::access::Rights;
 use crate::session::role::{RoleOption, RoleStatement};
 use crate::session::state::{Planned, Session};
 
-fn with_options(mut role: Role, options: Vec<RoleOption>) -> Role {
+/// A role with options. Its new memberships are granted by `grantor`.
+fn with_options(mut role: Role, options: Vec<RoleOption>, grantor: Option<&str>) -> Role {
     for option in options {
         match option {
             RoleOption::Login(can) => role.can_login = can,
             RoleOption::Superuser(is) => role.is_superuser = is,
             RoleOption::Password(verifier) => role.verifier = verifier,
             RoleOption::Tenant(tenant) => role.tenant = tenant,
+            RoleOption::Inherit(does) => role.inherits = does,
+            RoleOption::InRoles(roles) => {
+                role.member_of.extend(roles.into_iter().map(|of| (of, granted(false, grantor))));
+            }
+            // They are memberships of other roles.
+            RoleOption::Members(_) | RoleOption::Admins(_) => {}
         }
     }
     role
+}
+
+/// The members that options give to a new role. Their memberships are granted by `grantor`.
+fn members_of(options: &[RoleOption], grantor: Option<&str>) -> Vec<(String, Membership)> {
+    let mut all = Vec::new();
+    for option in options {
+        let (members, is_admin) = match option {
+            RoleOption::Members(members) => (members, false),
+            RoleOption::Admins(members) => (members, true),
+            _ => continue,
+        };
+        all.extend(members.iter().map(|member| (member.clone(), granted(is_admin, grantor))));
+    }
+    all
+}
+
+fn granted(is_admin: bool, grantor: Option<&str>) -> Membership {
+    Membership { is_admin, grantor: grantor.map(str::to_owned) }
 }
 
 impl Session {
@@ -25,33 +50,30 @@ impl Session {
         Rights::new(snapshot, self.role())
     }
 
-    /// Runs a statement about roles. A role may change its own password; everything else requires a
-    /// superuser.
+    /// Runs a statement about roles. A role may change its own password, and the members of roles
+    /// on which it has the ADMIN OPTION; everything else requires a superuser.
     pub(in crate::session) async fn act_on_roles(
         &self,
         statement: RoleStatement,
     ) -> Result<Planned, SqlError> {
-        let catalog = self.engine.catalog();
-        let snapshot = catalog.snapshot();
-        let is_own = match &statement {
-            RoleStatement::Alter { name, options } => {
-                let own = |option: &RoleOption| matches!(option, RoleOption::Password(Some(_)));
-                Some(name.as_str()) == self.role() && options.iter().all(own)
-            }
-            _ => false,
-        };
-        if !is_own {
-            self.rights(&snapshot).require_superuser("a statement about roles")?;
-        }
+        let (catalog, grantor) = (self.engine.catalog(), self.role());
+        self.check_role_statement(&statement)?;
         match statement {
             RoleStatement::Create { name, keep, options } => {
                 refuse_reserved(&name)?;
-                let role = with_options(Role::default(), options);
-                catalog.create_role(&name, role, keep).await?;
+                let members = members_of(&options, grantor);
+                let role = with_options(Role::default(), options, grantor);
+                catalog.create_role(&name, role, members, keep).await?;
             }
             RoleStatement::Alter { name, options } => {
-                let change = |role| Ok(with_options(role, options));
+                let change = |role| Ok(with_options(role, options, None));
                 catalog.alter_role(&name, change).await?;
+            }
+            RoleStatement::Grant { roles, members, is_admin } => {
+                catalog.grant_roles(roles, members, granted(is_admin, grantor)).await?;
+            }
+            RoleStatement::Revoke { roles, members, is_admin_option } => {
+                catalog.revoke_roles(roles, members, is_admin_option).await?;
             }
             RoleStatement::Drop { names, if_exists } => {
                 for name in names {
@@ -68,6 +90,44 @@ impl Session {
             }
         }
         Ok(Planned::nothing())
+    }
+
+    /// Refuses a statement about roles that the session's role may not run.
+    fn check_role_statement(&self, statement: &RoleStatement) -> Result<(), SqlError> {
+        let snapshot = self.engine.catalog().snapshot();
+        let rights = self.rights(&snapshot);
+        match statement {
+            RoleStatement::Grant { roles, members, .. }
+            | RoleStatement::Revoke { roles, members, .. } => {
+                refuse_public(roles.iter().chain(members), statement)?;
+                roles.iter().try_for_each(|role| rights.require_admin(role))
+            }
+            RoleStatement::Alter { name, options }
+                if Some(name.as_str()) == self.role() && options.iter().all(is_own) =>
+            {
+                Ok(())
+            }
+            _ => rights.require_superuser("a statement about roles"),
+        }
+    }
+}
+
+/// True for an option that a role may set for itself.
+fn is_own(option: &RoleOption) -> bool {
+    matches!(option, RoleOption::Password(Some(_)))
+}
+
+/// Refuses PUBLIC, which is every role, as a role with members or as a member.
+fn refuse_public<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+    statement: &RoleStatement,
+) -> Result<(), SqlError> {
+    match names.any(|name| name == "public") {
+        false => Ok(()),
+        true => Err(SqlError::Refused {
+            what: statement.to_string(),
+            instead: "PUBLIC is every role, and has no members; name roles".to_owned(),
+        }),
     }
 }
 

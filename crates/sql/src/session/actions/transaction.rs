@@ -14,10 +14,11 @@ impl Session {
     /// State of the session's transaction.
     #[must_use]
     pub fn transaction_status(&self) -> TransactionStatus {
-        match self.scope() {
-            Scope::Alone => TransactionStatus::Idle,
-            Scope::Within(transaction) if transaction.is_failed() => TransactionStatus::Failed,
-            Scope::Within(_) => TransactionStatus::Open,
+        let transaction = self.transaction().clone();
+        match transaction {
+            None => TransactionStatus::Idle,
+            Some(transaction) if transaction.is_failed() => TransactionStatus::Failed,
+            Some(_) => TransactionStatus::Open,
         }
     }
 
@@ -27,10 +28,13 @@ impl Session {
         self.scope().fail();
     }
 
-    /// The transaction that the next statement belongs to.
+    /// The transaction that the next statement belongs to, and the limit of its waits for locks.
     pub(in crate::session) fn scope(&self) -> Scope {
-        let transaction = self.transaction();
-        transaction.as_ref().map_or(Scope::Alone, |open| Scope::Within(Arc::clone(open)))
+        let (transaction, limit) = (self.transaction().clone(), self.lock_timeout());
+        match transaction {
+            None => Scope::Alone(limit),
+            Some(transaction) => Scope::Within(transaction, limit),
+        }
     }
 
     /// Begins a transaction, as BEGIN does, read-only if `is_read_only`; `None` stands for the
@@ -53,12 +57,12 @@ impl Session {
     ///
     /// # Errors
     /// [`SqlError::NoTransaction`]; [`SqlError::Conflict`] if another transaction has changed the
-    /// same rows or names; errors of the store and of the catalog's file. After any of these the
-    /// transaction has ended.
+    /// same rows or names; [`SqlError::LockTimeout`]; errors of the store and of the catalog's
+    /// file. After any of these the transaction has ended.
     pub fn commit<'a>(&'a self) -> BoxFuture<'a, Result<bool, SqlError>> {
         Box::pin(async move {
             let open = self.transaction().take();
-            open.ok_or(SqlError::NoTransaction)?.commit().await
+            open.ok_or(SqlError::NoTransaction)?.commit(self.lock_timeout()).await
         })
     }
 
