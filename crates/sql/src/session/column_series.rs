@@ -3,7 +3,7 @@
 //! A table function is called during planning, with constants. The scalar function of the same name
 //! returns the series as a list, which `unnest` makes rows of:
 //! ```text
-//! FROM r, LATERAL generate_series(1, r.a) g   ->   FROM r, unnest(generate_series(1, r.a)) g(value)
+//! FROM r, LATERAL generate_series(1, r.a) g  ->  FROM r, unnest(generate_series(1, r.a)) g(value)
 //! ```
 
 use std::mem;
