@@ -304,7 +304,7 @@ const SERIES_OF_COLUMNS: &[(&str, &str)] = &[
         "1 2\n2 4\n2 4\n3 3\n5 \n ",
     ),
     (
-        "SELECT r.a, u.i FROM r, unnest(ARRAY[r.a, r.b]) u(i) ORDER BY 1, r.b, 2",
+        "SELECT r.a, u.i FROM r, unnest(make_array(r.a, r.b)) u(i) ORDER BY 1, r.b, 2",
         "1 1\n1 10\n2 2\n2 20\n2 2\n2 25\n3 3\n3 30\n5 5\n5 \n 40\n ",
     ),
 ];

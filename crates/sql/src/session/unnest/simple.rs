@@ -84,8 +84,14 @@ fn has_movable_conditions(plan: &LogicalPlan, only_keys: bool) -> bool {
     match plan {
         LogicalPlan::Filter(filter) => {
             let parts = split_conjunction(&filter.predicate).into_iter();
-            let mut parts = parts.filter(|part| part.contains_outer());
-            parts.all(|part| is_movable(part, only_keys))
+            let moved: Vec<_> = parts.filter(|part| part.contains_outer()).collect();
+            // DataFusion files the columns of conditions under the plan that is left when they are
+            // gone: those of a plan that is left by several conditions are lost.
+            let is_shared = !moved.is_empty()
+                && matches!(*filter.input, LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_))
+                && !filter.input.all_out_ref_exprs().is_empty();
+            !is_shared
+                && moved.into_iter().all(|part| is_movable(part, only_keys))
                 && has_movable_conditions(&filter.input, only_keys)
         }
         plan if plan.all_out_ref_exprs().is_empty() => true,
