@@ -4,6 +4,7 @@ mod catalog;
 mod clients;
 mod common;
 mod cursors;
+mod direct_tls;
 mod ends;
 mod flight;
 mod http;
