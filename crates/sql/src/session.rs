@@ -89,7 +89,7 @@ use state::Planned;
 
 pub use actions::copy::{CopyIn, CopyRows};
 pub use copy::{CopyFormat, CopyHeader, CopyStatement};
-pub use cursor::{CursorAction, CursorStatement, Steps};
+pub use cursor::{CursorAction, CursorOptions, CursorStatement, Steps};
 pub use dialect::call;
 pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;

@@ -11,6 +11,7 @@ mod http;
 mod logins;
 #[path = "../running/server.rs"]
 mod running;
+mod scroll;
 mod sessions;
 mod settings;
 mod slow;
