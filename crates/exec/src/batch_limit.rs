@@ -29,7 +29,7 @@ pub(crate) fn bounded(input: SendableRecordBatchStream) -> SendableRecordBatchSt
 }
 
 /// Cuts a batch into pieces, in the order of its rows.
-fn cut(batch: RecordBatch) -> Vec<RecordBatch> {
+pub(crate) fn cut(batch: RecordBatch) -> Vec<RecordBatch> {
     // Buffers that a batch shares with others are larger than its rows need, and cheap to add up.
     if batch.get_array_memory_size() <= PIECE_BYTES {
         return vec![batch];

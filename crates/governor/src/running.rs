@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::SessionConfig;
-use terrace_exec::QueryExtension;
+use terrace_exec::{QueryExtension, QueryMemory};
 use terrace_pool::{Pool, Space};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -104,8 +104,8 @@ impl RunningQuery {
         config.with_extension(Arc::new(self.paged.clone()))
     }
 
-    #[cfg(test)]
-    pub(crate) fn paged_memory(&self) -> &Arc<dyn terrace_exec::QueryMemory> {
+    /// Returns the memory of its paged operators.
+    pub fn paged_memory(&self) -> &Arc<dyn QueryMemory> {
         &self.paged.0
     }
 

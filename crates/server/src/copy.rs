@@ -9,6 +9,7 @@ use terrace_sql::session::{CopyIn, CopyStatement};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::failure::Failure;
+use crate::pg_catalog::ColumnNames;
 use crate::postgres::{RowDecoder, RowEncoder, count_of, zone};
 
 /// Number of bytes read or written at a time.
@@ -94,7 +95,7 @@ async fn write_rows(
     let mut handle = session.copy_out(copy).await?;
     let encoder = RowEncoder::new(&copy.format);
     let (mut bytes, mut rows) = (BytesMut::new(), 0);
-    encoder.begin(&handle.schema, &mut bytes);
+    encoder.begin(&ColumnNames::of_copy(copy).give(&handle.schema), &mut bytes);
     while let Some(batch) = handle.stream.next().await {
         let batch = batch?;
         let columns = encoder.columns(&batch, zone)?;

@@ -75,6 +75,8 @@ impl SqlState {
 pub(crate) struct Failure {
     state: SqlState,
     text: String,
+    /// Advice on another way.
+    hint: Option<&'static str>,
     /// True if the failure ends the connection.
     is_fatal: bool,
     /// True if the statement has exceeded its time limit.
@@ -84,18 +86,23 @@ pub(crate) struct Failure {
 impl Failure {
     /// Returns a failure that the connection survives.
     pub(crate) fn new(state: SqlState, text: impl Into<String>) -> Self {
-        Self { state, text: text.into(), is_fatal: false, is_late: false }
+        Self { state, text: text.into(), hint: None, is_fatal: false, is_late: false }
     }
 
     /// Returns a failure that ends the connection.
     pub(crate) fn fatal(state: SqlState, text: impl Into<String>) -> Self {
-        Self { state, text: text.into(), is_fatal: true, is_late: false }
+        Self { is_fatal: true, ..Self::new(state, text) }
     }
 
     /// Returns the failure of a statement that has reached its client's `statement_timeout`.
     pub(crate) fn late(limit: Duration) -> Self {
         let text = format!("the statement has run for statement_timeout, {limit:?}");
         Self { is_late: true, ..Self::new(SqlState::CANCELLED, text) }
+    }
+
+    /// Returns the failure with advice on another way, which clients show beside the text.
+    pub(crate) fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
     }
 
     /// True if [`Failure::late`] made this failure.
@@ -131,12 +138,14 @@ impl Failure {
     fn fields(&self, severity: &str) -> Vec<(u8, String)> {
         // The wire protocol ends texts with a zero byte.
         let text = self.text.replace('\0', "\u{fffd}");
-        vec![
+        let mut fields = vec![
             (b'S', severity.to_owned()),
             (b'V', severity.to_owned()),
             (b'C', self.state.0.to_owned()),
             (b'M', text),
-        ]
+        ];
+        fields.extend(self.hint.map(|hint| (b'H', hint.to_owned())));
+        fields
     }
 }
 

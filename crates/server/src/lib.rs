@@ -22,6 +22,8 @@ mod login;
 mod pg_catalog;
 mod place;
 mod postgres;
+mod prefix;
+mod query_batches;
 mod registry;
 mod runtimes;
 mod server;

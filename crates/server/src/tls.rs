@@ -17,6 +17,9 @@ use tokio_rustls::TlsAcceptor;
 /// Permission bits that a key's file must not have: its group may only read it, others nothing.
 const OTHERS: u32 = 0o027;
 
+/// Name of PostgreSQL's protocol in the negotiation of TLS (ALPN).
+pub(crate) const POSTGRESQL: &[u8] = b"postgresql";
+
 /// Errors of a certificate or key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -51,7 +54,9 @@ pub struct Tls {
 /// Contents of both files when they were last read.
 #[derive(Clone)]
 pub(crate) struct Current {
-    pub(crate) acceptor: TlsAcceptor,
+    /// Acceptor for clients of PostgreSQL's protocol, which request it by name (ALPN) or request
+    /// none.
+    pub(crate) postgresql: TlsAcceptor,
     /// Acceptor for HTTP/2 clients, which request it by name (ALPN).
     pub(crate) http2: TlsAcceptor,
     /// SCRAM authentication bound to the certificate.
@@ -113,10 +118,12 @@ fn read_files(certificate: &Path, key: &Path) -> Result<Current, TlsError> {
         // For example an Ed25519 certificate: RFC 5929 names no hash for it.
         tracing::info!(%error, "logins are not bound to the certificate");
     }
-    let mut http2 = config.clone();
-    http2.alpn_protocols = vec![b"h2".to_vec()];
-    let acceptor = |config| TlsAcceptor::from(Arc::new(config));
-    Ok(Current { acceptor: acceptor(config), http2: acceptor(http2), scram })
+    let acceptor = |protocol: &[u8]| {
+        let mut config = config.clone();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        TlsAcceptor::from(Arc::new(config))
+    };
+    Ok(Current { postgresql: acceptor(POSTGRESQL), http2: acceptor(b"h2"), scram })
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, TlsError> {

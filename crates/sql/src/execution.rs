@@ -12,6 +12,9 @@ use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
+use futures::future::BoxFuture;
+use terrace_exec::QueryMemory;
+use terrace_exec::block::StoredBatches;
 use terrace_exec::panics::{Supervised, catch, caught};
 use terrace_governor::query::{PlanSize, Query, Suspension};
 use terrace_governor::running::RunningQuery;
@@ -51,13 +54,14 @@ pub(crate) fn start(
     let supervised = Supervised::begin();
     let stream = catch(plan.name(), || execute_stream(Arc::clone(&plan), context))??;
     let (query, name) = (Arc::clone(running.query()), plan.name().to_owned());
+    let memory = Arc::clone(running.paged_memory());
     // A plan that changes rows is built around the watched query.
     let size = watched.is_some().then_some(PlanSize { rows: None, writes: true });
     query.begin_plan(Box::new(ObservedPlan(watched.unwrap_or(plan))), size);
     // It is planned, and its rows are not requested yet.
     query.await_rows(false);
     let stream = QueryStream::new(running, stream, supervised, name, scope, session);
-    Ok(QueryHandle { id: query.id(), schema, stream: Box::pin(stream), query })
+    Ok(QueryHandle { id: query.id(), schema, stream: Box::pin(stream), query, memory })
 }
 
 /// A running statement, or a result that waits to be read.
@@ -73,6 +77,7 @@ pub struct QueryHandle {
     /// Rows of the result.
     pub stream: SendableRecordBatchStream,
     query: Arc<Query>,
+    memory: Arc<dyn QueryMemory>,
 }
 
 impl QueryHandle {
@@ -92,6 +97,22 @@ impl QueryHandle {
         self.query.suspension().rest(true);
         let _resting = Resting(self.query.suspension());
         self.stream.next().await
+    }
+
+    /// Returns a future that ends when the query is cancelled, with the error that its reader gets.
+    pub fn cancelled(&self) -> BoxFuture<'static, SqlError> {
+        let query = Arc::clone(&self.query);
+        Box::pin(async move {
+            query.suspension().cancelled().await;
+            SqlError::from(query.ended())
+        })
+    }
+
+    /// Returns an empty store for rows of the result, in pages of the query: they are part of the
+    /// budget, may be spilled, and count as such. `name` is shown with the memory of its operators.
+    #[must_use]
+    pub fn stored_batches(&self, name: &str) -> StoredBatches {
+        StoredBatches::new(self.memory.as_ref(), name, &self.schema)
     }
 
     /// Reads the stream to its end.

@@ -92,8 +92,8 @@ pub(crate) use parse::parse;
 use state::Planned;
 
 pub use actions::copy::{CopyIn, CopyRows};
-pub use copy::{CopyFormat, CopyStatement};
-pub use cursor::{CursorAction, CursorStatement, Steps};
+pub use copy::{CopyFormat, CopyHeader, CopyStatement};
+pub use cursor::{CursorAction, CursorOptions, CursorStatement, Steps};
 pub use dialect::call;
 pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;

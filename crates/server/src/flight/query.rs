@@ -1,16 +1,16 @@
 //! Results of statements: running queries, and numbers of changed rows.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use futures::StreamExt as _;
-use terrace_sql::QueryHandle;
 use tokio::sync::Notify;
 
 use super::columns::cast_batch;
 use super::interrupt::Interrupt;
 use crate::failure::Failure;
+use crate::query_batches::QueryBatches;
 
 /// The result of a statement.
 pub(super) enum Outcome {
@@ -42,7 +42,7 @@ pub(super) struct Query {
 
 /// Source of a query's rows.
 pub(super) enum Source {
-    Running(QueryHandle),
+    Running(QueryBatches),
     /// A result that is known: its only batch, until it is taken.
     Known(Option<RecordBatch>),
 }
@@ -70,10 +70,16 @@ impl Query {
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         let batch = match &mut self.source {
             Source::Known(batch) => batch.take(),
-            Source::Running(handle) => {
-                self.interrupt.wait(handle.stream.next()).await?.transpose()?
-            }
+            Source::Running(batches) => self.interrupt.wait(batches.next()).await??,
         };
         Ok(batch.map(|batch| cast_batch(&batch, &self.schema)).transpose()?)
+    }
+
+    /// Suspends the query until this future is dropped.
+    pub(super) async fn rest(&mut self) -> Infallible {
+        if let Source::Running(batches) = &mut self.source {
+            batches.rest().await;
+        }
+        std::future::pending().await
     }
 }

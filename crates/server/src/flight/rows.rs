@@ -2,8 +2,8 @@
 //!
 //! A task in the statements' runtime reads the query, encodes its batches and waits while the
 //! client has not taken the previous messages (backpressure): a client that reads slowly slows its
-//! query down. At most five messages of a result are in memory: one being encoded, three waiting,
-//! and one being sent.
+//! query down, and one that is slower than [`SLOW`] has it suspended meanwhile. At most five
+//! messages of a result are in memory: one being encoded, three waiting, and one being sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,15 +16,16 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use futures::{Stream, StreamExt as _, stream};
 use terrace_sql::sessions::{HeldBytes, HeldFor};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::Status;
 
 use super::columns::pieces;
 use super::query::Query;
 use super::session::Call;
 use crate::failure::{Failure, SqlState};
+use crate::query_batches::SLOW;
 
 /// Target size of a message in bytes; a single row may exceed it. Clients accept 4 MiB by default.
 const MESSAGE_BYTES: usize = 1 << 20;
@@ -63,9 +64,12 @@ pub(super) fn send_batch(schema: SchemaRef, batch: RecordBatch) -> Messages {
 
 async fn pump(call: &Call, query: Query, sender: &mpsc::Sender<Waiting>) -> Result<(), Failure> {
     let (schema, interrupt) = (Arc::clone(query.schema()), query.interrupt());
+    // Locked while a batch is computed, and between two of them to suspend the query.
+    let query = Arc::new(Mutex::new(query));
     let (failed, mut failure) = mpsc::channel(1);
-    let batches = stream::unfold((query, failed), async |(mut query, failed)| {
-        match query.next().await {
+    let batches = stream::unfold((Arc::clone(&query), failed), async |(query, failed)| {
+        let next = query.lock().await.next().await;
+        match next {
             Ok(batch) => Some((batch?, (query, failed))),
             Err(failure) => {
                 // Read after the last batch.
@@ -86,11 +90,19 @@ async fn pump(call: &Call, query: Query, sender: &mpsc::Sender<Waiting>) -> Resu
     let mut messages = encoder.with_schema(schema).build(cut);
     while let Some(message) = messages.next().await {
         let message = message.map_err(failure_of)?;
-        let limit = call.shared.limits.unread_time;
         let bytes = u64::try_from(message.data_header.len() + message.data_body.len());
         let held = call.session.info().hold(HeldFor::Client, bytes.unwrap_or(u64::MAX));
-        let sent = timeout(limit, sender.send((Ok(message), Some(held))));
-        match interrupt.wait(sent).await? {
+        let sent = timeout(call.shared.limits.unread_time, sender.send((Ok(message), Some(held))));
+        let rest = async {
+            sleep(SLOW).await;
+            query.lock().await.rest().await
+        };
+        let sent = tokio::select! {
+            biased;
+            sent = interrupt.wait(sent) => sent?,
+            never = rest => match never {},
+        };
+        match sent {
             Ok(Ok(())) => {}
             Ok(Err(_gone)) => return Err(gone("the client has left the result")),
             Err(_late) => return Err(gone("the client has left messages unread for too long")),

@@ -18,6 +18,7 @@ use super::session::ClientSession;
 use crate::failure::{Failure, SqlState};
 use crate::pg_catalog::ColumnNames;
 use crate::postgres::{Access, Command, Discard, count_of, follow_changes, set};
+use crate::query_batches::QueryBatches;
 use crate::registry::Shown;
 use crate::settings::Settings;
 
@@ -208,7 +209,7 @@ impl ClientSession {
         let returns_rows = matches!(Command::of(statement), Command::Rows(_));
         if returns_rows && !handle.schema.fields().is_empty() {
             let schema = plain_schema(&ColumnNames::of(statement).give(&handle.schema));
-            let source = Source::Running(handle);
+            let source = Source::Running(QueryBatches::new(handle));
             return Ok(Outcome::Rows(Query { schema, source, interrupt: Arc::new(interrupt) }));
         }
         let mut stream = handle.stream;

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
     Statement as SqlStatement, TrimWhereField,
 };
-use terrace_sql::session::SessionStatement;
+use terrace_sql::session::{CopyStatement, SessionStatement};
 
 use super::types::internal_name;
 use crate::syntax::parsed;
@@ -42,6 +42,11 @@ impl ColumnNames {
             false => Vec::new(),
         };
         Self { first, last }
+    }
+
+    /// Returns the column names of the rows that a COPY returns.
+    pub(crate) fn of_copy(copy: &CopyStatement) -> Self {
+        copy.query().map_or_else(Self::default, |query| Self::of(&query))
     }
 
     /// Returns the columns of a result under the names that clients receive.

@@ -2,6 +2,8 @@
 
 mod decode;
 mod encode;
+mod header;
+mod line;
 
 use bytes::BytesMut;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
@@ -19,6 +21,7 @@ use super::failure::{Failure, SqlState};
 use super::guard::Guard;
 use super::session::zone;
 use super::wire::Wire;
+use crate::pg_catalog::ColumnNames;
 use encode::format_of;
 
 pub(crate) use decode::RowDecoder;
@@ -90,7 +93,7 @@ impl Connection {
         self.wire.put(Out::CopyOutResponse(CopyOutResponse::new(format, columns, formats)))?;
         let encoder = RowEncoder::new(&copy.format);
         let (mut row, mut sent) = (BytesMut::new(), 0);
-        encoder.begin(batches.schema(), &mut row);
+        encoder.begin(&ColumnNames::of_copy(copy).give(batches.schema()), &mut row);
         // The header of the binary format is sent with the first row, as clients expect.
         if copy.format != CopyFormat::Binary {
             put(&mut self.wire, &mut row)?;

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::data::RowDescription;
+use pgwire::messages::extendedquery::PortalSuspended;
 use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
-use terrace_sql::session::{CursorAction, CursorStatement, Steps};
+use terrace_sql::session::{CursorAction, CursorOptions, CursorStatement, Steps};
 
 use super::access::Access;
 use super::cell::Format;
 use super::command::Command;
 use super::connection::Connection;
 use super::description::description;
-use super::execute::Rows;
 use super::failure::{Failure, SqlState};
 use super::portal::{Cursor, Portal, State, no_portal};
+use super::rows::{Rows, Target, forward_only};
+use super::scroll::Way;
 use super::session::zone;
 use super::statement::Statement;
 
@@ -46,11 +48,11 @@ impl Connection {
         statement: Arc<Statement>,
         values: Vec<ScalarValue>,
     ) -> Result<(), Failure> {
-        let CursorStatement { name, action: CursorAction::Declare { is_binary, is_held, .. } } =
-            declared
+        let CursorStatement { name, action: CursorAction::Declare { options, .. } } = declared
         else {
             return Err(no_portal(&declared.name));
         };
+        let CursorOptions { is_binary, is_held, scrolls } = *options;
         let is_alone = self.status() == Status::Idle;
         if is_alone && !is_held {
             let text = "a cursor ends with its transaction, and none has begun: begin one, or \
@@ -62,10 +64,11 @@ impl Connection {
             return Err(Failure::new(SqlState::DUPLICATE_CURSOR, text));
         }
         self.check_portals()?;
-        let format = if *is_binary { Format::Binary } else { Format::Text };
+        let format = if is_binary { Format::Binary } else { Format::Text };
         let columns = statement.prepared.as_ref().and_then(|it| it.schema());
         let formats = vec![format; columns.map_or(0, |schema| schema.fields().len())];
-        let cursor = Cursor { is_held: *is_held, is_committed: is_alone, changes: self.changes };
+        let (is_committed, changes) = (is_alone, self.changes);
+        let cursor = Cursor { is_held, is_committed, changes, scrolls };
         let mut portal = Portal { cursor: Some(cursor), ..Portal::new(statement, values, formats) };
         self.start(&mut portal).await?;
         self.portals.insert(name.clone(), portal);
@@ -80,74 +83,135 @@ impl Connection {
         formats: Option<&[Format]>,
     ) -> Result<(), Failure> {
         let name = &statement.name;
-        let (steps, verb) = match &statement.action {
-            CursorAction::Declare { .. } => return Err(no_portal(name)),
+        match statement.action {
+            CursorAction::Declare { .. } => Err(no_portal(name)),
             CursorAction::Close => {
                 self.portals.remove(name).ok_or_else(|| no_portal(name))?;
-                return self.complete("CLOSE CURSOR".to_owned());
+                self.complete("CLOSE CURSOR".to_owned())
             }
-            CursorAction::Fetch(steps) => (*steps, "FETCH"),
-            CursorAction::Move(steps) => (*steps, "MOVE"),
-        };
-        if steps.restarts {
-            self.refuse_to_begin_again(self.portal(name)?)?;
+            CursorAction::Fetch(steps) => {
+                let mut portal = self.take_cursor(name, steps, true).await?;
+                let mut count = 0;
+                if let State::Running(rows) = &mut portal.state {
+                    rows.set_formats(formats.unwrap_or(&portal.formats));
+                    let guard = self.control.guard(&self.settings);
+                    count = rows.go(steps, &mut Target::Client(&mut self.wire), &guard).await?;
+                }
+                self.portals.insert(name.clone(), portal);
+                self.complete(format!("FETCH {count}"))
+            }
+            CursorAction::Move(steps) => {
+                let before = self.portal(name)?.rows_before();
+                let mut portal = self.take_cursor(name, steps, false).await?;
+                let mut count = 0;
+                if let State::Running(rows) = &mut portal.state {
+                    let guard = self.control.guard(&self.settings);
+                    count = rows.go(steps, &mut Target::Nowhere, &guard).await?;
+                }
+                self.portals.insert(name.clone(), portal);
+                // Of a query that was run again, no row is before the first.
+                let count = if steps == Steps::Backward(None) { before } else { count };
+                self.complete(format!("MOVE {count}"))
+            }
         }
-        let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name)) };
-        // A cursor whose query fails has nothing more to return, and is dropped.
-        let count = self.advance(&mut portal, steps, verb == "FETCH", formats).await?;
-        self.portals.insert(name.clone(), portal);
-        self.complete(format!("{verb} {count}"))
     }
 
-    /// Sends or skips rows. Returns their number.
-    async fn advance(
+    /// Runs a FETCH whose rows the client takes in several parts. Returns the rows, in pages of the
+    /// cursor's query; `None` for a portal that has returned all of its rows.
+    pub(super) async fn fetch_stored(
         &mut self,
-        portal: &mut Portal,
+        name: &str,
+        steps: Steps,
+        formats: &[Format],
+    ) -> Result<Option<Rows>, Failure> {
+        let mut portal = self.take_cursor(name, steps, true).await?;
+        let mut fetched = None;
+        if let State::Running(rows) = &mut portal.state
+            && let Some(mut stored) = rows.new_store()
+        {
+            let guard = self.control.guard(&self.settings);
+            rows.go(steps, &mut Target::Store(&mut stored), &guard).await?;
+            fetched = Some(Rows::of_stored(stored, formats.to_vec(), rows.zone()));
+        }
+        self.portals.insert(name.to_owned(), portal);
+        Ok(fetched)
+    }
+
+    /// Executes the portal of a cursor itself: returns the rows that follow, at most `max_rows`
+    /// unless that is 0.
+    pub(super) async fn execute_declared(
+        &mut self,
+        name: &str,
+        max_rows: i32,
+    ) -> Result<(), Failure> {
+        self.refuse_if_failed()?;
+        let mut portal = self.take_cursor(name, Steps::Forward(None), true).await?;
+        let (mut count, mut has_more) = (0, false);
+        if let State::Running(rows) = &mut portal.state {
+            rows.set_formats(&portal.formats);
+            let guard = self.control.guard(&self.settings);
+            let limit = u64::try_from(max_rows).unwrap_or(0);
+            (count, has_more) = rows.send(&mut self.wire, &guard, limit).await?;
+        }
+        self.portals.insert(name.to_owned(), portal);
+        match has_more {
+            true => self.wire.put(Out::PortalSuspended(PortalSuspended::new())),
+            false => self.complete(format!("SELECT {count}")),
+        }
+    }
+
+    /// Takes a cursor out of the portals, ready for steps that return rows or skip them. A cursor
+    /// whose query fails has nothing more to return, and is dropped.
+    async fn take_cursor(
+        &mut self,
+        name: &str,
         steps: Steps,
         returns: bool,
-        formats: Option<&[Format]>,
-    ) -> Result<u64, Failure> {
-        // A cursor before its first row needs no restart.
-        if steps.restarts && !portal.is_untouched() {
-            self.start(portal).await?;
+    ) -> Result<Portal, Failure> {
+        let portal = self.portal(name)?;
+        if portal.cursor.is_none() && !portal.statement.is_query() {
+            let text = format!("the portal {name:?} is of no query, and has no rows to fetch");
+            return Err(Failure::new(SqlState::STATE, text));
         }
-        if steps.skipped > 0 {
-            self.pass(portal, steps.skipped).await?;
+        if matches!(portal.state, State::Bound) {
+            let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+            self.start(&mut portal).await?;
+            self.portals.insert(name.to_owned(), portal);
         }
-        let limit = match steps.rows {
-            Some(0) => return Ok(0),
-            limit => limit.unwrap_or(0),
+        let portal = self.portal(name)?;
+        let way = match &portal.state {
+            State::Running(rows) => {
+                if let Err(failure) = rows.refuse_cancelled() {
+                    self.portals.remove(name);
+                    return Err(failure);
+                }
+                rows.way(steps, returns)?
+            }
+            // A portal whose rows have all been sent, and which keeps none.
+            _ if matches!(steps, Steps::Forward(_) | Steps::Relative(0..)) => Way::Rows,
+            _ => return Err(forward_only()),
         };
-        if !returns {
-            return self.pass(portal, limit).await;
+        if way == Way::Restart {
+            self.refuse_to_begin_again(portal)?;
         }
-        let guard = self.control.guard(&self.settings);
-        let State::Running(rows) = &mut portal.state else { return Ok(0) };
-        rows.set_formats(formats.unwrap_or(&portal.formats));
-        let before = rows.sent();
-        rows.send(&mut self.wire, &guard, limit).await?;
-        Ok(rows.sent() - before)
-    }
-
-    /// Skips rows; 0 stands for all. Returns their number.
-    async fn pass(&mut self, portal: &mut Portal, rows: u64) -> Result<u64, Failure> {
-        let guard = self.control.guard(&self.settings);
-        match &mut portal.state {
-            State::Running(running) => running.pass(&guard, rows).await,
-            _ => Ok(0),
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        if way == Way::Restart {
+            self.start(&mut portal).await?;
         }
+        Ok(portal)
     }
 
     /// Refuses to restart a query that would return other rows: its transaction, which reads the
     /// database as of one point in time, has ended or has changed something since.
     fn refuse_to_begin_again(&self, portal: &Portal) -> Result<(), Failure> {
         let is_same = |cursor: Cursor| !cursor.is_committed && cursor.changes == self.changes;
-        if portal.is_untouched() || portal.cursor.is_none_or(is_same) {
+        if portal.cursor.is_none_or(is_same) {
             return Ok(());
         }
         let text = "the cursor cannot begin again: its transaction has ended or has changed rows \
-                    since; declare another";
-        Err(Failure::new(SqlState::STATE, text))
+                    since, and more rows were read than are kept for a cursor without SCROLL";
+        let failure = Failure::new(SqlState::STATE, text);
+        Err(failure.with_hint("Declare it with SCROLL option to enable backward scan."))
     }
 
     async fn start(&mut self, portal: &mut Portal) -> Result<(), Failure> {
@@ -155,7 +219,7 @@ impl Connection {
         let guard = self.control.guard(&self.settings);
         let (values, zone) = (portal.values.clone(), zone(&self.session)?);
         let handle = guard.wait(self.session.execute_prepared(prepared, values)).await??;
-        let rows = Rows::new(handle, portal.formats.clone(), zone);
+        let rows = Rows::new(handle, portal.formats.clone(), zone, portal.keep());
         portal.state = State::Running(Box::new(rows));
         Ok(())
     }
@@ -199,7 +263,7 @@ impl Connection {
         self.portals.retain(|_, portal| portal.cursor.is_some_and(|cursor| cursor.is_held));
     }
 
-    fn complete(&mut self, tag: String) -> Result<(), Failure> {
+    pub(super) fn complete(&mut self, tag: String) -> Result<(), Failure> {
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
     }
 }

@@ -10,7 +10,7 @@ use pgwire::messages::extendedquery::{
     PortalSuspended,
 };
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
-use terrace_sql::session::{CursorAction, CursorStatement};
+use terrace_sql::session::{CursorAction, CursorStatement, Steps};
 
 use super::access::Access;
 use super::cell::Format;
@@ -18,10 +18,10 @@ use super::command::Command;
 use super::connection::Connection;
 use super::constants;
 use super::description::description;
-use super::execute::Rows;
 use super::failure::{Failure, SqlState};
 use super::parameter::{self, formats_of, type_of};
 use super::portal::{NAMES_MAX, Portal, State, no_portal};
+use super::rows::{Keep, Rows};
 use super::session::zone;
 use super::statement::{Statement, refuse_execute};
 use crate::column_types::pg_type;
@@ -160,7 +160,10 @@ impl Connection {
             self.begin_implicitly()?;
             return self.copy(copy).await;
         }
-        if let Some(access) = statement.access.as_ref().filter(|_| portal.cursor.is_none()) {
+        if portal.cursor.is_some() {
+            return self.execute_declared(name, execute.max_rows).await;
+        }
+        if let Some(access) = &statement.access {
             return self.execute_access(access, name, execute).await;
         }
         // A statement alone before a `Sync` needs no implicit transaction.
@@ -186,18 +189,18 @@ impl Connection {
         if matches!(portal.state, State::Bound) {
             let (values, zone) = (portal.values.clone(), zone(&self.session)?);
             let handle = guard.wait(self.session.execute_prepared(prepared, values)).await??;
-            let rows = Rows::new(handle, portal.formats.clone(), zone);
+            let rows = Rows::new(handle, portal.formats.clone(), zone, Keep::Nothing);
             portal.state = State::Running(Box::new(rows));
         }
         let mut done = 0;
         if let State::Running(rows) = &mut portal.state {
             if prepared.schema().is_some() {
                 let limit = u64::try_from(execute.max_rows).unwrap_or(0);
-                let before = rows.sent();
-                if rows.send(&mut self.wire, &guard, limit).await? {
+                let (sent, has_more) = rows.send(&mut self.wire, &guard, limit).await?;
+                if has_more {
                     return self.wire.put(Out::PortalSuspended(PortalSuspended::new()));
                 }
-                done = rows.sent() - before;
+                done = sent;
             } else {
                 done = rows.finish(&guard).await?;
             }
@@ -259,16 +262,51 @@ impl Connection {
                 }
                 self.declare(cursor, statement, values).await
             }
-            CursorAction::Fetch(steps) if steps.is_beyond(execute.max_rows) => {
-                let text = format!(
-                    "{cursor} with a limit of {} rows for its message; FETCH as many rows as the \
-                     limit",
-                    execute.max_rows
-                );
-                Err(Failure::new(SqlState::UNSUPPORTED, text))
+            CursorAction::Fetch(steps) => {
+                self.execute_fetch(cursor, steps, name, &formats, execute.max_rows).await
             }
             _ => self.use_cursor(cursor, Some(&formats)).await,
         }
+    }
+
+    /// Executes a FETCH that is bound as the portal `name`. Rows beyond the limit of the message
+    /// are stored: the cursor moves by all of them at once, as in PostgreSQL.
+    async fn execute_fetch(
+        &mut self,
+        cursor: &CursorStatement,
+        steps: Steps,
+        name: &str,
+        formats: &[Format],
+        max_rows: i32,
+    ) -> Result<(), Failure> {
+        let is_bound = matches!(self.portal(name)?.state, State::Bound);
+        if is_bound && !steps.reaches(max_rows) {
+            self.use_cursor(cursor, Some(formats)).await?;
+            if let Some(portal) = self.portals.get_mut(name) {
+                portal.state = State::Ended;
+            }
+            return Ok(());
+        }
+        let fetched = match is_bound {
+            true => self.fetch_stored(&cursor.name, steps, formats).await?,
+            false => None,
+        };
+        let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
+        if let Some(rows) = fetched {
+            portal.state = State::Running(Box::new(rows));
+        }
+        let mut count = 0;
+        if let State::Running(rows) = &mut portal.state {
+            let guard = self.control.guard(&self.settings);
+            let limit = u64::try_from(max_rows).unwrap_or(0);
+            let (sent, has_more) = rows.send(&mut self.wire, &guard, limit).await?;
+            if has_more {
+                return self.wire.put(Out::PortalSuspended(PortalSuspended::new()));
+            }
+            count = sent;
+        }
+        portal.state = State::Ended;
+        self.complete(format!("FETCH {count}"))
     }
 
     pub(super) fn close(&mut self, close: &Close) -> Result<(), Failure> {

@@ -66,6 +66,13 @@ pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Cl
 /// # Errors
 /// Any other message, and a broken connection.
 async fn first_message(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, Failure> {
+    if wire.begins_with_tls().await? {
+        let Some(tls) = shared.tls.as_ref().filter(|_| wire.peer() != Peer::Unix) else {
+            let text = "a TLS handshake on a connection without TLS; connect with sslmode=disable";
+            return Err(Failure::fatal(SqlState::PROTOCOL, text));
+        };
+        wire.secure_directly(&tls.current().postgresql).await?;
+    }
     loop {
         match wire.next().await? {
             None => return Ok(None),
@@ -79,7 +86,7 @@ async fn first_message(shared: &Shared, wire: &mut Wire) -> Result<Option<Startu
                     Some(tls) => {
                         wire.put(Out::SslResponse(SslResponse::Accept))?;
                         wire.flush().await?;
-                        wire.secure(&tls.current().acceptor).await?;
+                        wire.secure(&tls.current().postgresql).await?;
                     }
                 }
             }

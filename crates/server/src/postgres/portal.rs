@@ -10,9 +10,10 @@ use futures::future::{BoxFuture, join_all};
 use tokio::time::sleep;
 
 use super::cell::Format;
-use super::execute::{Rows, SLOW};
 use super::failure::{Failure, SqlState};
+use super::rows::{Keep, Rows};
 use super::statement::Statement;
+use crate::query_batches::SLOW;
 
 /// Maximum number of portals of a connection, and of its prepared statements.
 pub(super) const NAMES_MAX: usize = 10_000;
@@ -43,6 +44,8 @@ pub(super) struct Cursor {
     pub(super) is_committed: bool,
     /// The connection's number of changes when the cursor was declared.
     pub(super) changes: u64,
+    /// True for SCROLL, false for NO SCROLL, `None` for neither.
+    pub(super) scrolls: Option<bool>,
 }
 
 impl Portal {
@@ -54,9 +57,23 @@ impl Portal {
         Self { statement, values, formats, state: State::Bound, cursor: None }
     }
 
-    /// True if the portal runs and no row has been sent or skipped.
-    pub(super) fn is_untouched(&self) -> bool {
-        matches!(&self.state, State::Running(rows) if rows.is_untouched())
+    /// Returns the rows that are kept to be returned again. Portals that DECLARE has not created go
+    /// forward.
+    pub(super) fn keep(&self) -> Keep {
+        let Some(cursor) = self.cursor else { return Keep::Nothing };
+        match cursor.scrolls {
+            Some(true) => Keep::All,
+            Some(false) => Keep::Nothing,
+            None => Keep::Few,
+        }
+    }
+
+    /// Returns the number of rows before the current one.
+    pub(super) fn rows_before(&self) -> u64 {
+        match &self.state {
+            State::Running(rows) => rows.at().saturating_sub(1),
+            State::Bound | State::Ended => 0,
+        }
     }
 }
 

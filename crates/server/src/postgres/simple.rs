@@ -13,8 +13,8 @@ use super::command::Command;
 use super::connection::Connection;
 use super::constants::{TEXT_BYTES_MAX, columns};
 use super::description::description;
-use super::execute::Rows;
 use super::failure::Failure;
+use super::rows::{Keep, Rows};
 use super::session::zone;
 use super::statement::{Statement, prepared_name};
 use crate::pg_catalog::ColumnNames;
@@ -91,13 +91,12 @@ impl Connection {
         let handle = guard.wait(self.session.execute(statement)).await??;
         let formats = vec![Format::Text; handle.schema.fields().len()];
         let returns_rows = matches!(command, Command::Rows(_)) && !formats.is_empty();
-        let mut rows = Rows::new(handle, formats.clone(), zone);
+        let mut rows = Rows::new(handle, formats.clone(), zone, Keep::Nothing);
         let count = match returns_rows {
             true => {
                 let columns = description(&names.give(rows.schema()), &formats)?;
                 self.wire.put(Out::RowDescription(columns))?;
-                rows.send(&mut self.wire, &guard, 0).await?;
-                rows.sent()
+                rows.send(&mut self.wire, &guard, 0).await?.0
             }
             false => rows.finish(&guard).await?,
         };

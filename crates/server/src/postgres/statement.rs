@@ -39,6 +39,11 @@ impl Statement {
         self.command.is_change() && !prepared.statement().is_of_the_engine()
     }
 
+    /// True if the statement is a query, whose rows can be fetched step by step.
+    pub(super) fn is_query(&self) -> bool {
+        self.access.is_none() && matches!(self.command, Command::Rows(_)) && self.prepared.is_some()
+    }
+
     /// Returns the types of the parameters.
     pub(super) fn parameters(&self) -> &[DataType] {
         self.prepared.as_ref().map_or(&[], Prepared::parameters)

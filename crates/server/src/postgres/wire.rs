@@ -16,12 +16,17 @@ use super::failure::{Failure, SqlState};
 use super::message;
 use crate::counters::Counters;
 use crate::limits::Limits;
+use crate::prefix::Prefix;
 use crate::stream::{Peer, Stream};
+use crate::tls::POSTGRESQL;
 
 /// Number of bytes that are buffered before they are sent.
 const OUTPUT_BYTES: usize = 64 << 10;
 /// Number of bytes that are read at a time.
 const INPUT_BYTES: usize = 8 << 10;
+
+/// First byte of a TLS handshake; no message of PostgreSQL's protocol is long enough to begin so.
+const TLS_HANDSHAKE: u8 = 22;
 
 /// A connection that carries messages.
 pub(super) struct Wire {
@@ -102,6 +107,39 @@ impl Wire {
         self.stream = Box::new(acceptor.accept(plain).await?);
         self.is_secure = true;
         Ok(())
+    }
+
+    /// True if the client begins with a TLS handshake instead of a message; waits for its first
+    /// byte. False for a client that leaves without one.
+    ///
+    /// # Errors
+    /// A broken connection.
+    pub(super) async fn begins_with_tls(&mut self) -> Result<bool, Failure> {
+        if self.input.is_empty() {
+            self.input.reserve(INPUT_BYTES);
+            self.stream.read_buf(&mut self.input).await?;
+        }
+        Ok(self.input.first() == Some(&TLS_HANDSHAKE))
+    }
+
+    /// Switches to TLS for a client that has begun with the handshake.
+    ///
+    /// # Errors
+    /// A failed handshake, and a client that does not request PostgreSQL's protocol by its name
+    /// (ALPN): it may be made to send messages of another protocol (ALPACA).
+    pub(super) async fn secure_directly(&mut self, acceptor: &TlsAcceptor) -> Result<(), Failure> {
+        let plain = std::mem::replace(&mut self.stream, Box::new(tokio::io::empty()));
+        let begun = Prefix::new(std::mem::take(&mut self.input).freeze(), plain);
+        let stream = acceptor.accept(begun).await?;
+        let is_named = stream.get_ref().1.alpn_protocol() == Some(POSTGRESQL);
+        self.stream = Box::new(stream);
+        self.is_secure = true;
+        if is_named {
+            return Ok(());
+        }
+        let text = "a TLS handshake without the protocol \"postgresql\" (ALPN); connect with \
+                    sslnegotiation=direct of libpq 17, or with sslnegotiation=postgres";
+        Err(Failure::fatal(SqlState::PROTOCOL, text))
     }
 
     /// Returns the context for decoding messages; it changes during the login.

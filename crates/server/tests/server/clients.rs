@@ -119,6 +119,7 @@ async fn rows_are_copied_in_every_format() {
         let formats = [
             "(FORMAT text)",
             "WITH (FORMAT csv, HEADER, DELIMITER ';', NULL 'none')",
+            "WITH (HEADER)",
             "CSV QUOTE '\"' ESCAPE '!'",
             "(FORMAT binary)",
             "",
@@ -186,12 +187,76 @@ async fn a_copy_is_whole_or_nothing() {
             ("COPY missing FROM STDIN", "public.missing does not exist"),
             ("COPY v (nothing) FROM STDIN", "column nothing of public.v"),
             ("COPY v FROM STDIN (FORMAT xml)", "text, csv and binary"),
-            ("COPY v FROM STDIN (FORMAT csv, HEADER match)", "HEADER MATCH is not possible"),
+            ("COPY v FROM STDIN (FORMAT csv, HEADER perhaps)", "Boolean value or \"match\""),
+            ("COPY v FROM STDIN (HEADER, HEADER MATCH)", "the option header twice"),
+            ("COPY v TO STDOUT (HEADER MATCH)", "cannot use \"match\" with HEADER in COPY TO"),
+            ("COPY v FROM STDIN (FORMAT binary, HEADER)", "HEADER with FORMAT binary"),
             ("COPY v FROM STDIN (DELIMITER 'ab')", "one character"),
         ] {
             let refused = client.batch_execute(text).await.expect_err(text);
             let refused = refused.as_db_error().expect("of the server").message().to_owned();
             assert!(refused.contains(part), "{refused}");
+        }
+    })
+    .await;
+}
+
+/// Headers, with the bytes and errors of PostgreSQL 15.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_name_the_columns() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        client.batch_execute("CREATE TABLE t (a INT, \"B c\" TEXT, d TEXT)").await.expect("made");
+        let wrong = "wrong number of fields in header line: got";
+        let other = "column name mismatch in header line field";
+        for (options, bytes, told) in [
+            ("FORMAT csv, HEADER MATCH", &b"a,B c,d\n1,x,y\n"[..], Ok(1)),
+            ("FORMAT csv, HEADER 'match'", b"a,\"B c\",d\r\n", Ok(0)),
+            ("FORMAT csv, HEADER", b"a,\"B\nc\",d\n1,2,3\n", Ok(1)),
+            ("FORMAT csv, HEADER off", b"1,2,3\n", Ok(1)),
+            ("HEADER MATCH", b"a\tB c\td\n2\t\\N\tz\n", Ok(1)),
+            ("HEADER", b"anything at all\n3\tu\tv\n", Ok(1)),
+            (
+                "FORMAT csv, HEADER MATCH",
+                b"a,b c,d\n1,x,y\n",
+                Err(format!("{other} 2: got \"b c\", expected \"B c\"")),
+            ),
+            ("FORMAT csv, HEADER MATCH", b"a,d\n", Err(format!("{wrong} 2, expected 3"))),
+            ("HEADER MATCH", b"", Err(format!("{wrong} 1, expected 3"))),
+            (
+                "HEADER MATCH",
+                b"a\t\\N\td\n",
+                Err(format!("{other} 2: got null value (\"\\N\"), expected \"B c\"")),
+            ),
+        ] {
+            let copy = format!("COPY t FROM STDIN WITH ({options})");
+            let found = copy_in(&client, &copy, bytes).await.map_err(|error| {
+                let error = error.as_db_error().expect("of the server");
+                assert_eq!(error.code(), &SqlState::BAD_COPY_FILE_FORMAT, "{copy}");
+                error.message().to_owned()
+            });
+            assert_eq!(found, told, "{copy}");
+        }
+        let named = "COPY t (d, a) FROM STDIN (FORMAT csv, HEADER MATCH)";
+        assert_eq!(copy_in(&client, named, b"d,a\nq,9\n").await.expect("copied"), 1);
+        client.batch_execute("DELETE FROM t WHERE a <> 2").await.expect("deleted");
+        for (what, bytes) in [
+            ("t TO STDOUT WITH (FORMAT csv, HEADER)", "a,B c,d\n2,,z\n"),
+            ("t TO STDOUT (HEADER true)", "a\tB c\td\n2\t\\N\tz\n"),
+            ("t TO STDOUT CSV HEADER", "a,B c,d\n2,,z\n"),
+            (
+                "(SELECT a AS \"x\ty\", 2 AS \"q,\"\"r\" FROM t) TO STDOUT (HEADER)",
+                "x\\ty\tq,\"r\n2\t2\n",
+            ),
+            (
+                "(SELECT a AS \"x\ty\", 2 AS \"q,\"\"r\" FROM t) TO STDOUT (FORMAT csv, HEADER)",
+                "x\ty,\"q,\"\"r\"\n2,2\n",
+            ),
+            ("(SELECT count(*), 1 + 1 FROM t) TO STDOUT (HEADER)", "count\t?column?\n1\t2\n"),
+            ("(SELECT a FROM t WHERE false) TO STDOUT (HEADER)", "a\n"),
+        ] {
+            let copied = copy_out(&client, &format!("COPY {what}")).await;
+            assert_eq!(String::from_utf8_lossy(&copied), bytes, "{what}");
         }
     })
     .await;
@@ -298,6 +363,29 @@ async fn statements_are_prepared_with_values_in_binary() {
             })
             .collect();
         assert_eq!(rows, ["10", "test"]);
+    })
+    .await;
+}
+
+/// Whole numbers in statements are `bigint`, so that their arithmetic has 64 bits.
+#[tokio::test]
+async fn whole_numbers_are_bigint() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        for (text, parameters, column) in [
+            ("SELECT 1", &[][..], Type::INT8),
+            ("SELECT 1 + 1", &[], Type::INT8),
+            ("SELECT $1 + 1", &[Type::INT8], Type::INT8),
+            ("SELECT 1 UNION ALL SELECT 3000000000", &[], Type::INT8),
+            ("SELECT 1::integer", &[], Type::INT4),
+        ] {
+            let statement = client.prepare(text).await.expect(text);
+            assert_eq!(statement.params(), parameters, "{text}");
+            assert_eq!(*statement.columns()[0].type_(), column, "{text}");
+        }
+        let sum =
+            client.query_one("SELECT 2147483647 + 1, 65536 * 65536", &[]).await.expect("a row");
+        assert_eq!((sum.get::<_, i64>(0), sum.get::<_, i64>(1)), (1 << 31, 1 << 32));
     })
     .await;
 }

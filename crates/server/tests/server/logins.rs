@@ -18,14 +18,14 @@ use tokio_postgres::{Client, NoTls};
 use crate::running::{Running, engine};
 
 /// A server with the roles `admin` and `ada`, whose passwords are `secret` and `pencil`.
-struct Served {
-    running: Running,
-    directory: tempfile::TempDir,
+pub struct Served {
+    pub running: Running,
+    pub directory: tempfile::TempDir,
     tls: Option<Arc<Tls>>,
 }
 
 impl Served {
-    async fn start(with_tls: bool, with_roles: bool) -> Self {
+    pub async fn start(with_tls: bool, with_roles: bool) -> Self {
         let engine = engine();
         let directory = tempfile::tempdir().expect("a directory");
         let tls = with_tls.then(|| {
@@ -43,7 +43,7 @@ impl Served {
         Self { running, directory, tls }
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         self.running.end().await.close().expect("the engine is free");
     }
 

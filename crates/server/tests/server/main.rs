@@ -4,6 +4,7 @@ mod catalog;
 mod clients;
 mod common;
 mod cursors;
+mod direct_tls;
 mod ends;
 mod flight;
 mod http;
@@ -12,6 +13,7 @@ mod logins;
 mod memberships;
 #[path = "../running/server.rs"]
 mod running;
+mod scroll;
 mod sessions;
 mod settings;
 mod slow;

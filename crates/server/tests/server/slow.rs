@@ -11,10 +11,10 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use crate::clients::{STARTUP, query};
 use crate::common::{connect, with_server};
 
-const ROWS: usize = 400_000;
+pub const ROWS: usize = 400_000;
 
 /// Returns a query that holds pages while its rows are read.
-fn sorted(mark: &str) -> String {
+pub fn sorted(mark: &str) -> String {
     format!(
         "SELECT '{mark}' || lpad(k, 30, '-') AS t FROM (SELECT value * 7919 % 400009 AS n, \
          value::varchar AS k FROM generate_series(1, {ROWS}) g(value)) x ORDER BY n"
@@ -43,7 +43,7 @@ async fn states(watcher: &Client, mark: &str) -> Vec<Vec<String>> {
 }
 
 /// Maximum bytes of the batches that a suspended query keeps pinned; a sort pins six times as many.
-const AT_HAND: u64 = 2 << 20;
+pub const AT_HAND: u64 = 2 << 20;
 
 /// Waits until the query with a mark is suspended for its client and its operators pin nothing.
 /// Returns its id.

@@ -2,7 +2,7 @@
 //! choice. `COPY ... TO 'file'` is another statement, which DataFusion plans.
 //!
 //! ```text
-//! COPY table [(columns)] FROM STDIN [WITH] (FORMAT text | csv | binary, ...)
+//! COPY table [(columns)] FROM STDIN [WITH] (FORMAT text | csv | binary, HEADER [MATCH], ...)
 //! COPY table [(columns)] | (query) TO STDOUT [WITH] (FORMAT text | csv | binary, ...)
 //! ```
 
@@ -40,8 +40,8 @@ pub enum CopyFormat {
         delimiter: u8,
         /// Text that stands for a null.
         null: String,
-        /// True if the first line names the columns.
-        has_header: bool,
+        /// The first line.
+        header: CopyHeader,
     },
     /// Comma-separated values.
     Csv {
@@ -49,8 +49,8 @@ pub enum CopyFormat {
         delimiter: u8,
         /// Text that stands for a null, unless it is quoted.
         null: String,
-        /// True if the first line names the columns.
-        has_header: bool,
+        /// The first line.
+        header: CopyHeader,
         /// Encloses values with special characters.
         quote: u8,
         /// Escapes a quote in a quoted value.
@@ -60,13 +60,40 @@ pub enum CopyFormat {
     Binary,
 }
 
+/// The first line of rows in text or csv.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CopyHeader {
+    /// It is a row.
+    #[default]
+    Absent,
+    /// It names the columns. COPY FROM skips it.
+    Names,
+    /// It names the columns, and COPY FROM refuses other names, and other numbers of them.
+    Match,
+}
+
 impl CopyFormat {
+    /// Returns the kind of the first line.
+    #[must_use]
+    pub fn header(&self) -> CopyHeader {
+        match self {
+            Self::Text { header, .. } | Self::Csv { header, .. } => *header,
+            Self::Binary => CopyHeader::Absent,
+        }
+    }
+
     /// Returns true if the first line names the columns.
     #[must_use]
     pub fn has_header(&self) -> bool {
+        self.header() != CopyHeader::Absent
+    }
+
+    /// Returns the text that stands for a null; empty for the binary format, which has none.
+    #[must_use]
+    pub fn null(&self) -> &str {
         match self {
-            Self::Text { has_header, .. } | Self::Csv { has_header, .. } => *has_header,
-            Self::Binary => false,
+            Self::Text { null, .. } | Self::Csv { null, .. } => null,
+            Self::Binary => "",
         }
     }
 }
@@ -77,9 +104,11 @@ struct Options {
     format: Option<String>,
     delimiter: Option<u8>,
     null: Option<String>,
-    has_header: bool,
+    header: CopyHeader,
     quote: Option<u8>,
     escape: Option<u8>,
+    /// Names of the options so far.
+    named: Vec<String>,
 }
 
 /// Returns true if a COPY from or to the client follows.
@@ -127,7 +156,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserErro
     if is_in && matches!(source, CopySource::Query(_)) {
         return Err(refused("COPY of a query FROM STDIN", "name a table"));
     }
-    let format = options(parser)?.format()?;
+    let format = options(parser)?.format(is_in)?;
     Ok(CopyStatement { source, is_in, format })
 }
 
@@ -149,7 +178,7 @@ fn options(parser: &mut Parser<'_>) -> Result<Options, ParserError> {
         parser.advance_token();
         match word.value.to_ascii_lowercase().as_str() {
             name @ ("csv" | "binary") => options.format = Some(name.to_owned()),
-            "header" => options.has_header = true,
+            "header" => options.header = CopyHeader::Names,
             name => {
                 let _as = take_all(parser, &["as"]);
                 options.read(parser, name)?;
@@ -161,6 +190,10 @@ fn options(parser: &mut Parser<'_>) -> Result<Options, ParserError> {
 
 impl Options {
     fn read(&mut self, parser: &mut Parser<'_>, name: &str) -> Result<(), ParserError> {
+        if self.named.iter().any(|known| known == name) {
+            return Err(refused(&format!("the option {name} twice"), "say it once"));
+        }
+        self.named.push(name.to_owned());
         match name {
             "format" => self.format = Some(parser.parse_identifier()?.value.to_ascii_lowercase()),
             "delimiter" => self.delimiter = Some(byte(parser, name)?),
@@ -170,7 +203,7 @@ impl Options {
             "header" => {
                 let next = parser.peek_token().token;
                 let is_bare = matches!(next, Token::Comma | Token::RParen);
-                self.has_header = is_bare || truth(parser)?;
+                self.header = if is_bare { CopyHeader::Names } else { header(parser)? };
             }
             "encoding" => {
                 let encoding = parser.parse_literal_string()?;
@@ -189,8 +222,12 @@ impl Options {
         Ok(())
     }
 
-    fn format(self) -> Result<CopyFormat, ParserError> {
-        let Self { format, delimiter, null, has_header, quote, escape } = self;
+    fn format(self, is_in: bool) -> Result<CopyFormat, ParserError> {
+        let Self { format, delimiter, null, header, quote, escape, .. } = self;
+        if header == CopyHeader::Match && !is_in {
+            let text = "cannot use \"match\" with HEADER in COPY TO".to_owned();
+            return Err(ParserError::ParserError(text));
+        }
         let format = format.unwrap_or_else(|| "text".to_owned());
         if format != "csv" && (quote.is_some() || escape.is_some()) {
             return Err(refused("QUOTE or ESCAPE without FORMAT csv", "say FORMAT csv"));
@@ -199,19 +236,19 @@ impl Options {
             "text" => Ok(CopyFormat::Text {
                 delimiter: delimiter.unwrap_or(b'\t'),
                 null: null.unwrap_or_else(|| "\\N".to_owned()),
-                has_header,
+                header,
             }),
             "csv" => {
                 let quote = quote.unwrap_or(b'"');
                 Ok(CopyFormat::Csv {
                     delimiter: delimiter.unwrap_or(b','),
                     null: null.unwrap_or_default(),
-                    has_header,
+                    header,
                     quote,
                     escape: escape.unwrap_or(quote),
                 })
             }
-            "binary" if delimiter.is_some() || null.is_some() || has_header => {
+            "binary" if delimiter.is_some() || null.is_some() || header != CopyHeader::Absent => {
                 Err(refused("DELIMITER, NULL or HEADER with FORMAT binary", "leave them out"))
             }
             "binary" => Ok(CopyFormat::Binary),
@@ -230,13 +267,13 @@ fn byte(parser: &mut Parser<'_>, name: &str) -> Result<u8, ParserError> {
     }
 }
 
-fn truth(parser: &mut Parser<'_>) -> Result<bool, ParserError> {
+fn header(parser: &mut Parser<'_>) -> Result<CopyHeader, ParserError> {
     let token = parser.next_token();
     match token.to_string().to_ascii_lowercase().trim_matches('\'') {
-        "true" | "on" | "1" => Ok(true),
-        "false" | "off" | "0" => Ok(false),
-        "match" => Err(refused("HEADER MATCH", "say HEADER; its names are not compared")),
-        _ => parser.expected("true or false", token),
+        "true" | "on" | "1" => Ok(CopyHeader::Names),
+        "false" | "off" | "0" => Ok(CopyHeader::Absent),
+        "match" => Ok(CopyHeader::Match),
+        _ => parser.expected("a Boolean value or \"match\" for HEADER", token),
     }
 }
 
@@ -253,11 +290,17 @@ impl fmt::Display for CopyStatement {
         }
         f.write_str(if self.is_in { " FROM STDIN" } else { " TO STDOUT" })?;
         let name = match &self.format {
-            CopyFormat::Text { .. } => return Ok(()),
+            CopyFormat::Text { .. } if !self.format.has_header() => return Ok(()),
+            CopyFormat::Text { .. } => "text",
             CopyFormat::Csv { .. } => "csv",
             CopyFormat::Binary => "binary",
         };
-        write!(f, " (FORMAT {name})")
+        let header = match self.format.header() {
+            CopyHeader::Absent => "",
+            CopyHeader::Names => ", HEADER",
+            CopyHeader::Match => ", HEADER MATCH",
+        };
+        write!(f, " (FORMAT {name}{header})")
     }
 }
 

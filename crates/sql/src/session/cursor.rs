@@ -1,16 +1,15 @@
 //! Cursors: named queries whose rows a client of a server fetches step by step.
 //!
 //! ```text
-//! DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [NO SCROLL] CURSOR
+//! DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [[NO] SCROLL] CURSOR
 //!     [WITH HOLD | WITHOUT HOLD] FOR query
 //! FETCH [steps] [FROM | IN] name
 //! MOVE [steps] [FROM | IN] name
 //! CLOSE name
 //! ```
 //!
-//! Steps are `NEXT`, a number, `ALL`, `FORWARD`, `FORWARD` with a number or `ALL`, `RELATIVE` with
-//! a number, and those that restart the query: `FIRST`, `ABSOLUTE` with a number, and `MOVE
-//! BACKWARD ALL`. Other steps go backward, and are not supported.
+//! Steps are `NEXT`, `PRIOR`, `FIRST`, `LAST`, `ABSOLUTE n`, `RELATIVE n`, `n`, `ALL`, and
+//! `FORWARD` or `BACKWARD`, alone or with `n` or `ALL`; `n` may have a sign.
 
 use std::fmt;
 
@@ -38,10 +37,8 @@ pub struct CursorStatement {
 pub enum CursorAction {
     /// Declares the cursor and starts its query.
     Declare {
-        /// True if its rows are sent in binary format.
-        is_binary: bool,
-        /// True for WITH HOLD: it outlives its transaction.
-        is_held: bool,
+        /// The options before FOR.
+        options: CursorOptions,
         /// The query.
         query: Box<Statement>,
     },
@@ -53,42 +50,54 @@ pub enum CursorAction {
     Close,
 }
 
+/// Options of a cursor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CursorOptions {
+    /// True if its rows are sent in binary format.
+    pub is_binary: bool,
+    /// True for WITH HOLD: it outlives its transaction.
+    pub is_held: bool,
+    /// True for SCROLL: it goes backward as well; false for NO SCROLL; `None` if neither is said.
+    pub scrolls: Option<bool>,
+}
+
 /// Rows that a statement returns or skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
-    /// True if the query is restarted first.
-    pub restarts: bool,
-    /// Number of rows to skip first.
-    pub skipped: u64,
-    /// Number of rows; `None` for all remaining rows.
-    pub rows: Option<u64>,
+pub enum Steps {
+    /// The next rows, so many or all. 0 is the row at the cursor's position again.
+    Forward(Option<u64>),
+    /// The rows before, the nearest first, so many or all. 0 as above.
+    Backward(Option<u64>),
+    /// The row of this number, counted from 1; from the end, if it is negative. 0 is the position
+    /// before the first row.
+    Absolute(i64),
+    /// The row so many rows further on; further back, if it is negative.
+    Relative(i64),
 }
 
 impl Steps {
-    /// The next `rows` rows.
-    fn forward(rows: u64) -> Self {
-        Self { restarts: false, skipped: 0, rows: Some(rows) }
-    }
-
-    /// The row `rows` rows further on.
-    fn relative(rows: u64) -> Self {
-        Self { restarts: false, skipped: rows.saturating_sub(1), rows: Some(1) }
-    }
-
-    /// The row with this number, counted from 1.
-    fn absolute(number: u64) -> Self {
-        Self { restarts: true, skipped: number.saturating_sub(1), rows: Some(number.min(1)) }
-    }
-
-    /// Returns true for more rows than `limit`; a limit of 0 or less is no limit.
+    /// Returns true if at least `limit` rows may be returned; a limit of 0 or less is no limit.
     #[must_use]
-    pub fn is_beyond(&self, limit: i32) -> bool {
+    pub fn reaches(&self, limit: i32) -> bool {
+        let rows = match self {
+            Self::Forward(rows) | Self::Backward(rows) => rows.map(|rows| rows.max(1)),
+            Self::Absolute(_) | Self::Relative(_) => Some(1),
+        };
         let limit = u64::try_from(limit).unwrap_or(0);
-        limit > 0 && self.rows.is_none_or(|rows| rows > limit)
+        limit > 0 && rows.is_none_or(|rows| rows >= limit)
     }
 
-    /// All remaining rows.
-    const ALL: Self = Self { restarts: false, skipped: 0, rows: None };
+    /// So many rows forward; backward, if the number is negative.
+    fn forward(rows: i64) -> Self {
+        let count = Some(rows.unsigned_abs());
+        if rows < 0 { Self::Backward(count) } else { Self::Forward(count) }
+    }
+
+    /// So many rows backward; forward, if the number is negative.
+    fn backward(rows: i64) -> Self {
+        let count = Some(rows.unsigned_abs());
+        if rows < 0 { Self::Forward(count) } else { Self::Backward(count) }
+    }
 }
 
 impl CursorStatement {
@@ -111,11 +120,13 @@ impl CursorStatement {
 
 impl fmt::Display for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.restarts, self.skipped, self.rows) {
-            (_, _, None) => f.write_str("ALL"),
-            (false, 0, Some(rows)) => write!(f, "FORWARD {rows}"),
-            (false, skipped, Some(rows)) => write!(f, "RELATIVE {}", skipped.saturating_add(rows)),
-            (true, skipped, Some(rows)) => write!(f, "ABSOLUTE {}", skipped.saturating_add(rows)),
+        match self {
+            Self::Forward(None) => f.write_str("ALL"),
+            Self::Forward(Some(rows)) => write!(f, "FORWARD {rows}"),
+            Self::Backward(None) => f.write_str("BACKWARD ALL"),
+            Self::Backward(Some(rows)) => write!(f, "BACKWARD {rows}"),
+            Self::Absolute(number) => write!(f, "ABSOLUTE {number}"),
+            Self::Relative(rows) => write!(f, "RELATIVE {rows}"),
         }
     }
 }
@@ -124,10 +135,15 @@ impl fmt::Display for CursorStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = format!("\"{}\"", self.name.replace('"', "\"\""));
         match &self.action {
-            CursorAction::Declare { is_binary, is_held, query } => {
-                let binary = if *is_binary { " BINARY" } else { "" };
-                let hold = if *is_held { " WITH HOLD" } else { "" };
-                write!(f, "DECLARE {name}{binary} CURSOR{hold} FOR {query}")
+            CursorAction::Declare { options, query } => {
+                let binary = if options.is_binary { " BINARY" } else { "" };
+                let scroll = match options.scrolls {
+                    None => "",
+                    Some(true) => " SCROLL",
+                    Some(false) => " NO SCROLL",
+                };
+                let hold = if options.is_held { " WITH HOLD" } else { "" };
+                write!(f, "DECLARE {name}{binary}{scroll} CURSOR{hold} FOR {query}")
             }
             CursorAction::Fetch(steps) => write!(f, "FETCH {steps} FROM {name}"),
             CursorAction::Move(steps) => write!(f, "MOVE {steps} FROM {name}"),
@@ -146,13 +162,13 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
 /// Parses a statement about a cursor.
 pub(super) fn parse(parser: &mut DFParser<'_>) -> Result<CursorStatement> {
     if take_all(&mut parser.parser, &["declare"]) {
-        let (name, is_binary, is_held) = declared(&mut parser.parser).map_err(refused)?;
+        let (name, options) = declared(&mut parser.parser).map_err(refused)?;
         let next = parser.parser.peek_token();
         let query = Box::new(parser.parse_statement()?);
         if !is_query(&query) {
             return parser.parser.expected("a query", next).map_err(refused);
         }
-        let action = CursorAction::Declare { is_binary, is_held, query };
+        let action = CursorAction::Declare { options, query };
         return Ok(CursorStatement { name, action });
     }
     used(&mut parser.parser).map_err(refused)
@@ -163,21 +179,46 @@ fn is_query(statement: &Statement) -> bool {
     matches!(statement.as_ref(), SqlStatement::Query(_))
 }
 
-/// Parses a DECLARE up to its query.
-fn declared(parser: &mut Parser<'_>) -> Result<(String, bool, bool), ParserError> {
+/// Parses a DECLARE up to its query. The options before CURSOR come in any order.
+fn declared(parser: &mut Parser<'_>) -> Result<(String, CursorOptions), ParserError> {
     let name = name(parser)?;
-    let is_binary = take_all(parser, &["binary"]);
-    let _as_ever = take_all(parser, &["insensitive"]) || take_all(parser, &["asensitive"]);
-    let next = parser.peek_token();
-    if take_all(parser, &["scroll"]) {
-        return parser.expected("CURSOR: cursors go forward, and SCROLL is not possible", next);
+    let mut options = CursorOptions::default();
+    let (mut is_insensitive, mut is_asensitive) = (false, false);
+    let twice = |one: &str, other: &str| {
+        Err(ParserError::ParserError(format!("cannot specify both {one} and {other}")))
+    };
+    while !take_all(parser, &["cursor"]) {
+        let next = parser.peek_token();
+        let scrolls = if take_all(parser, &["no", "scroll"]) {
+            Some(false)
+        } else if take_all(parser, &["scroll"]) {
+            Some(true)
+        } else {
+            None
+        };
+        if scrolls.is_some() {
+            if options.scrolls.is_some_and(|known| Some(known) != scrolls) {
+                return twice("SCROLL", "NO SCROLL");
+            }
+            options.scrolls = scrolls;
+        } else if take_all(parser, &["binary"]) {
+            options.is_binary = true;
+        } else if take_all(parser, &["insensitive"]) {
+            is_insensitive = true;
+        } else if take_all(parser, &["asensitive"]) {
+            is_asensitive = true;
+        } else {
+            return parser.expected("CURSOR", next);
+        }
     }
-    let _as_ever = take_all(parser, &["no", "scroll"]);
-    expect(parser, "cursor")?;
-    let is_held = take_all(parser, &["with", "hold"]);
-    let _as_ever = take_all(parser, &["without", "hold"]);
+    // No cursor sees changes after its declaration, whichever of the two is said.
+    if is_insensitive && is_asensitive {
+        return twice("ASENSITIVE", "INSENSITIVE");
+    }
+    options.is_held = take_all(parser, &["with", "hold"]);
+    let _default = !options.is_held && take_all(parser, &["without", "hold"]);
     expect(parser, "for")?;
-    Ok((name, is_binary, is_held))
+    Ok((name, options))
 }
 
 /// Parses FETCH, MOVE and CLOSE.
@@ -189,64 +230,74 @@ fn used(parser: &mut Parser<'_>) -> Result<CursorStatement, ParserError> {
     if !moves {
         expect(parser, "fetch")?;
     }
-    let steps = steps(parser, moves)?;
+    let steps = steps(parser)?;
     let _optional = take_all(parser, &["from"]) || take_all(parser, &["in"]);
     let name = name(parser)?;
     let action = if moves { CursorAction::Move(steps) } else { CursorAction::Fetch(steps) };
     Ok(CursorStatement { name, action })
 }
 
-fn steps(parser: &mut Parser<'_>, moves: bool) -> Result<Steps, ParserError> {
-    let next = parser.peek_token();
-    if matches!(next.token, Token::Number(..)) {
-        return some(parser).map(Steps::forward);
+fn steps(parser: &mut Parser<'_>) -> Result<Steps, ParserError> {
+    if has_number(parser) {
+        return number(parser).map(Steps::forward);
     }
     // A cursor may be named like a step.
-    if is_end(&parser.peek_nth_token(1).token) && !is_end(&next.token) {
+    let [next, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
+    if is_end(&second) && !is_end(&next) {
         return Ok(Steps::forward(1));
     }
-    if take_all(parser, &["next"]) {
-        return Ok(Steps::forward(1));
-    }
-    if take_all(parser, &["first"]) {
-        return Ok(Steps::absolute(1));
+    let known = [
+        ("next", Steps::forward(1)),
+        ("prior", Steps::backward(1)),
+        ("first", Steps::Absolute(1)),
+        ("last", Steps::Absolute(-1)),
+        ("all", Steps::Forward(None)),
+    ];
+    if let Some((_, steps)) = known.iter().find(|(word, _)| take_all(parser, &[*word])) {
+        return Ok(*steps);
     }
     if take_all(parser, &["absolute"]) {
-        return Ok(Steps::absolute(parser.parse_literal_uint()?));
-    }
-    if take_all(parser, &["all"]) || take_all(parser, &["forward", "all"]) {
-        return Ok(Steps::ALL);
-    }
-    if moves && take_all(parser, &["backward", "all"]) {
-        return Ok(Steps::absolute(0));
+        return number(parser).map(Steps::Absolute);
     }
     if take_all(parser, &["relative"]) {
-        return some(parser).map(Steps::relative);
+        return number(parser).map(Steps::Relative);
     }
     if take_all(parser, &["forward"]) {
-        return match parser.peek_token_ref().token {
-            Token::Number(..) => some(parser).map(Steps::forward),
-            _ => Ok(Steps::forward(1)),
-        };
+        return several(parser, Steps::forward, Steps::Forward(None));
     }
-    if is_word(&next.token, "from") || is_word(&next.token, "in") {
-        return Ok(Steps::forward(1));
+    if take_all(parser, &["backward"]) {
+        return several(parser, Steps::backward, Steps::Backward(None));
     }
-    parser.expected(
-        "NEXT, a number of rows, ALL, FIRST, ABSOLUTE or RELATIVE with a number, or MOVE BACKWARD \
-         ALL: cursors go forward",
-        next,
-    )
+    // The name of the cursor, or FROM.
+    Ok(Steps::forward(1))
 }
 
-/// Parses a number of rows; 0 would be the row at the cursor's position.
-fn some(parser: &mut Parser<'_>) -> Result<u64, ParserError> {
-    let next = parser.peek_token();
-    let rows = if next.token == Token::Minus { 0 } else { parser.parse_literal_uint()? };
-    match rows {
-        0 => parser.expected("a number of rows from 1: cursors go forward", next),
-        rows => Ok(rows),
+/// Parses a number of rows, ALL, or nothing, which is one row.
+fn several(
+    parser: &mut Parser<'_>,
+    some: impl Fn(i64) -> Steps,
+    all: Steps,
+) -> Result<Steps, ParserError> {
+    if has_number(parser) {
+        return number(parser).map(some);
     }
+    Ok(if take_all(parser, &["all"]) { all } else { some(1) })
+}
+
+/// True if a number follows, with or without a sign.
+fn has_number(parser: &Parser<'_>) -> bool {
+    matches!(parser.peek_token().token, Token::Number(..) | Token::Minus | Token::Plus)
+}
+
+/// Parses a number of rows, which may have a sign.
+fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
+    let is_negative = parser.consume_token(&Token::Minus);
+    let _sign = !is_negative && parser.consume_token(&Token::Plus);
+    let next = parser.peek_token();
+    let Ok(rows) = i64::try_from(parser.parse_literal_uint()?) else {
+        return parser.expected("a number of rows below 2^63", next);
+    };
+    Ok(if is_negative { -rows } else { rows })
 }
 
 /// True for a token that ends a statement.
@@ -287,21 +338,37 @@ mod tests {
             ("DECLARE C CURSOR FOR SELECT 1", "DECLARE \"c\" CURSOR FOR SELECT 1"),
             (
                 "declare \"C d\" binary insensitive no scroll cursor with hold for VALUES (1)",
-                "DECLARE \"C d\" BINARY CURSOR WITH HOLD FOR VALUES (1)",
+                "DECLARE \"C d\" BINARY NO SCROLL CURSOR WITH HOLD FOR VALUES (1)",
+            ),
+            (
+                "DECLARE c SCROLL ASENSITIVE BINARY CURSOR WITHOUT HOLD FOR SELECT 1",
+                "DECLARE \"c\" BINARY SCROLL CURSOR FOR SELECT 1",
             ),
             ("FETCH c", "FETCH FORWARD 1 FROM \"c\""),
             ("FETCH next", "FETCH FORWARD 1 FROM \"next\""),
+            ("FETCH prior", "FETCH FORWARD 1 FROM \"prior\""),
             ("FETCH FROM c", "FETCH FORWARD 1 FROM \"c\""),
             ("FETCH FORWARD FROM c", "FETCH FORWARD 1 FROM \"c\""),
             ("FETCH FORWARD 7 IN c", "FETCH FORWARD 7 FROM \"c\""),
+            ("FETCH FORWARD -7 IN c", "FETCH BACKWARD 7 FROM \"c\""),
             ("FETCH 100 FROM c1", "FETCH FORWARD 100 FROM \"c1\""),
+            ("FETCH -1 c1", "FETCH BACKWARD 1 FROM \"c1\""),
+            ("FETCH + 2 FROM c", "FETCH FORWARD 2 FROM \"c\""),
+            ("FETCH 0 FROM c", "FETCH FORWARD 0 FROM \"c\""),
             ("FETCH ALL c", "FETCH ALL FROM \"c\""),
+            ("FETCH PRIOR FROM c", "FETCH BACKWARD 1 FROM \"c\""),
+            ("FETCH BACKWARD c", "FETCH BACKWARD 1 FROM \"c\""),
+            ("FETCH BACKWARD 2 FROM c", "FETCH BACKWARD 2 FROM \"c\""),
+            ("FETCH BACKWARD -2 FROM c", "FETCH FORWARD 2 FROM \"c\""),
+            ("FETCH BACKWARD ALL FROM c", "FETCH BACKWARD ALL FROM \"c\""),
             ("FETCH FIRST FROM c", "FETCH ABSOLUTE 1 FROM \"c\""),
+            ("FETCH LAST c", "FETCH ABSOLUTE -1 FROM \"c\""),
             ("MOVE FORWARD ALL IN c", "MOVE ALL FROM \"c\""),
-            ("MOVE BACKWARD ALL IN c", "MOVE ABSOLUTE 0 FROM \"c\""),
+            ("MOVE BACKWARD ALL IN c", "MOVE BACKWARD ALL FROM \"c\""),
             ("MOVE ABSOLUTE 9 c", "MOVE ABSOLUTE 9 FROM \"c\""),
-            ("FETCH RELATIVE 1 FROM c", "FETCH FORWARD 1 FROM \"c\""),
+            ("MOVE ABSOLUTE -9 c", "MOVE ABSOLUTE -9 FROM \"c\""),
             ("FETCH RELATIVE 5 FROM c", "FETCH RELATIVE 5 FROM \"c\""),
+            ("FETCH RELATIVE -5 FROM c", "FETCH RELATIVE -5 FROM \"c\""),
             ("CLOSE c", "CLOSE \"c\""),
         ];
         for (text, expected) in cases {
@@ -311,22 +378,35 @@ mod tests {
     }
 
     #[test]
-    fn steps_back_are_refused() {
+    fn other_statements_are_refused() {
         let cases = [
-            ("FETCH PRIOR FROM c", "cursors go forward"),
-            ("FETCH BACKWARD 2 FROM c", "cursors go forward"),
-            ("FETCH -1 FROM c", "cursors go forward"),
-            ("FETCH LAST FROM c", "cursors go forward"),
-            ("FETCH BACKWARD ALL FROM c", "cursors go forward"),
-            ("FETCH RELATIVE 0 FROM c", "from 1"),
-            ("FETCH RELATIVE -1 FROM c", "cursors go forward"),
-            ("FETCH 0 FROM c", "from 1"),
-            ("DECLARE c SCROLL CURSOR FOR SELECT 1", "SCROLL is not possible"),
+            ("FETCH RELATIVE 1.5 FROM c", "1.5"),
+            ("FETCH ABSOLUTE FROM c", "FROM"),
+            ("FETCH 9223372036854775808 FROM c", "below 2^63"),
+            ("FETCH - FROM c", "FROM"),
+            ("DECLARE c SCROLL NO SCROLL CURSOR FOR SELECT 1", "both SCROLL and NO SCROLL"),
+            ("DECLARE c ASENSITIVE INSENSITIVE CURSOR FOR SELECT 1", "both ASENSITIVE and"),
+            ("DECLARE c QUICK CURSOR FOR SELECT 1", "CURSOR"),
             ("DECLARE c CURSOR FOR DELETE FROM t", "a query"),
         ];
         for (text, said) in cases {
             let error = parsed(text).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn limits_are_reached_by_as_many_rows() {
+        for (steps, limit, reaches) in [
+            (Steps::Forward(Some(3)), 3, true),
+            (Steps::Forward(Some(3)), 4, false),
+            (Steps::Backward(None), i32::MAX, true),
+            (Steps::Forward(Some(0)), 1, true),
+            (Steps::Absolute(9), 1, true),
+            (Steps::Relative(-9), 2, false),
+            (Steps::Forward(None), 0, false),
+        ] {
+            assert_eq!(steps.reaches(limit), reaches, "{steps} {limit}");
         }
     }
 }

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::copy::{self, CopyStatement};
+use super::copy::{self, CopySource, CopyStatement};
 use super::cursor::{self, CursorAction, CursorStatement};
 use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
@@ -117,6 +117,16 @@ impl SessionStatement {
     #[must_use]
     pub fn is_of_the_engine(&self) -> bool {
         matches!(self, Self::Tenant(_) | Self::Role(_) | Self::Tier(_) | Self::Heap(_))
+    }
+}
+
+impl CopyStatement {
+    /// Returns the query whose rows are copied; `None` for a COPY of a table.
+    #[must_use]
+    pub fn query(&self) -> Option<SessionStatement> {
+        let CopySource::Query(query) = &self.source else { return None };
+        let query = SqlStatement::Query(query.clone());
+        Some(SessionStatement::Sql(Box::new(Statement::Statement(Box::new(query)))))
     }
 }
 

@@ -7,12 +7,14 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringBuilder};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
-use terrace_sql::session::CopyFormat;
+use terrace_sql::session::{CopyFormat, CopyHeader};
 
 use super::super::cell::Format;
 use super::super::failure::{Failure, SqlState};
 use super::super::parameter;
 use super::encode::SIGNATURE;
+use super::header;
+use super::line::{Value, values_of};
 
 /// Number of rows, or of bytes, that completes a batch.
 const BATCH_ROWS: usize = 8_192;
@@ -100,6 +102,9 @@ impl RowDecoder {
         if !self.input.is_empty() && !self.has_ended {
             return Err(self.malformed("the last row is not whole"));
         }
+        if !self.has_begun {
+            self.check_header(&[])?;
+        }
         if self.rows == 0 { Ok(None) } else { self.take().map(Some) }
     }
 
@@ -119,19 +124,21 @@ impl RowDecoder {
         }
         self.row += 1;
         if !std::mem::replace(&mut self.has_begun, true) && self.format.has_header() {
+            self.check_header(&line)?;
             return Ok(true);
         }
-        let values = match &self.format {
-            CopyFormat::Csv { delimiter, null, quote, escape, .. } => {
-                Csv { delimiter: *delimiter, quote: *quote, escape: *escape, null }.values(&line)
-            }
-            CopyFormat::Text { delimiter, null, .. } => text_values(&line, *delimiter, null),
-            CopyFormat::Binary => vec![],
-        };
-        self.add_values(&values)?;
+        self.add_values(&values_of(&line, &self.format))?;
         self.rows += 1;
         self.bytes += line.len();
         Ok(true)
+    }
+
+    /// Compares the header with the names of the columns, if that is asked for.
+    fn check_header(&self, line: &[u8]) -> Result<(), Failure> {
+        match self.format.header() {
+            CopyHeader::Match => header::check(line, &self.schema, &self.format),
+            CopyHeader::Absent | CopyHeader::Names => Ok(()),
+        }
     }
 
     /// Returns the next line without its line end; with `is_last`, also a line that lacks one.
@@ -337,114 +344,6 @@ impl Values {
     }
 }
 
-/// A value of a line.
-struct Value {
-    bytes: Vec<u8>,
-    is_null: bool,
-}
-
-/// Splits a line of the text format into values.
-fn text_values(line: &[u8], delimiter: u8, null: &str) -> Vec<Value> {
-    let mut values = vec![];
-    let (mut start, mut at) = (0, 0);
-    loop {
-        match line.get(at) {
-            Some(b'\\') => at += 2,
-            Some(byte) if *byte != delimiter => at += 1,
-            end => {
-                let raw = &line[start..at.min(line.len())];
-                values.push(Value { bytes: unescaped(raw), is_null: raw == null.as_bytes() });
-                if end.is_none() {
-                    return values;
-                }
-                at += 1;
-                start = at;
-            }
-        }
-    }
-}
-
-fn unescaped(raw: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(raw.len());
-    let mut rest = raw.iter().copied().peekable();
-    while let Some(byte) = rest.next() {
-        if byte != b'\\' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = |rest: &mut std::iter::Peekable<_>, first: u32, radix: u32, most: usize| {
-            let mut value = first;
-            for _ in 0..most {
-                let digit = rest.peek().and_then(|byte: &u8| char::from(*byte).to_digit(radix));
-                let Some(digit) = digit else { break };
-                value = value * radix + digit;
-                rest.next();
-            }
-            u8::try_from(value & 0xff).unwrap_or_default()
-        };
-        match rest.next() {
-            None => bytes.push(b'\\'),
-            Some(b'b') => bytes.push(0x08),
-            Some(b'f') => bytes.push(0x0c),
-            Some(b'n') => bytes.push(b'\n'),
-            Some(b'r') => bytes.push(b'\r'),
-            Some(b't') => bytes.push(b'\t'),
-            Some(b'v') => bytes.push(0x0b),
-            Some(b'x') if rest.peek().is_some_and(u8::is_ascii_hexdigit) => {
-                bytes.push(digits(&mut rest, 0, 16, 2));
-            }
-            Some(byte @ b'0'..=b'7') => {
-                bytes.push(digits(&mut rest, u32::from(byte - b'0'), 8, 2));
-            }
-            Some(other) => bytes.push(other),
-        }
-    }
-    bytes
-}
-
-/// The special characters of comma-separated values.
-struct Csv<'a> {
-    delimiter: u8,
-    quote: u8,
-    escape: u8,
-    null: &'a str,
-}
-
-impl Csv<'_> {
-    /// Splits a line into values; the line may contain line ends in quotes.
-    fn values(&self, line: &[u8]) -> Vec<Value> {
-        let mut values = vec![];
-        let value = |bytes: Vec<u8>, is_plain| {
-            let is_null = is_plain && bytes == self.null.as_bytes();
-            Value { bytes, is_null }
-        };
-        let (mut bytes, mut is_plain, mut is_quoted) = (Vec::new(), true, false);
-        let mut rest = line.iter().copied().peekable();
-        while let Some(byte) = rest.next() {
-            if is_quoted {
-                let next = rest.peek().copied();
-                let is_special = |next: &u8| *next == self.quote || *next == self.escape;
-                if byte == self.escape && next.as_ref().is_some_and(is_special) {
-                    bytes.extend(rest.next());
-                } else if byte == self.quote {
-                    is_quoted = false;
-                } else {
-                    bytes.push(byte);
-                }
-            } else if byte == self.quote {
-                (is_quoted, is_plain) = (true, false);
-            } else if byte == self.delimiter {
-                values.push(value(std::mem::take(&mut bytes), is_plain));
-                is_plain = true;
-            } else {
-                bytes.push(byte);
-            }
-        }
-        values.push(value(bytes, is_plain));
-        values
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::BufMut as _;
@@ -478,12 +377,13 @@ mod tests {
     }
 
     fn text() -> CopyFormat {
-        CopyFormat::Text { delimiter: b'\t', null: "\\N".to_owned(), has_header: false }
+        let header = CopyHeader::Absent;
+        CopyFormat::Text { delimiter: b'\t', null: "\\N".to_owned(), header }
     }
 
-    fn csv(null: &str, has_header: bool) -> CopyFormat {
+    fn csv(null: &str, header: CopyHeader) -> CopyFormat {
         let null = null.to_owned();
-        CopyFormat::Csv { delimiter: b',', null, has_header, quote: b'"', escape: b'"' }
+        CopyFormat::Csv { delimiter: b',', null, header, quote: b'"', escape: b'"' }
     }
 
     #[test]
@@ -498,7 +398,7 @@ mod tests {
             assert_eq!(found.len(), 4, "a line end in the third row: {found:?}");
             assert_eq!(found[0], wanted[0]);
             assert_eq!(found[1], wanted[1]);
-            let found = read(&csv("", true), table, size)?;
+            let found = read(&csv("", CopyHeader::Names), table, size)?;
             assert_eq!(found[0], "|1|a,\"b\"|true|1.50|");
             assert_eq!(&found[2..], ["|2||||", "|3||false|-0.25|"]);
         }
@@ -526,7 +426,8 @@ mod tests {
         assert_eq!(read(&CopyFormat::Binary, &binary(), 5)?, ["|7|abc|true||"]);
         let lines = b"1\ta\\tb\\\\\tt\t1.5\n-2\t\\N\tf\t\\N\n\\.\n".to_vec();
         let table = b"k,s,b,d\n1,\"a,\"\"b\"\"\nc\",true,1.50\r\n2,,,\n".to_vec();
-        let inputs = [(text(), lines), (csv("", true), table), (CopyFormat::Binary, binary())];
+        let inputs =
+            [(text(), lines), (csv("", CopyHeader::Names), table), (CopyFormat::Binary, binary())];
         terrace_testkit::with_seed(|seed| {
             let mut rng = terrace_testkit::Rng::new(seed);
             for _ in 0..20_000 {
@@ -557,7 +458,56 @@ mod tests {
         assert!(bad(b"x\ta\tt\t1\n").starts_with("rows 1 to 1: k: "));
         assert!(bad(b"1\ta\tperhaps\t1\n").contains("b is no bool"));
         assert!(bad(b"1\t\xff\tt\t1\n").contains("s is not UTF-8"));
-        let quoted = read(&csv("", false), b"1,\"a", 1).expect_err("not whole");
+        let quoted = read(&csv("", CopyHeader::Absent), b"1,\"a", 1).expect_err("not whole");
         assert!(quoted.text().contains("not whole"));
+    }
+
+    /// The header, and PostgreSQL's error for it; columns are `k`, `s`, `b` and `d`.
+    #[test]
+    fn headers_are_compared() {
+        let wrong = "wrong number of fields in header line: got";
+        let other = "column name mismatch in header line field";
+        let cases: &[(CopyFormat, &[u8], &str)] = &[
+            (csv("", CopyHeader::Match), b"k,\"s\",b,d\n1,x,t,2\n", ""),
+            (csv("", CopyHeader::Match), b"k,s,b,d", ""),
+            (csv("", CopyHeader::Match), b"k,s,b,d\r\n", ""),
+            (
+                csv("", CopyHeader::Match),
+                b"k,S,b,d\n",
+                &format!("{other} 2: got \"S\", expected \"s\""),
+            ),
+            (csv("", CopyHeader::Match), b"k,s,b\n", &format!("{wrong} 3, expected 4")),
+            (csv("", CopyHeader::Match), b"", &format!("{wrong} 1, expected 4")),
+            (csv("", CopyHeader::Match), b"\n", &format!("{wrong} 1, expected 4")),
+            (
+                csv("", CopyHeader::Match),
+                b",s,b,d\n",
+                &format!("{other} 1: got null value (\"\"), expected \"k\""),
+            ),
+            (
+                csv("NULL", CopyHeader::Match),
+                b"k,NULL,b,d\n",
+                &format!("{other} 2: got null value (\"NULL\"), expected \"s\""),
+            ),
+            (csv("", CopyHeader::Names), b"anything\n", ""),
+            (csv("", CopyHeader::Names), b"", ""),
+        ];
+        for (format, bytes, said) in cases {
+            for size in [1, 3, 1000] {
+                let text = read(format, bytes, size).err().map(|failure| failure.text().to_owned());
+                let shown = String::from_utf8_lossy(bytes);
+                assert_eq!(text.unwrap_or_default(), *said, "{shown:?}");
+            }
+        }
+        let lines = |null: &str| {
+            let (null, header) = (null.to_owned(), CopyHeader::Match);
+            CopyFormat::Text { delimiter: b'\t', null, header }
+        };
+        assert!(read(&lines("\\N"), b"k\t\\x73\tb\td\n1\tx\tt\t2\n", 2).is_ok(), "an escaped s");
+        let failure = read(&lines("\\N"), b"k\t\\N\tb\td\n", 2).expect_err("a null");
+        assert_eq!(failure.state(), SqlState::BAD_COPY);
+        assert_eq!(failure.text(), format!("{other} 2: got null value (\"\\N\"), expected \"s\""));
+        let failure = read(&lines("\\N"), b"\\.\n", 2).expect_err("the end");
+        assert_eq!(failure.text(), format!("{wrong} 1, expected 4"));
     }
 }

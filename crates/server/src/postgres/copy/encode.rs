@@ -63,7 +63,7 @@ impl<'a> RowEncoder<'a> {
         for (index, column) in columns.iter().enumerate() {
             self.separate(index, out);
             if column.is_null(row) {
-                out.put_slice(self.null().as_bytes());
+                out.put_slice(self.0.null().as_bytes());
             } else {
                 value.clear();
                 column.append(row, &mut value);
@@ -77,13 +77,6 @@ impl<'a> RowEncoder<'a> {
     pub(crate) fn end(&self, out: &mut BytesMut) {
         if *self.0 == CopyFormat::Binary {
             out.put_i16(-1);
-        }
-    }
-
-    fn null(&self) -> &str {
-        match self.0 {
-            CopyFormat::Text { null, .. } | CopyFormat::Csv { null, .. } => null,
-            CopyFormat::Binary => "",
         }
     }
 

@@ -8,10 +8,12 @@ use futures::StreamExt as _;
 use prost::Message as _;
 use terrace_server::Limits;
 use terrace_sql::Engine;
+use terrace_sql::query::{QueryState, WaitReason};
 use tokio::time::{sleep, timeout};
 
 use super::{Client, Flight, fetch, integers, query, refused, texts, ticket, update};
 use crate::common::connect;
+use crate::slow::{AT_HAND, ROWS, sorted};
 
 /// A query that runs for minutes.
 const LONG: &str = "SELECT count(*) FROM generate_series(1, 1000000) AS a(x), \
@@ -154,6 +156,43 @@ async fn a_slow_reader_slows_its_query() {
     }
     assert_eq!(read, 1_000_000);
     drop(running);
+    flight.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_rests_while_its_client_is_slow() {
+    let flight = Flight::start(Limits::default()).await;
+    let mut client = flight.connect().await;
+    let info = client.execute(sorted("slow_flight"), None).await.expect("planned");
+    let mut stream = client.do_get(ticket(&info)).await.expect("begun");
+    let mut read = stream.next().await.expect("a batch").expect("rows").num_rows();
+    let running = flight.running.engine.queries().running();
+    let [query] = running.as_slice() else { panic!("{running:?}") };
+    let rests = timeout(Duration::from_secs(20), async {
+        while query.state() != QueryState::Suspended || query.memory().pinned_bytes() > AT_HAND {
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    rests.await.unwrap_or_else(|_| panic!("{query:?}"));
+    assert_eq!(query.wait_reason(), Some(WaitReason::Client));
+    while let Some(batch) = stream.next().await {
+        read += batch.expect("rows").num_rows();
+    }
+    assert_eq!(read, ROWS);
+    drop(running);
+    // A query that is cancelled while it rests ends with an error.
+    let info = client.execute(sorted("ended_flight"), None).await.expect("planned");
+    let mut stream = client.do_get(ticket(&info)).await.expect("begun");
+    stream.next().await.expect("a batch").expect("rows");
+    sleep(Duration::from_secs(1)).await;
+    let running = flight.running.engine.queries().running();
+    running[0].cancel();
+    drop(running);
+    let mut last = None;
+    while let Some(batch) = stream.next().await {
+        last = batch.err();
+    }
+    assert!(last.is_some_and(|error| error.to_string().contains("57014")));
     flight.end().await;
 }
 
