@@ -16,7 +16,7 @@ use crate::slow::log_in;
 const FIVE: &str = "SELECT value FROM generate_series(1, 5) AS t(value)";
 /// A query of 30 MB, of which a cursor without SCROLL keeps 4 MiB.
 const LONG: &str = "SELECT value::varchar || repeat('x', 294) AS t \
-                    FROM generate_series(1, 100000) AS g(value)";
+                    FROM generate_series(1, 100000) AS g(value) ORDER BY value";
 const LONG_ROWS: u64 = 100_000;
 
 /// Steps of one cursor over the numbers 1 to 5, one after the other, with the rows and the count
