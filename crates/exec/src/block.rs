@@ -11,7 +11,6 @@
 pub(crate) mod batch;
 mod plan;
 mod shape;
-mod stored;
 
 use std::sync::Arc;
 
@@ -27,7 +26,6 @@ use crate::memory::Grant;
 pub use plan::BlockPlan;
 pub(crate) use plan::{copy_to_heap, detach};
 use shape::Shape;
-pub use stored::StoredBatches;
 
 /// One part in so many of memory is not available to a single block: other pages must fit beside
 /// it.

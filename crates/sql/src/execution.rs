@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use terrace_exec::QueryMemory;
-use terrace_exec::block::StoredBatches;
+use terrace_exec::StoredBatches;
 use terrace_exec::panics::{Supervised, catch, caught};
 use terrace_governor::query::{PlanSize, Query, Suspension};
 use terrace_governor::running::RunningQuery;

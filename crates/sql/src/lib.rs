@@ -48,7 +48,7 @@ pub use engine::{Engine, EngineConfig};
 pub use execution::{Output, QueryHandle};
 pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind};
 pub use session::{Prepared, Session};
-pub use terrace_exec::block::StoredBatches;
+pub use terrace_exec::StoredBatches;
 pub use terrace_governor::memory::ProcessMemory;
 pub use terrace_table::error::SqlError;
 pub use terrace_table::transaction::{LockTimeout, TransactionStatus};

@@ -171,7 +171,7 @@ impl Table {
         &self,
         limit: LockTimeout,
     ) -> Result<OwnedMutexGuard<()>, SqlError> {
-        limit.wait(self, self.lock_writer()).await
+        limit.wait(|| self.full_name(), self.lock_writer()).await
     }
 
     /// Returns the locks of the catalog's tables.

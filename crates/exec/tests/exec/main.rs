@@ -9,5 +9,5 @@ mod loop_join;
 mod repartition;
 mod rows;
 mod sort;
-mod stored;
+mod stored_batches;
 mod window;

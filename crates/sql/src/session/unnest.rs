@@ -39,15 +39,18 @@ mod lateral;
 mod outer_rows;
 mod positions;
 mod push_down;
+mod references;
 mod repeatable;
 mod simple;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result, plan_err};
-use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::AnalyzerRule;
+
+use fields::Names;
+use references::has_correlated;
 
 /// The analyzer rule. It runs after comparisons with subqueries are expanded, and before DataFusion
 /// coerces types.
@@ -72,19 +75,6 @@ impl AnalyzerRule for GeneralUnnesting {
     }
 }
 
-/// Generator of column names that are unique in a statement.
-#[derive(Debug, Default)]
-struct Names {
-    given: usize,
-}
-
-impl Names {
-    fn next(&mut self, what: &str) -> String {
-        self.given += 1;
-        format!("__{what}_{}", self.given)
-    }
-}
-
 /// Unnests the subqueries of one node; those inside of them are unnested already.
 fn unnest(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
     match node {
@@ -103,50 +93,4 @@ fn with_references(subquery: Subquery) -> Transformed<LogicalPlan> {
     let is_changed = outer_ref_columns != subquery.outer_ref_columns;
     let subquery = Subquery { outer_ref_columns, ..subquery };
     Transformed::new_transformed(LogicalPlan::Subquery(subquery), is_changed)
-}
-
-/// The subquery of an expression.
-fn subquery_of(expr: &Expr) -> Option<&Subquery> {
-    match expr {
-        Expr::ScalarSubquery(subquery)
-        | Expr::Exists(Exists { subquery, .. })
-        | Expr::InSubquery(InSubquery { subquery, .. })
-        | Expr::SetComparison(SetComparison { subquery, .. }) => Some(subquery),
-        _ => None,
-    }
-}
-
-/// True if an expression is a correlated subquery, or compares with one.
-fn is_correlated(expr: &Expr) -> bool {
-    subquery_of(expr).is_some_and(|subquery| !subquery.outer_ref_columns.is_empty())
-}
-
-/// True if an expression has a correlated subquery.
-fn contains_correlated(expr: &Expr) -> Result<bool> {
-    expr.exists(|expr| Ok(is_correlated(expr)))
-}
-
-/// True if an expression of a node has a correlated subquery.
-fn has_correlated(node: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    node.apply_expressions(|expr| {
-        found |= contains_correlated(expr)?;
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
-}
-
-/// The columns of outer rows of schema `outer` that a plan names.
-fn bound(plan: &LogicalPlan, outer: &DFSchema) -> Vec<Column> {
-    let references = plan.all_out_ref_exprs().into_iter();
-    let mut columns: Vec<Column> = Vec::new();
-    for reference in references {
-        if let Expr::OuterReferenceColumn(_, column) = reference
-            && outer.has_column(&column)
-            && !columns.contains(&column)
-        {
-            columns.push(column);
-        }
-    }
-    columns
 }

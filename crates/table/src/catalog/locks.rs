@@ -134,7 +134,7 @@ impl Holder {
         let Some(granted) = self.enqueue(table)? else { return Ok(()) };
         let mut waiting = Waiting { holder: self, table: table.id(), is_granted: false };
         // The sender stays in the queue until it grants the lock.
-        let _granted = limit.wait(table, granted).await?;
+        let _granted = limit.wait(|| table.full_name(), granted).await?;
         waiting.is_granted = true;
         Ok(())
     }

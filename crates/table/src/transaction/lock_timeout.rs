@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::catalog::Lockable;
 use crate::error::SqlError;
 
 /// Maximum time that a statement waits for each lock of a table. By default there is none.
@@ -27,17 +26,18 @@ impl LockTimeout {
         self.0
     }
 
-    /// Waits for a lock of `table` to be granted. Dropping `granted` must leave the lock's queue.
+    /// Waits for a lock of the table of this name to be granted. Dropping `granted` must leave the
+    /// lock's queue.
     ///
     /// # Errors
     /// [`SqlError::LockTimeout`].
     pub(crate) async fn wait<T>(
         self,
-        table: &impl Lockable,
+        table: impl FnOnce() -> String,
         granted: impl Future<Output = T>,
     ) -> Result<T, SqlError> {
         let Some(limit) = self.0 else { return Ok(granted.await) };
-        let late = |_elapsed| SqlError::LockTimeout { table: table.full_name(), limit };
+        let late = |_elapsed| SqlError::LockTimeout { table: table(), limit };
         timeout(limit, granted).await.map_err(late)
     }
 }

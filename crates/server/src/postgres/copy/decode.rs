@@ -13,7 +13,7 @@ use super::super::cell::Format;
 use super::super::failure::{Failure, SqlState};
 use super::super::parameter;
 use super::encode::SIGNATURE;
-use super::header;
+use super::header::check_header;
 use super::line::{Value, values_of};
 
 /// Number of rows, or of bytes, that completes a batch.
@@ -136,7 +136,7 @@ impl RowDecoder {
     /// Compares the header with the names of the columns, if that is asked for.
     fn check_header(&self, line: &[u8]) -> Result<(), Failure> {
         match self.format.header() {
-            CopyHeader::Match => header::check(line, &self.schema, &self.format),
+            CopyHeader::Match => check_header(line, &self.schema, &self.format),
             CopyHeader::Absent | CopyHeader::Names => Ok(()),
         }
     }

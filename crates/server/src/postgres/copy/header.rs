@@ -10,7 +10,11 @@ use super::line::values_of;
 ///
 /// # Errors
 /// Other names, or another number of them, in PostgreSQL's words.
-pub(super) fn check(line: &[u8], schema: &Schema, format: &CopyFormat) -> Result<(), Failure> {
+pub(super) fn check_header(
+    line: &[u8],
+    schema: &Schema,
+    format: &CopyFormat,
+) -> Result<(), Failure> {
     let refuse = |text| Err(Failure::new(SqlState::BAD_COPY, text));
     let (values, fields) = (values_of(line, format), schema.fields());
     if values.len() != fields.len() {

@@ -7,8 +7,8 @@ use datafusion::common::{Column, Result};
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Projection};
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan};
 
-use super::fields::named;
-use super::{Names, repeatable};
+use super::fields::{Names, named};
+use super::repeatable;
 
 /// The distinct values of columns of outer rows, null among them.
 pub(super) struct Domain {

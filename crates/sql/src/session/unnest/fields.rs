@@ -90,3 +90,16 @@ pub(super) fn same(
     let pairs = left.into_iter().zip(right);
     pairs.map(|(left, right)| binary_expr(left, Operator::IsNotDistinctFrom, right)).collect()
 }
+
+/// Generator of column names that are unique in a statement.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    given: usize,
+}
+
+impl Names {
+    pub(super) fn next(&mut self, what: &str) -> String {
+        self.given += 1;
+        format!("__{what}_{}", self.given)
+    }
+}

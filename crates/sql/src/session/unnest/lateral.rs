@@ -10,10 +10,11 @@ use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion::optimizer::{OptimizerContext, OptimizerRule as _};
 
 use super::domain::Domain;
-use super::fields::{self, conditions_of, named, same};
+use super::fields::{self, Names, conditions_of, named, same};
+use super::positions;
 use super::push_down::{Pushed, push_down};
+use super::references::{bound, has_correlated};
 use super::simple::is_simple_lateral;
-use super::{Names, bound};
 
 /// True if the right side of a join is a LATERAL subquery.
 pub(super) fn is_lateral(join: &Join) -> bool {
@@ -60,7 +61,10 @@ pub(super) fn unnest(join: Join, names: &mut Names) -> Result<Transformed<Logica
     conditions.extend(same(of_left, own.iter().map(|name| named(name))));
     let joined = fields::join(Arc::unwrap_or_clone(join.left), right, join.join_type, conditions)?;
     // Its condition may have subqueries.
-    let joined = super::unnest(joined, names)?.data;
+    let joined = match has_correlated(&joined)? {
+        true => positions::unnest(joined, names)?.data,
+        false => joined,
+    };
     fields::restore(joined, &schema, []).map(Transformed::yes)
 }
 

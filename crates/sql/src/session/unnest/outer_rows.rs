@@ -13,10 +13,10 @@ use datafusion::logical_expr::{
 };
 
 use super::domain::Domain;
-use super::fields::{self, named, same};
+use super::fields::{self, Names, named, same};
 use super::push_down::{Pushed, push_down};
+use super::references::{bound, subquery_of};
 use super::simple::{contains_general, is_at_most_one_row, is_general};
-use super::{Names, bound, subquery_of};
 use crate::scalar::SingleRow;
 use crate::session::subqueries::{bound as extreme, outer_reference};
 

@@ -11,8 +11,9 @@ use datafusion::logical_expr::logical_plan::{
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Subquery};
 
-use super::fields::{self, columns_of, conditions_of, named};
-use super::{Names, bound, is_correlated, subquery_of};
+use super::fields::{self, Names, columns_of, conditions_of, named};
+use super::outer_rows::{unnest_filter, unnest_projection};
+use super::references::{bound, is_correlated, subquery_of};
 
 /// Moves correlated subqueries out of a node whose rows cannot be joined with theirs, and unnests
 /// them there.
@@ -59,7 +60,7 @@ impl Lifted {
         let values = self.values.into_iter().map(|(name, value)| value.alias(name));
         let exprs = columns.chain(values).collect();
         let projection = Projection::try_new(exprs, Arc::new(input))?;
-        Ok(super::unnest(LogicalPlan::Projection(projection), names)?.data)
+        Ok(unnest_projection(projection, names)?.data)
     }
 }
 
@@ -172,8 +173,7 @@ fn in_join(join: Join, names: &mut Names) -> Result<LogicalPlan> {
     let joined = fields::join(left, right, join.join_type, conditions)?;
     let joined = match conjunction(above) {
         Some(condition) => {
-            let filter = LogicalPlan::Filter(Filter::try_new(condition, Arc::new(joined))?);
-            super::unnest(filter, names)?.data
+            unnest_filter(Filter::try_new(condition, Arc::new(joined))?, names)?.data
         }
         None => joined,
     };
@@ -185,8 +185,10 @@ fn in_values(values: Values, names: &mut Names) -> Result<LogicalPlan> {
     let row = |row: Vec<Expr>| {
         let schema = Arc::new(DFSchema::empty());
         let empty = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema });
-        let plan = fields::project(empty, row, &values.schema, [])?;
-        super::unnest(plan, names).map(|plan| Arc::new(plan.data))
+        match fields::project(empty, row, &values.schema, [])? {
+            LogicalPlan::Projection(row) => Ok(Arc::new(unnest_projection(row, names)?.data)),
+            other => Ok(Arc::new(other)),
+        }
     };
     let mut rows = values.values.into_iter().map(row).collect::<Result<Vec<_>>>()?;
     match rows.len() {

@@ -13,9 +13,8 @@ use datafusion::logical_expr::logical_plan::{
 };
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 
-use super::Names;
 use super::domain::Domain;
-use super::fields;
+use super::fields::{self, Names};
 
 /// A plan whose rows belong to rows of a domain.
 pub(super) struct Pushed {

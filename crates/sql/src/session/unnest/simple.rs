@@ -8,7 +8,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, FetchType, JoinType, LogicalPlan, Operator, Subquery,
 };
 
-use super::{is_correlated, subquery_of};
+use super::references::{is_correlated, subquery_of};
 
 /// True if an expression is a correlated subquery that DataFusion does not turn into a join of rows
 /// of schema `outer`.

@@ -9,9 +9,9 @@ use datafusion::common::Result;
 use terrace_pool::Space;
 use terrace_sys::size::to_u64;
 
-use super::batch::{fitted, load, store};
-use super::{Block, Lease};
 use crate::batch_limit::cut;
+use crate::block::batch::{fitted, load, store};
+use crate::block::{Block, Lease};
 use crate::memory::{Grant, QueryMemory};
 use crate::sort::piece::batch_bytes;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::Int64Type;
 use terrace_exec::FixedMemory;
-use terrace_exec::block::StoredBatches;
+use terrace_exec::StoredBatches;
 use terrace_testkit::{Rng, with_seed};
 
 use crate::common::{assert_freed, memory};
