@@ -31,7 +31,7 @@ pub fn run_if_possible(root: &Path) -> Outcome {
         return Outcome { ok: true, ..Outcome::default() };
     }
     let mut command = script(root);
-    command.args(["--workspace", "--together"]);
+    command.arg("--workspace");
     let outcome = cargo::run(command);
     if outcome.ok && outcome.counts.passed == 0 {
         eprintln!("lab: no test ran");

@@ -45,7 +45,7 @@ cargo x COMMAND
   clients  clients of other languages against the server: [python] [node] [java] [go]
   lab     the low crates in emulated machines with two and three memory nodes: [--patched]
           [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
-          [--workspace] [--together]
+          [--workspace]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
   job     the README's main job at a small scale
   install  the C and C++ library, headers, and packages for CMake and pkg-config:
