@@ -12,7 +12,7 @@ use crate::{
     features, job, lab, loom, miri, soak, sqltest, tidy,
 };
 
-/// Time limit of the tests, three times their duration on two slow processors.
+/// Time limit of the tests, twice their duration on two slow processors.
 const TESTS_LIMIT: Duration = Duration::from_mins(25);
 
 /// A named check.

@@ -108,9 +108,12 @@ pub(super) fn may_control(source: &Source, user: &str) -> bool {
 
 /// Returns the names of the roles whose privileges the user of the connection has.
 pub(super) fn enabled(source: &Source) -> Vec<String> {
-    let role = source.facts.role.as_deref();
-    let all = roles(source).into_iter().map(|role| role.name);
-    all.filter(|name| has_privileges_of(source, role, name)).collect()
+    match source.facts.role.as_deref() {
+        Some(role) if !is_superuser(source, Some(role)) => {
+            source.names.inherited(role).into_iter().collect()
+        }
+        _ => roles(source).into_iter().map(|role| role.name).collect(),
+    }
 }
 
 /// A direct membership of a role in another, by their names.

@@ -16,7 +16,7 @@ use super::connection::Connection;
 use super::description::description;
 use super::failure::{Failure, SqlState};
 use super::portal::{Cursor, Portal, State, no_portal};
-use super::rows::{Rows, Target, forward_only};
+use super::rows::{Rows, SCROLL_HINT, Target, forward_only};
 use super::scroll::Way;
 use super::session::zone;
 use super::statement::Statement;
@@ -211,7 +211,7 @@ impl Connection {
         let text = "the cursor cannot begin again: its transaction has ended or has changed rows \
                     since, and more rows were read than are kept for a cursor without SCROLL";
         let failure = Failure::new(SqlState::STATE, text);
-        Err(failure.with_hint("Declare it with SCROLL option to enable backward scan."))
+        Err(failure.with_hint(SCROLL_HINT))
     }
 
     async fn start(&mut self, portal: &mut Portal) -> Result<(), Failure> {

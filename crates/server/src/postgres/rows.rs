@@ -21,6 +21,9 @@ use super::wire::Wire;
 /// Maximum number of bytes kept for a cursor that was declared without SCROLL and NO SCROLL.
 const KEPT_BYTES_MAX: u64 = 4 << 20;
 
+/// PostgreSQL's advice on cursors that cannot go back.
+pub(super) const SCROLL_HINT: &str = "Declare it with SCROLL option to enable backward scan.";
+
 /// Rows that are kept to be returned again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -318,7 +321,7 @@ impl Rows {
 /// Returns the failure of a cursor that cannot go back, in PostgreSQL's words.
 pub(super) fn forward_only() -> Failure {
     let failure = Failure::new(SqlState::STATE, "cursor can only scan forward");
-    failure.with_hint("Declare it with SCROLL option to enable backward scan.")
+    failure.with_hint(SCROLL_HINT)
 }
 
 /// Returns rows of a batch, the last first.

@@ -50,7 +50,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
 use fields::Names;
-use references::has_correlated;
+use references::{has_correlated, has_subqueries};
 
 /// The analyzer rule. It runs after comparisons with subqueries are expanded, and before DataFusion
 /// coerces types.
@@ -59,6 +59,9 @@ pub(super) struct GeneralUnnesting;
 
 impl AnalyzerRule for GeneralUnnesting {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_subqueries(&plan)? {
+            return Ok(plan);
+        }
         let mut names = Names::default();
         let plan = plan.transform_up_with_subqueries(|node| unnest(node, &mut names))?.data;
         match plan.all_out_ref_exprs().first() {

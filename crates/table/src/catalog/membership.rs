@@ -23,14 +23,9 @@ impl Catalog {
         members: Vec<String>,
         membership: Membership,
     ) -> Result<(), SqlError> {
-        self.change(move |catalog| {
-            let mut all = catalog.names().roles.clone();
-            for (role, member) in pairs(&roles, &members) {
-                add(&mut all, role, member, &membership)?;
-            }
-            catalog.settle_roles(all)
-        })
-        .await
+        let change =
+            move |all: &mut Roles, role: &str, member: &str| add(all, role, member, &membership);
+        self.change_memberships(roles, members, change).await
     }
 
     /// Ends the membership of each of `members` in each of `roles`, or takes its ADMIN OPTION alone
@@ -45,10 +40,23 @@ impl Catalog {
         members: Vec<String>,
         is_admin_option: bool,
     ) -> Result<(), SqlError> {
+        let change = move |all: &mut Roles, role: &str, member: &str| {
+            remove(all, role, member, is_admin_option)
+        };
+        self.change_memberships(roles, members, change).await
+    }
+
+    /// Changes the membership of each of `members` in each of `roles`; all of them or none.
+    async fn change_memberships(
+        self: &Arc<Self>,
+        roles: Vec<String>,
+        members: Vec<String>,
+        change: impl Fn(&mut Roles, &str, &str) -> Result<(), SqlError> + Send + 'static,
+    ) -> Result<(), SqlError> {
         self.change(move |catalog| {
             let mut all = catalog.names().roles.clone();
-            for (role, member) in pairs(&roles, &members) {
-                remove(&mut all, role, member, is_admin_option)?;
+            for role in &roles {
+                members.iter().try_for_each(|member| change(&mut all, role, member))?;
             }
             catalog.settle_roles(all)
         })
@@ -138,15 +146,6 @@ fn remove(
 fn find(roles: &Roles, name: &str) -> Result<Role, SqlError> {
     let role = roles.get(name).ok_or_else(|| SqlError::MissingRole { name: name.to_owned() })?;
     Ok(Role::clone(role))
-}
-
-fn pairs<'a>(
-    roles: &'a [String],
-    members: &'a [String],
-) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let of =
-        move |role: &'a String| members.iter().map(move |member| (role.as_str(), member.as_str()));
-    roles.iter().flat_map(of)
 }
 
 /// Returns a role and those that it is a member of, directly or through members for which

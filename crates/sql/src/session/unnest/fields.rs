@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, JoinConstraint, NullEquality, Result};
-use datafusion::logical_expr::logical_plan::{Aggregate, Join, Projection};
+use datafusion::logical_expr::logical_plan::{Aggregate, Join, Projection, Union};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Operator, binary_expr, lit};
 
@@ -40,10 +40,13 @@ pub(super) fn restore(
     project(plan, columns, schema, extras)
 }
 
-/// The columns of a plan, without the one that DataFusion adds to grouping sets: later rules may
-/// remove it.
+/// The columns of a plan, without the internal one.
 pub(super) fn columns_of(schema: &DFSchema) -> Vec<Column> {
-    let columns = schema.columns().into_iter();
+    without_internal(schema.columns().into_iter())
+}
+
+/// Columns without the one that DataFusion adds to grouping sets: later rules may remove it.
+pub(super) fn without_internal(columns: impl Iterator<Item = Column>) -> Vec<Column> {
     columns.filter(|column| column.name != Aggregate::INTERNAL_GROUPING_ID).collect()
 }
 
@@ -80,6 +83,17 @@ pub(super) fn conditions_of(join: &Join) -> Vec<Expr> {
     let keys = join.on.iter().cloned();
     let keys = keys.map(|(left, right)| binary_expr(left, operator, right));
     keys.chain(join.filter.iter().cloned()).collect()
+}
+
+/// The rows of several plans with the same fields.
+pub(super) fn union(mut plans: Vec<LogicalPlan>) -> Result<LogicalPlan> {
+    match (plans.pop(), plans.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (last, _) => {
+            let all = plans.into_iter().chain(last).map(Arc::new).collect();
+            Union::try_new_with_loose_types(all).map(LogicalPlan::Union)
+        }
+    }
 }
 
 /// Conditions that values are equal, or both null.

@@ -13,7 +13,7 @@ use super::domain::Domain;
 use super::fields::{self, Names, conditions_of, named, same};
 use super::positions;
 use super::push_down::{Pushed, push_down};
-use super::references::{bound, has_correlated};
+use super::references::{has_correlated, outer_columns};
 use super::simple::is_simple_lateral;
 
 /// True if the right side of a join is a LATERAL subquery.
@@ -34,7 +34,7 @@ fn subquery_of(plan: &LogicalPlan) -> Option<&LogicalPlan> {
 
 /// Joins the rows on the left with those that the subquery returns for each of them.
 pub(super) fn unnest(join: Join, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
-    let outer = bound(&join.right, join.left.schema());
+    let outer = outer_columns(&join.right, join.left.schema());
     let is_inner = match join.join_type {
         JoinType::Inner => true,
         JoinType::Left => false,

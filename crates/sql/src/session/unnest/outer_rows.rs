@@ -15,10 +15,10 @@ use datafusion::logical_expr::{
 use super::domain::Domain;
 use super::fields::{self, Names, named, same};
 use super::push_down::{Pushed, push_down};
-use super::references::{bound, subquery_of};
+use super::references::{outer_columns, subquery_of};
 use super::simple::{contains_general, is_at_most_one_row, is_general};
 use crate::scalar::SingleRow;
-use crate::session::subqueries::{bound as extreme, outer_reference};
+use crate::session::subqueries::{bound, outer_reference};
 
 /// Unnests the subqueries of a projection that DataFusion cannot unnest.
 pub(super) fn unnest_projection(
@@ -116,7 +116,7 @@ impl<'a> OuterRows<'a> {
 
     /// Keeps the rows for which a subquery returns a row.
     fn existing(&mut self, subquery: Subquery, negated: bool) -> Result<Option<Expr>> {
-        if bound(&subquery.subquery, self.rows.schema()).is_empty() {
+        if outer_columns(&subquery.subquery, self.rows.schema()).is_empty() {
             let found = self.has_rows(Arc::unwrap_or_clone(subquery.subquery))?;
             return Ok(Some(if negated { not(found) } else { found }));
         }
@@ -198,7 +198,7 @@ impl<'a> OuterRows<'a> {
     }
 
     fn evaluate(&mut self, plan: LogicalPlan) -> Result<Evaluated> {
-        let outer = bound(&plan, self.rows.schema());
+        let outer = outer_columns(&plan, self.rows.schema());
         let domain = Domain::new(&self.rows, outer, self.names)?;
         let Pushed { plan, keys } = push_down(plan, &domain, self.names)?;
         let of = |columns: &[Column]| columns.iter().cloned().map(Expr::Column).collect();
@@ -234,7 +234,7 @@ fn first_column(plan: &LogicalPlan) -> Expr {
 fn any_value(column: Expr, plan: &LogicalPlan) -> Result<Expr> {
     let kind = column.get_type(plan.schema())?;
     match kind.is_numeric() || kind.is_temporal() || kind.is_string() {
-        true => extreme("min", column),
+        true => bound("min", column),
         false => Ok(first_value(column, Vec::new())),
     }
 }

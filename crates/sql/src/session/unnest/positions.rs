@@ -6,14 +6,14 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{Column, DFSchema, Result, not_impl_err};
 use datafusion::logical_expr::logical_plan::{
-    Distinct, EmptyRelation, Filter, Join, Projection, Union, Values,
+    Distinct, EmptyRelation, Filter, Join, Projection, Values,
 };
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Subquery};
 
 use super::fields::{self, Names, columns_of, conditions_of, named};
 use super::outer_rows::{unnest_filter, unnest_projection};
-use super::references::{bound, is_correlated, subquery_of};
+use super::references::{is_correlated, outer_columns, subquery_of};
 
 /// Moves correlated subqueries out of a node whose rows cannot be joined with theirs, and unnests
 /// them there.
@@ -97,7 +97,7 @@ fn with_missing(input: LogicalPlan, lifted: &mut Lifted, names: &mut Names) -> R
     let mut added: Vec<(Column, String)> = Vec::new();
     for (_, value) in &lifted.values {
         let Some(subquery) = subquery_of(value) else { continue };
-        for column in bound(&subquery.subquery, projection.input.schema()) {
+        for column in outer_columns(&subquery.subquery, projection.input.schema()) {
             let is_known = added.iter().any(|(known, _)| *known == column);
             if !is_known && !projection.schema.has_column(&column) {
                 added.push((column, names.next("outer")));
@@ -148,7 +148,7 @@ fn in_join(join: Join, names: &mut Names) -> Result<LogicalPlan> {
                 return Ok(Transformed::no(expr));
             };
             let names_columns =
-                |side: &LogicalPlan| !bound(&subquery.subquery, side.schema()).is_empty();
+                |side: &LogicalPlan| !outer_columns(&subquery.subquery, side.schema()).is_empty();
             match (names_columns(&join.left), names_columns(&join.right)) {
                 (_, false) => left.lift(expr, names),
                 (false, true) => right.lift(expr, names),
@@ -186,13 +186,9 @@ fn in_values(values: Values, names: &mut Names) -> Result<LogicalPlan> {
         let schema = Arc::new(DFSchema::empty());
         let empty = LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema });
         match fields::project(empty, row, &values.schema, [])? {
-            LogicalPlan::Projection(row) => Ok(Arc::new(unnest_projection(row, names)?.data)),
-            other => Ok(Arc::new(other)),
+            LogicalPlan::Projection(row) => Ok(unnest_projection(row, names)?.data),
+            other => Ok(other),
         }
     };
-    let mut rows = values.values.into_iter().map(row).collect::<Result<Vec<_>>>()?;
-    match rows.len() {
-        1 => Ok(Arc::unwrap_or_clone(rows.remove(0))),
-        _ => Union::try_new_with_loose_types(rows).map(LogicalPlan::Union),
-    }
+    fields::union(values.values.into_iter().map(row).collect::<Result<_>>()?)
 }

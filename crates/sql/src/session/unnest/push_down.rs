@@ -183,9 +183,9 @@ impl PushDown<'_> {
         let exprs = exprs.map(|expr| partitioned(expr, &keys)).collect::<Result<Vec<_>>>()?;
         let below = plan.schema().fields().len();
         let windows = LogicalPlan::Window(Window::try_new(exprs, Arc::new(plan))?);
-        let columns = windows.schema().columns();
-        let columns = columns[..width].iter().chain(&columns[below..]);
-        let columns: Vec<_> = columns.cloned().map(Expr::Column).collect();
+        let columns = windows.schema().columns().into_iter().enumerate();
+        let own = columns.filter(|(place, _)| !(width..below).contains(place));
+        let columns: Vec<_> = own.map(|(_, column)| Expr::Column(column)).collect();
         let extras = keys.iter().cloned().map(Expr::Column);
         let plan = fields::project(windows, columns, &window.schema, extras)?;
         Ok(Pushed { plan, keys })
@@ -205,7 +205,7 @@ impl PushDown<'_> {
         let union_of = Union::try_new_with_loose_types(inputs.collect::<Result<Vec<_>>>()?)?;
         let plan = LogicalPlan::Union(union_of);
         let columns: Vec<_> = plan.schema().columns().into_iter().map(Expr::Column).collect();
-        let extras = columns[width..].to_vec();
+        let extras: Vec<_> = columns.iter().skip(width).cloned().collect();
         let plan = fields::project(plan, columns, &union.schema, extras)?;
         Ok(Pushed { plan, keys })
     }
@@ -216,13 +216,9 @@ impl PushDown<'_> {
         let row = |row: Vec<Expr>| {
             let row = self.bind_all(row, &keys)?;
             let extras = keys.iter().cloned().map(Expr::Column);
-            fields::project(self.domain.rows(), row, &values.schema, extras).map(Arc::new)
+            fields::project(self.domain.rows(), row, &values.schema, extras)
         };
-        let mut rows = values.values.into_iter().map(row).collect::<Result<Vec<_>>>()?;
-        let plan = match rows.len() {
-            1 => Arc::unwrap_or_clone(rows.remove(0)),
-            _ => LogicalPlan::Union(Union::try_new_with_loose_types(rows)?),
-        };
+        let plan = fields::union(values.values.into_iter().map(row).collect::<Result<_>>()?)?;
         Ok(Pushed { plan, keys })
     }
 

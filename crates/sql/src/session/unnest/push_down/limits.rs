@@ -29,14 +29,14 @@ impl PushDown<'_> {
         let fetch = limit.fetch.map(|fetch| *fetch);
         let after = match (bounds.0, skip) {
             (SkipType::Literal(0), _) | (_, None) => None,
-            (SkipType::Literal(skip), _) => Some(bound(skip)),
+            (SkipType::Literal(skip), _) => Some(literal(skip)),
             (SkipType::UnsupportedExpr, Some(skip)) => {
                 Some(cast(self.bind(skip, &keys)?, DataType::Int64))
             }
         };
         let until = match (bounds.1, fetch) {
             (FetchType::Literal(None), _) | (_, None) => None,
-            (FetchType::Literal(Some(fetch)), _) => Some(bound(fetch)),
+            (FetchType::Literal(Some(fetch)), _) => Some(literal(fetch)),
             (FetchType::UnsupportedExpr, Some(fetch)) => {
                 Some(cast(self.bind(fetch, &keys)?, DataType::Int64))
             }
@@ -93,6 +93,6 @@ impl PushDown<'_> {
     }
 }
 
-fn bound(rows: usize) -> Expr {
+fn literal(rows: usize) -> Expr {
     lit(i64::try_from(rows).unwrap_or(i64::MAX))
 }
