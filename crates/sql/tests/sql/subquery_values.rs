@@ -384,3 +384,33 @@ async fn refusals_name_the_construct() {
         assert!(refused.contains(construct), "{query}: {refused}");
     }
 }
+
+/// DataFusion adds a column to the groups of grouping sets, between those of the statement.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn windows_over_grouping_sets_have_their_own_values() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let tables = "CREATE TABLE o (x BIGINT, y BIGINT);
+        INSERT INTO o VALUES (1, 5), (1, 6), (2, 7), (3, 8), (NULL, 9);
+        CREATE TABLE s (x BIGINT, y BIGINT);
+        INSERT INTO s VALUES (0, 1), (1, 2), (2, 9), (NULL, 4)";
+    show(&session, tables).await;
+    let cases = [
+        (
+            "SELECT x, count(*) AS n, row_number() OVER (ORDER BY (SELECT count(*) FROM s WHERE \
+             s.x < o.x) DESC, count(*)) AS r FROM o GROUP BY ROLLUP (x) ORDER BY r",
+            "3 1 1\n2 1 2\n1 2 3\n 1 4\n 5 5",
+        ),
+        (
+            "SELECT x, sum(count(*)) OVER (PARTITION BY (SELECT max(s.y) FROM s WHERE s.x <> \
+             o.x)) AS r, count(*) FROM o GROUP BY ROLLUP (x) ORDER BY x, r, 3",
+            "1 3 2\n2 1 1\n3 3 1\n 6 1\n 6 5",
+        ),
+        (
+            "SELECT (SELECT string_agg(v, ',') FROM (SELECT CAST(sum(count(*)) OVER () AS \
+             VARCHAR) AS v FROM s WHERE s.x < o.x GROUP BY ROLLUP (s.y)) q) FROM o WHERE x = 2",
+            "4,4,4",
+        ),
+    ];
+    check(&session, &cases).await;
+}

@@ -11,7 +11,7 @@ use datafusion::logical_expr::logical_plan::{
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Subquery};
 
-use super::fields::{self, Names, columns_of, conditions_of, named};
+use super::fields::{self, Names, columns_of, conditions_of, named, without_internal};
 use super::outer_rows::{unnest_filter, unnest_projection};
 use super::references::{is_correlated, outer_columns, subquery_of};
 
@@ -76,11 +76,15 @@ fn below(node: LogicalPlan, names: &mut Names) -> Result<LogicalPlan> {
     let input = lifted.below(input, names)?;
     let added = input.schema().fields().len();
     let node = node.with_new_exprs(node.expressions(), vec![input])?;
-    let columns = columns_of(node.schema());
     let columns = match &node {
         LogicalPlan::Sort(_) => columns_of(&before),
-        LogicalPlan::Window(_) => [&columns[..width], &columns[added..]].concat(),
-        _ => columns,
+        LogicalPlan::Window(_) => {
+            // Those that were added stand between the columns of the input and the windows.
+            let columns = node.schema().columns().into_iter().enumerate();
+            let own = columns.filter(|(place, _)| !(width..added).contains(place));
+            without_internal(own.map(|(_, column)| column))
+        }
+        _ => columns_of(node.schema()),
     };
     let fields = columns_of(&before).into_iter();
     let pairs = columns.into_iter().zip(fields).map(|(column, field)| match column == field {
