@@ -36,4 +36,5 @@ mod values;
 
 pub use node::PagedAggregateExec;
 pub use options::AggregateOptions;
+pub use values::KEEPS_VALUES;
 pub(crate) use values::is_ordered_list;

@@ -2,7 +2,9 @@
 //!
 //! DataFusion's `+`, `-` and `*` wrap around where a result does not fit its type, also when it
 //! folds constants. These functions replace them in a logical plan: they have the operators' types
-//! and names, and return an error instead.
+//! and names, and return an error instead. Quotients of decimals have more digits (`quotient`).
+
+mod quotient;
 
 use std::fmt::{self, Write as _};
 
@@ -20,7 +22,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr_common::datum::apply;
 
-/// A sum, difference or product that fails on overflow.
+use quotient::{divide, quotient_type};
+
+/// A sum, difference, product or quotient of decimals that fails on overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct CheckedArithmetic {
     operator: Operator,
@@ -28,11 +32,17 @@ pub struct CheckedArithmetic {
 }
 
 impl CheckedArithmetic {
-    /// Returns the function that replaces `operator`; none for an operator that is not `+`, `-` or
-    /// `*`.
+    /// Returns the function that replaces `operator` for operands of these types; none if nothing
+    /// can overflow, or for an operator that is not `+`, `-`, `*`, or `/` of decimals.
     #[must_use]
-    pub fn of(operator: Operator) -> Option<ScalarUDF> {
-        let known = matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply);
+    pub fn of(operator: Operator, left: &DataType, right: &DataType) -> Option<ScalarUDF> {
+        let known = match operator {
+            Operator::Plus | Operator::Minus | Operator::Multiply => {
+                can_overflow(left) && can_overflow(right)
+            }
+            Operator::Divide => quotient_type(left, right).is_some(),
+            _ => false,
+        };
         let signature = Signature::any(2, Volatility::Immutable);
         known.then(|| ScalarUDF::new_from_impl(Self { operator, signature }))
     }
@@ -41,6 +51,17 @@ impl CheckedArithmetic {
     #[must_use]
     pub fn operator(&self) -> Operator {
         self.operator
+    }
+
+    /// Returns the type of its result for operands of these types.
+    ///
+    /// # Errors
+    /// Types that the operator does not take.
+    pub fn result_type(&self, left: &DataType, right: &DataType) -> Result<DataType> {
+        match quotient_type(left, right) {
+            Some(quotient) if self.operator == Operator::Divide => Ok(quotient),
+            _ => BinaryTypeCoercer::new(left, &self.operator, right).get_result_type(),
+        }
     }
 }
 
@@ -62,8 +83,7 @@ fn push_name(name: &mut String, expr: &Expr) {
 }
 
 /// Returns true if arithmetic with values of a type can overflow it.
-#[must_use]
-pub fn can_overflow(data_type: &DataType) -> bool {
+fn can_overflow(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_decimal()
 }
 
@@ -72,6 +92,7 @@ impl ScalarUDFImpl for CheckedArithmetic {
         match self.operator {
             Operator::Plus => "checked_add",
             Operator::Minus => "checked_subtract",
+            Operator::Divide => "checked_divide",
             _ => "checked_multiply",
         }
     }
@@ -98,7 +119,7 @@ impl ScalarUDFImpl for CheckedArithmetic {
         let [left, right] = arg_types else {
             return internal_err!("{} takes 2 values", self.name());
         };
-        BinaryTypeCoercer::new(left, &self.operator, right).get_result_type()
+        self.result_type(left, right)
     }
 
     fn is_strict(&self) -> bool {
@@ -109,14 +130,14 @@ impl ScalarUDFImpl for CheckedArithmetic {
         let [left, right] = args.args.as_slice() else {
             return internal_err!("{} takes 2 values", self.name());
         };
-        let kernel = match self.operator {
-            Operator::Plus => add,
-            Operator::Minus => sub,
-            _ => mul,
-        };
         let what = Overflow { data_type: args.return_type(), operator: self.operator };
         let computed = apply(left, right, |left: &dyn Datum, right: &dyn Datum| {
-            let result = kernel(left, right)?;
+            let result = match self.operator {
+                Operator::Divide => return divide(left, right, what.data_type),
+                Operator::Plus => add(left, right)?,
+                Operator::Minus => sub(left, right)?,
+                _ => mul(left, right)?,
+            };
             check_precision(&result)?;
             Ok(result)
         });

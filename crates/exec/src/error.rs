@@ -36,6 +36,18 @@ pub enum ExecError {
         /// Bytes of memory that pages may have.
         dram_bytes: u64,
     },
+    /// The values of one group, which its aggregate must have in memory at once, do not fit it.
+    #[error(
+        "the values that an aggregate keeps of one group take {}, and memory is {} in all; \
+         aggregate fewer rows at once, or give the database more memory",
+        format_bytes(*bytes), format_bytes(*dram_bytes)
+    )]
+    GroupTooLarge {
+        /// Bytes of the values.
+        bytes: u64,
+        /// Bytes of memory that pages may have.
+        dram_bytes: u64,
+    },
     /// A row is wider than a page.
     #[error("rows of {} columns need {} each; a page has at most {}",
         .columns, format_bytes(*.width as u64), format_bytes(PAGE_MAX_BYTES as u64))]

@@ -14,6 +14,7 @@ use terrace_sql::SqlError;
 pub(crate) struct SqlState(pub(crate) &'static str);
 
 impl SqlState {
+    pub(crate) const SUCCESS: Self = Self("00000");
     pub(crate) const PROTOCOL: Self = Self("08P01");
     pub(crate) const CONNECTION: Self = Self("08006");
     pub(crate) const UNSUPPORTED: Self = Self("0A000");
@@ -27,6 +28,7 @@ impl SqlState {
     pub(crate) const DATA: Self = Self("22000");
     pub(crate) const CARDINALITY: Self = Self("21000");
     pub(crate) const NOT_NULL: Self = Self("23502");
+    pub(crate) const CHECK: Self = Self("23514");
     pub(crate) const IN_TRANSACTION: Self = Self("25001");
     pub(crate) const READ_ONLY: Self = Self("25006");
     pub(crate) const NO_TRANSACTION: Self = Self("25P01");
@@ -49,6 +51,7 @@ impl SqlState {
     pub(crate) const AMBIGUOUS_COLUMN: Self = Self("42702");
     pub(crate) const NO_FUNCTION: Self = Self("42883");
     pub(crate) const NO_TABLE: Self = Self("42P01");
+    pub(crate) const DUPLICATE_COLUMN: Self = Self("42701");
     pub(crate) const DUPLICATE_TABLE: Self = Self("42P07");
     pub(crate) const DUPLICATE_SCHEMA: Self = Self("42P06");
     pub(crate) const DUPLICATE_OBJECT: Self = Self("42710");
@@ -135,6 +138,12 @@ impl Failure {
         PgWireBackendMessage::NoticeResponse(NoticeResponse::new(self.fields("WARNING")))
     }
 
+    /// Returns a message for a client whose statement has succeeded.
+    pub(crate) fn note(text: &str) -> PgWireBackendMessage {
+        let fields = Self::new(SqlState::SUCCESS, text).fields("NOTICE");
+        PgWireBackendMessage::NoticeResponse(NoticeResponse::new(fields))
+    }
+
     fn fields(&self, severity: &str) -> Vec<(u8, String)> {
         // The wire protocol ends texts with a zero byte.
         let text = self.text.replace('\0', "\u{fffd}");
@@ -179,6 +188,12 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::DataFusion(error) => state_of_datafusion(error),
         SqlError::Arrow(error) => state_of_arrow(error),
         SqlError::NotNull { .. } => SqlState::NOT_NULL,
+        SqlError::CheckViolated { .. } => SqlState::CHECK,
+        SqlError::MissingColumn { .. } => SqlState::NO_COLUMN,
+        SqlError::ColumnExists { .. } => SqlState::DUPLICATE_COLUMN,
+        SqlError::MissingConstraint { .. } => SqlState::NO_OBJECT,
+        SqlError::ConstraintExists { .. } => SqlState::DUPLICATE_OBJECT,
+        SqlError::InUse { .. } => SqlState::NOT_EMPTY,
         SqlError::Columns { .. } | SqlError::Sla(_) => SqlState::RULE,
         SqlError::ValueTooLarge { .. } => SqlState::TOO_LARGE,
         SqlError::Exists { .. } => SqlState::DUPLICATE_TABLE,

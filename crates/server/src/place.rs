@@ -20,3 +20,15 @@ pub(crate) struct Place {
     /// The registry of all connections of the server.
     pub(crate) registry: Arc<Registry>,
 }
+
+impl Place {
+    /// Returns the role that statements run as: that of SET ROLE, or else the role of the login.
+    pub(crate) fn acting_role(&self) -> Option<String> {
+        self.settings.role().or_else(|| self.role.clone())
+    }
+
+    /// Returns the user that statements run as.
+    pub(crate) fn acting_user(&self) -> String {
+        self.settings.role().unwrap_or_else(|| self.user.clone())
+    }
+}

@@ -27,8 +27,10 @@ enum Accepted {
     Time,
     /// A time zone, which the session is set to as well.
     Zone,
-    /// Schemas in which names are resolved; the session uses only the first.
+    /// Schemas in which names are resolved.
     Schemas,
+    /// The name of a role that the session may act as.
+    Role,
 }
 
 struct Setting {
@@ -77,6 +79,7 @@ const SETTINGS: &[Setting] = &[
     setting(LOCK_TIMEOUT, "0", Accepted::Time, false),
     setting("max_identifier_length", "63", Accepted::One(&["63"]), false),
     setting("max_index_keys", "32", Accepted::One(&["32"]), false),
+    setting(ROLE, NO_ROLE, Accepted::Role, false),
     setting("row_security", "on", Accepted::Switch, false),
     setting(SEARCH_PATH, "public", Accepted::Schemas, false),
     setting("server_encoding", "UTF8", Accepted::One(&["UTF8"]), true),
@@ -110,6 +113,10 @@ const LOCK_TIMEOUT: &str = "lock_timeout";
 /// The name by which a session has [`LOCK_TIMEOUT`].
 const LOCK_TIMEOUT_OF_SESSION: &str = "terrace.lock_timeout";
 pub(crate) const TRANSACTION_ISOLATION: &str = "transaction_isolation";
+/// The role that statements run as, if it is not that of the login.
+pub(crate) const ROLE: &str = "role";
+/// The value of [`ROLE`] for the role of the login.
+pub(crate) const NO_ROLE: &str = "none";
 const SEARCH_PATH: &str = "search_path";
 pub(crate) const TIME_ZONE: &str = "TimeZone";
 
@@ -195,7 +202,7 @@ impl Settings {
                     "a name such as Europe/Berlin, or an offset such as +02:00".to_owned(),
                 );
             }
-            Accepted::Integer | Accepted::Zone | Accepted::Schemas => value,
+            Accepted::Integer | Accepted::Zone | Accepted::Schemas | Accepted::Role => value,
         };
         let value = value.to_owned();
         self.changed.insert(setting.name, value.clone());
@@ -207,12 +214,8 @@ impl Settings {
         let (key, value) = match name {
             TIME_ZONE => ("datafusion.execution.time_zone", self.get(name)),
             LOCK_TIMEOUT => (LOCK_TIMEOUT_OF_SESSION, self.get(name)),
-            SEARCH_PATH => {
-                let schemas =
-                    self.get(name).split(',').map(|schema| schema.trim().trim_matches('"'));
-                let schema = schemas.into_iter().find(|schema| *schema != "$user")?;
-                ("datafusion.catalog.default_schema", schema)
-            }
+            ROLE => (ROLE, self.get(name)),
+            SEARCH_PATH => (SEARCH_PATH, self.get(name)),
             _ => return None,
         };
         Some(format!("SET {key} = '{}'", value.replace('\'', "''")))
@@ -306,7 +309,7 @@ mod tests {
         assert!(settings.set("search_path", "\"$user\", \"it's\"").is_ok());
         let zone = "SET datafusion.execution.time_zone = 'Europe/Berlin'";
         assert_eq!(settings.of_session("TimeZone").as_deref(), Some(zone));
-        let schema = "SET datafusion.catalog.default_schema = 'it''s'";
+        let schema = "SET search_path = '\"$user\", \"it''s\"'";
         assert_eq!(settings.of_session("search_path").as_deref(), Some(schema));
         assert!(settings.set("extra_float_digits", "x").is_err());
         assert_eq!(settings.set("extra_float_digits", "3"), Ok(None));

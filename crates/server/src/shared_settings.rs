@@ -6,7 +6,7 @@ use std::time::Duration;
 use terrace_sys::sync::lock;
 
 use crate::failure::{Failure, SqlState};
-use crate::settings::Settings;
+use crate::settings::{NO_ROLE, ROLE, Settings};
 
 /// Settings shared by a connection and the functions of its statements.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +109,11 @@ impl SharedSettings {
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         let name = Settings::name_of(name)?;
         Some(self.state().settings.get(name).to_owned())
+    }
+
+    /// Returns the role of SET ROLE; `None` while statements run as the role of the login.
+    pub(crate) fn role(&self) -> Option<String> {
+        self.get(ROLE).filter(|role| role != NO_ROLE)
     }
 
     /// Changes a setting, until the end of the transaction if `is_local`. Returns the change if it
@@ -215,6 +220,15 @@ impl SharedSettings {
         let state = self.state();
         let all = state.settings.all();
         all.map(|(name, value, default)| (name, value.to_owned(), default.to_owned())).collect()
+    }
+
+    /// Returns other settings with the role of these, for RESET ALL, which keeps it.
+    ///
+    /// # Errors
+    /// As [`Settings::set`].
+    pub(crate) fn with_role(&self, mut others: Settings) -> Result<Settings, Failure> {
+        others.set(ROLE, self.state().settings.get(ROLE))?;
+        Ok(others)
     }
 
     /// Replaces all settings. Returns the old ones.

@@ -19,7 +19,9 @@ use futures::stream;
 use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 use terrace_sql::Encoding;
-use terrace_sql::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, Lifetime, TableDefinition};
+use terrace_sql::catalog::{
+    Catalog, DEFAULT_SCHEMA, IfExists, Lifetime, Properties, TableDefinition,
+};
 use terrace_sql::files::SystemFiles;
 use terrace_sql::pins::PagePins;
 use terrace_sql::statistics::Collector;
@@ -151,6 +153,7 @@ async fn table(schema: &SchemaRef, blocks: &[RecordBatch]) -> Result<(), Box<dyn
             name: "lineitem".to_owned(),
             columns: schema.clone(),
             encoding: Encoding::Plain,
+            properties: Properties::default(),
             owner: None,
         };
         let started = Instant::now();

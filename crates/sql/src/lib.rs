@@ -28,6 +28,7 @@ pub mod access;
 pub mod bytea;
 pub mod engine;
 mod execution;
+mod file_tables;
 mod functions;
 mod names;
 mod provider;
@@ -46,7 +47,7 @@ pub use terrace_table::{
 
 pub use engine::{Engine, EngineConfig};
 pub use execution::{Output, QueryHandle};
-pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind};
+pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind, SearchPath};
 pub use session::{Prepared, Session};
 pub use terrace_exec::StoredBatches;
 pub use terrace_governor::memory::ProcessMemory;

@@ -5,12 +5,18 @@
 //! and belong to the session that created them.
 
 mod catalog;
+mod functions;
+mod information;
+mod path;
 mod relations;
 mod reserved;
 mod rewriting;
+mod search;
 mod shared;
 
 pub(crate) use catalog::MainCatalog;
+pub use path::SearchPath;
+pub(crate) use path::resolve;
 pub use relations::{Relation, RelationKind};
 pub use reserved::{CATALOG, SYSTEM_SCHEMA};
 pub(crate) use rewriting::Added;

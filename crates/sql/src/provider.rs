@@ -18,7 +18,7 @@ use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 use terrace_table::scan;
 use terrace_table::table::{Table, TableVersion};
-use terrace_table::write::{self, Assignment, CountExec};
+use terrace_table::write::{self, Assignment, CountExec, Required};
 
 use crate::engine::EngineState;
 
@@ -138,7 +138,18 @@ impl TableProvider for StoredTable {
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        write::insert_plan(&self.table, input, insert_op)
+        if !self.table.properties().checks.is_empty() {
+            // Constraints are compiled where a statement is planned; this plan is one of EXPLAIN.
+            let what = format!("InsertExec: table={}", self.table.full_name());
+            return Ok(CountExec::plan(what, |_| {
+                let refused = exec_err!(
+                    "EXPLAIN ANALYZE does not run INSERT into a table with CHECK constraints; \
+                     say EXPLAIN"
+                );
+                async { refused }.boxed()
+            }));
+        }
+        write::insert_plan(&self.table, input, insert_op, Required::default())
     }
 
     async fn delete_from(
@@ -146,7 +157,7 @@ impl TableProvider for StoredTable {
         state: &dyn CatalogSession,
         filters: Vec<Expr>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(shown(write::delete_plan(&self.table, self.filter(state, filters)?).as_ref()))
+        Ok(shown(write::delete_plan(&self.table, self.filter(state, filters)?, None).as_ref()))
     }
 
     async fn update(
@@ -164,7 +175,8 @@ impl TableProvider for StoredTable {
             Ok(Assignment { column, value })
         });
         let assignments = assignments.collect::<Result<_>>()?;
-        Ok(shown(write::update_plan(&self.table, assignments, filter).as_ref()))
+        let plan = write::update_plan(&self.table, assignments, filter, Required::default());
+        Ok(shown(plan.as_ref()))
     }
 
     async fn truncate(&self, _state: &dyn CatalogSession) -> Result<Arc<dyn ExecutionPlan>> {

@@ -1,6 +1,5 @@
 //! Scalar functions that DataFusion lacks, or whose results differ from PostgreSQL's.
 
-mod alias;
 mod bytes;
 mod identity;
 mod round;
@@ -10,10 +9,8 @@ mod timezone;
 
 use std::sync::Arc;
 
-use datafusion::functions::datetime::to_char;
 use datafusion::logical_expr::ScalarUDF;
 
-use alias::Renamed;
 pub(crate) use bytes::BytesOfText;
 pub(crate) use identity::Identity;
 pub(crate) use round::RoundToInteger;
@@ -26,7 +23,6 @@ use timezone::TimeZoneConversion;
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::new_from_impl(TimeZoneConversion::new())),
-        Arc::new(ScalarUDF::new_from_impl(Renamed::new(to_char(), "strftime", &["date_format"]))),
         Arc::new(ScalarUDF::new_from_impl(ToChar::new())),
     ]
 }

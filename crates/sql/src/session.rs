@@ -7,58 +7,93 @@
 //! written (`modify`). A statement reads one snapshot of the catalog (`snapshot`). Every query has
 //! its own runtime.
 
+mod acting_role;
 mod actions;
+mod alter;
+mod alter_syntax;
 mod balance;
 mod build_side;
 pub(crate) mod canonical;
+mod checks;
+mod column_options;
 mod column_series;
 mod constant;
 mod copy;
+mod copy_text;
 mod correlated_names;
+mod creation;
 mod cursor;
+mod defaults;
 mod define;
+mod dependents;
 mod depth;
 mod dialect;
 mod dml;
 mod duplicate_names;
 mod exclusive;
+mod expand;
+mod expressions;
+mod file_copy;
+mod file_option_values;
+mod file_options;
 mod filter_pushdown;
 pub(crate) mod floats;
 mod grant;
 mod group_filters;
 mod group_keys;
 mod grouping_positions;
+mod grouping_repeats;
 mod grouping_sets;
 mod heap;
-pub(crate) mod hint;
+mod hint;
 mod join_constraint;
+mod json_calls;
+mod limits;
 pub(crate) mod lists;
+mod maintenance;
 mod membership;
 mod modify;
 mod multiplicity;
+mod named_settings;
+mod nearest;
 mod normalize;
 mod not_in;
 mod null_equality;
 mod options;
+mod order_by_all;
 mod order_keys;
 mod outer_aggregates;
 mod outer_conditions;
 mod own_settings;
 mod parse;
+mod pragma;
 mod prepared;
+mod properties;
 mod refusal;
+mod relations;
+mod returning;
 mod role;
 mod row_subqueries;
 mod row_values;
+mod rows;
 mod rules;
+mod samples;
 mod selectivity;
 pub(crate) mod semantics;
+mod setting_names;
 mod settings;
+mod show;
 mod similar_to;
 mod snapshot;
+mod special_joins;
+mod spelling;
+mod sql_column;
+mod sql_type;
 mod state;
 mod statement;
+mod struct_calls;
 mod subqueries;
+mod summarize;
 mod target;
 mod tenant;
 mod tier;
@@ -66,6 +101,7 @@ mod transaction;
 mod unnest;
 pub(crate) mod using;
 mod walk;
+mod within_group;
 mod words;
 
 use std::sync::Arc;
@@ -84,6 +120,7 @@ use terrace_table::transaction::Scope;
 
 use crate::access::{Reading, check_names, check_plan};
 use crate::execution::{self, Output, QueryHandle};
+use crate::file_tables;
 use crate::names::Added;
 use crate::view;
 use depth::OnStack;
@@ -95,8 +132,10 @@ pub use actions::copy::{CopyIn, CopyRows};
 pub use copy::{CopyFormat, CopyHeader, CopyStatement};
 pub use cursor::{CursorAction, CursorOptions, CursorStatement, Steps};
 pub use dialect::call;
+pub use file_copy::CopyFrom;
 pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;
+pub use maintenance::MaintenanceStatement;
 pub(crate) use own_settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
 };
@@ -192,7 +231,7 @@ impl Session {
             SessionStatement::Query { .. } => true,
             statement => statement.is_of_the_engine(),
         };
-        if self.role.is_none() || !is_of_superusers {
+        if self.role().is_none() || !is_of_superusers {
             return Ok(());
         }
         let snapshot = self.engine.catalog().snapshot();
@@ -280,25 +319,43 @@ impl Session {
                     instead: "name a file, or use a client of `terrace serve`".to_owned(),
                 });
             }
+            SessionStatement::CopyFrom(copy) => {
+                return self.copy_files_in(*copy, &scope, reader).await;
+            }
             SessionStatement::Cursor(statement) => return Err(statement.refused()),
+            SessionStatement::Maintenance(statement) => {
+                return self.maintain(statement, &scope).await;
+            }
+            SessionStatement::Summarize(query) => {
+                return self.summarize(*query, &scope, reader).await;
+            }
         };
-        own_settings::refuse(&statement)?;
+        if self.change_role(&statement)? {
+            return Ok(Planned::nothing());
+        }
         self.refuse_settings(&statement)?;
+        self.note_local(&statement)?;
         if self.reset(&statement)? {
             return Ok(Planned::nothing());
         }
         self.follow_engine()?;
-        let encoding = options::take_encoding(&mut statement)?;
+        let options = options::take(&mut statement)?;
         let snapshot = scope.snapshot(self.engine.catalog())?;
         let mut state = self.context.state();
         self.names.resolve_in(&mut state, &snapshot);
         state.config_mut().set_extension(Arc::clone(&reader));
+        if let Some(alter) = alter::of(&statement) {
+            return self.alter_table(state, &snapshot, alter, &scope).await;
+        }
+        if let Some(create) = actions::like::of(&statement) {
+            return self.create_like(&state, &snapshot, create, options.encoding, &scope).await;
+        }
         match self.logical_plan(&state, &snapshot, statement).await? {
             plan @ LogicalPlan::Ddl(_) => {
                 check_plan(&plan, &self.rights(&snapshot))?;
                 let LogicalPlan::Ddl(definition) = plan else { return Ok(Planned::nothing()) };
                 self.refuse_change(&scope, "a definition")?;
-                self.define(&state, &snapshot, definition, encoding, &scope).await
+                self.define(&state, &snapshot, definition, options, &scope).await
             }
             plan => self.physical_plan(state, plan, &snapshot, &scope, reader).await,
         }
@@ -311,20 +368,45 @@ impl Session {
         snapshot: &Snapshot,
         statement: Statement,
     ) -> Result<LogicalPlan, SqlError> {
+        if let Some(plan) = self.show(state, &statement).await? {
+            return Ok(plan);
+        }
         let mut statement = match self.shown(&statement) {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
-            None => statement,
+            None => self.with_known_names(statement)?,
         };
         Added::rewrite(state, &mut statement);
         check_names(state, &statement, &self.rights(snapshot), Reading::Statement)?;
+        expand::write_out(self, state, &self.rights(snapshot), &mut statement).await?;
         using::write_out(state, &mut statement).await?;
-        match duplicate_names::plan(state, &statement).await {
+        defaults::write_out(state, snapshot, &mut statement)?;
+        let returning = returning::take(&mut statement);
+        match expand::plan(self, state, &self.rights(snapshot), &statement).await? {
             Ok(plan) => {
                 depth::check_plan(&plan)?;
+                let plan = returning::add(state, defaults::fill(state, plan)?, returning)?;
                 Ok(multiplicity::by_multiplicity(snapshot::unpin(plan)?)?)
             }
-            Err(error) => Err(view::cause(state, snapshot, &statement, error).await.into()),
+            Err(error) => {
+                let error = view::cause(state, snapshot, &statement, error).await;
+                Err(nearest::with_suggestion(state, &self.names.names(), error).into())
+            }
         }
+    }
+
+    /// The physical plan of SUMMARIZE.
+    async fn summarize(
+        &self,
+        query: Statement,
+        scope: &Scope,
+        reader: Arc<Reader>,
+    ) -> Result<Planned, SqlError> {
+        self.follow_engine()?;
+        let (mut state, snapshot) = self.state_in(scope)?;
+        state.config_mut().set_extension(Arc::clone(&reader));
+        let query = self.logical_plan(&state, &snapshot, query).await?;
+        let plan = summarize::plan(query)?;
+        self.physical_plan(state, plan, &snapshot, scope, reader).await
     }
 
     /// The physical plan of a statement that is not a definition, over tables as of `snapshot`.
@@ -348,14 +430,18 @@ impl Session {
         };
         state.config_mut().set_extension(reader);
         // A prepared statement shows only here that it is a change of rows.
-        if matches!(plan, LogicalPlan::Dml(_)) {
+        if matches!(plan, LogicalPlan::Dml(_)) || returning::of(&plan).is_some() {
             self.refuse_change(scope, "a change of rows")?;
         }
         let plan = snapshot::pin(plan, snapshot)?;
-        check_plan(&plan, &self.rights(snapshot))?;
+        let rights = self.rights(snapshot);
+        check_plan(&plan, &rights)?;
+        returning::check(&plan, &rights)?;
+        let plan = file_tables::staged(plan)?;
         if let Some(planned) = self.modify(&state, &plan).await? {
             return Ok(planned);
         }
+        let plan = copy_text::with_texts(plan)?;
         let plan = state.create_physical_plan(&plan).await?;
         Ok(Planned { plan, watched: None })
     }

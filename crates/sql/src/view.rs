@@ -4,6 +4,7 @@
 //! schema of its names. Planning at each use resolves the current tables.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,12 +18,15 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion::sql::planner::IdentNormalizer;
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, Ident, Select, SelectItem, Statement as SqlStatement, VisitorMut,
+};
 use terrace_table::catalog::Snapshot;
 
 use crate::access::{Reading, Rights, check_names};
-use crate::names::{Added, CATALOG};
-use crate::session::{self, SessionStatement, using};
+use crate::names::{Added, CATALOG, SearchPath, resolve};
+use crate::session::{self, SessionStatement, Walk as _, using};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
 
@@ -41,6 +45,17 @@ fn parts(text: &str) -> Result<(&str, Statement)> {
     let statement = session::parse(definition)?.into_iter().next();
     let statement = statement.and_then(SessionStatement::into_sql);
     schema.zip(statement).ok_or_else(|| exec_datafusion_err!("the text of a view is damaged"))
+}
+
+/// The statement that created a stored view.
+///
+/// # Errors
+/// If the stored text is damaged.
+pub(crate) fn definition(text: &str) -> Result<String> {
+    let (_, definition) = text
+        .split_once('\n')
+        .ok_or_else(|| exec_datafusion_err!("the text of a view is damaged"))?;
+    Ok(definition.to_owned())
 }
 
 /// The text of the query of a stored view.
@@ -93,9 +108,8 @@ pub(crate) async fn cause(
     statement: &Statement,
     error: DataFusionError,
 ) -> DataFusionError {
-    let defaults = &state.config_options().catalog;
     for reference in state.resolve_table_references(statement).unwrap_or_default() {
-        let name = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
+        let name = resolve(state.config_options(), snapshot, reference);
         let Some(text) = snapshot.view(&name.schema, &name.table) else { continue };
         let (schema, table) = (name.schema.as_ref(), name.table.as_ref());
         if let Err(error) = Box::pin(provider(state, snapshot, (schema, table), &text)).await {
@@ -152,7 +166,7 @@ pub(crate) fn refuse_cycle(
     while let Some((text, depth)) = open.pop() {
         let (schema, statement) = parts(&text)?;
         for reference in state.resolve_table_references(&query(statement)?)? {
-            let used = reference.resolve(CATALOG, schema);
+            let used = SearchPath::parse(schema).resolve(CATALOG, snapshot, reference);
             let view = format!("view {}.{}", target.0, target.1);
             if (used.schema.as_ref(), used.table.as_ref()) == target {
                 return exec_err!("{view} would be made of itself");
@@ -169,6 +183,67 @@ pub(crate) fn refuse_cycle(
         }
     }
     Ok(())
+}
+
+/// Returns a view that uses a table, or of the table the column with this name. If the column is
+/// dropped, views that select all columns use it too. A column of another table with the same name
+/// counts as a use, if the view reads both.
+///
+/// # Errors
+/// If a stored text is damaged.
+pub(crate) fn user_of(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    table: (&str, &str),
+    column: Option<(&str, bool)>,
+) -> Result<Option<String>> {
+    for home in snapshot.schemas() {
+        for name in snapshot.view_names(&home) {
+            let Some(text) = snapshot.view(&home, &name) else { continue };
+            let (schema, statement) = parts(&text)?;
+            let mut statement = query(statement)?;
+            let references = state.resolve_table_references(&statement)?;
+            let is_read = references.into_iter().any(|reference| {
+                let used = SearchPath::parse(schema).resolve(CATALOG, snapshot, reference);
+                (used.schema.as_ref(), used.table.as_ref()) == table
+            });
+            let names = |(column, is_dropped)| names_column(&mut statement, column, is_dropped);
+            if is_read && column.is_none_or(names) {
+                return Ok(Some(format!("{home}.{name}")));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// True if a statement names a column, or selects all columns and `is_wild`.
+fn names_column(statement: &mut Statement, column: &str, is_wild: bool) -> bool {
+    struct Uses<'a>(&'a str, bool, bool);
+    impl VisitorMut for Uses<'_> {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            self.2 |= self.1
+                && select.projection.iter().any(|item| {
+                    matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+                });
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &mut SqlExpr) -> ControlFlow<()> {
+            let name = match expr {
+                SqlExpr::Identifier(name) => Some(&*name),
+                SqlExpr::CompoundIdentifier(names) => names.last(),
+                _ => None,
+            };
+            let is_it = |name: &Ident| IdentNormalizer::default().normalize(name.clone()) == self.0;
+            self.2 |= name.is_some_and(is_it);
+            ControlFlow::Continue(())
+        }
+    }
+    let mut uses = Uses(column, is_wild, false);
+    let _ = statement.walk(&mut uses);
+    uses.2
 }
 
 /// The query of a CREATE VIEW statement, without the view's own name.

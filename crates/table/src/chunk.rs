@@ -1,6 +1,11 @@
 //! Chunks: up to 65,536 rows of one table, immutable, one segment (page and extent) per column.
+//!
+//! ALTER TABLE makes a new table whose chunks share segments with those of the previous one. A
+//! segment counts the chunks that commits name, and frees its space when the last reference to it
+//! is dropped and there is no such chunk.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use terrace_pool::{PageRef, Space};
 use terrace_store::Stored;
@@ -36,17 +41,58 @@ pub struct ColumnSegment {
     pub statistics: SegmentStatistics,
     /// Placement of the segment: in the pool, or copied to a heap.
     pub placement: SegmentPlacement,
+    space: Space,
+    /// Number of chunks with this segment that a commit names. Dropping the last reference frees
+    /// the page and the extent if it is zero.
+    named: AtomicU32,
 }
 
-/// Fate of a chunk's pages and extents when its last reference is dropped.
+/// The bytes of a segment, and what is known about its values.
+#[derive(Debug)]
+pub(crate) struct SegmentParts {
+    pub page: PageRef,
+    pub stored: Stored,
+    pub encoding: Encoding,
+    pub len_bytes: u64,
+    pub statistics: SegmentStatistics,
+}
+
+impl ColumnSegment {
+    /// Builds a segment that no chunk has yet.
+    pub(crate) fn fresh(parts: SegmentParts, space: Space) -> Arc<Self> {
+        Self::new(parts, space, 0)
+    }
+
+    /// Builds a segment of a chunk that was loaded from the catalog.
+    pub(crate) fn committed(parts: SegmentParts, space: Space) -> Arc<Self> {
+        Self::new(parts, space, 1)
+    }
+
+    fn new(parts: SegmentParts, space: Space, named: u32) -> Arc<Self> {
+        let SegmentParts { page, stored, encoding, len_bytes, statistics } = parts;
+        let (placement, named) = (SegmentPlacement::default(), AtomicU32::new(named));
+        Arc::new(Self { page, stored, encoding, len_bytes, statistics, placement, space, named })
+    }
+}
+
+impl Drop for ColumnSegment {
+    fn drop(&mut self) {
+        if *self.named.get_mut() == 0 {
+            let freed = self.space.free(self.page);
+            debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
+        }
+    }
+}
+
+/// Fate of a chunk, and thus of the segments that only it has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Fate {
-    /// No commit names the chunk: its space is freed.
+    /// No commit names the chunk.
     Fresh = 0,
     /// The catalog names the chunk: its extents are kept.
     Committed = 1,
-    /// A committed statement removed the chunk: its space is freed.
+    /// A committed statement removed the chunk.
     Retired = 2,
 }
 
@@ -74,25 +120,30 @@ pub struct Chunk {
     /// Number of rows in the chunk.
     pub rows: usize,
     /// One segment per column of the table, in the order of its schema.
-    pub columns: Vec<ColumnSegment>,
+    pub columns: Vec<Arc<ColumnSegment>>,
     space: Space,
     fate: AtomicU8,
 }
 
 impl Chunk {
     /// Builds a chunk that no commit names yet.
-    pub(crate) fn fresh(key: ChunkKey, columns: Vec<ColumnSegment>, space: Space) -> Self {
+    pub(crate) fn fresh(key: ChunkKey, columns: Vec<Arc<ColumnSegment>>, space: Space) -> Self {
         Self::new(key, columns, space, Fate::Fresh)
     }
 
-    /// Builds a chunk that was loaded from the catalog.
-    pub(crate) fn committed(key: ChunkKey, columns: Vec<ColumnSegment>, space: Space) -> Self {
+    /// Builds a chunk that was loaded from the catalog, of committed segments.
+    pub(crate) fn committed(key: ChunkKey, columns: Vec<Arc<ColumnSegment>>, space: Space) -> Self {
         Self::new(key, columns, space, Fate::Committed)
     }
 
-    fn new(key: ChunkKey, columns: Vec<ColumnSegment>, space: Space, fate: Fate) -> Self {
+    fn new(key: ChunkKey, columns: Vec<Arc<ColumnSegment>>, space: Space, fate: Fate) -> Self {
         let ChunkKey { id, place, rows, is_full } = key;
         Self { id, place, is_full, rows, columns, space, fate: AtomicU8::new(fate as u8) }
+    }
+
+    /// Returns the key of the chunk.
+    pub(crate) fn key(&self) -> ChunkKey {
+        ChunkKey { id: self.id, place: self.place, rows: self.rows, is_full: self.is_full }
     }
 
     /// Returns the pool space that holds the pages.
@@ -129,23 +180,26 @@ impl Chunk {
 
     /// Marks the chunk as named by the catalog: its extents outlive the process.
     pub(crate) fn mark_committed(&self) {
-        self.fate.store(Fate::Committed as u8, Ordering::Release);
+        if self.change_fate(Fate::Fresh, Fate::Committed) {
+            for segment in &self.columns {
+                segment.named.fetch_add(1, Ordering::AcqRel);
+            }
+        }
     }
 
-    /// Marks the chunk as no longer named by the catalog: its last reader frees its space.
+    /// Marks the chunk as no longer named by the catalog: its last reader frees the space that no
+    /// other chunk shares.
     pub(crate) fn mark_retired(&self) {
-        self.fate.store(Fate::Retired as u8, Ordering::Release);
+        if self.change_fate(Fate::Committed, Fate::Retired) {
+            for segment in &self.columns {
+                segment.named.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
     }
-}
 
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        if *self.fate.get_mut() == Fate::Committed as u8 {
-            return;
-        }
-        for column in &self.columns {
-            let freed = self.space.free(column.page);
-            debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
-        }
+    /// Returns true if the chunk had the first fate, which is then replaced by the second.
+    fn change_fate(&self, from: Fate, to: Fate) -> bool {
+        let (from, to) = (from as u8, to as u8);
+        self.fate.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }

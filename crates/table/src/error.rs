@@ -71,6 +71,16 @@ pub enum SqlError {
         /// The column.
         column: String,
     },
+    /// A row that makes the condition of a CHECK constraint false.
+    #[error("{}", message::of_violation(table, constraint, *is_new_row))]
+    CheckViolated {
+        /// The table, without its schema.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// True for a new row; false for one that the table has when the constraint is added.
+        is_new_row: bool,
+    },
     /// Rows whose columns differ from the table's.
     #[error("table {table} takes {expected}, not {found}")]
     Columns {
@@ -200,6 +210,46 @@ pub enum SqlError {
     Missing {
         /// Schema and name.
         name: String,
+    },
+    /// No column of this name.
+    #[error("column \"{column}\" of relation \"{table}\" does not exist")]
+    MissingColumn {
+        /// The table, without its schema.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A column of this name exists.
+    #[error("column \"{column}\" of relation \"{table}\" already exists")]
+    ColumnExists {
+        /// The table, without its schema.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// No constraint of this name.
+    #[error("constraint \"{constraint}\" of relation \"{table}\" does not exist")]
+    MissingConstraint {
+        /// The table, without its schema.
+        table: String,
+        /// The constraint.
+        constraint: String,
+    },
+    /// A constraint of this name exists.
+    #[error("constraint \"{constraint}\" for relation \"{table}\" already exists")]
+    ConstraintExists {
+        /// The table, without its schema.
+        table: String,
+        /// The constraint.
+        constraint: String,
+    },
+    /// A column or table that a view uses.
+    #[error("cannot {what} because view {view} depends on it; drop the view first")]
+    InUse {
+        /// The change.
+        what: String,
+        /// The view.
+        view: String,
     },
     /// No schema of this name.
     #[error("schema {name} does not exist; CREATE SCHEMA {name} makes it")]

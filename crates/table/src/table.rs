@@ -18,7 +18,7 @@ use terrace_pool::Space;
 use terrace_sys::sync::{read, write};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use crate::catalog::{Journal, Lockable, TableLocks};
+use crate::catalog::{Journal, Lockable, Properties, TableLocks};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::placement::Wishes;
@@ -36,6 +36,7 @@ pub(crate) struct TableParts {
     pub name: String,
     pub columns: SchemaRef,
     pub encoding: Encoding,
+    pub properties: Properties,
     pub space: Space,
     pub journal: Arc<Journal>,
 }
@@ -74,6 +75,12 @@ impl Table {
         }
     }
 
+    /// Creates a table without rows whose chunks have other ids than those of `before`.
+    pub(crate) fn successor(parts: TableParts, before: &Self) -> Self {
+        let next_chunk = AtomicU64::new(before.next_chunk.load(Ordering::Relaxed));
+        Self { next_chunk, ..Self::new(parts, vec![]) }
+    }
+
     /// Returns the table's id in the catalog, which is never reused.
     #[must_use]
     pub fn id(&self) -> u64 {
@@ -108,6 +115,12 @@ impl Table {
     #[must_use]
     pub fn encoding(&self) -> Encoding {
         self.parts.encoding
+    }
+
+    /// Returns the defaults, checks and comments.
+    #[must_use]
+    pub fn properties(&self) -> &Properties {
+        &self.parts.properties
     }
 
     /// Returns the pool space that holds the table's pages.

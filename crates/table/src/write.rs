@@ -5,8 +5,10 @@
 //! its space is kept, unless its commit succeeds: chunks that no commit names free their pages and
 //! extents when they are dropped, as on an error or a cancellation.
 
+mod alter;
 mod block;
 mod change;
+mod checks;
 mod chunk_writer;
 mod columns;
 mod commit;
@@ -16,6 +18,8 @@ mod merge_counters;
 mod merge_queue;
 mod merger;
 mod plan;
+mod read;
+mod returning;
 mod rewrite;
 mod row_numbers;
 mod sink;
@@ -33,27 +37,32 @@ use crate::error::SqlError;
 use crate::table::Table;
 use crate::transaction::Scope;
 
+pub use alter::ColumnSource;
 pub use change::Changes;
 pub(crate) use change::RowChange;
+pub use checks::{Check, Checks};
 pub use chunk_writer::ChunkWriter;
 pub use merge_counters::MergeCounters;
 pub(crate) use merge_queue::MergeQueue;
 #[cfg(test)]
 pub(crate) use merge_queue::Merged;
 pub use merger::Merger;
-pub use plan::{CountExec, delete_plan, insert_plan, truncate_plan, update_plan};
+pub use plan::{CountExec, Required, delete_plan, insert_plan, truncate_plan, update_plan};
+pub use returning::{ReturnedColumns, Returning, Terms};
 pub use rewrite::Assignment;
 pub use rewrite::Selection;
 pub use row_numbers::ByNumber;
 pub use sink::TableSink;
 
-/// Writes `rows` into chunks of `table` that are invisible before they are committed.
+/// Writes `rows`, on these terms, into chunks of `table` that are invisible before they are
+/// committed.
 pub async fn write_rows(
     table: &Arc<Table>,
     mut rows: SendableRecordBatchStream,
+    terms: Terms,
     memory: &Arc<dyn MemoryPool>,
 ) -> Result<Changes, SqlError> {
-    let mut writer = ChunkWriter::new(table.clone(), memory);
+    let mut writer = ChunkWriter::new(table.clone(), memory).under(terms);
     while let Some(batch) = rows.next().await {
         writer.push(batch?).await?;
     }
@@ -72,17 +81,19 @@ impl Table {
         rows: SendableRecordBatchStream,
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.append_in(&Scope::ALONE, rows, memory).await })
+        let terms = Terms::default();
+        Box::pin(async move { self.append_in(&Scope::ALONE, rows, terms, memory).await })
     }
 
-    /// Appends as [`Table::append`] does, possibly in a transaction.
+    /// Appends as [`Table::append`] does, possibly in a transaction, on these terms.
     pub(crate) async fn append_in(
         self: &Arc<Self>,
         scope: &Scope,
         rows: SendableRecordBatchStream,
+        terms: Terms,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
-        let changes = write_rows(self, rows, memory).await?;
+        let changes = write_rows(self, rows, terms, memory).await?;
         let count = changes.rows();
         if count > 0 {
             scope.append(self, changes).await?;
@@ -99,17 +110,19 @@ impl Table {
         rows: SendableRecordBatchStream,
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.overwrite_in(&Scope::ALONE, rows, memory).await })
+        let terms = Terms::default();
+        Box::pin(async move { self.overwrite_in(&Scope::ALONE, rows, terms, memory).await })
     }
 
-    /// Overwrites as [`Table::overwrite`] does, possibly in a transaction.
+    /// Overwrites as [`Table::overwrite`] does, possibly in a transaction, on these terms.
     pub(crate) async fn overwrite_in(
         self: &Arc<Self>,
         scope: &Scope,
         rows: SendableRecordBatchStream,
+        terms: Terms,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
-        let changes = write_rows(self, rows, memory).await?;
+        let changes = write_rows(self, rows, terms, memory).await?;
         let count = changes.rows();
         scope.rewrite(self).await?.finish(changes.replacing_all()).await?;
         Ok(count)

@@ -42,6 +42,15 @@ pub enum CliError {
     /// Error of the engine.
     #[error(transparent)]
     Sql(#[from] SqlError),
+    /// A statement that cannot be parsed, with the line of the error.
+    #[error("{error}\n{excerpt}")]
+    Syntax {
+        /// The error of the parser.
+        #[source]
+        error: Box<SqlError>,
+        /// The line, and a mark below the place of the error.
+        excerpt: String,
+    },
     /// Error of the server.
     #[error(transparent)]
     Server(#[from] ServerError),

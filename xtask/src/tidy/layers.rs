@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-heap", 4),
     ("terrace-objects", 4),
     ("terrace-exec", 5),
+    ("terrace-functions", 5),
     ("terrace-index", 5),
     ("terrace-compact", 5),
     ("terrace-capi", 5),

@@ -25,8 +25,6 @@ pub struct Given {
     pub answers: Answers,
     /// Name of the engine in reports.
     pub source: String,
-    /// True if they are DuckDB's.
-    pub by_duckdb: bool,
 }
 
 impl Oracle {
@@ -46,7 +44,7 @@ impl Oracle {
                 match duckdb::ask::<T>(packages, generator, texts).await {
                     Ok(answers) => {
                         let source = format!("DuckDB {}'s, over the same data", packages.version);
-                        return Ok(Given { answers, source, by_duckdb: true });
+                        return Ok(Given { answers, source });
                     }
                     Err(error) if self == Oracle::DuckDb => return Err(error),
                     Err(error) => Some(error),
@@ -57,6 +55,6 @@ impl Oracle {
         let source = because.map_or(DATAFUSION.to_string(), |error: BenchError| {
             format!("{DATAFUSION}, for want of DuckDB ({error})")
         });
-        Ok(Given { answers, source, by_duckdb: false })
+        Ok(Given { answers, source })
     }
 }

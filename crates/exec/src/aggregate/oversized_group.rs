@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, ArrayRef, RecordBatch, UInt32Array, make_comparator, new_empty_array,
 };
-use datafusion::arrow::compute::{SortOptions, cast, concat, filter, is_not_null, take};
+use datafusion::arrow::compute::{SortOptions, cast, concat, filter, is_not_null, partition, take};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
@@ -16,6 +16,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 
 use super::spill::Pages;
 use super::values::{Wants, flatten};
+use crate::floats::canonical;
 use crate::sort::SortSizes;
 use crate::sort::key::SortKeys;
 use crate::sort::merge::{Merge, MergeContext};
@@ -70,6 +71,11 @@ impl Picker {
             0 => values,
             _ => filter(&values, &is_not_null(&values)?)?,
         };
+        // The two zeros are one value.
+        let values = match self.wants {
+            Wants::Mode { .. } | Wants::Rank { .. } => canonical(&values)?,
+            _ => values,
+        };
         for from in (0..values.len()).step_by(ROWS_AT_ONCE) {
             let values = values.slice(from, ROWS_AT_ONCE.min(values.len() - from));
             self.push_values(values).await?;
@@ -105,6 +111,17 @@ impl Picker {
                 let (places, fraction) = around(fraction, this.count);
                 let values = this.values_at(places).await?;
                 this.evaluate(Some(fraction), values)
+            }
+            Wants::Mode { last } => {
+                let mut this = self;
+                let value = this.mode(last).await?;
+                this.evaluate(None, value)
+            }
+            Wants::Rank { fraction, descending, distinct } => {
+                let mut this = if distinct { self.without_repeats().await? } else { self };
+                let places = at_rank(fraction, descending, this.count);
+                let value = this.values_at(places).await?;
+                this.evaluate(None, value)
             }
         }
     }
@@ -153,6 +170,20 @@ impl Picker {
         }
         let found: Vec<&dyn Array> = found.iter().map(AsRef::as_ref).collect();
         Ok(concat(&found)?)
+    }
+
+    /// Returns the most frequent value: the first of the longest runs, or the last.
+    async fn mode(&mut self, last: bool) -> Result<ArrayRef> {
+        let mut runs = Runs { last, ..Runs::default() };
+        let mut merge = self.sorter.finish().await?;
+        loop {
+            merge = self.sorter.adapt(merge).await?;
+            let Some(values) = next(&mut merge).await? else { break };
+            runs.add(&values)?;
+            give_way().await;
+        }
+        let mode = runs.finish();
+        Ok(mode.unwrap_or_else(|| new_empty_array(self.schema.field(0).data_type())))
     }
 
     /// Computes the result from the few values that determine it.
@@ -235,6 +266,60 @@ fn around(fraction: f64, count: usize) -> (Vec<usize>, f64) {
     }
 }
 
+/// Returns the position of the first of `count` values whose place is at least the fraction of
+/// all.
+fn at_rank(fraction: f64, descending: bool, count: usize) -> Vec<usize> {
+    #[allow(clippy::cast_precision_loss, reason = "as the function computes it")]
+    let at = (fraction * count as f64).ceil();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to the count")]
+    let rank = (at as usize).clamp(1, count.max(1)) - 1;
+    let place = if descending { count.checked_sub(rank + 1) } else { Some(rank) };
+    place.filter(|place| *place < count).into_iter().collect()
+}
+
+/// The longest run of equal values among sorted ones.
+#[derive(Debug, Default)]
+struct Runs {
+    /// True if the last of the longest runs counts.
+    last: bool,
+    longest: Option<(ArrayRef, usize)>,
+    current: Option<(ArrayRef, usize)>,
+}
+
+impl Runs {
+    fn add(&mut self, values: &ArrayRef) -> Result<()> {
+        for run in partition(&[Arc::clone(values)])?.ranges() {
+            let len = run.len();
+            if run.start == 0
+                && let Some((value, before)) = &mut self.current
+                && make_comparator(value, values, SortOptions::default())?(0, 0) == Ordering::Equal
+            {
+                *before += len;
+                continue;
+            }
+            self.close();
+            self.current = Some((values.slice(run.start, 1), len));
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        let Some((value, len)) = self.current.take() else { return };
+        let is_longest = match &self.longest {
+            Some((_, longest)) => len > *longest || (self.last && len == *longest),
+            None => true,
+        };
+        if is_longest {
+            self.longest = Some((value, len));
+        }
+    }
+
+    fn finish(mut self) -> Option<ArrayRef> {
+        self.close();
+        self.longest.map(|(value, _)| value)
+    }
+}
+
 /// Filter of sorted values that drops those equal to the one before.
 #[derive(Debug, Default)]
 struct Unlike {
@@ -263,6 +348,29 @@ impl Unlike {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rank_of_a_fraction_is_the_first_that_reaches_it() {
+        assert_eq!(at_rank(0.5, false, 0), Vec::<usize>::new());
+        assert_eq!(at_rank(0.0, false, 4), vec![0]);
+        assert_eq!(at_rank(0.5, false, 5), vec![2]);
+        assert_eq!(at_rank(0.25, true, 4), vec![3]);
+        assert_eq!(at_rank(1.0, false, 4), vec![3]);
+    }
+
+    #[test]
+    fn the_longest_run_goes_across_batches() {
+        use datafusion::arrow::array::Int32Array;
+        for (last, expected) in [(false, 2), (true, 4)] {
+            let mut runs = Runs { last, ..Runs::default() };
+            for batch in [vec![1, 2, 2], vec![2, 3], vec![4, 4, 4], vec![5]] {
+                let batch: ArrayRef = Arc::new(Int32Array::from(batch));
+                runs.add(&batch).expect("values");
+            }
+            let mode = runs.finish().expect("a run");
+            assert_eq!(mode.as_ref(), &Int32Array::from(vec![expected]) as &dyn Array);
+        }
+    }
 
     #[test]
     fn a_fraction_is_between_two_places() {

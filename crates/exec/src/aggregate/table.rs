@@ -2,6 +2,7 @@
 //! arguments.
 
 mod find;
+mod limit;
 mod output;
 mod spill;
 
@@ -213,7 +214,7 @@ impl Table {
             self.update_many(batch)?;
         }
         self.settle_beside();
-        Ok(())
+        self.refuse_oversized()
     }
 
     /// Passes the batch to the cells, and has them write the initial state of a group.
@@ -305,10 +306,7 @@ impl Table {
     /// helps.
     pub(super) fn should_let_go(&mut self) -> bool {
         let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
-        // One group is one row in any partition, unless it is computed from values in order; and
-        // rows with the same hash stay together.
-        let is_divisible = self.groups > 1 || (self.groups == 1 && self.program.picks());
-        pressed && is_divisible && self.level < LEVELS_MAX && self.is_worth_letting_go()
+        pressed && self.is_divisible() && self.is_worth_letting_go()
     }
 
     /// Returns true if a table that emits states should flush them: memory is scarce, or the states

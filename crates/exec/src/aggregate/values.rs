@@ -24,6 +24,10 @@ use crate::functions::{is_list, stock};
 /// Maximum number of values in a piece.
 const PIECE_VALUES: usize = 1 << 16;
 
+/// Key of the metadata of states that a function of another crate declares to be lists of the
+/// values of their groups: they may be cut into pieces, each a state of its own.
+pub const KEEPS_VALUES: &str = "terrace.keeps_values";
+
 /// The values of a group that the result of an aggregate depends on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Wants {
@@ -35,6 +39,10 @@ pub(super) enum Wants {
     Middle { distinct: bool },
     /// The value at a fraction of the way from the first to the last.
     At { fraction: f64, distinct: bool },
+    /// The most frequent one: of those equally frequent the first in the order, or the last.
+    Mode { last: bool },
+    /// The first one of the order whose place is at least the fraction of all.
+    Rank { fraction: f64, descending: bool, distinct: bool },
 }
 
 impl Wants {
@@ -58,6 +66,9 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
     if is_list(stock) {
         return Some(Wants::All);
     }
+    if keeps_values(function) {
+        return Some(in_order(function, state_types).unwrap_or(Wants::All));
+    }
     if plain && is(functions::median::median_udaf()) {
         return Some(Wants::Middle { distinct });
     }
@@ -68,6 +79,30 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
         || is(functions::sum::sum_udaf())
         || is(functions::average::avg_udaf());
     (plain && distinct && sums).then_some(Wants::Distinct)
+}
+
+/// Returns true if a function declares that its states are values ([`KEEPS_VALUES`]).
+fn keeps_values(function: &AggregateFunctionExpr) -> bool {
+    let Ok(fields) = function.state_fields() else { return false };
+    fields.iter().all(|field| field.metadata().contains_key(KEEPS_VALUES))
+}
+
+/// Returns what a function that keeps values needs of them in order, if it does not need all.
+fn in_order(function: &AggregateFunctionExpr, state_types: &[DataType]) -> Option<Wants> {
+    let [DataType::List(values)] = state_types else { return None };
+    let (name, distinct) = (function.fun().name(), function.is_distinct());
+    if values.data_type().is_nested() {
+        return None;
+    }
+    let descending = is_descending(function);
+    match name {
+        "mode" if !distinct => Some(Wants::Mode { last: descending }),
+        "quantile_disc" => {
+            let fraction = literal_fraction(function)?;
+            Some(Wants::Rank { fraction, descending, distinct })
+        }
+        _ => None,
+    }
 }
 
 /// Returns true for `array_agg` and `string_agg` with ORDER BY and without DISTINCT.
@@ -108,14 +143,21 @@ pub(super) fn grows(function: &AggregateFunctionExpr) -> bool {
 
 /// Returns the fraction of a percentile, counted from the least value.
 fn fraction(function: &AggregateFunctionExpr) -> Option<f64> {
+    let fraction = literal_fraction(function)?;
+    Some(if is_descending(function) { 1.0 - fraction } else { fraction })
+}
+
+fn literal_fraction(function: &AggregateFunctionExpr) -> Option<f64> {
     let arguments = function.expressions();
     let literal = arguments.get(1)?.downcast_ref::<Literal>()?;
-    let Ok(ScalarValue::Float64(Some(fraction))) = literal.value().cast_to(&DataType::Float64)
-    else {
-        return None;
-    };
-    let descending = function.order_bys().first().is_some_and(|key| key.options.descending);
-    Some(if descending { 1.0 - fraction } else { fraction })
+    match literal.value().cast_to(&DataType::Float64) {
+        Ok(ScalarValue::Float64(fraction)) => fraction,
+        _ => None,
+    }
+}
+
+fn is_descending(function: &AggregateFunctionExpr) -> bool {
+    function.order_bys().first().is_some_and(|key| key.options.descending)
 }
 
 /// The states of all groups that are not in their rows, to be written in pieces.

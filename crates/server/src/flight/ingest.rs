@@ -77,8 +77,7 @@ impl ClientSession {
             let text = format!("there is no catalog {other:?}; there is {DATABASE}");
             return Err(Failure::new(SqlState::NO_DATABASE, text));
         }
-        let state = self.session.context().state_ref();
-        let default = || state.read().config_options().catalog.default_schema.clone();
+        let default = || self.session.current_schema().unwrap_or_default();
         let given = command.schema.clone().filter(|schema| !schema.is_empty());
         let (schema, table) = (given.unwrap_or_else(default), command.table.clone());
         match table.is_empty() {

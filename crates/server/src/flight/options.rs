@@ -189,8 +189,7 @@ impl ClientSession {
         let mut options: HashMap<_, _> =
             rows.map(|(name, value, _)| (name.to_owned(), SessionOptionValue::of(value))).collect();
         options.insert(CATALOG.to_owned(), SessionOptionValue::of(DATABASE));
-        let state = self.session.context().state_ref();
-        let schema = state.read().config_options().catalog.default_schema.clone();
+        let schema = self.session.current_schema().unwrap_or_default();
         options.insert(SCHEMA.to_owned(), SessionOptionValue::of(schema));
         GetSessionOptionsResult { options }
     }

@@ -253,7 +253,8 @@ impl ClientSession {
             Access::Discard(Discard::Nothing(_)) => {}
             Access::Discard(Discard::Settings) => {
                 self.session.reset_settings();
-                let _before = settings.replace(Settings::of_engine(&self.shared.engine));
+                let begun = settings.with_role(Settings::of_engine(&self.shared.engine))?;
+                let _before = settings.replace(begun);
             }
             Access::Discard(Discard::Statement(name)) => {
                 let name = name.replace('"', "\"\"");

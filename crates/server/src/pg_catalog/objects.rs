@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use terrace_sql::{Names, Relation, RelationKind};
+use terrace_sql::{Names, Relation, RelationKind, SearchPath};
 
 use super::definition::{self, Definition};
 use super::oids;
@@ -122,10 +122,15 @@ impl Objects {
 
     /// Returns the relation with a name: in the schema, if one is given, else in `pg_catalog` or
     /// `path`.
-    pub(super) fn named(&self, schema: Option<&str>, name: &str, path: &str) -> Option<&Object> {
-        let path = match schema {
+    pub(super) fn named(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        path: &SearchPath,
+    ) -> Option<&Object> {
+        let path: Vec<&str> = match schema {
             Some(schema) => vec![schema],
-            None => vec![SCHEMA, path],
+            None => [SCHEMA].into_iter().chain(path.schemas().iter().map(String::as_str)).collect(),
         };
         path.iter().find_map(|schema| {
             let is_it = |object: &&Object| object.schema == *schema && object.name == name;

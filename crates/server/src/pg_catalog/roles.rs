@@ -58,8 +58,11 @@ pub(super) fn owner(source: &Source, schema: &str, object: Option<&str>) -> Opti
 
 /// True for a role that may do everything; `name` is `None` for a connection without a role.
 pub(super) fn is_superuser(source: &Source, name: Option<&str>) -> bool {
+    // A role that has the owner's name is another.
     name.is_none_or(|name| {
-        name == OWNER || roles(source).iter().any(|role| role.name == name && role.is_superuser)
+        let roles = roles(source);
+        let role = roles.iter().rfind(|role| role.name == name);
+        role.is_some_and(|role| role.is_superuser) || (role.is_none() && name == OWNER)
     })
 }
 
@@ -100,7 +103,8 @@ pub(super) fn administers(source: &Source, role: Option<&str>, other: &str) -> b
 /// True if the user of the connection may see and end statements of another user: those of
 /// superusers only as a superuser.
 pub(super) fn may_control(source: &Source, user: &str) -> bool {
-    let role = source.facts.role.as_deref();
+    let role = source.facts.acting_role();
+    let role = role.as_deref();
     role == Some(user)
         || is_superuser(source, role)
         || (has_privileges_of(source, role, user) && !is_superuser(source, Some(user)))
@@ -108,7 +112,7 @@ pub(super) fn may_control(source: &Source, user: &str) -> bool {
 
 /// Returns the names of the roles whose privileges the user of the connection has.
 pub(super) fn enabled(source: &Source) -> Vec<String> {
-    match source.facts.role.as_deref() {
+    match source.facts.acting_role().as_deref() {
         Some(role) if !is_superuser(source, Some(role)) => {
             source.names.inherited(role).into_iter().collect()
         }
@@ -148,8 +152,7 @@ pub(super) fn membership_names(source: &Source, of: i64) -> Vec<String> {
     role.map_or_else(Vec::new, |role| source.names.memberships(&role.name).into_iter().collect())
 }
 
-/// Returns a row of `pg_auth_members`. A session keeps the role of its login, so no membership has
-/// the option SET.
+/// Returns a row of `pg_auth_members`. Every member may act as the role by SET ROLE.
 pub(super) fn membership(membership: &Membership) -> Row {
     let Membership { role, member, inherits, is_admin, grantor } = membership;
     vec![
@@ -159,7 +162,7 @@ pub(super) fn membership(membership: &Membership) -> Row {
         ("grantor", (*grantor).into()),
         ("admin_option", (*is_admin).into()),
         ("inherit_option", (*inherits).into()),
-        ("set_option", false.into()),
+        ("set_option", true.into()),
     ]
 }
 

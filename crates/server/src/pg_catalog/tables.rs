@@ -87,6 +87,8 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
         "pg_auth_members" => roles::memberships(source).iter().map(roles::membership).collect(),
         "pg_authid" | "pg_roles" => roles::roles(source).iter().map(roles::role).collect(),
         "pg_user" | "pg_shadow" => roles::roles(source).iter().map(roles::user).collect(),
+        // A session without a connection has the settings of `SHOW ALL` alone.
+        "pg_settings" if source.facts.number == 0 => vec![],
         "pg_settings" => source.facts.settings.rows().into_iter().map(setting).collect(),
         "pg_stat_activity" => activity::rows(source),
         "pg_stat_database" => vec![activity::database(source)],

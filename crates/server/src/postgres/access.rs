@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::{CursorStatement, SessionStatement};
 
-use crate::settings::{Settings, TIME_ZONE, TRANSACTION_ISOLATION};
+use crate::settings::{NO_ROLE, ROLE, Settings, TIME_ZONE, TRANSACTION_ISOLATION};
 
 /// A statement about the connection's own state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +50,20 @@ impl Access {
             SqlStatement::Set(Set::SingleAssignment { scope, variable, values, .. }) => {
                 let is_local = *scope == Some(ContextModifier::Local);
                 let name = variable.to_string();
-                let value = values.iter().map(text_of).collect::<Vec<_>>().join(", ");
+                let is_path = name.eq_ignore_ascii_case("search_path");
+                let text = if is_path { schema_of } else { text_of };
+                let value = values.iter().map(text).collect::<Vec<_>>().join(", ");
                 match Settings::name_of(&name) {
                     Some(known) if is_local => Some(Self::SetLocal(known, value)),
                     Some(known) => Some(Self::Set(known, value)),
                     None => is_local.then_some(Self::SetLocalOfSession(name)),
                 }
+            }
+            SqlStatement::Set(Set::SetRole { context_modifier, role_name }) => {
+                let role = role_name.clone().map(|it| IdentNormalizer::default().normalize(it));
+                let is_local = *context_modifier == Some(ContextModifier::Local);
+                let set = if is_local { Self::SetLocal } else { Self::Set };
+                Some(set(ROLE, role.unwrap_or_else(|| NO_ROLE.to_owned())))
             }
             SqlStatement::Set(Set::SetTimeZone { value, local }) => {
                 let value = match value {
@@ -80,6 +88,14 @@ impl Access {
             }
             _ => None,
         }
+    }
+}
+
+/// Returns the text of a schema in a search path, in lower case unless it is quoted.
+fn schema_of(value: &Expr) -> String {
+    match value {
+        Expr::Identifier(name) if name.quote_style.is_none() => name.value.to_lowercase(),
+        value => text_of(value),
     }
 }
 

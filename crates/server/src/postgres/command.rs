@@ -3,8 +3,12 @@
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
 use terrace_sql::session::{
-    AccessChange, CopyStatement, RoleStatement, SessionStatement, TransactionStatement,
+    AccessChange, CopyStatement, MaintenanceStatement, RoleStatement, SessionStatement,
+    TransactionStatement,
 };
+
+/// Tag of ANALYZE.
+const ANALYZE: &str = "ANALYZE";
 
 /// The kind of a statement, which determines its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +34,7 @@ impl Command {
                 return Self::Transaction(statement.clone());
             }
             SessionStatement::Copy(copy) => return Self::Copy(copy.clone()),
+            SessionStatement::CopyFrom(_) => return Self::Changes("COPY"),
             SessionStatement::Grant(statement) => {
                 return match statement.change {
                     AccessChange::Grant(..) => done("GRANT"),
@@ -38,6 +43,14 @@ impl Command {
                         Self::by_words(&SessionStatement::Grant(statement.clone()))
                     }
                 };
+            }
+            SessionStatement::Summarize(_) => return Self::Rows("SELECT"),
+            SessionStatement::Maintenance(statement) => {
+                return done(match statement {
+                    MaintenanceStatement::Checkpoint => "CHECKPOINT",
+                    MaintenanceStatement::Vacuum(_) => "VACUUM",
+                    MaintenanceStatement::Analyze(_) => ANALYZE,
+                });
             }
             SessionStatement::Role(RoleStatement::Grant { .. }) => return done("GRANT ROLE"),
             SessionStatement::Role(RoleStatement::Revoke { .. }) => return done("REVOKE ROLE"),
@@ -48,9 +61,9 @@ impl Command {
             Statement::Explain(_) => Self::Rows("EXPLAIN"),
             Statement::Statement(parsed) => match parsed.as_ref() {
                 SqlStatement::Query(_) => Self::Rows("SELECT"),
-                SqlStatement::Insert(_) => Self::Changes("INSERT 0"),
-                SqlStatement::Update(_) => Self::Changes("UPDATE"),
-                SqlStatement::Delete(_) => Self::Changes("DELETE"),
+                SqlStatement::Insert(insert) => change("INSERT 0", insert.returning.is_some()),
+                SqlStatement::Update(update) => change("UPDATE", update.returning.is_some()),
+                SqlStatement::Delete(delete) => change("DELETE", delete.returning.is_some()),
                 SqlStatement::Execute { .. } => Self::Rows("EXECUTE"),
                 SqlStatement::Explain { .. } | SqlStatement::ExplainTable { .. } => {
                     Self::Rows("EXPLAIN")
@@ -60,9 +73,13 @@ impl Command {
                 | SqlStatement::ShowTables { .. }
                 | SqlStatement::ShowColumns { .. }
                 | SqlStatement::ShowFunctions { .. }
+                | SqlStatement::ShowDatabases { .. }
+                | SqlStatement::ShowSchemas { .. }
+                | SqlStatement::ShowViews { .. }
+                | SqlStatement::Pragma { .. }
                 | SqlStatement::ShowCreate { .. } => Self::Rows("SHOW"),
                 SqlStatement::Drop { object_type: ObjectType::Table, .. } => done("DROP TABLE"),
-                SqlStatement::Set(_) => done("SET"),
+                SqlStatement::Set(_) | SqlStatement::Use(_) => done("SET"),
                 SqlStatement::Truncate(_) => done("TRUNCATE TABLE"),
                 SqlStatement::Prepare { .. } => done("PREPARE"),
                 SqlStatement::Deallocate { .. } => done("DEALLOCATE"),
@@ -83,7 +100,16 @@ impl Command {
 
     /// True if the statement may do more than return rows.
     pub(crate) fn is_change(&self) -> bool {
-        matches!(self, Self::Changes(_) | Self::Done(_))
+        match self {
+            Self::Rows(name) => matches!(*name, "INSERT 0" | "UPDATE" | "DELETE"),
+            _ => matches!(self, Self::Changes(_) | Self::Done(_)),
+        }
+    }
+
+    /// Returns a note for the client of a statement that had nothing to do.
+    pub(crate) fn note(&self) -> Option<&'static str> {
+        matches!(self, Self::Done(tag) if tag == ANALYZE)
+            .then_some("nothing to do: statistics are written with the rows")
     }
 
     /// Returns the tag of a statement that has returned or changed this number of rows.
@@ -108,6 +134,11 @@ impl Command {
             }
         }
     }
+}
+
+/// The command of a change, which returns rows with RETURNING.
+fn change(name: &'static str, returns_rows: bool) -> Command {
+    if returns_rows { Command::Rows(name) } else { Command::Changes(name) }
 }
 
 fn done(name: &str) -> Command {

@@ -209,6 +209,9 @@ impl Connection {
         drop(guard);
         self.changes += u64::from(statement.command.is_change());
         self.follow_settings().await?;
+        if let Some(note) = statement.command.note() {
+            self.wire.put(Failure::note(note))?;
+        }
         self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
     }
 

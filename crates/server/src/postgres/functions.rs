@@ -1,5 +1,8 @@
 //! PostgreSQL's functions that describe the connection, such as `current_user()`.
 
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
@@ -22,20 +25,38 @@ struct Fact {
 enum Kind {
     Text(String),
     Number(i32),
-    /// The schema in which names are resolved first.
-    Schema,
+    /// The user that statements run as.
+    User(ActingUser),
     /// Null.
     Nothing,
 }
 
+/// The user that statements of a connection run as. Two are equal if they are of one connection.
+#[derive(Clone, Debug)]
+struct ActingUser(Arc<Place>);
+
+impl PartialEq for ActingUser {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.number == other.0.number
+    }
+}
+
+impl Eq for ActingUser {}
+
+impl Hash for ActingUser {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.number.hash(state);
+    }
+}
+
 /// Returns the functions of a connection.
-pub(super) fn functions(place: &Place) -> Vec<ScalarUDF> {
+pub(super) fn functions(place: &Arc<Place>) -> Vec<ScalarUDF> {
     let version = format!("PostgreSQL {SERVER_VERSION}");
     let facts: [(&'static str, &[&str], Kind); 6] = [
         ("version", &[], Kind::Text(version)),
         ("current_database", &["current_catalog"], Kind::Text(place.database.to_owned())),
-        ("current_schema", &[], Kind::Schema),
-        ("current_user", &["session_user", "current_role", "user"], Kind::Text(place.user.clone())),
+        ("current_user", &["current_role", "user"], Kind::User(ActingUser(Arc::clone(place)))),
+        ("session_user", &[], Kind::Text(place.user.clone())),
         // Advisory locks do not exist here.
         ("pg_advisory_unlock_all", &[], Kind::Nothing),
         ("pg_backend_pid", &[], Kind::Number(place.number)),
@@ -64,16 +85,16 @@ impl ScalarUDFImpl for Fact {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
             Kind::Number(_) => DataType::Int32,
-            Kind::Text(_) | Kind::Schema | Kind::Nothing => DataType::Utf8,
+            Kind::Text(_) | Kind::User(_) | Kind::Nothing => DataType::Utf8,
         })
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let value = match &self.kind {
             Kind::Text(text) => ScalarValue::from(text.as_str()),
             Kind::Number(number) => ScalarValue::from(*number),
+            Kind::User(user) => ScalarValue::from(user.0.acting_user()),
             Kind::Nothing => ScalarValue::Utf8(None),
-            Kind::Schema => ScalarValue::from(args.config_options.catalog.default_schema.as_str()),
         };
         Ok(ColumnarValue::Scalar(value))
     }

@@ -9,6 +9,7 @@ use super::access::Discard;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::session::{apply, furnished};
+use crate::settings::Settings;
 
 impl Connection {
     /// Discards state of the connection and completes the statement.
@@ -23,10 +24,13 @@ impl Connection {
                 self.statements.clear();
                 self.prepared.clear();
                 self.session = furnished(self.session.renewed()?, &self.place);
-                self.reset_settings().await?;
+                self.reset_settings(self.login.clone()).await?;
             }
             Discard::Nothing(_) => {}
-            Discard::Settings => self.reset_settings().await?,
+            Discard::Settings => {
+                let login = self.settings.with_role(self.login.clone())?;
+                self.reset_settings(login).await?;
+            }
             Discard::Statements => {
                 self.statements.clear();
                 for name in std::mem::take(&mut self.prepared) {
@@ -45,17 +49,17 @@ impl Connection {
         self.wire.put(Out::CommandComplete(CommandComplete::new(what.tag().to_owned())))
     }
 
-    /// Resets all settings to their values at the login.
-    async fn reset_settings(&mut self) -> Result<(), Failure> {
+    /// Resets all settings to those that the connection begins with.
+    async fn reset_settings(&mut self, begun: Settings) -> Result<(), Failure> {
         self.session.reset_settings();
-        let before = self.settings.replace(self.login.clone());
-        for (name, value) in self.login.reported() {
+        let before = self.settings.replace(begun.clone());
+        for (name, value) in begun.reported() {
             if before.get(name) != value {
                 let status = ParameterStatus::new(name.to_owned(), value.to_owned());
                 self.wire.put(Out::ParameterStatus(status))?;
             }
         }
-        apply(&self.session, &self.login).await
+        apply(&self.session, &begun).await
     }
 
     async fn deallocate(&mut self, name: &str) -> Result<(), Failure> {

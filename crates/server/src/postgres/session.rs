@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::functions::functions;
 use crate::pg_catalog;
 use crate::place::Place;
-use crate::settings::Settings;
+use crate::settings::{NO_ROLE, ROLE, Settings};
 use crate::shared::Shared;
 use crate::shared_settings::SharedSettings;
 
@@ -67,10 +67,23 @@ pub(crate) async fn set(
     is_local: bool,
 ) -> Result<Option<Told>, Failure> {
     let told = settings.set(name, value, is_local)?;
-    if let Some(statement) = settings.of_session(name) {
-        session.sql(&statement).await?;
-    }
+    pass_on(session, settings, name).await?;
     Ok(told)
+}
+
+/// Passes a setting on to the session, if the session has it as well.
+///
+/// # Errors
+/// A value that the session does not accept. It keeps its role then, and so do the settings.
+async fn pass_on(session: &Session, settings: &SharedSettings, name: &str) -> Result<(), Failure> {
+    let Some(statement) = settings.of_session(name) else { return Ok(()) };
+    let passed = session.sql(&statement).await;
+    if passed.is_err() && name == ROLE {
+        let kept = session.acting_role();
+        settings.set(ROLE, kept.as_deref().unwrap_or(NO_ROLE), false)?;
+    }
+    passed?;
+    Ok(())
 }
 
 /// Passes on to the session the settings that its statements have changed. Returns the changes to
@@ -84,9 +97,7 @@ pub(crate) async fn follow_changes(
 ) -> Result<Vec<Told>, Failure> {
     let mut told = Vec::new();
     for (name, change) in settings.take_changes() {
-        if let Some(statement) = settings.of_session(name) {
-            session.sql(&statement).await?;
-        }
+        pass_on(session, settings, name).await?;
         told.extend(change);
     }
     Ok(told)

@@ -104,6 +104,9 @@ impl Connection {
         drop(guard);
         self.changes += u64::from(command.is_change());
         self.follow_settings().await?;
+        if let Some(note) = command.note() {
+            self.wire.put(Failure::note(note))?;
+        }
         self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
     }
 

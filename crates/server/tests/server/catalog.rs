@@ -249,7 +249,7 @@ async fn connections_end_what_others_do() {
         let busy = connect(address).await;
         let pid: i32 =
             busy.query_one("SELECT pg_backend_pid()", &[]).await.expect("a number").get(0);
-        let endless = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
+        let endless = "SELECT count(*) FROM generate_series(1, 1000000000000) a (value)";
         let running = tokio::spawn(async move {
             let ended = busy.simple_query(endless).await.expect_err("it never ends");
             (ended, busy)

@@ -479,7 +479,7 @@ async fn a_full_server_still_cancels() {
 pub const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0u\0\0";
 
 /// A statement that never ends.
-const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a (value)";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_end_when_the_client_says_so_or_is_gone() {

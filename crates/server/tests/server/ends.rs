@@ -14,10 +14,10 @@ use crate::common::connect;
 use crate::running::{Running, engine};
 
 /// A statement that takes one or two seconds and returns one row.
-const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 150000) b \
-                    WHERE a.value * b.value % 7 = 3";
+const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000) a (value), \
+                    generate_series(1, 150000) b (value) WHERE a.value * b.value % 7 = 3";
 /// A statement that never ends.
-const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a (value)";
 const SOON: Duration = Duration::from_secs(20);
 
 /// A client with a running statement, and an idle client.

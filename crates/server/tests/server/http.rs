@@ -27,7 +27,7 @@ use crate::running::{DRAM, Running, STORE_BYTES, engine_over};
 const SOON: Duration = Duration::from_secs(20);
 
 /// A statement that never ends.
-const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a (value)";
 
 /// A tenant whose queries all miss its SLA.
 const TENANT: &str = "CREATE TENANT t WITH (sla = 'latency 1us penalty 2')";

@@ -103,7 +103,7 @@ async fn errors_are_those_of_postgresql() {
     assert_eq!(state, SqlState::UNDEFINED_OBJECT, "{text}");
     let (state, text) = refused(&admin, "GRANT readers TO ada WITH SET TRUE").await;
     assert_eq!(state, SqlState::SYNTAX_ERROR, "{text}");
-    let (state, text) = refused(&ada, "SET ROLE readers").await;
+    let (state, text) = refused(&ada, "SET SESSION AUTHORIZATION bob").await;
     assert_eq!(state, SqlState::FEATURE_NOT_SUPPORTED, "{text}");
     ada.batch_execute("GRANT readers TO staff; REVOKE readers FROM staff").await.expect("changed");
     assert_eq!(shown(&ada, "SELECT x FROM t").await, "1");
@@ -119,8 +119,9 @@ async fn the_catalog_lists_members() {
     ada.batch_execute("GRANT readers TO admin").await.expect("granted");
     assert_eq!(
         shown(&admin, GRANTS).await,
-        "ada|readers|ADMIN, INHERIT|terrace\nada|staff|INHERIT|terrace\n\
-         admin|readers|INHERIT|ada\nbob|readers||terrace\nstaff|readers|INHERIT|terrace"
+        "ada|readers|ADMIN, INHERIT, SET|terrace\nada|staff|INHERIT, SET|terrace\n\
+         admin|readers|INHERIT, SET|ada\nbob|readers|SET|terrace\n\
+         staff|readers|INHERIT, SET|terrace"
     );
     let all = "SELECT roleid::regrole, member::regrole, grantor::regrole, admin_option \
                FROM pg_auth_members WHERE member = 'ada'::regrole ORDER BY 1";
@@ -181,6 +182,83 @@ async fn functions_tell_members_and_their_privileges() {
     let (state, text) = refused(&ada, "SELECT pg_has_role('readers', 'x')").await;
     assert_eq!(state, SqlState::INVALID_PARAMETER_VALUE, "{text}");
     assert!(text.contains("unrecognized privilege type: \"x\""), "{text}");
+    drop((admin, ada, bob));
+    running.end().await.close().expect("the engine is free");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_with_the_name_of_the_owner_is_no_superuser() {
+    let running = served().await;
+    let admin = connect(running.address, "admin").await;
+    let made = "CREATE ROLE terrace LOGIN PASSWORD 'secret'";
+    admin.batch_execute(made).await.expect("made");
+    let other = connect(running.address, "terrace").await;
+    let answers = "SELECT has_table_privilege('t', 'SELECT'), pg_has_role('admin', 'MEMBER')";
+    assert_eq!(shown(&other, answers).await, "f|f");
+    let number = shown(&admin, "SELECT pg_backend_pid()").await;
+    let (_, text) = refused(&other, &format!("SELECT pg_terminate_backend({number})")).await;
+    assert!(text.contains("permission denied"), "{text}");
+    drop((admin, other));
+    running.end().await.close().expect("the engine is free");
+}
+
+/// The user that statements run as, that of the login, and the setting.
+const WHO: &str = "SELECT current_user, session_user, current_setting('role')";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_act_as_their_roles() {
+    let running = served().await;
+    let (admin, ada, bob) = (
+        connect(running.address, "admin").await,
+        connect(running.address, "ada").await,
+        connect(running.address, "bob").await,
+    );
+    // Bob does not inherit, and has the privileges of his role while he acts as it.
+    let (state, _) = refused(&bob, "SELECT x FROM t").await;
+    assert_eq!(state, SqlState::INSUFFICIENT_PRIVILEGE);
+    bob.batch_execute("SET ROLE readers").await.expect("a member");
+    assert_eq!(shown(&bob, "SELECT x FROM t").await, "1");
+    assert_eq!(shown(&bob, WHO).await, "readers|bob|readers");
+    assert_eq!(shown(&bob, "SELECT has_table_privilege('t', 'SELECT')").await, "t");
+    bob.batch_execute("RESET ALL").await.expect("reset");
+    assert_eq!(shown(&bob, "SHOW role").await, "readers");
+    for reset in ["RESET ROLE", "SET ROLE NONE", "SET role TO DEFAULT", "DISCARD ALL"] {
+        bob.batch_execute("SET SESSION ROLE 'readers'").await.expect("a member");
+        bob.batch_execute(reset).await.expect(reset);
+        assert_eq!(shown(&bob, WHO).await, "bob|bob|none", "{reset}");
+        refused(&bob, "SELECT x FROM t").await;
+    }
+
+    // Other roles, and those that do not exist.
+    let (state, text) = refused(&bob, "SET ROLE staff").await;
+    assert_eq!(state, SqlState::INSUFFICIENT_PRIVILEGE, "{text}");
+    let (state, text) = refused(&ada, "SET ROLE nosuch").await;
+    assert_eq!(state, SqlState::UNDEFINED_OBJECT, "{text}");
+    let (state, text) = refused(&bob, "SELECT set_config('role', 'staff', false)").await;
+    assert_eq!(state, SqlState::INSUFFICIENT_PRIVILEGE, "{text}");
+    assert_eq!(shown(&bob, WHO).await, "bob|bob|none");
+    assert_eq!(shown(&bob, "SELECT set_config('role', 'readers', false)").await, "readers");
+    assert_eq!(shown(&bob, WHO).await, "readers|bob|readers");
+
+    // A transaction restores the role.
+    ada.batch_execute("BEGIN; SET LOCAL ROLE staff").await.expect("a member");
+    assert_eq!(shown(&ada, WHO).await, "staff|ada|staff");
+    ada.batch_execute("COMMIT; BEGIN; SET ROLE readers; ROLLBACK").await.expect("ended");
+    assert_eq!(shown(&ada, WHO).await, "ada|ada|none");
+
+    // A superuser acts as any role, without the rights of a superuser until it resets the role.
+    admin.batch_execute("SET ROLE ada").await.expect("any role");
+    let (state, _) = refused(&admin, "CREATE ROLE eve").await;
+    assert_eq!(state, SqlState::INSUFFICIENT_PRIVILEGE);
+    refused(&admin, "SET terrace.market = 'fair'").await;
+    admin.batch_execute("SET ROLE staff; RESET ROLE; CREATE ROLE eve").await.expect("a superuser");
+    admin.batch_execute("GRANT CREATE ON SCHEMA public TO eve; SET ROLE eve").await.expect("made");
+    admin.batch_execute("CREATE TABLE hers (x INT); RESET ROLE").await.expect("made");
+    let owner = "SELECT tableowner FROM pg_tables WHERE tablename = 'hers'";
+    assert_eq!(shown(&admin, owner).await, "eve");
+    admin.batch_execute("SET ROLE eve; SET ROLE admin").await.expect("any role");
+    let (_, text) = refused(&admin, "DROP ROLE admin").await;
+    assert!(text.contains("which this session has"), "{text}");
     drop((admin, ada, bob));
     running.end().await.close().expect("the engine is free");
 }

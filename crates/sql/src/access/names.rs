@@ -6,7 +6,7 @@ use datafusion::sql::parser::Statement;
 use terrace_table::access::Privilege;
 
 use super::rights::Rights;
-use crate::names::{CATALOG, SYSTEM_SCHEMA};
+use crate::names::{CATALOG, SYSTEM_SCHEMA, resolve};
 
 /// The kind of statement whose names are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,8 @@ pub(crate) fn check_names(
         return Ok(());
     }
     let snapshot = rights.snapshot();
-    let defaults = &state.config_options().catalog;
     for reference in state.resolve_table_references(statement)? {
-        let name = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
+        let name = resolve(state.config_options(), snapshot, reference);
         let (schema, table) = (name.schema.as_ref(), name.table.as_ref());
         if name.catalog.as_ref() != CATALOG {
             continue;

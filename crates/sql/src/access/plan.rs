@@ -2,7 +2,6 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan, TableSource, WriteOp};
@@ -11,6 +10,7 @@ use terrace_table::access::{Privilege, Privileges};
 use terrace_table::error::SqlError;
 
 use super::rights::Rights;
+use crate::file_tables;
 use crate::provider::StoredTable;
 
 /// Refuses a plan that reads or changes tables without the privilege, or that reads or writes
@@ -73,7 +73,7 @@ fn check_table(
         for privilege in privileges.iter() {
             rights.require(privilege, table.schema_name(), Some(table.name()))?;
         }
-    } else if provider.downcast_ref::<ListingTable>().is_some() {
+    } else if file_tables::is_of_files(provider.as_ref()) {
         rights.require_superuser("reading files")?;
     }
     Ok(())

@@ -1,26 +1,28 @@
 //! The rights of a statement.
 
+use std::sync::Arc;
+
 use terrace_table::access::{Access, Privilege};
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 
 /// The rights of a role under a snapshot of the catalog: its own privileges, and those of the roles
 /// that it inherits from.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Rights<'a> {
     snapshot: &'a Snapshot,
-    role: Option<&'a str>,
+    role: Option<Arc<str>>,
 }
 
 impl<'a> Rights<'a> {
     /// The rights of `role`; `None` stands for a session without a role.
-    pub(crate) fn new(snapshot: &'a Snapshot, role: Option<&'a str>) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot, role: Option<Arc<str>>) -> Self {
         Self { snapshot, role }
     }
 
     /// The rights of a view's owner.
     pub(crate) fn of_view(snapshot: &'a Snapshot, access: Option<&'a Access>) -> Self {
-        Self::new(snapshot, access.and_then(|access| access.owner.as_deref()))
+        Self::new(snapshot, access.and_then(|access| access.owner.as_deref()).map(Arc::from))
     }
 
     /// The snapshot that the rights are taken from.
@@ -33,8 +35,8 @@ impl<'a> Rights<'a> {
     ///
     /// # Errors
     /// [`SqlError::MissingRole`] for a role that has been dropped.
-    pub(super) fn limited(&self) -> Result<Option<&'a str>, SqlError> {
-        let Some(name) = self.role else { return Ok(None) };
+    pub(super) fn limited(&self) -> Result<Option<&str>, SqlError> {
+        let Some(name) = self.role.as_deref() else { return Ok(None) };
         let missing = || SqlError::MissingRole { name: name.to_owned() };
         let role = self.snapshot.role(name).ok_or_else(missing)?;
         Ok((!role.is_superuser).then_some(name))

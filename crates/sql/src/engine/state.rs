@@ -67,6 +67,11 @@ impl EngineState {
         &self.catalog
     }
 
+    /// The data directory.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        self.data_dir.path()
+    }
+
     pub(crate) fn queries(&self) -> &Arc<Queries> {
         &self.queries
     }

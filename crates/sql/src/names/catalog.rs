@@ -8,17 +8,20 @@ use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList,
     SchemaProvider, TableProvider, UrlTableFactory,
 };
-use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::TableType;
+use datafusion::logical_expr::{ScalarUDF, TableType};
 use terrace_table::catalog::Snapshot;
 use terrace_table::transaction::OpenTransaction;
 
+use super::functions;
+use super::information::{INFORMATION_SCHEMA, InformationSchema};
+use super::path::SearchPath;
 use super::reserved::{CATALOG, SYSTEM_SCHEMA};
+use super::search::PathSchemas;
 use super::shared::{AddedSchema, Names, SessionSource, Shared};
 use crate::engine::EngineState;
 use crate::provider::StoredTable;
-use crate::session::hint;
 use crate::system::SystemSchema;
 use crate::view;
 
@@ -120,6 +123,13 @@ impl MainCatalog {
         self.shared.external().remove(&(schema.to_owned(), name.to_owned())).is_some()
     }
 
+    /// The statement that created an external table; `None` if there is none of this name.
+    pub(crate) fn external_definition(&self, schema: &str, name: &str) -> Option<String> {
+        let external = self.shared.external();
+        let table = external.get(&(schema.to_owned(), name.to_owned()))?;
+        table.get_table_definition().map(str::to_owned)
+    }
+
     /// Returns true if there is an external table of this name.
     pub(crate) fn has_external(&self, schema: &str, name: &str) -> bool {
         self.shared.external().contains_key(&(schema.to_owned(), name.to_owned()))
@@ -129,6 +139,36 @@ impl MainCatalog {
     pub(crate) fn add(&self, schema: Arc<dyn AddedSchema>) {
         // The only embedding program adds its schema when it opens the session.
         let _ = self.shared.added.set(schema);
+    }
+
+    /// The schema of this name.
+    fn single_schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if name == SYSTEM_SCHEMA {
+            return Some(Arc::new(SystemSchema::new(Arc::clone(&self.shared.engine))));
+        }
+        if let Some(added) = self.shared.added(name) {
+            return Some(added);
+        }
+        let (shared, snapshot) = (Arc::clone(&self.shared), self.snapshot.clone());
+        if name == INFORMATION_SCHEMA {
+            let (list, now) = (MemoryCatalogProviderList::new(), self.now());
+            let main = Self { shared: Arc::clone(&shared), snapshot, is_granted: self.is_granted };
+            list.register_catalog(CATALOG.to_owned(), Arc::new(main));
+            return Some(Arc::new(InformationSchema::new(Arc::new(list), now, shared)));
+        }
+        let (name, is_granted) = (name.to_owned(), self.is_granted);
+        let known = self.now().has_schema(&name);
+        known.then(|| Arc::new(MainSchema { name, shared, snapshot, is_granted }) as _)
+    }
+
+    /// The functions that return the schemas of the search path.
+    pub(crate) fn functions(&self) -> [ScalarUDF; 2] {
+        functions::all(&self.shared)
+    }
+
+    /// The catalog as a statement that begins now sees it.
+    pub(crate) fn current(&self) -> Snapshot {
+        self.shared.now()
     }
 
     /// The names of the database.
@@ -151,17 +191,17 @@ impl CatalogProvider for MainCatalog {
         names
     }
 
+    /// The schema of this name, or the schemas of a search path.
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        if name == SYSTEM_SCHEMA {
-            return Some(Arc::new(SystemSchema::new(Arc::clone(&self.shared.engine))));
+        if let Some(schema) = self.single_schema(name) {
+            return Some(schema);
         }
-        if let Some(added) = self.shared.added(name) {
-            return Some(added);
+        let path = SearchPath::parse(name);
+        if matches!(path.schemas(), [schema] if schema == name) {
+            return None;
         }
-        let (shared, snapshot) = (Arc::clone(&self.shared), self.snapshot.clone());
-        let (name, is_granted) = (name.to_owned(), self.is_granted);
-        let known = self.now().has_schema(&name);
-        known.then(|| Arc::new(MainSchema { name, shared, snapshot, is_granted }) as _)
+        let schemas = path.schemas().iter().filter_map(|name| self.single_schema(name)).collect();
+        Some(Arc::new(PathSchemas::new(schemas, Arc::clone(&self.shared))))
     }
 
     fn register_schema(
@@ -237,13 +277,7 @@ impl SchemaProvider for MainSchema {
                 let full_name = || format!("{}.{name}", self.name);
                 Ok(Some(planned.unwrap_or_else(|error| view::broken(full_name(), &error))))
             }
-            None => {
-                let found = self.shared.added_table(name).await?;
-                match hint::of_missing_table(name) {
-                    Some(what) if found.is_none() => plan_err!("{what}"),
-                    _ => Ok(found),
-                }
-            }
+            None => self.shared.added_table(name).await,
         }
     }
 

@@ -32,7 +32,7 @@ const DAY_NANOSECONDS: i64 = 86_400_000_000_000;
 /// PostgreSQL's templates, such as `YYYY-MM-DD HH24:MI:SS` and `FM999,990.00`.
 ///
 /// DataFusion's function of this name takes the formats of `strftime` and would output a PostgreSQL
-/// template verbatim; here it is called `strftime`.
+/// template verbatim; here `strftime` takes those.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ToChar {
     signature: Signature,

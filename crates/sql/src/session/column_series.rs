@@ -1,14 +1,19 @@
-//! `generate_series` and `range` with columns of outer rows among their arguments.
+//! `generate_series` and `range` in FROM: the name of their column, and columns of outer rows among
+//! their arguments.
+//!
+//! The only column of such a function has the name of the alias, or else that of the function.
+//! DataFusion calls it `value`, which [`rename`] gives it in a statement that uses that name.
 //!
 //! A table function is called during planning, with constants. The scalar function of the same name
 //! returns the series as a list, which `unnest` makes rows of:
 //! ```text
-//! FROM r, LATERAL generate_series(1, r.a) g  ->  FROM r, unnest(generate_series(1, r.a)) g(value)
+//! FROM r, LATERAL generate_series(1, r.a) g  ->  FROM r, unnest(generate_series(1, r.a)) g(g)
 //! ```
 
 use std::mem;
 use std::ops::ControlFlow;
 
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableAliasColumnDef,
     TableFactor, VisitorMut,
@@ -20,10 +25,11 @@ use super::walk::Walk;
 /// The table functions that are scalar functions too.
 const FUNCTIONS: [&str; 2] = ["generate_series", "range"];
 
-/// The column of their rows.
+/// The column of their rows in DataFusion.
 const COLUMN: &str = "value";
 
-/// Rewrites a table function of columns; leaves any other relation unchanged.
+/// Names the column of a table function, and rewrites one of columns; leaves any other relation
+/// unchanged.
 pub(super) fn write_out(table: &mut TableFactor) {
     let (name, args, alias) = match table {
         TableFactor::Table { name, args: Some(args), alias, .. } => (name, &mut args.args, alias),
@@ -33,6 +39,7 @@ pub(super) fn write_out(table: &mut TableFactor) {
         _ => return,
     };
     let Some(function) = function(name) else { return };
+    name_column(alias, function);
     let exprs = args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,
@@ -43,24 +50,60 @@ pub(super) fn write_out(table: &mut TableFactor) {
     if !columns.found {
         return;
     }
-    let given = || TableAlias {
-        explicit: true,
-        name: Ident::with_quote('"', function),
-        columns: vec![],
-        at: None,
-    };
-    let mut alias = mem::take(alias).unwrap_or_else(given);
-    if alias.columns.is_empty() {
-        let name = Ident::with_quote('"', COLUMN);
-        alias.columns.push(TableAliasColumnDef { name, data_type: None });
-    }
+    let alias = mem::take(alias);
     *table = TableFactor::UNNEST {
-        alias: Some(alias),
+        alias,
         array_exprs: vec![call(function, exprs)],
         with_offset: false,
         with_offset_alias: None,
         with_ordinality: false,
     };
+}
+
+/// Gives the column of a function the name of its alias; a function without gets its own name.
+fn name_column(alias: &mut Option<TableAlias>, function: &str) {
+    let alias = alias.get_or_insert_with(|| TableAlias {
+        explicit: true,
+        name: Ident::with_quote('"', function),
+        columns: vec![],
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        let name = alias.name.clone();
+        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+    }
+}
+
+/// Calls the columns of all series `value`; true if there are any.
+pub(super) fn rename(statement: &mut Statement) -> bool {
+    struct Renaming(bool);
+    impl VisitorMut for Renaming {
+        type Break = ();
+
+        fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+            let alias = match table {
+                TableFactor::Table { name, args: Some(_), alias, .. }
+                | TableFactor::Function { name, alias, .. }
+                    if function(name).is_some() =>
+                {
+                    alias
+                }
+                TableFactor::UNNEST { alias, .. } => alias,
+                _ => return ControlFlow::Continue(()),
+            };
+            if let Some(TableAlias { name, columns, .. }) = alias
+                && let [column] = columns.as_mut_slice()
+                && column.name == *name
+            {
+                column.name = Ident::with_quote('"', COLUMN);
+                self.0 = true;
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut renaming = Renaming(false);
+    let _ = statement.walk(&mut renaming);
+    renaming.0
 }
 
 fn function(name: &ObjectName) -> Option<&'static str> {

@@ -135,20 +135,7 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
 
 /// Parses a COPY from or to the client.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserError> {
-    parser.expect_keyword(Keyword::COPY)?;
-    let source = if parser.consume_token(&Token::LParen) {
-        let query = parser.parse_query()?;
-        parser.expect_token(&Token::RParen)?;
-        CopySource::Query(query)
-    } else {
-        let name = parser.parse_object_name(false)?;
-        let mut columns = vec![];
-        if parser.consume_token(&Token::LParen) {
-            columns = parser.parse_comma_separated(Parser::parse_identifier)?;
-            parser.expect_token(&Token::RParen)?;
-        }
-        CopySource::Table(name, columns)
-    };
+    let source = source(parser)?;
     let is_in = take_all(parser, &["from", "stdin"]);
     if !is_in && !take_all(parser, &["to", "stdout"]) {
         return parser.expected("FROM STDIN or TO STDOUT", parser.peek_token());
@@ -158,6 +145,23 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserErro
     }
     let format = options(parser)?.format(is_in)?;
     Ok(CopyStatement { source, is_in, format })
+}
+
+/// Parses COPY and the table or query behind it.
+pub(super) fn source(parser: &mut Parser<'_>) -> Result<CopySource, ParserError> {
+    parser.expect_keyword(Keyword::COPY)?;
+    if parser.consume_token(&Token::LParen) {
+        let query = parser.parse_query()?;
+        parser.expect_token(&Token::RParen)?;
+        return Ok(CopySource::Query(query));
+    }
+    let name = parser.parse_object_name(false)?;
+    let mut columns = vec![];
+    if parser.consume_token(&Token::LParen) {
+        columns = parser.parse_comma_separated(Parser::parse_identifier)?;
+        parser.expect_token(&Token::RParen)?;
+    }
+    Ok(CopySource::Table(name, columns))
 }
 
 fn options(parser: &mut Parser<'_>) -> Result<Options, ParserError> {

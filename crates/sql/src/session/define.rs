@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{FieldRef, Fields, Schema};
 use datafusion::common::{
-    Constraints, DFSchema, Result, SchemaReference, TableReference, plan_err,
+    Constraints, DFSchema, ResolvedTableReference, Result, SchemaReference, TableReference,
+    plan_err,
 };
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
@@ -14,16 +15,17 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
-use terrace_table::Encoding;
 use terrace_table::catalog::{Draft, IfExists, Snapshot, TableDefinition};
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
-use terrace_table::write::{CountExec, write_rows};
+use terrace_table::write::{CountExec, Terms, write_rows};
 
 use super::exclusive::{Begun, Exclusive};
+use super::options::TableOptions;
+use super::properties;
 use super::state::{Planned, Session};
 use crate::access::Privilege;
-use crate::names::CATALOG;
+use crate::names::{CATALOG, SearchPath, resolve};
 use crate::provider::StoredTable;
 use crate::system::SYSTEM_SCHEMA;
 use crate::view;
@@ -43,20 +45,18 @@ struct At<'a> {
 }
 
 impl Session {
-    /// Runs a definition, or plans it if it inserts rows. A new table gets `encoding`.
+    /// Runs a definition, or plans it if it inserts rows. A new table gets `options`.
     pub(super) async fn define(
         &self,
         state: &SessionState,
         snapshot: &Snapshot,
         definition: DdlStatement,
-        encoding: Encoding,
+        options: TableOptions,
         scope: &Scope,
     ) -> Result<Planned, SqlError> {
         let at = At { state, snapshot, scope };
         match definition {
-            DdlStatement::CreateMemoryTable(create) => {
-                self.create_table(at, create, encoding).await
-            }
+            DdlStatement::CreateMemoryTable(create) => self.create_table(at, create, options).await,
             DdlStatement::CreateView(create) => self.create_view(at, create).await,
             DdlStatement::CreateCatalogSchema(create) => self.create_schema(at, create).await,
             DdlStatement::DropTable(drop) => self.drop_table(at, drop).await,
@@ -73,7 +73,7 @@ impl Session {
         &self,
         at: At<'_>,
         create: CreateMemoryTable,
-        encoding: Encoding,
+        options: TableOptions,
     ) -> Result<Planned, SqlError> {
         let At { state, snapshot, scope } = at;
         refuse_unkept(&create)?;
@@ -85,7 +85,7 @@ impl Session {
             (false, true) => IfExists::Replace,
             (false, false) => IfExists::Fail,
         };
-        let Name { schema: schema_name, name } = self.own_name(state, create.name)?;
+        let Name { schema: schema_name, name } = self.new_name(state, create.name)?;
         let replaces = if_exists == IfExists::Replace;
         self.refuse_making(snapshot, &schema_name, &name, replaces)?;
         let input = Arc::unwrap_or_clone(create.input);
@@ -94,8 +94,11 @@ impl Session {
             !matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row);
         let columns = Arc::clone(input.schema().inner());
         let columns = if has_rows { Arc::new(nullable(&columns)) } else { columns };
-        let owner = self.role().map(str::to_owned);
-        let definition = TableDefinition { schema_name, name, columns, encoding, owner };
+        let owner = self.role().as_deref().map(str::to_owned);
+        let TableOptions { encoding, written } = options;
+        let properties = properties::validated(state, &name, &columns, &written)?;
+        let definition =
+            TableDefinition { schema_name, name, columns, encoding, properties, owner };
         if !has_rows {
             self.engine.catalog().create_table_in(scope, definition, if_exists).await?;
             return Ok(Planned::nothing());
@@ -128,9 +131,9 @@ impl Session {
             let definition = definition.clone();
             async move {
                 let memory = Arc::clone(context.memory_pool());
-                let Begun { rewrite, rows } = exclusive.begin(context).await?;
+                let Begun { rewrite, rows, checks: _ } = exclusive.begin(context).await?;
                 let table = catalog.unnamed(definition)?;
-                let changes = write_rows(&table, rows, &memory).await?;
+                let changes = write_rows(&table, rows, Terms::default(), &memory).await?;
                 let count = changes.rows();
                 rewrite.replace(&catalog, &table, changes).await?;
                 Ok(count)
@@ -172,7 +175,7 @@ impl Session {
             return Err(refused("a temporary view", "leave TEMPORARY out, or use WITH"));
         }
         refuse_duplicates(create.input.schema())?;
-        let Name { schema, name } = self.own_name(state, create.name)?;
+        let Name { schema, name } = self.new_name(state, create.name)?;
         self.refuse_making(snapshot, &schema, &name, create.or_replace)?;
         let Some(definition) = create.definition else {
             return Err(refused("a view without its text", "define it by CREATE VIEW"));
@@ -182,7 +185,7 @@ impl Session {
         view::refuse_cycle(snapshot, state, (&schema, &name), &text)?;
         let put = |draft: &mut Draft| {
             draft.put_view(&schema, &name, &text, create.or_replace)?;
-            draft.own(&schema, Some(&name), self.role())
+            draft.own(&schema, Some(&name), self.role().as_deref())
         };
         scope.define(self.engine.catalog(), put).await?;
         Ok(Planned::nothing())
@@ -202,7 +205,7 @@ impl Session {
         };
         refuse_reserved(name)?;
         let make = |draft: &mut Draft| match draft.create_schema(name, create.if_not_exists)? {
-            true => draft.own(name, None, self.role()),
+            true => draft.own(name, None, self.role().as_deref()),
             false => Ok(()),
         };
         scope.define(self.engine.catalog(), make).await?;
@@ -260,24 +263,40 @@ impl Session {
         Err(SqlError::MissingSchema { name: name.to_string() })
     }
 
-    /// Resolves a reference to a schema and name, which must be in the database.
+    /// Resolves a reference to the schema and name of an existing object, which must be in the
+    /// database. Without such an object the schema is the one in which it would be created.
     pub(super) fn own_name(
         &self,
         state: &SessionState,
         reference: TableReference,
     ) -> Result<Name, SqlError> {
-        let defaults = &state.config_options().catalog;
-        let full = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
-        if full.catalog.as_ref() != CATALOG {
-            return Err(other_catalog(&full.catalog));
-        }
-        refuse_reserved(&full.schema)?;
-        Ok(Name { schema: full.schema.to_string(), name: full.table.to_string() })
+        let snapshot = self.names.current();
+        in_database(resolve(state.config_options(), &snapshot, reference))
+    }
+
+    /// Resolves a reference to the schema and name of a new object, which must be in the database.
+    pub(super) fn new_name(
+        &self,
+        state: &SessionState,
+        reference: TableReference,
+    ) -> Result<Name, SqlError> {
+        let options = state.config_options();
+        let (path, snapshot) = (SearchPath::of(options), self.names.current());
+        let schema = match (&reference, path.first(&snapshot)) {
+            (TableReference::Bare { .. }, None) => {
+                return Err(refused(
+                    &format!("creating {reference}: no schema of the search path exists"),
+                    "name the schema, or say SET search_path = public",
+                ));
+            }
+            (_, schema) => schema.unwrap_or_default(),
+        };
+        in_database(reference.resolve(&options.catalog.default_catalog, schema))
     }
 
     /// Refuses a table or view that the role may not create, a replacement that it may not make,
     /// and a name that would hide an external table.
-    fn refuse_making(
+    pub(super) fn refuse_making(
         &self,
         snapshot: &Snapshot,
         schema: &str,
@@ -301,6 +320,15 @@ impl Session {
     }
 }
 
+/// The schema and name of an object, which must be in the database.
+fn in_database(full: ResolvedTableReference) -> Result<Name, SqlError> {
+    if full.catalog.as_ref() != CATALOG {
+        return Err(other_catalog(&full.catalog));
+    }
+    refuse_reserved(&full.schema)?;
+    Ok(Name { schema: full.schema.to_string(), name: full.table.to_string() })
+}
+
 /// Refuses properties that a table would not enforce.
 fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
     if create.temporary {
@@ -309,10 +337,6 @@ fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
     if create.constraints != Constraints::default() {
         let instead = "leave the constraint out: no index enforces it";
         return Err(refused("a table with PRIMARY KEY or UNIQUE", instead));
-    }
-    if let Some((column, _)) = create.column_defaults.first() {
-        let instead = "leave it out and give every row its value";
-        return Err(refused(&format!("a DEFAULT for column {column}"), instead));
     }
     Ok(())
 }

@@ -1,28 +1,32 @@
 //! The SQL dialect: that of DataFusion's generic parser, with PostgreSQL's operators.
 //!
-//! Two operators differ from the generic dialect. `IS [NOT] DISTINCT FROM` takes one operand on its
+//! The operators that the generic dialect lacks are in `operators`. Two operators differ from the
+//! generic dialect. `IS [NOT] DISTINCT FROM` takes one operand on its
 //! right, not the rest of the expression: `a IS DISTINCT FROM b AND c` is a conjunction. `^` is
 //! exponentiation: it binds tighter than multiplication, looser than a sign, and is
 //! left-associative.
 
+mod calls;
+mod json;
+mod lambda;
+mod operators;
+mod precedence;
+
 use std::any::TypeId;
 
 use datafusion::common::DataFusionError;
-use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, UnaryOperator,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Query, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use terrace_table::error::SqlError;
 
-/// The precedence of `^`. No number is left between `*` (40) and `AT TIME ZONE` (41), so it shares
-/// that of `AT TIME ZONE`, which PostgreSQL has one level above.
-const POWER: u8 = 41;
-/// The precedence of `||`, between comparisons (20) and sums (30).
-const CONCATENATION: u8 = 25;
+pub use calls::call;
+pub(super) use calls::double;
+use precedence::{CONCATENATION, POWER};
+
+pub(super) use operators::regular_expression;
 
 /// The dialect of all statements.
 #[derive(Debug)]
@@ -49,8 +53,9 @@ impl Dialect for TerraceDialect {
         GENERIC.is_identifier_start(ch)
     }
 
+    /// `@` and `#` begin operators.
     fn is_identifier_part(&self, ch: char) -> bool {
-        GENERIC.is_identifier_part(ch)
+        GENERIC.is_identifier_part(ch) && !matches!(ch, '@' | '#')
     }
 
     fn prec_value(&self, precedence: Precedence) -> u8 {
@@ -60,9 +65,17 @@ impl Dialect for TerraceDialect {
         }
     }
 
-    /// `||` binds like PostgreSQL's other operators: between comparisons and sums.
+    /// `||` and `^@` bind like PostgreSQL's other operators: between comparisons and sums.
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        (parser.peek_token_ref().token == Token::StringConcat).then_some(Ok(CONCATENATION))
+        match parser.peek_token_ref().token {
+            Token::StringConcat | Token::CaretAt => Some(Ok(CONCATENATION)),
+            _ if json::is_next(parser) => Some(Ok(CONCATENATION)),
+            _ => operators::precedence(parser).map(Ok),
+        }
+    }
+
+    fn supports_order_by_all(&self) -> bool {
+        true
     }
 
     /// Clients send `UNLISTEN` when they return a connection to a pool.
@@ -75,7 +88,8 @@ impl Dialect for TerraceDialect {
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,
-            _ => return None,
+            Token::LBracket => return Some(lambda::parse_list(parser)),
+            _ => return lambda::parse(parser),
         };
         parser.advance_token();
         let operand = parser.parse_subexpr(POWER);
@@ -88,9 +102,12 @@ impl Dialect for TerraceDialect {
         left: &Expr,
         _precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        if parser.peek_token_ref().token == Token::Caret {
-            parser.advance_token();
-            return Some(parser.parse_subexpr(POWER).map(|right| power(left.clone(), right)));
+        if let Some(operator) = json::take(parser) {
+            let right = parser.parse_subexpr(CONCATENATION);
+            return Some(right.map(|right| json::operation(left.clone(), operator, right)));
+        }
+        if let Some(parsed) = operators::parse(parser, left) {
+            return Some(parsed);
         }
         const DISTINCT: [Keyword; 3] = [Keyword::IS, Keyword::DISTINCT, Keyword::FROM];
         const SAME: [Keyword; 4] = [Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM];
@@ -103,6 +120,11 @@ impl Dialect for TerraceDialect {
         };
         let right = parser.parse_subexpr(GENERIC.prec_value(Precedence::Is));
         Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
+    }
+
+    /// `CREATE TABLE t (LIKE u)`, as in PostgreSQL.
+    fn supports_create_table_like_parenthesized(&self) -> bool {
+        true
     }
 
     as_generic! {
@@ -175,41 +197,6 @@ impl Dialect for TerraceDialect {
         supports_select_item_multi_column_alias,
         supports_xml_expressions,
     }
-}
-
-/// `left ^ right`, computed in double precision as in PostgreSQL.
-fn power(left: Expr, right: Expr) -> Expr {
-    call("power", [double(left), double(right)])
-}
-
-/// Casts an expression to double precision.
-pub(super) fn double(expr: Expr) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(expr),
-        data_type: DataType::Double(ExactNumberInfo::None),
-        array: false,
-        format: None,
-    }
-}
-
-/// Builds a call of the function `name`, for statement rewrites.
-pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
-    let arguments = arguments.into_iter().map(FunctionArgExpr::Expr).map(FunctionArg::Unnamed);
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: arguments.collect(),
-            clauses: vec![],
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: vec![],
-    })
 }
 
 /// Parses a text that is known to be a query.

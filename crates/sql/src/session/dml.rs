@@ -6,25 +6,23 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{
-    Column, DFSchema, DFSchemaRef, Result, ScalarValue, not_impl_err, plan_err,
-};
+use datafusion::common::{Column, Result, ScalarValue, not_impl_err, plan_err};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, WriteOp};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::cast;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 use terrace_table::table::Table;
-use terrace_table::write::{Assignment, CountExec, delete_plan, update_plan};
+use terrace_table::write::{
+    Assignment, CountExec, Required, ReturnedColumns, delete_plan, update_plan,
+};
 
-use super::{canonical, floats, lists, semantics};
+use super::checks;
+use super::expressions::{Expressions, unqualified};
 
-/// Plans a DELETE or UPDATE of `table`.
+/// Plans a DELETE or UPDATE of `table`, which returns the number of changed rows or these columns
+/// of them.
 ///
 /// # Errors
 /// If rows are selected by more than their own values, or an expression does not fit the table.
@@ -32,37 +30,39 @@ pub fn dml_plan(
     state: &SessionState,
     table: &Arc<Table>,
     statement: &DmlStatement,
+    returned: Option<ReturnedColumns>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let mut found = Found::default();
     found.visit(&statement.input, table)?;
     if found.nothing {
-        return Ok(no_rows(table));
+        return Ok(no_rows(table, returned));
     }
-    let expressions = Expressions::new(state, table)?;
+    let expressions = Expressions::new(state, table.schema())?;
     let filter = match conjunction(found.conditions) {
         None => None,
         Some(condition) => match expressions.simplified(condition)? {
             Expr::Literal(ScalarValue::Boolean(Some(true)), _) => None,
             Expr::Literal(ScalarValue::Boolean(_) | ScalarValue::Null, _) => {
-                return Ok(no_rows(table));
+                return Ok(no_rows(table, returned));
             }
             condition => Some(expressions.physical(&condition)?),
         },
     };
     match statement.op {
-        WriteOp::Delete => Ok(delete_plan(table, filter)),
+        WriteOp::Delete => Ok(delete_plan(table, filter, returned)),
         WriteOp::Update => {
-            let assignments = expressions.assignments(found.projection)?;
-            Ok(update_plan(table, assignments, filter))
+            let assignments = assignments(&expressions, table, found.projection)?;
+            let required = Required { checks: checks::compiled(state, table)?, returned };
+            Ok(update_plan(table, assignments, filter, required))
         }
         _ => not_impl_err!("{} as a change of rows", statement.op),
     }
 }
 
 /// Builds the plan of a statement whose condition no row satisfies.
-fn no_rows(table: &Table) -> Arc<dyn ExecutionPlan> {
+fn no_rows(table: &Table, returned: Option<ReturnedColumns>) -> Arc<dyn ExecutionPlan> {
     let what = format!("NoRowsExec: table={}", table.full_name());
-    CountExec::plan(what, |_| async { Ok(0) }.boxed())
+    CountExec::changing(what, returned, |_, _| async { Ok(0) }.boxed())
 }
 
 /// Parts found in the plan of a statement.
@@ -105,80 +105,32 @@ impl Found {
     }
 }
 
-/// Compiler of expressions over the rows of a table.
-struct Expressions<'a> {
-    state: &'a SessionState,
-    table: &'a Table,
-    schema: DFSchemaRef,
-    simplifier: ExprSimplifier,
-}
-
-impl<'a> Expressions<'a> {
-    fn new(state: &'a SessionState, table: &'a Table) -> Result<Self> {
-        let schema = Arc::new(DFSchema::try_from(table.schema().clone())?);
-        let started = state.execution_props().query_execution_start_time;
-        let context = SimplifyContext::builder()
-            .with_schema(schema.clone())
-            .with_config_options(state.config().options().clone())
-            .with_query_execution_start_time(started)
-            .build();
-        Ok(Self { state, table, schema, simplifier: ExprSimplifier::new(context) })
+/// Returns the columns of an UPDATE's projection that are not merely themselves.
+fn assignments(
+    expressions: &Expressions<'_>,
+    table: &Table,
+    projection: Vec<Expr>,
+) -> Result<Vec<Assignment>> {
+    let fields = table.schema().fields();
+    if projection.len() != fields.len() {
+        return plan_err!(
+            "an UPDATE of {} with {} columns, not {}",
+            table.full_name(),
+            projection.len(),
+            fields.len()
+        );
     }
-
-    /// Coerces the types of an expression and evaluates its constants.
-    fn simplified(&self, expression: Expr) -> Result<Expr> {
-        let expression = unqualified(expression)?;
-        let expression = floats::in_double_precision(expression, self.schema.as_ref())?.data;
-        let mut expression = self.simplifier.coerce(expression, &self.schema)?;
-        let options = self.state.config().options();
-        for rewrite in self.state.analyzer().function_rewrites() {
-            let rewritten =
-                expression.transform_up(|e| rewrite.rewrite(e, &self.schema, options))?;
-            expression = rewritten.data;
+    let mut assignments = Vec::new();
+    for (column, (value, field)) in projection.into_iter().zip(fields).enumerate() {
+        let value = unqualified(value.unalias())?;
+        if value == Expr::Column(Column::new_unqualified(field.name())) {
+            continue;
         }
-        let expression = semantics::rewrite(expression, self.schema.as_ref())?.data;
-        let expression = canonical::rewrite(expression, self.schema.as_ref())?.data;
-        lists::simplify(&self.simplifier, expression)
+        let value = expressions.compiled(value)?;
+        let value = cast(value, table.schema(), field.data_type().clone())?;
+        assignments.push(Assignment { column, value });
     }
-
-    fn physical(&self, expression: &Expr) -> Result<Arc<dyn PhysicalExpr>> {
-        self.state.create_physical_expr(expression.clone(), &self.schema)
-    }
-
-    /// Returns the columns of an UPDATE's projection that are not merely themselves.
-    fn assignments(&self, projection: Vec<Expr>) -> Result<Vec<Assignment>> {
-        let fields = self.table.schema().fields();
-        if projection.len() != fields.len() {
-            return plan_err!(
-                "an UPDATE of {} with {} columns, not {}",
-                self.table.full_name(),
-                projection.len(),
-                fields.len()
-            );
-        }
-        let mut assignments = Vec::new();
-        for (column, (value, field)) in projection.into_iter().zip(fields).enumerate() {
-            let value = unqualified(value.unalias())?;
-            if value == Expr::Column(Column::new_unqualified(field.name())) {
-                continue;
-            }
-            let value = self.physical(&self.simplified(value)?)?;
-            let value = cast(value, self.table.schema(), field.data_type().clone())?;
-            assignments.push(Assignment { column, value });
-        }
-        Ok(assignments)
-    }
-}
-
-/// Renames the columns of an expression to the table's own names.
-fn unqualified(expression: Expr) -> Result<Expr> {
-    let renamed = expression.transform(|expression| match expression {
-        Expr::Column(Column { relation: Some(_), name, .. }) => {
-            Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
-        }
-        other => Ok(Transformed::no(other)),
-    });
-    Ok(renamed?.data)
+    Ok(assignments)
 }
 
 #[cfg(test)]

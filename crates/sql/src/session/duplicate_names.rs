@@ -21,8 +21,8 @@ use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, SetQuantifier, Statement as SqlStatement,
-    VisitorMut,
+    Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+    SetQuantifier, Statement as SqlStatement, VisitorMut,
 };
 
 use super::walk::Walk;
@@ -35,11 +35,12 @@ type Given = HashMap<String, String>;
 /// # Errors
 /// Errors of planning.
 pub(super) async fn plan(state: &SessionState, statement: &Statement) -> Result<LogicalPlan> {
-    let attempts = [None, Some(false), Some(true)];
+    let attempts =
+        [None, Some(Extent::SameName), Some(Extent::Unnamed), Some(Extent::BesideWildcards)];
     let mut refused = None;
-    for beside_wildcards in attempts {
+    for extent in attempts {
         let mut distinct = statement.clone();
-        let given = beside_wildcards.map(|beside| distinguish(&mut distinct, beside));
+        let given = extent.map(|extent| distinguish(&mut distinct, extent));
         if given.as_ref().is_some_and(HashMap::is_empty) {
             continue;
         }
@@ -66,11 +67,23 @@ fn is_cause(error: &DataFusionError) -> bool {
     }
 }
 
-/// Gives the columns of one name in each SELECT names of their own. With `beside_wildcards`,
-/// columns that stand beside a `*`, which may return them too, get one as well. Gives none where a
-/// lost name is needed: by a reference, for the columns of a new table or view, or to pair the
-/// columns of UNION BY NAME.
-fn distinguish(statement: &mut Statement, beside_wildcards: bool) -> Given {
+/// The columns that get a name of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Extent {
+    /// Those of one name in each SELECT.
+    #[default]
+    SameName,
+    /// Also expressions without a name: DataFusion gives `CAST(k AS INT)` the name of `k`, and two
+    /// casts of one literal the same name.
+    Unnamed,
+    /// Also columns that stand beside a `*`, which may return them too.
+    BesideWildcards,
+}
+
+/// Gives the columns of one name in each SELECT names of their own, and others by the extent. Gives
+/// none where a lost name is needed: by a reference, for the columns of a new table or view, or to
+/// pair the columns of UNION BY NAME.
+fn distinguish(statement: &mut Statement, extent: Extent) -> Given {
     let names_are_kept = match statement {
         Statement::CreateExternalTable(_) => true,
         Statement::Statement(statement) => {
@@ -81,12 +94,14 @@ fn distinguish(statement: &mut Statement, beside_wildcards: bool) -> Given {
     if names_are_kept {
         return Given::new();
     }
-    let mut renaming = Renaming { beside_wildcards, ..Renaming::default() };
+    let mut renaming = Renaming { extent, ..Renaming::default() };
     let _ = statement.walk(&mut renaming);
     let mut all = References::default();
     let _ = statement.walk(&mut all);
-    let is_needed =
-        |(name, within): (&String, &usize)| all.named.get(name).is_some_and(|all| all > within);
+    let is_needed = |(name, within): (&String, &usize)| {
+        let ordering = renaming.ordering.get(name).copied().unwrap_or(0);
+        all.named.get(name).is_some_and(|all| *all > within + ordering)
+    };
     if renaming.names_are_kept || renaming.within.iter().any(is_needed) {
         return Given::new();
     }
@@ -127,11 +142,13 @@ fn restore(plan: LogicalPlan, given: &Given) -> Result<LogicalPlan> {
 
 #[derive(Default)]
 struct Renaming {
-    beside_wildcards: bool,
+    extent: Extent,
     given: Given,
     /// Lost names, and the number of references to columns of that name within their SELECTs, whose
     /// expressions do not see the names of its result.
     within: HashMap<String, usize>,
+    /// References to columns of FROM in the ORDER BY of a query.
+    ordering: HashMap<String, usize>,
     /// True if the names of a result are those of a new table, or pair columns.
     names_are_kept: bool,
 }
@@ -141,6 +158,17 @@ impl VisitorMut for Renaming {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.names_are_kept |= is_by_name(&query.body);
+        // A name with its table in ORDER BY is one of FROM.
+        if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by {
+            for key in keys {
+                if let Expr::CompoundIdentifier(names) = &key.expr
+                    && let Some(name) = names.last()
+                {
+                    let name = IdentNormalizer::default().normalize(name.clone());
+                    *self.ordering.entry(name).or_default() += 1;
+                }
+            }
+        }
         ControlFlow::Continue(())
     }
 
@@ -149,7 +177,9 @@ impl VisitorMut for Renaming {
         let is_wildcard = |item: &SelectItem| {
             matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
         };
-        let renames_all = self.beside_wildcards && select.projection.iter().any(is_wildcard);
+        let renames_all =
+            self.extent == Extent::BesideWildcards && select.projection.iter().any(is_wildcard);
+        let renames_unnamed = self.extent != Extent::SameName && select.projection.len() > 1;
         let mut same: HashMap<String, Vec<String>> = HashMap::new();
         for item in &select.projection {
             if let Some((name, expr)) = named(item) {
@@ -165,7 +195,8 @@ impl VisitorMut for Renaming {
             let number = *seen.entry(key).and_modify(|seen| *seen += 1).or_insert(1);
             let are_equal = values.iter().all(|it| *it == values[0]);
             let keeps_name = values.len() == 1 || (number == 1 && are_equal && is_name(item));
-            if renames_all || !keeps_name {
+            let is_renamed = renames_all || (renames_unnamed && !is_name(item));
+            if is_renamed || !keeps_name {
                 if renames_all || !are_equal {
                     lost.insert(name.clone());
                 }
@@ -175,6 +206,10 @@ impl VisitorMut for Renaming {
         if !lost.is_empty() {
             let mut references = References::default();
             let _ = select.from.walk(&mut references);
+            // A group is a column of FROM before one of the result.
+            if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
+                let _ = groups.iter_mut().try_for_each(|group| group.walk(&mut references));
+            }
             let _ = select.selection.walk(&mut references);
             let _ = select.projection.iter_mut().try_for_each(|item| item.walk(&mut references));
             for name in lost {

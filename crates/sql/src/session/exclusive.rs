@@ -18,8 +18,9 @@ use terrace_table::catalog::Catalog;
 use terrace_table::error::SqlError;
 use terrace_table::table::{Table, TableVersion};
 use terrace_table::transaction::{Rewrite, Scope};
+use terrace_table::write::Checks;
 
-use super::snapshot;
+use super::{checks, snapshot};
 use crate::provider::StoredTable;
 
 /// The planned rows of a statement that reads the table it changes.
@@ -37,6 +38,8 @@ pub(super) struct Begun {
     /// The locked table, and the version that the rows are read from.
     pub(super) rewrite: Rewrite,
     pub(super) rows: SendableRecordBatchStream,
+    /// The constraints of the table.
+    pub(super) checks: Checks,
 }
 
 impl Exclusive {
@@ -74,8 +77,9 @@ impl Exclusive {
             let plan = snapshot::repin(self.logical.clone(), &scope.snapshot(&self.catalog)?)?;
             Box::pin(self.state.create_physical_plan(&plan)).await?
         };
+        let checks = checks::compiled(&self.state, rewrite.table())?;
         let rows = execute_stream(physical, context)?;
-        Ok(Begun { rewrite, rows })
+        Ok(Begun { rewrite, rows, checks })
     }
 
     /// Locks the table that currently has the name.

@@ -22,10 +22,14 @@ use datafusion::logical_expr::{
 };
 use futures::FutureExt as _;
 use terrace_table::error::SqlError;
-use terrace_table::write::{ByNumber, CountExec, Selection, write_rows};
+use terrace_table::write::{
+    ByNumber, CountExec, Required, ReturnedColumns, Selection, Terms, insert_plan, write_rows,
+};
 
+use super::checks;
 use super::dml::dml_plan;
 use super::exclusive::{Begun, Exclusive, stored_table};
+use super::returning::{self, ReturningNode};
 use super::state::{Planned, Session};
 use super::target::{ROW_NUMBER, TargetTable};
 use crate::provider::StoredTable;
@@ -37,25 +41,39 @@ impl Session {
         state: &SessionState,
         plan: &LogicalPlan,
     ) -> Result<Option<Planned>, SqlError> {
-        let LogicalPlan::Dml(statement) = plan else { return Ok(None) };
+        let node = returning::of(plan);
+        let LogicalPlan::Dml(statement) = node.map_or(plan, ReturningNode::change) else {
+            return Ok(None);
+        };
         let provider = source_as_provider(&statement.target)?;
         if !provider.is::<StoredTable>() {
             return Ok(None);
         }
         let target = stored_table(&statement.target)?;
+        let returned = node.map(|node| node.columns(state, target.table())).transpose()?;
         match &statement.op {
             WriteOp::Delete | WriteOp::Update
                 if concerns_one_table(&statement.input, &statement.table_name)? =>
             {
-                let plan = dml_plan(state, target.table(), statement)?;
+                let plan = dml_plan(state, target.table(), statement, returned)?;
                 Ok(Some(Planned { plan, watched: None }))
             }
             WriteOp::Delete | WriteOp::Update => {
-                self.modify_by_query(state, statement, target).await.map(Some)
+                self.modify_by_query(state, statement, target, returned).await.map(Some)
             }
             // It reads its rows once it has locked the table.
             WriteOp::Insert(InsertOp::Overwrite) => {
-                self.overwrite(state, statement, target).await.map(Some)
+                self.overwrite(state, statement, target, returned).await.map(Some)
+            }
+            WriteOp::Insert(op) => {
+                let checks = checks::compiled(state, target.table())?;
+                if returned.is_none() && checks.is_empty() {
+                    return Ok(None);
+                }
+                let input = state.create_physical_plan(&statement.input).await?;
+                let watched = Some(Arc::clone(&input));
+                let plan = insert_plan(target.table(), input, *op, Required { checks, returned })?;
+                Ok(Some(Planned { plan, watched }))
             }
             _ => Ok(None),
         }
@@ -67,23 +85,25 @@ impl Session {
         state: &SessionState,
         statement: &DmlStatement,
         target: StoredTable,
+        returned: Option<ReturnedColumns>,
     ) -> Result<Planned, SqlError> {
         let RowQuery { plan, columns } = row_query(statement, &target)?;
         let catalog = Arc::clone(self.engine.catalog());
         let exclusive = Arc::new(Exclusive::new(catalog, state.clone(), plan, &target).await?);
         let watched = Some(Arc::clone(exclusive.physical()));
         let what = format!("{}Exec: table={}", statement.op, target.table().full_name());
-        let plan = CountExec::plan(what, move |context| {
+        let plan = CountExec::changing(what, returned, move |context, returning| {
             let (exclusive, columns) = (Arc::clone(&exclusive), columns.clone());
             async move {
                 let memory = Arc::clone(context.memory_pool());
-                let Begun { rewrite, rows } = exclusive.begin(context).await?;
+                let Begun { rewrite, rows, checks } = exclusive.begin(context).await?;
+                let terms = Terms { checks, returning };
                 let rows = match columns {
                     None => ByNumber::deleted(rows),
                     Some(columns) => ByNumber::updated(rows, columns),
                 };
                 let table = Arc::clone(rewrite.table());
-                Ok(table.rewrite_rows(rewrite, Selection::Numbers(rows), &memory).await?)
+                Ok(table.rewrite_rows(rewrite, Selection::Numbers(rows), terms, &memory).await?)
             }
             .boxed()
         });
@@ -96,18 +116,20 @@ impl Session {
         state: &SessionState,
         statement: &DmlStatement,
         target: StoredTable,
+        returned: Option<ReturnedColumns>,
     ) -> Result<Planned, SqlError> {
         let (catalog, input) = (Arc::clone(self.engine.catalog()), statement.input.as_ref());
         let exclusive = Exclusive::new(catalog, state.clone(), input.clone(), &target).await?;
         let exclusive = Arc::new(exclusive);
         let watched = Some(Arc::clone(exclusive.physical()));
         let what = format!("OverwriteExec: table={}", target.table().full_name());
-        let plan = CountExec::plan(what, move |context| {
+        let plan = CountExec::changing(what, returned, move |context, returning| {
             let exclusive = Arc::clone(&exclusive);
             async move {
                 let memory = Arc::clone(context.memory_pool());
-                let Begun { rewrite, rows } = exclusive.begin(context).await?;
-                let changes = write_rows(rewrite.table(), rows, &memory).await?;
+                let Begun { rewrite, rows, checks } = exclusive.begin(context).await?;
+                let terms = Terms { checks, returning };
+                let changes = write_rows(rewrite.table(), rows, terms, &memory).await?;
                 let count = changes.rows();
                 rewrite.finish(changes.replacing_all()).await?;
                 Ok(count)

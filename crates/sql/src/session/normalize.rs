@@ -1,8 +1,8 @@
 //! Rewrites of parsed statements, so that DataFusion plans them with their intended meaning.
 //!
 //! - `FROM t` without SELECT returns all columns.
-//! - `t TABLESAMPLE BERNOULLI (p)` becomes a filter by a random number, `(n ROWS)` a random order
-//!   with a limit: DataFusion's planner drops the clause.
+//! - Samples become filters or limits (`samples`), FETCH and shares of rows limits or conditions
+//!   (`limits`), and joins of other databases parts of relations (`special_joins`).
 //! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
 //! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
@@ -10,6 +10,10 @@
 //!   subqueries conditions with EXISTS (`row_subqueries`).
 //! - `generate_series(1, r.a)` in FROM becomes `unnest` of a list (`column_series`).
 //! - `x SIMILAR TO pattern` becomes a match with a regular expression (`similar_to`).
+//! - `listagg(x, ',') WITHIN GROUP (ORDER BY y)` becomes `listagg(x, ',' ORDER BY y)`
+//!   (`within_group`).
+//! - Casts to JSON, and its aggregates and set-returning functions (`json_calls`), and functions of
+//!   structs (`struct_calls`) become calls of scalar functions.
 //! - Positions within ROLLUP, CUBE and GROUPING SETS become expressions (`grouping_positions`).
 //! - A number with an exponent becomes double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
@@ -23,9 +27,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Delete, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, Statement as SqlStatement, TableAlias, TableFactor, TableSample,
-    TableSampleKind, TableSampleMethod, TableSampleUnit, Update, UpdateTableFromKind, Value,
+    Delete, Expr, Join, JoinConstraint, JoinOperator, Query, Select, SelectFlavor, SelectItem,
+    SetExpr, Statement as SqlStatement, TableFactor, Update, UpdateTableFromKind, Value,
     ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
 };
 use terrace_table::error::SqlError;
@@ -35,7 +38,10 @@ use super::dialect::{call, double, parsed_query};
 use super::join_constraint::constraint;
 use super::refusal::refused;
 use super::walk::Walk;
-use super::{column_series, grouping_positions, row_subqueries, row_values, similar_to};
+use super::{
+    column_series, grouping_positions, grouping_repeats, json_calls, limits, order_by_all,
+    row_subqueries, row_values, samples, similar_to, special_joins, struct_calls, within_group,
+};
 
 /// Maximum number of columns of a SELECT. Planning time grows faster than their number, and
 /// planning cannot be cancelled.
@@ -104,7 +110,10 @@ impl VisitorMut for Normalizer {
         balance_unions(&mut query.body);
         self.enter(1 + set_operations_deep(&query.body));
         self.goes_on(match query.locks.first() {
-            None => Ok(()),
+            None => {
+                order_by_all::write_out(query);
+                limits::write_out(query)
+            }
             Some(lock) => Err(refused(
                 &lock.to_string(),
                 "leave it out: UPDATE and DELETE lock the table, and fail in a transaction whose \
@@ -129,22 +138,31 @@ impl VisitorMut for Normalizer {
             return self
                 .goes_on(Err(refused(&what, &format!("at most {COLUMNS_MAX} are possible"))));
         }
+        let sampled = samples::share_out(select);
         let mut joins = select.from.iter().flat_map(|from| &from.joins);
         let joined = joins.try_for_each(|join| refuse_join(&join.join_operator));
+        select.from.iter_mut().for_each(special_joins::write_out);
+        let joined = sampled.and(joined);
         let joined = joined.and_then(|()| grouping_positions::write_out(select));
+        let joined = joined.and_then(|()| grouping_repeats::write_out(select));
         self.goes_on(joined.and_then(|()| write_out_condition(select.selection.as_mut())))
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         column_series::write_out(table);
-        self.goes_on(sample_table(table))
+        json_calls::write_out_table(table);
+        special_joins::write_out_nested(table);
+        self.goes_on(samples::write_out(table))
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         // The walk visits the rewritten expression next, which measures its depth.
         let written = row_values::write_out(expr)
             .and_then(|()| row_subqueries::write_out(expr))
-            .and_then(|()| similar_to::write_out(expr));
+            .and_then(|()| similar_to::write_out(expr))
+            .and_then(|()| within_group::write_out(expr))
+            .and_then(|()| json_calls::write_out(expr))
+            .and_then(|()| struct_calls::write_out(expr));
         balance_chain(expr);
         self.enter(1);
         self.goes_on(written)
@@ -211,80 +229,6 @@ fn delete_using(delete: &mut Delete) -> Result<(), SqlError> {
 /// Rewrites the memberships of rows in the condition of a WHERE.
 fn write_out_condition(condition: Option<&mut Expr>) -> Result<(), SqlError> {
     condition.map_or(Ok(()), row_subqueries::write_out_condition)
-}
-
-/// Rewrites a sampled table as a subquery that samples its rows.
-fn sample_table(table: &mut TableFactor) -> Result<(), SqlError> {
-    let (sample, alias) = match table {
-        TableFactor::Table { name, alias, sample, .. } => {
-            let Some(sample) = sample.take() else { return Ok(()) };
-            let own = alias.take().or_else(|| alias_of(name));
-            (sample, own)
-        }
-        TableFactor::Derived { sample, alias, .. } => {
-            let Some(sample) = sample.take() else { return Ok(()) };
-            (sample, alias.take())
-        }
-        _ => return Ok(()),
-    };
-    let (TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) =
-        sample;
-    let mut query = parsed_query(&draw(&sample)?)?;
-    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
-    let Some(from) = select.from.first_mut() else { return Ok(()) };
-    // The subquery takes the place of the table, and contains it.
-    mem::swap(&mut from.relation, table);
-    let (subquery, sample) = (Box::new(query), None);
-    *table = TableFactor::Derived { lateral: false, subquery, alias, sample };
-    Ok(())
-}
-
-/// The last part of a table's name, which qualifies its columns.
-fn alias_of(name: &ObjectName) -> Option<TableAlias> {
-    let name = name.0.last()?.as_ident()?.clone();
-    Some(TableAlias { explicit: true, name, columns: vec![], at: None })
-}
-
-/// A query that samples rows of a table `t`.
-fn draw(sample: &TableSample) -> Result<String, SqlError> {
-    let what = || format!("{sample}");
-    let refuse = |instead: &str| Err(refused(what().trim(), instead));
-    if sample.seed.is_some() {
-        return refuse("leave REPEATABLE and SEED out: the rows are drawn anew each time");
-    }
-    if sample.bucket.is_some() || sample.offset.is_some() {
-        return refuse("say TABLESAMPLE BERNOULLI (percent) or TABLESAMPLE (n ROWS)");
-    }
-    let Some(quantity) = &sample.quantity else {
-        return refuse("say how much: TABLESAMPLE BERNOULLI (percent) or TABLESAMPLE (n ROWS)");
-    };
-    let Some(number) = number(&quantity.value) else {
-        return refuse("say how much by a number");
-    };
-    let by_percent = match (&quantity.unit, &sample.name) {
-        (Some(TableSampleUnit::Rows), _) => false,
-        (Some(TableSampleUnit::Percent), _) => true,
-        (None, Some(TableSampleMethod::Bernoulli | TableSampleMethod::System)) => true,
-        (None, _) => return refuse("say PERCENT or ROWS behind the number"),
-    };
-    if by_percent {
-        if !(0.0..=100.0).contains(&number) {
-            return refuse("a sample is between 0 and 100 percent");
-        }
-        return Ok(format!("SELECT * FROM t WHERE random() < CAST({number} AS DOUBLE) / 100"));
-    }
-    if number < 0.0 || number.fract() != 0.0 {
-        return refuse("a number of rows is whole and not negative");
-    }
-    Ok(format!("SELECT * FROM t ORDER BY random() LIMIT {number}"))
-}
-
-fn number(expr: &Expr) -> Option<f64> {
-    match expr {
-        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => digits.parse().ok(),
-        Expr::Nested(inner) => number(inner),
-        _ => None,
-    }
 }
 
 /// Nesting depth of set operations on the left.

@@ -1,4 +1,4 @@
-//! Options of `CREATE TABLE ... WITH (...)`.
+//! Parts of CREATE TABLE that DataFusion does not plan: options, defaults and constraints.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
@@ -7,9 +7,29 @@ use datafusion::sql::sqlparser::ast::{
 use terrace_table::Encoding;
 use terrace_table::error::SqlError;
 
+use super::column_options::{self, Written};
+
+/// Parts of a CREATE TABLE that DataFusion does not plan.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TableOptions {
+    /// Encoding of the table's segments.
+    pub(super) encoding: Encoding,
+    /// Defaults and constraints.
+    pub(super) written: Written,
+}
+
+/// Removes the parts that DataFusion does not plan from a CREATE TABLE, and returns them.
+///
+/// # Errors
+/// [`SqlError::Refused`] for an option that is not supported.
+pub(super) fn take(statement: &mut Statement) -> Result<TableOptions, SqlError> {
+    let (encoding, written) = (take_encoding(statement)?, column_options::take(statement)?);
+    Ok(TableOptions { encoding, written })
+}
+
 /// Removes the options from a statement, which DataFusion would refuse, and returns the table's
 /// encoding. A statement without options gets the default encoding.
-pub(super) fn take_encoding(statement: &mut Statement) -> Result<Encoding, SqlError> {
+fn take_encoding(statement: &mut Statement) -> Result<Encoding, SqlError> {
     let Statement::Statement(statement) = statement else { return Ok(Encoding::default()) };
     let SqlStatement::CreateTable(create) = statement.as_mut() else {
         return Ok(Encoding::default());

@@ -17,19 +17,18 @@ pub(crate) const MARKET: &str = "terrace.market";
 pub(super) const LOCK_TIMEOUT: &str = "terrace.lock_timeout";
 pub(super) const PARTITIONS: &str = "datafusion.execution.target_partitions";
 const RUNTIME: &str = "datafusion.runtime.";
-/// The alternative to another role of a session.
-const KEEPS_ROLE: &str = "a session keeps the role that it has logged in with; log in with the \
-                          other role, or grant it: its members have its privileges";
+/// The alternative to another login role of a session.
+const KEEPS_LOGIN: &str = "a session keeps the role that it has logged in with; say SET ROLE to \
+                           act as another";
 
 /// Refuses SET and RESET of settings that belong to the engine: DataFusion would create a memory
-/// pool or a spill directory of its own, outside of the budget. Refuses to change the session's
-/// role.
+/// pool or a spill directory of its own, outside of the budget. Refuses to change the role that the
+/// session has logged in with.
 pub(super) fn refuse(statement: &Statement) -> Result<(), SqlError> {
     if let Statement::Statement(statement) = statement
-        && let SqlStatement::Set(Set::SetRole { .. } | Set::SetSessionAuthorization(_)) =
-            statement.as_ref()
+        && let SqlStatement::Set(Set::SetSessionAuthorization(_)) = statement.as_ref()
     {
-        let (what, instead) = (statement.to_string(), KEEPS_ROLE.to_owned());
+        let (what, instead) = (statement.to_string(), KEEPS_LOGIN.to_owned());
         return Err(SqlError::Refused { what, instead });
     }
     names(statement).into_iter().try_for_each(|name| refuse_name(&name))
@@ -120,7 +119,6 @@ fn refuse_unused(name: &str) -> Result<(), SqlError> {
             "joins are hash joins, which leave memory where it is short; merge joins of DataFusion \
              fail on some filters and tell zeros of different signs apart"
         }
-        "role" => KEEPS_ROLE,
         "datafusion.sql_parser.recursion_limit" => {
             "a statement may be as deep as its parser and planner can follow"
         }

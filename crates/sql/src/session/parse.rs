@@ -5,15 +5,18 @@ use terrace_table::error::SqlError;
 
 use super::dialect::TerraceDialect;
 use super::statement::SessionStatement;
-use super::{depth, hint, normalize, statement};
+use super::{depth, hint, normalize, spelling, statement, words};
 
 /// Parses a text into normalized statements.
 pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
     depth::parse_on_stack(text, || {
-        let parser = DFParserBuilder::new(text)
-            .with_dialect(&TerraceDialect)
-            .with_recursion_limit(depth::PARSER_DEPTH_MAX)
-            .build();
+        let tokens = spelling::tokens(text).map_err(words::refused);
+        let parser = tokens.and_then(|tokens| {
+            DFParserBuilder::new(tokens)
+                .with_dialect(&TerraceDialect)
+                .with_recursion_limit(depth::PARSER_DEPTH_MAX)
+                .build()
+        });
         let statements = parser.and_then(statement::parse);
         let statements = statements.map_err(|error| hint::of_parse_error(text, error))?;
         let mut normalized = Vec::with_capacity(statements.len());

@@ -24,11 +24,12 @@ use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
+use super::actions::like;
 use super::constant::Constant;
 use super::depth::{self, OnStack};
 use super::state::{Planned, Session};
 use super::statement::SessionStatement;
-use super::{options, own_settings, snapshot};
+use super::{alter, options, own_settings, snapshot};
 use crate::execution::{QueryHandle, supervised};
 use crate::series;
 use crate::sessions::{HeldBytes, HeldFor};
@@ -98,8 +99,13 @@ impl Session {
         types: &'a [Option<DataType>],
     ) -> BoxFuture<'a, Result<Prepared, SqlError>> {
         Box::pin(async move {
-            let SessionStatement::Sql(parsed) = &statement else {
-                let (parameters, schema, plan, constant) = (vec![], None, None, None);
+            let planned = match &statement {
+                SessionStatement::Sql(parsed) if !is_own_definition(parsed) => Some(parsed),
+                _ => None,
+            };
+            let Some(parsed) = planned else {
+                let (parameters, plan, constant) = (vec![], None, None);
+                let schema = statement.fixed_schema();
                 let _held = self.info.hold(HeldFor::Prepared, 0);
                 return Ok(Prepared { statement, parameters, schema, plan, constant, _held });
             };
@@ -235,7 +241,7 @@ impl Session {
         mut statement: Statement,
         types: &[Option<DataType>],
     ) -> Result<(Kept, Vec<DataType>), SqlError> {
-        options::take_encoding(&mut statement)?;
+        options::take(&mut statement)?;
         let plan = self.logical_plan(state, current, statement).await?;
         let plan = with_types(snapshot::unpinned(plan)?, types)?;
         let parameters = parameters_of(&plan, types)?;
@@ -271,6 +277,11 @@ impl Session {
         let fields = plan.schema().fields().iter().cloned();
         Ok(Some(Arc::new(Schema::new(fields.collect::<Vec<_>>()))))
     }
+}
+
+/// True for a definition that DataFusion does not plan.
+fn is_own_definition(statement: &Statement) -> bool {
+    alter::of(statement).is_some() || like::of(statement).is_some()
 }
 
 /// The session's default schema.

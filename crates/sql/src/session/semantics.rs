@@ -1,6 +1,7 @@
 //! An analyzer rule that gives expressions PostgreSQL's semantics where DataFusion's differ.
 //!
 //! - Sums, differences, products and negatives of integers and decimals fail on overflow.
+//! - Quotients of decimals are rounded to 16 digits after the point or more.
 //! - Casts of floating-point numbers and decimals to integers round.
 //! - Casts of texts to bytes parse them: `'\x00ff'`.
 //! - `lag` and `lead` with a null offset return null.
@@ -18,11 +19,10 @@ use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Values;
-use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable as _, LogicalPlan, TryCast};
 use datafusion::optimizer::AnalyzerRule;
-use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation, can_overflow};
+use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation};
 
 use crate::scalar::{BytesOfText, RoundToInteger};
 
@@ -88,11 +88,7 @@ pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed
     expr.transform_up(|expr| match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let types = (type_of(&left, schema)?, type_of(&right, schema)?);
-            let checked = match can_overflow(&types.0) && can_overflow(&types.1) {
-                true => CheckedArithmetic::of(op),
-                false => None,
-            };
-            Ok(match checked {
+            Ok(match CheckedArithmetic::of(op, &types.0, &types.1) {
                 Some(function) => Transformed::yes(function.call(vec![*left, *right])),
                 None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             })
@@ -132,7 +128,7 @@ fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
         && let [left, right] = call.args.as_slice()
     {
         let (left, right) = (type_of(left, schema)?, type_of(right, schema)?);
-        return BinaryTypeCoercer::new(&left, &checked.operator(), &right).get_result_type();
+        return checked.result_type(&left, &right);
     }
     expr.get_type(schema)
 }

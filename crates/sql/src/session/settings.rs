@@ -15,7 +15,7 @@ use terrace_table::error::SqlError;
 use terrace_table::transaction::LockTimeout;
 
 use super::own_settings::{
-    LOCK_TIMEOUT, MARKET, OWN, PARTITIONS, SLA, TENANT, lock_timeout, names, text,
+    LOCK_TIMEOUT, MARKET, OWN, PARTITIONS, SLA, TENANT, lock_timeout, names, refuse, text,
 };
 use super::state::Session;
 
@@ -48,9 +48,10 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses settings that require a superuser: those that determine how the session is charged,
-    /// and that of the engine.
+    /// Refuses settings that no session has, and those that require a superuser: those that
+    /// determine how the session is charged, and that of the engine.
     pub(super) fn refuse_settings(&self, statement: &Statement) -> Result<(), SqlError> {
+        refuse(statement)?;
         let all = names(statement).into_iter().map(|name| name.to_ascii_lowercase());
         let mut theirs = all.filter(|name| [SLA, TENANT, MARKET].contains(&name.as_str()));
         match theirs.next() {

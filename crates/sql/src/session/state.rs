@@ -3,11 +3,10 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList};
-use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -17,6 +16,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use object_store::memory::InMemory;
 use terrace_exec::PagedOptions;
+use terrace_functions::json::JsonTypes;
 use terrace_governor::running::{Environment, environment};
 use terrace_governor::tenancy::Seat;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
@@ -27,8 +27,11 @@ use terrace_table::scan::STORE_URL;
 use terrace_table::transaction::{OpenTransaction, Transaction};
 
 use super::group_keys::Relations;
+use super::relations::Special;
 use super::rules;
+use super::setting_names::LocalSetting;
 use crate::engine::EngineState;
+use crate::file_tables::{ActingRole, FileAccess, FileFunctions, FileTables};
 use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names};
 use crate::sessions::SessionInfo;
 use crate::{functions, scalar, series};
@@ -43,12 +46,16 @@ pub struct Session {
     pub(super) context: SessionContext,
     pub(super) names: Arc<MainCatalog>,
     pub(super) transaction: OpenTransaction,
-    /// The role that statements run as; `None` is unrestricted.
-    pub(super) role: Option<Arc<str>>,
+    /// The role that the session has logged in with; `None` is unrestricted.
+    pub(super) login_role: Option<Arc<str>>,
+    /// The role of SET ROLE.
+    pub(super) acting_role: ActingRole,
     /// The session's seat in its tenant.
     seat: Option<Arc<Seat>>,
     /// True if transactions are READ ONLY by default.
     pub(super) reads_only: AtomicBool,
+    /// Settings to restore at the end of the transaction.
+    pub(super) locals: Mutex<Vec<LocalSetting>>,
     /// State of the session that other sessions can see.
     pub(super) info: Arc<SessionInfo>,
 }
@@ -75,7 +82,8 @@ impl Session {
     /// As [`crate::Engine::session`].
     pub fn renewed(&self) -> Result<Self, SqlError> {
         let info = Some(Arc::clone(&self.info));
-        Self::acting_for(Arc::clone(&self.engine), self.role.clone(), self.seat.clone(), info)
+        let role = self.login_role.clone();
+        Self::acting_for(Arc::clone(&self.engine), role, self.seat.clone(), info)
     }
 
     fn acting_for(
@@ -91,40 +99,60 @@ impl Session {
         base.register_object_store(url.as_ref(), Arc::new(InMemory::new()));
         // Planning outside of a query, by way of `context`, is accounted for too.
         let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
-        let files = Arc::new(DynamicListTableFactory::default());
+        let acting_role = ActingRole::default();
+        let access = FileAccess::new(Arc::clone(&engine), role.clone(), Arc::clone(&acting_role));
+        let access = Arc::new(access);
+        let files = Arc::new(FileTables::new(Arc::clone(&access)));
         let transaction = OpenTransaction::default();
         let names =
             MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _, transaction.clone());
         let names = Arc::new(names);
-        let catalogs = MemoryCatalogProviderList::new();
-        catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(&names) as _);
-        let catalogs = DynamicFileCatalog::new(Arc::new(catalogs), Arc::clone(&files) as _);
+        let catalogs = catalogs(&names, &files);
         let mut state = SessionStateBuilder::new()
             .with_config(config(&engine))
             .with_runtime_env(runtime)
-            .with_catalog_list(Arc::new(catalogs))
+            .with_catalog_list(catalogs)
             .with_default_features()
             .with_analyzer_rules(rules::analyzer())
             .with_optimizer_rules(rules::logical())
             .with_physical_optimizer_rules(rules::physical())
-            .with_relation_planners(vec![Arc::new(Relations)])
+            .with_relation_planners(vec![
+                Arc::new(Relations),
+                Arc::new(FileFunctions::new(access)),
+                Arc::new(Special),
+            ])
+            .with_type_planner(Arc::new(JsonTypes))
             .build();
         functions::register(&mut state)?;
         for function in scalar::functions() {
             state.register_udf(function)?;
         }
+        for function in names.functions() {
+            state.register_udf(Arc::new(function))?;
+        }
         let context = SessionContext::new_with_state(state);
         for (name, function) in series::functions() {
             context.register_udtf(&name, function);
         }
-        files.session_store().with_state(context.state_weak_ref());
+        files.stock().session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
         let reads_only = AtomicBool::default();
         let tenant = seat.as_ref().map(|seat| Arc::clone(seat.tenant()));
         let info = info.unwrap_or_else(|| engine.sessions().add(number, role.clone(), tenant));
         info.follow(&transaction);
-        let session = Self { engine, context, names, transaction, role, seat, reads_only, info };
+        let session = Self {
+            engine,
+            context,
+            names,
+            transaction,
+            login_role: role,
+            acting_role,
+            seat,
+            reads_only,
+            locals: Mutex::default(),
+            info,
+        };
         session.reset_settings();
         Ok(session)
     }
@@ -147,12 +175,6 @@ impl Session {
         &self.context
     }
 
-    /// The role that statements run as; `None` if the session is unrestricted.
-    #[must_use]
-    pub fn role(&self) -> Option<&str> {
-        self.role.as_deref()
-    }
-
     /// Adds a schema to those of the database; at most once per session. Its tables are also found
     /// by their bare names, unless the session's default schema has a table of that name.
     pub fn add_schema(&self, schema: Arc<dyn AddedSchema>) {
@@ -168,11 +190,16 @@ impl Session {
         self.names.names()
     }
 
+    /// The settings that a session begins with.
+    pub(super) fn begun(&self) -> SessionConfig {
+        config(&self.engine)
+    }
+
     /// Resets all settings of the session to their initial values.
     pub fn reset_settings(&self) {
         let state = self.context.state_ref();
         let mut begun = config(&self.engine).options().as_ref().clone();
-        let role = self.role().and_then(|role| self.engine.catalog().role(role));
+        let role = self.login_role.as_deref().and_then(|role| self.engine.catalog().role(role));
         if let Some(tenant) = role.and_then(|role| role.tenant.clone())
             && let Some(options) = begun.extensions.get_mut::<PagedOptions>()
         {
@@ -213,13 +240,20 @@ impl fmt::Debug for Session {
     }
 }
 
+/// The catalog of the database, and tables over files by their names.
+fn catalogs(names: &Arc<MainCatalog>, files: &Arc<FileTables>) -> Arc<dyn CatalogProviderList> {
+    let catalogs = MemoryCatalogProviderList::new();
+    catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(names) as _);
+    Arc::new(DynamicFileCatalog::new(Arc::new(catalogs), Arc::clone(files) as _))
+}
+
 /// The initial settings of a session.
 fn config(engine: &EngineState) -> SessionConfig {
     let partitions = engine.partitions();
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(true)
+        .with_information_schema(false)
         .with_target_partitions(partitions);
     let options = config.options_mut();
     options.extensions.insert(PagedOptions::default());

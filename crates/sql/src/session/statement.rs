@@ -10,22 +10,28 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::acting_role;
+use super::alter_syntax;
 use super::copy::{self, CopySource, CopyStatement};
 use super::cursor::{self, CursorAction, CursorStatement};
+use super::file_copy::{self, CopyFrom, FileCopy};
 use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
+use super::maintenance::{self, MaintenanceStatement};
 use super::membership;
 use super::role::{self, RoleStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
 use super::transaction::{self, TransactionStatement};
 use super::words::{is_word, refused, take_all};
+use super::{pragma, setting_names, summarize};
 
 /// A parsed statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +59,14 @@ pub enum SessionStatement {
     Transaction(TransactionStatement),
     /// A COPY whose rows a client sends or receives.
     Copy(CopyStatement),
+    /// A COPY of files into a table.
+    CopyFrom(Box<CopyFrom>),
     /// A statement about a cursor.
     Cursor(CursorStatement),
+    /// SUMMARIZE of a query, or of all columns of a table.
+    Summarize(Box<Statement>),
+    /// CHECKPOINT, VACUUM or ANALYZE.
+    Maintenance(MaintenanceStatement),
 }
 
 /// Action of a statement on another query.
@@ -84,10 +96,16 @@ impl SessionStatement {
     /// The statement that DataFusion plans, including the query of a cursor.
     pub(super) fn planned_mut(&mut self) -> Option<&mut Statement> {
         match self {
-            Self::Sql(statement) => Some(statement),
+            Self::Sql(statement) | Self::Summarize(statement) => Some(statement),
             Self::Cursor(cursor) => cursor.query_mut(),
             _ => None,
         }
+    }
+
+    /// The columns of a statement that has the same ones whatever it is about; `None` for any
+    /// other.
+    pub(super) fn fixed_schema(&self) -> Option<SchemaRef> {
+        matches!(self, Self::Summarize(_)).then(summarize::schema)
     }
 
     /// The statement that DataFusion plans; `None` for any other.
@@ -104,13 +122,13 @@ impl SessionStatement {
     pub(super) fn is_setting(&self) -> bool {
         let Self::Sql(statement) = self else { return false };
         let Statement::Statement(statement) = statement.as_ref() else { return false };
-        matches!(statement.as_ref(), SqlStatement::Set(_))
+        matches!(statement.as_ref(), SqlStatement::Set(_) | SqlStatement::Use(_))
     }
 
     /// True for a statement that waits in the queue of its tenant. Statements that end a
     /// transaction, which releases its locks, do not wait, nor do others that may unblock queries.
     pub(super) fn waits_for_its_turn(&self) -> bool {
-        matches!(self, Self::Sql(_)) && !self.is_setting()
+        matches!(self, Self::Sql(_) | Self::Summarize(_) | Self::CopyFrom(_)) && !self.is_setting()
     }
 
     /// True for a statement that changes the engine and cannot be part of a transaction.
@@ -151,7 +169,10 @@ impl fmt::Display for SessionStatement {
             Self::Heap(statement) => statement.fmt(f),
             Self::Transaction(statement) => statement.fmt(f),
             Self::Copy(statement) => statement.fmt(f),
+            Self::CopyFrom(statement) => statement.fmt(f),
             Self::Cursor(statement) => statement.fmt(f),
+            Self::Summarize(query) => write!(f, "SUMMARIZE {query}"),
+            Self::Maintenance(statement) => statement.fmt(f),
         }
     }
 }
@@ -186,16 +207,36 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             SessionStatement::Heap(heap::parse(&mut parser.parser).map_err(refused)?)
         } else if copy::is_next(&parser.parser) {
             SessionStatement::Copy(copy::parse(&mut parser.parser).map_err(refused)?)
+        } else if file_copy::is_next(&parser.parser) {
+            match file_copy::parse(&mut parser.parser).map_err(refused)? {
+                FileCopy::In(copy) => SessionStatement::CopyFrom(copy),
+                FileCopy::Out(statement) => SessionStatement::Sql(statement),
+            }
+        } else if file_copy::is_of_database(&parser.parser) {
+            return Err(refused(file_copy::refuse_database(&parser.parser)));
         } else if cursor::is_next(&parser.parser) {
             SessionStatement::Cursor(cursor::parse(&mut parser)?)
+        } else if summarize::is_next(&parser) {
+            SessionStatement::Summarize(Box::new(summarize::parse(&mut parser)?))
+        } else if maintenance::is_next(&parser.parser) {
+            let statement = maintenance::parse(&mut parser.parser).map_err(refused)?;
+            SessionStatement::Maintenance(statement)
+        } else if let Some(modifier) = acting_role::begin(&mut parser.parser) {
+            let statement = acting_role::parse(&mut parser.parser, modifier).map_err(refused)?;
+            SessionStatement::Sql(Box::new(Statement::Statement(Box::new(statement))))
         } else if take_all(&mut parser.parser, &["abort"]) {
             let _optional = take_all(&mut parser.parser, &["transaction"])
                 || take_all(&mut parser.parser, &["work"]);
             SessionStatement::Transaction(TransactionStatement::RollBack)
         } else {
-            let statement = parser.parse_statement()?;
+            let statement = match alter_syntax::is_next(&parser) {
+                true => alter_syntax::parse(&mut parser).map_err(refused)?,
+                false => pragma::as_set(parser.parse_statement()?),
+            };
             if let Some(statement) = transaction::of(&statement)? {
                 SessionStatement::Transaction(statement)
+            } else if let Some(statement) = setting_names::of_engine(&statement)? {
+                SessionStatement::Tier(statement)
             } else if let Some(statement) = grant::of(&statement)? {
                 SessionStatement::Grant(Box::new(statement))
             } else {

@@ -2,10 +2,10 @@
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
+use terrace_table::access::{Access, Grantee};
 use terrace_table::catalog::Snapshot;
 
 use super::columns::{text, texts};
-use crate::access::{Access, Grantee};
 use crate::engine::EngineState;
 
 /// A privilege on an object, or its ownership.

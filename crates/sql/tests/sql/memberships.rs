@@ -188,9 +188,13 @@ async fn roles_are_made_and_dropped_with_their_memberships() {
     }
     show(&owner, "ROLLBACK").await;
     assert_eq!(show(&owner, MEMBERSHIPS).await, "");
-    for text in ["SET ROLE readers", "RESET ROLE", "SET SESSION AUTHORIZATION bob"] {
+    for (text, words) in [
+        ("SET SESSION AUTHORIZATION bob", "keeps the role that it has logged in with"),
+        ("SET ROLE nosuch", "nosuch"),
+        ("SET LOCAL ROLE readers", "say SET ROLE"),
+    ] {
         let refused = error(&owner, text).await;
-        assert!(refused.contains("keeps the role that it has logged in with"), "{text}: {refused}");
+        assert!(refused.contains(words), "{text}: {refused}");
     }
 }
 
@@ -221,4 +225,42 @@ async fn memberships_survive_a_restart() {
     assert_eq!(show(&bob, "SELECT x FROM t").await, "1");
     drop((ada, bob, owner));
     engine.close().expect("closed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_act_as_other_roles() {
+    let (engine, owner) = with_roles().await;
+    show(&owner, "GRANT readers TO staff; GRANT staff TO bob; ALTER ROLE bob NOINHERIT").await;
+    // A session without a login role may act as every role.
+    show(&owner, "SET ROLE readers").await;
+    assert_eq!(owner.role().as_deref(), Some("readers"));
+    assert_eq!(show(&owner, "SELECT x FROM t").await, "1");
+    denied(&owner, "INSERT INTO t VALUES (2)").await;
+    denied(&owner, "CREATE ROLE eve").await;
+    show(&owner, "SET ROLE NONE; INSERT INTO t VALUES (2)").await;
+    assert_eq!(owner.role(), None);
+
+    let bob = engine.session_of("bob").expect("a session");
+    denied(&bob, "SELECT sum(x) FROM t").await;
+    for text in
+        ["SET ROLE staff", "SET ROLE readers", "SET role = 'readers'", "SET role TO Readers"]
+    {
+        show(&bob, text).await;
+        assert_eq!(show(&bob, "SELECT sum(x) FROM t").await, "3", "{text}");
+    }
+    denied(&bob, "SET ROLE admin").await;
+    assert_eq!(bob.role().as_deref(), Some("readers"));
+    // A statement that is prepared runs with the rights of the role at that time.
+    let statement = bob.parse("SELECT sum(x) FROM t").expect("parsed").pop().expect("one");
+    let prepared = bob.prepare(statement, &[]).await.expect("prepared");
+    let run = || async { bob.execute_prepared(&prepared, vec![]).await?.collect().await };
+    run().await.expect("allowed");
+    show(&bob, "RESET ROLE").await;
+    assert!(run().await.is_err());
+
+    // A role that goes takes its rights along.
+    show(&bob, "SET ROLE staff").await;
+    show(&owner, "DROP ROLE staff").await;
+    error(&bob, "SELECT sum(x) FROM t").await;
+    show(&bob, "RESET ROLE").await;
 }

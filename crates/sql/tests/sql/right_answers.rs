@@ -292,6 +292,12 @@ async fn casts_round_and_literals_are_decimals() {
             ("SELECT CAST(2.5 AS INT) AS a, CAST(CAST(2.5 AS DOUBLE) AS INT) AS b", "3 2"),
             ("SELECT CAST(x AS BIGINT) FROM (VALUES (CAST(0.6 AS DOUBLE))) v(x)", "1"),
             ("SELECT 0.1 + 0.2", "0.3"),
+            ("SELECT 10.0 / 3, 2.0 / 3", "3.3333333333333333 0.6666666666666667"),
+            (
+                "SELECT sum(x) / count(x) FROM (VALUES (1.00), (2.00), (2.00)) v(x)",
+                "1.6666666666666667",
+            ),
+            ("SELECT x / 7, -x / 7.0 FROM (VALUES (100)) v(x)", "14 -14.2857142857142857"),
             ("SELECT 1.005::DECIMAL(10, 2)", "1.01"),
             (
                 "SELECT 12345678901234567890123456789012345678",
@@ -393,7 +399,6 @@ async fn statements_mean_what_they_say() {
         "CREATE INDEX ix ON emp (id)",
         "CREATE UNIQUE INDEX ix ON emp (id)",
         "SELECT count(*) FROM emp a JOIN emp b",
-        "SELECT count(*) FROM emp POSITIONAL JOIN emp b",
         "SELECT count(*) FROM emp TABLESAMPLE BERNOULLI (10) REPEATABLE (1)",
         "SELECT count(*) FROM emp TABLESAMPLE BERNOULLI (200)",
         "SELECT TIMESTAMP '2024-07-01 12:00:00' AT TIME ZONE 'Nowhere/Land'",

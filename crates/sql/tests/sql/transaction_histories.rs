@@ -10,8 +10,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use terrace_sql::query::Queries;
 use terrace_sql::{Engine, Session, SqlError};
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 use tokio::task::JoinHandle;
@@ -147,6 +148,7 @@ struct Lock {
 }
 
 struct History {
+    queries: Arc<Queries>,
     sessions: Vec<Arc<Session>>,
     tables: Vec<Table>,
     open: Vec<Option<Open>>,
@@ -174,7 +176,8 @@ impl History {
         }
         let (tables, open) = (vec![Table::default(); TABLES], vec![None; SESSIONS]);
         let waiting = (0..SESSIONS).map(|_| None).collect();
-        Self { sessions, tables, open, waiting, locks: BTreeMap::new(), next_key: 0, log: vec![] }
+        let (queries, locks) = (Arc::clone(engine.queries()), BTreeMap::new());
+        Self { queries, sessions, tables, open, waiting, locks, next_key: 0, log: vec![] }
     }
 
     /// The steps so far, to report a failure.
@@ -295,8 +298,7 @@ impl History {
                 let session = Arc::clone(&self.sessions[who]);
                 let task = tokio::spawn(async move { session.sql(&text).await.map(drop) });
                 self.waiting[who] = Some(Waiting { table, change, task });
-                // The sleep fixes its place in the queue.
-                tokio::time::sleep(Duration::from_millis(3)).await;
+                self.until_it_waits(who).await;
                 let waiting = self.waiting[who].as_ref().expect("it waits");
                 assert!(!waiting.task.is_finished(), "it has not waited\n{}", self.story());
             }
@@ -310,6 +312,18 @@ impl History {
                 }
             }
         }
+    }
+
+    /// Returns once the statement of a session runs, and a while later, in which it gets into the
+    /// queue of its lock.
+    async fn until_it_waits(&self, who: usize) {
+        let number = self.sessions[who].info().number();
+        let end = Instant::now() + Duration::from_secs(20);
+        while !self.queries.running().iter().any(|query| query.session() == Some(number)) {
+            assert!(Instant::now() < end, "{who} does not run\n{}", self.story());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 
     fn closes_circle(&self, who: usize, table: usize) -> bool {

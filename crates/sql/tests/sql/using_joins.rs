@@ -56,8 +56,8 @@ async fn the_merged_column_is_first_and_has_the_value_of_the_side_with_a_row() {
             "2 3\n5 2\n9 1",
         ),
         (
-            "SELECT value FROM generate_series(1, 3) RIGHT JOIN (VALUES (3), (4)) v (value) \
-          USING (value) ORDER BY 1",
+            "SELECT generate_series FROM generate_series(1, 3) RIGHT JOIN (VALUES (3), (4)) \
+             v (generate_series) USING (generate_series) ORDER BY 1",
             "3\n4",
         ),
     ];

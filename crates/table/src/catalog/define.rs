@@ -13,7 +13,7 @@ use super::table_definition::{IfExists, TableDefinition};
 use crate::error::SqlError;
 use crate::table::Table;
 use crate::transaction::{LockTimeout, Scope};
-use crate::write::{self, Changes};
+use crate::write::{self, Changes, Terms};
 
 impl Catalog {
     /// Creates a schema. Returns true if it is new.
@@ -100,7 +100,7 @@ impl Catalog {
         }
         let owner = definition.owner.clone();
         let table = self.unnamed(definition)?;
-        let rows = write::write_rows(&table, rows, memory).await?;
+        let rows = write::write_rows(&table, rows, Terms::default(), memory).await?;
         let put = |draft: &mut Draft| {
             draft.put_owned_table(&table, rows.clone(), if_exists, owner.as_deref())
         };

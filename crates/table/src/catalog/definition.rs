@@ -26,6 +26,11 @@ pub(super) enum Definition {
     DropTable {
         table: Arc<Table>,
     },
+    /// Replaces a table by one with the same rows, possibly under another name in the schema.
+    AlterTable {
+        replaced: Replaced,
+        table: Arc<Table>,
+    },
     PutView {
         schema: String,
         name: String,
@@ -96,6 +101,7 @@ impl Definition {
                 names.tables.remove_mut(table.name());
                 names.access.remove_mut(table.name());
             }
+            Self::AlterTable { replaced, table } => alter(schemas, &replaced.table, table)?,
             Self::PutView { schema, name, sql, replaced } => {
                 let names = names_of(schemas, schema)?;
                 if names.views.get(name) != replaced.as_ref() || names.tables.contains_key(name) {
@@ -144,17 +150,17 @@ impl Definition {
                 if let Some(replaced) = replaced {
                     transaction.remove_table(replaced.table.id())?;
                 }
-                let record = TableRecord {
-                    schema_name: table.schema_name().to_owned(),
-                    name: table.name().to_owned(),
-                    encoding: table.encoding(),
-                    columns: Arc::clone(table.schema()),
-                };
-                transaction.put_table(table.id(), &record)
+                transaction.put_table(table.id(), &record_of(table))
             }
             Self::DropTable { table } => {
                 transaction.put_access(table.schema_name(), Some(table.name()), None)?;
                 transaction.remove_table(table.id())
+            }
+            Self::AlterTable { replaced: Replaced { table: before, .. }, table } => {
+                transaction.remove_table(before.id())?;
+                let (schema, name) = (before.schema_name(), before.name());
+                transaction.rename_access(schema, name, table.name())?;
+                transaction.put_table(table.id(), &record_of(table))
             }
             Self::PutView { schema, name, sql, .. } => transaction.put_view(schema, name, sql),
             Self::DropView { schema, name, .. } => {
@@ -173,13 +179,23 @@ impl Definition {
     /// # Errors
     /// [`SqlError::Conflict`].
     pub(super) fn refuse_unseen_rows(&self) -> Result<(), SqlError> {
-        let Self::PutTable { replaced: Some(Replaced { table, number: Some(number) }), .. } = self
+        let (Self::PutTable { replaced: Some(replaced), .. } | Self::AlterTable { replaced, .. }) =
+            self
         else {
             return Ok(());
         };
+        let Replaced { table, number: Some(number) } = replaced else { return Ok(()) };
         match table.snapshot().number == *number {
             true => Ok(()),
             false => Err(conflict(format_args!("{} was changed", table.full_name()))),
+        }
+    }
+
+    /// Returns the table that the definition makes.
+    pub(super) fn made(&self) -> Option<&Arc<Table>> {
+        match self {
+            Self::PutTable { table, .. } | Self::AlterTable { table, .. } => Some(table),
+            _ => None,
         }
     }
 
@@ -187,6 +203,7 @@ impl Definition {
     pub(super) fn dropped(&self) -> Option<&Arc<Table>> {
         match self {
             Self::PutTable { replaced, .. } => replaced.as_ref().map(|replaced| &replaced.table),
+            Self::AlterTable { replaced, .. } => Some(&replaced.table),
             Self::DropTable { table } => Some(table),
             _ => None,
         }
@@ -197,6 +214,38 @@ impl SchemaNames {
     /// Returns true if there is the table or view; always true for the schema itself (`None`).
     fn has(&self, object: Option<&str>) -> bool {
         object.is_none_or(|it| self.tables.contains_key(it) || self.views.contains_key(it))
+    }
+}
+
+/// Replaces a table by `table`, which may have another name in the schema.
+///
+/// # Errors
+/// As [`Definition::apply`].
+fn alter(schemas: &mut Schemas, before: &Arc<Table>, table: &Arc<Table>) -> Result<(), SqlError> {
+    let names = names_of(schemas, before.schema_name())?;
+    let there = names.tables.get(before.name());
+    let is_there = there.is_some_and(|there| Arc::ptr_eq(there, before));
+    let is_renamed = table.name() != before.name();
+    if !is_there || (is_renamed && names.has(Some(table.name()))) {
+        return Err(changed(&before.full_name()));
+    }
+    names.tables.remove_mut(before.name());
+    names.tables.insert_mut(table.name().to_owned(), Arc::clone(table));
+    if let (true, Some(access)) = (is_renamed, names.access.get(before.name())) {
+        let access = Arc::clone(access);
+        names.access.remove_mut(before.name());
+        names.access.insert_mut(table.name().to_owned(), access);
+    }
+    Ok(())
+}
+
+fn record_of(table: &Table) -> TableRecord {
+    TableRecord {
+        schema_name: table.schema_name().to_owned(),
+        name: table.name().to_owned(),
+        encoding: table.encoding(),
+        columns: Arc::clone(table.schema()),
+        properties: table.properties().clone(),
     }
 }
 

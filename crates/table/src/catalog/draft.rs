@@ -13,6 +13,7 @@ use super::snapshot::Snapshot;
 use super::table_definition::IfExists;
 use crate::access::Access;
 use crate::error::SqlError;
+use crate::sketch::Sketch;
 use crate::table::{Table, TableVersion};
 use crate::write::Changes;
 
@@ -68,11 +69,8 @@ impl Draft {
 
     /// Returns true if the draft created the table.
     pub fn made(&self, table: &Table) -> bool {
-        let is_it = |made: &Arc<Table>| made.id() == table.id();
-        let mut made = self.definitions.iter();
-        made.any(
-            |definition| matches!(definition, Definition::PutTable { table, .. } if is_it(table)),
-        )
+        let mut made = self.definitions.iter().filter_map(Definition::made);
+        made.any(|made| made.id() == table.id())
     }
 
     /// Creates a schema. Returns true if it is new.
@@ -140,10 +138,7 @@ impl Draft {
             self.forget(&replaced.table);
         }
         self.define(Definition::PutTable { table: Arc::clone(table), replaced })?;
-        let (base, is_new) = (table.snapshot(), true);
-        let changed = ChangedTable { table: Arc::clone(table), is_new, base, changes };
-        self.tables.insert(table.id(), changed);
-        self.show(table);
+        self.put_rows(table, changes);
         Ok(true)
     }
 
@@ -164,6 +159,44 @@ impl Draft {
             self.own(table.schema_name(), Some(table.name()), owner)?;
         }
         Ok(is_made)
+    }
+
+    /// Replaces a table by one with the same rows, which `changes` adds. The new table may have
+    /// another name.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`]; [`SqlError::Exists`] if the new name is taken.
+    pub(crate) fn alter_table(
+        &mut self,
+        before: &Arc<Table>,
+        table: &Arc<Table>,
+        changes: Changes,
+    ) -> Result<(), SqlError> {
+        let (schema, name) = (before.schema_name(), before.name());
+        let now = self.snapshot.table(schema, name).filter(|(now, _)| Arc::ptr_eq(now, before));
+        let (_, version) = now.ok_or_else(|| SqlError::Dropped { name: before.full_name() })?;
+        if name != table.name() && self.snapshot.has_object(schema, table.name()) {
+            return Err(SqlError::Exists { name: table.full_name() });
+        }
+        let number = (self.is_of_transaction && !self.made(before)).then_some(version.number);
+        let replaced = Replaced { table: Arc::clone(before), number };
+        self.forget(before);
+        self.define(Definition::AlterTable { replaced, table: Arc::clone(table) })?;
+        self.put_rows(table, changes);
+        Ok(())
+    }
+
+    /// Returns the sketches of the rows that the draft adds to a table.
+    pub(crate) fn sketches(&self, table: &Table) -> Option<&[Sketch]> {
+        self.tables.get(&table.id()).map(|changed| changed.changes.sketches())
+    }
+
+    /// Adds the rows of a new table.
+    fn put_rows(&mut self, table: &Arc<Table>, changes: Changes) {
+        let (base, is_new) = (table.snapshot(), true);
+        let changed = ChangedTable { table: Arc::clone(table), is_new, base, changes };
+        self.tables.insert(table.id(), changed);
+        self.show(table);
     }
 
     /// Drops a table. Returns true if it existed.

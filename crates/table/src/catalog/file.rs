@@ -199,6 +199,26 @@ impl CatalogFile {
         Ok(distinct)
     }
 
+    /// Returns the sketch of each of a table's columns.
+    pub(super) fn sketches(&self, table: u64, columns: usize) -> Result<Vec<Sketch>, SqlError> {
+        let read = || -> Result<Vec<Sketch>, LoadFailure> {
+            let mut sketches = vec![Sketch::default(); columns];
+            let stored = self.database.begin_read()?.open_table(SKETCHES)?;
+            for entry in stored.range((table, 0)..=(table, u64::MAX))? {
+                let (key, sketch) = entry?;
+                let (_, column) = key.value();
+                let place = usize::try_from(column).ok().and_then(|at| sketches.get_mut(at));
+                let found = Sketch::from_bytes(sketch.value());
+                let (Some(place), Some(found)) = (place, found) else {
+                    return Err(LoadFailure::Damaged(unreadable(table, column)));
+                };
+                *place = found;
+            }
+            Ok(sketches)
+        };
+        read().map_err(|failure| self.failure(failure))
+    }
+
     fn failure(&self, failure: LoadFailure) -> SqlError {
         match failure {
             LoadFailure::Read(source) => error(&self.path, "read it", source),
@@ -335,6 +355,18 @@ impl FileTransaction<'_> {
                     table.insert(key, access_to_bytes(access).as_slice()).map(drop)?;
                 }
                 None => table.remove(key).map(drop)?,
+            }
+            Ok(())
+        })
+    }
+
+    /// Moves the owner and grants of a table to its new name.
+    pub(super) fn rename_access(&self, schema: &str, from: &str, to: &str) -> Result<(), SqlError> {
+        self.change(|write| {
+            let mut table = write.open_table(ACCESS)?;
+            let record = table.remove((schema, OBJECT, from))?.map(|it| it.value().to_vec());
+            if let Some(record) = record {
+                table.insert((schema, OBJECT, to), record.as_slice())?;
             }
             Ok(())
         })

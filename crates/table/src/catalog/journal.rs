@@ -13,6 +13,7 @@ use super::versions::Versions;
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::failpoint::{Failpoints, Point};
+use crate::sketch::Sketch;
 use crate::table::Sketches;
 use crate::tasks::Tasks;
 use crate::write::MergeQueue;
@@ -81,6 +82,16 @@ impl Journal {
             tracing::error!(%error, "after the commit");
         }
         Ok(())
+    }
+}
+
+impl Journal {
+    /// Returns the sketch of each of a table's columns.
+    ///
+    /// # Errors
+    /// Errors of the catalog's file.
+    pub fn sketches(&self, table: u64, columns: usize) -> Result<Vec<Sketch>, SqlError> {
+        self.file.sketches(table, columns)
     }
 }
 

@@ -12,9 +12,8 @@ use super::journal::Journal;
 use super::names::{Names, Roles, SchemaNames, Schemas};
 use super::record::{ChunkRecord, SegmentRecord, TableRecord};
 use super::tenant::Tenant;
-use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
+use crate::chunk::{Chunk, ChunkKey, ColumnSegment, SegmentParts};
 use crate::error::SqlError;
-use crate::placement::SegmentPlacement;
 use crate::table::{Table, TableParts};
 
 /// Refuses a store that is smaller than the extents that the catalog names.
@@ -100,15 +99,15 @@ fn adopt_segment(
     table: &TableRecord,
     journal: &Journal,
     space: &Space,
-) -> Result<ColumnSegment, SqlError> {
+) -> Result<Arc<ColumnSegment>, SqlError> {
     let SegmentRecord { stored, encoding, len_bytes, statistics } = segment.clone();
     journal.store().claim(stored.extent).map_err(|error| {
         let TableRecord { schema_name, name, .. } = table;
         journal.file.damaged(format!("table {schema_name}.{name} cannot have its bytes: {error}"))
     })?;
     let page = space.adopt(stored)?;
-    let placement = SegmentPlacement::default();
-    Ok(ColumnSegment { page, stored, encoding, len_bytes, statistics, placement })
+    let parts = SegmentParts { page, stored, encoding, len_bytes, statistics };
+    Ok(ColumnSegment::committed(parts, space.clone()))
 }
 
 /// Builds a table from its parts.
@@ -119,10 +118,18 @@ pub(super) fn table(
     chunks: Vec<Arc<Chunk>>,
     journal: &Arc<Journal>,
 ) -> Arc<Table> {
-    let TableRecord { schema_name, name, encoding, columns } = record;
+    Arc::new(Table::new(parts(id, record, space, journal), chunks))
+}
+
+/// Builds a table without rows, for chunks that share segments with those of `before`.
+pub(super) fn successor(id: u64, record: TableRecord, space: Space, before: &Table) -> Arc<Table> {
+    Arc::new(Table::successor(parts(id, record, space, before.journal()), before))
+}
+
+fn parts(id: u64, record: TableRecord, space: Space, journal: &Arc<Journal>) -> TableParts {
+    let TableRecord { schema_name, name, encoding, columns, properties } = record;
     let journal = journal.clone();
-    let parts = TableParts { id, schema_name, name, columns, encoding, space, journal };
-    Arc::new(Table::new(parts, chunks))
+    TableParts { id, schema_name, name, columns, encoding, properties, space, journal }
 }
 
 /// Creates the space of the pool that holds a table's pages.

@@ -12,12 +12,16 @@ use datafusion::common::ScalarValue;
 use terrace_store::{Extent, Stored};
 
 use super::bytes::{FieldReader, FieldWriter, Missing};
+use super::properties::{ColumnProperties, Properties};
 use crate::access::{Access, Grantee, Privileges};
 use crate::chunk::Chunk;
 use crate::segment::Encoding;
 use crate::statistics::{Bound, SegmentStatistics};
 
-const TABLE_VERSION: u8 = 1;
+const TABLE_VERSION: u8 = 2;
+/// Table records of this version have no properties. Tables without any are still written so, which
+/// older programs can read.
+const BARE_TABLE_VERSION: u8 = 1;
 const CHUNK_VERSION: u8 = 3;
 /// Chunk records of this version have no places: the chunks are in the order of their ids.
 const UNPLACED_CHUNK_VERSION: u8 = 2;
@@ -27,32 +31,85 @@ const VIEW_VERSION: u8 = 1;
 const ACCESS_VERSION: u8 = 1;
 
 /// Record of a table.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct TableRecord {
     pub schema_name: String,
     pub name: String,
     pub encoding: Encoding,
     pub columns: SchemaRef,
+    pub properties: Properties,
 }
 
 impl TableRecord {
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, Missing> {
-        let mut fields = FieldWriter::new(TABLE_VERSION);
+        let is_bare = self.properties.is_empty();
+        let version = if is_bare { BARE_TABLE_VERSION } else { TABLE_VERSION };
+        let mut fields = FieldWriter::new(version);
         fields.bytes(self.schema_name.as_bytes());
         fields.bytes(self.name.as_bytes());
         fields.byte(self.encoding.code());
         fields.bytes(&schema_to_bytes(&self.columns)?);
+        if !is_bare {
+            write_properties(&self.properties, &mut fields);
+        }
         Ok(fields.finish())
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, Missing> {
-        let mut fields = FieldReader::new(bytes, TABLE_VERSION)?;
+        let is_bare = bytes.first() == Some(&BARE_TABLE_VERSION);
+        let version = if is_bare { BARE_TABLE_VERSION } else { TABLE_VERSION };
+        let mut fields = FieldReader::new(bytes, version)?;
         let (schema_name, name) = (fields.text()?, fields.text()?);
         let encoding = read_encoding(&mut fields)?;
         let columns = schema_from_bytes(fields.bytes()?)?;
+        let properties = match is_bare {
+            true => Properties::default(),
+            false => read_properties(&mut fields)?,
+        };
         fields.end()?;
-        Ok(Self { schema_name, name, encoding, columns })
+        Ok(Self { schema_name, name, encoding, columns, properties })
     }
+}
+
+const DEFAULT: u8 = 1;
+const GENERATED: u8 = 2;
+const COLUMN_COMMENT: u8 = 3;
+const CHECK: u8 = 4;
+const TABLE_COMMENT: u8 = 5;
+
+/// Writes the number of properties, then each as its kind, the column or constraint, and its text.
+fn write_properties(properties: &Properties, fields: &mut FieldWriter) {
+    let mut all = Vec::new();
+    for (column, properties) in &properties.columns {
+        let ColumnProperties { default, generated, comment } = properties;
+        let kinds = [(DEFAULT, default), (GENERATED, generated), (COLUMN_COMMENT, comment)];
+        let present = kinds.into_iter().filter_map(|(kind, text)| Some((kind, text.as_ref()?)));
+        all.extend(present.map(|(kind, text)| (kind, column.as_str(), text)));
+    }
+    all.extend(properties.checks.iter().map(|(name, text)| (CHECK, name.as_str(), text)));
+    all.extend(properties.comment.iter().map(|text| (TABLE_COMMENT, "", text)));
+    fields.len(all.len());
+    for (kind, name, text) in all {
+        fields.byte(kind);
+        fields.bytes(name.as_bytes());
+        fields.bytes(text.as_bytes());
+    }
+}
+
+fn read_properties(fields: &mut FieldReader<'_>) -> Result<Properties, Missing> {
+    let mut properties = Properties::default();
+    for _ in 0..fields.word()? {
+        let (kind, name, text) = (fields.byte()?, fields.text()?, fields.text()?);
+        match kind {
+            DEFAULT => properties.change(&name, |column| column.default = Some(text)),
+            GENERATED => properties.change(&name, |column| column.generated = Some(text)),
+            COLUMN_COMMENT => properties.change(&name, |column| column.comment = Some(text)),
+            CHECK => drop(properties.checks.insert(name, text)),
+            TABLE_COMMENT => properties.comment = Some(text),
+            other => return Err(format!("a property of kind {other}, which is none")),
+        }
+    }
+    Ok(properties)
 }
 
 /// Encodes the schema as an Arrow IPC stream without batches.

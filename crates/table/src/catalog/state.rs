@@ -121,28 +121,28 @@ impl Catalog {
     /// [`SqlError::Refused`] without columns, [`SqlError::Segment`] for a column type that cannot
     /// be stored.
     pub fn unnamed(&self, definition: TableDefinition) -> Result<Arc<Table>, SqlError> {
-        let TableDefinition { schema_name, name, columns, encoding, owner: _ } = definition;
-        if columns.fields().is_empty() {
-            return Err(SqlError::Refused {
-                what: format!("table {schema_name}.{name} without columns"),
-                instead: "give it at least one".to_owned(),
-            });
-        }
-        for field in columns.fields() {
-            check_type(field.data_type()).map_err(|source| SqlError::Segment {
-                table: name.clone(),
-                column: field.name().clone(),
-                source,
-            })?;
-        }
-        let id = {
-            let mut names = self.names_mut();
-            names.next_table += 1;
-            names.next_table - 1
-        };
-        let record = TableRecord { schema_name, name, encoding, columns };
+        let record = record_of(definition)?;
         let space = load::table_space(&self.pool, &record)?;
-        Ok(load::table(id, record, space, vec![], &self.journal))
+        Ok(load::table(self.next_table_id(), record, space, vec![], &self.journal))
+    }
+
+    /// Creates a table as [`Catalog::unnamed`] does, which may share the segments of `before`.
+    ///
+    /// # Errors
+    /// As [`Catalog::unnamed`].
+    pub fn altered(
+        &self,
+        before: &Table,
+        definition: TableDefinition,
+    ) -> Result<Arc<Table>, SqlError> {
+        let (record, space) = (record_of(definition)?, before.space().clone());
+        Ok(load::successor(self.next_table_id(), record, space, before))
+    }
+
+    fn next_table_id(&self) -> u64 {
+        let mut names = self.names_mut();
+        names.next_table += 1;
+        names.next_table - 1
     }
 
     /// Runs a change of names that involves no rows.
@@ -198,6 +198,25 @@ impl Catalog {
         names.changes += 1;
         names
     }
+}
+
+/// Checks a definition and returns the record of its table.
+fn record_of(definition: TableDefinition) -> Result<TableRecord, SqlError> {
+    let TableDefinition { schema_name, name, columns, encoding, properties, owner: _ } = definition;
+    if columns.fields().is_empty() {
+        return Err(SqlError::Refused {
+            what: format!("table {schema_name}.{name} without columns"),
+            instead: "give it at least one".to_owned(),
+        });
+    }
+    for field in columns.fields() {
+        check_type(field.data_type()).map_err(|source| SqlError::Segment {
+            table: name.clone(),
+            column: field.name().clone(),
+            source,
+        })?;
+    }
+    Ok(TableRecord { schema_name, name, encoding, columns, properties })
 }
 
 impl Drop for Catalog {

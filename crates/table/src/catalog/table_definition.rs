@@ -2,6 +2,7 @@
 
 use datafusion::arrow::datatypes::SchemaRef;
 
+use super::properties::Properties;
 use crate::segment::Encoding;
 
 /// Schema that every catalog has from the start.
@@ -18,6 +19,8 @@ pub struct TableDefinition {
     pub columns: SchemaRef,
     /// Encoding of its segments.
     pub encoding: Encoding,
+    /// Defaults, checks and comments.
+    pub properties: Properties,
     /// Role that owns the table; `None` if a session without a role creates it.
     pub owner: Option<String>,
 }

@@ -284,7 +284,15 @@ proptest! {
         let bytes = chunk.to_bytes().expect("bytes");
         prop_assert_eq!(ChunkRecord::from_bytes(&bytes, &columns), Ok(chunk));
         let (schema_name, name) = ("s".to_owned(), "t\u{e9}".to_owned());
-        let table = TableRecord { schema_name, name, encoding: Encoding::default(), columns };
+        let (encoding, properties) = (Encoding::default(), Properties::default());
+        let mut table = TableRecord { schema_name, name, encoding, columns, properties };
+        let bytes = table.to_bytes().expect("bytes");
+        prop_assert_eq!(bytes[0], 1, "without properties, as older programs have it");
+        prop_assert_eq!(&TableRecord::from_bytes(&bytes), &Ok(table.clone()));
+        table.properties.change("c0", |column| column.default = Some("1 + 1".to_owned()));
+        table.properties.change("c1", |column| column.comment = Some("b".to_owned()));
+        table.properties.checks.insert("t_check".to_owned(), "c0 > 0".to_owned());
+        table.properties.comment = Some("c".to_owned());
         let bytes = table.to_bytes().expect("bytes");
         prop_assert_eq!(TableRecord::from_bytes(&bytes), Ok(table));
     }

@@ -6,6 +6,9 @@ use datafusion::sql::sqlparser::parser::ParserError;
 
 use super::SqlError;
 
+/// Maximum number of characters of a statement in an error.
+const SHOWN_MAX: usize = 200;
+
 /// The text of a DataFusion error: its cause in one sentence. Wrappers between the cause and the
 /// statement (`External error`, `Arrow error`, the name of an optimizer rule) are left out.
 pub(super) fn of_datafusion(error: &DataFusionError) -> String {
@@ -23,6 +26,8 @@ pub(super) fn of_datafusion(error: &DataFusionError) -> String {
         | DataFusionError::Execution(text)
         | DataFusionError::Configuration(text)
         | DataFusionError::ResourcesExhausted(text) => from_signatures(text).to_owned(),
+        DataFusionError::NotImplemented(text) => unsupported(text),
+        DataFusionError::Internal(text) => format!("internal error: {text}"),
         DataFusionError::SchemaError(cause, _) => cause.to_string(),
         DataFusionError::IoError(cause) => cause.to_string(),
         DataFusionError::SQL(cause, _) => match cause.as_ref() {
@@ -33,11 +38,41 @@ pub(super) fn of_datafusion(error: &DataFusionError) -> String {
     }
 }
 
+/// The text of an error for a statement or expression that DataFusion does not plan.
+fn unsupported(text: &str) -> String {
+    match text.strip_prefix("Unsupported SQL statement: ") {
+        Some(statement) => {
+            let shown: String = statement.chars().take(SHOWN_MAX).collect();
+            let rest = if shown.len() < statement.len() { "..." } else { "" };
+            format!("this kind of statement is not supported: {shown}{rest}")
+        }
+        None => text.to_owned(),
+    }
+}
+
 /// The text of an error about the arguments of a call, without the internal errors before it, one
-/// per signature of the function.
+/// per signature of the function; or what a function says that checks its arguments itself.
 fn from_signatures(text: &str) -> &str {
-    let place = text.find("No function matches the given name and argument types");
-    place.map_or(text, |place| &text[place..])
+    let Some(place) = text.find("No function matches the given name and argument types") else {
+        return text;
+    };
+    let own = text[..place].split_once("user-defined coercion failed with: ");
+    let own = own.and_then(|(_, cause)| cause.strip_prefix("Error during planning: "));
+    own.map_or(&text[place..], |cause| cause.trim_end_matches(['.', ' ']))
+}
+
+/// The text of a violated CHECK constraint, as in PostgreSQL.
+pub(super) fn of_violation(table: &str, constraint: &str, is_new_row: bool) -> String {
+    match is_new_row {
+        true => {
+            format!("new row for relation \"{table}\" violates check constraint \"{constraint}\"")
+        }
+        false => {
+            format!(
+                "check constraint \"{constraint}\" of relation \"{table}\" is violated by some row"
+            )
+        }
+    }
 }
 
 /// The text of an Arrow error: its cause in one sentence.
@@ -89,6 +124,21 @@ mod tests {
         assert_eq!(of_arrow(&arrow), "public.t does not exist (reading a.csv)");
         let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
         assert_eq!(SqlError::from(zero).to_string(), "division by zero");
+        let unsupported = |text: &str| {
+            SqlError::from(DataFusionError::NotImplemented(text.to_owned())).to_string()
+        };
+        assert_eq!(unsupported("Temporary tables not supported"), "Temporary tables not supported");
+        let text = unsupported(&format!("Unsupported SQL statement: {}", "x".repeat(1000)));
+        assert!(text.starts_with("this kind of statement") && text.len() < 300, "{text}");
+        let called = |cause: &str| {
+            let text = format!(
+                "Execution error: Function 'mode' user-defined coercion failed with: {cause}. No \
+                 function matches the given name and argument types 'mode()'."
+            );
+            SqlError::from(DataFusionError::Plan(text)).to_string()
+        };
+        assert_eq!(called("Error during planning: mode takes one value"), "mode takes one value");
+        assert!(called("Internal error: no").starts_with("No function matches"));
         let plan = DataFusionError::Plan("no such thing".to_owned());
         assert_eq!(SqlError::from(plan).to_string(), "no such thing");
     }

@@ -120,6 +120,16 @@ impl Wishes {
         }
     }
 
+    /// Takes over the requests for a table that is altered. `columns` has, for each column of the
+    /// new table, the index of the column that it was.
+    pub fn inherit(&self, before: &Self, columns: impl Iterator<Item = Option<usize>>) {
+        let (before, mut said) = (before.said().clone(), self.said());
+        for (column, index) in columns.enumerate() {
+            let own = before.iter().filter(|((place, _), _)| Some(*place) == index);
+            said.extend(own.map(|((_, chunk), wish)| ((column, *chunk), wish.clone())));
+        }
+    }
+
     /// Returns the chunks that have a request of their own.
     pub fn chunks(&self) -> HashSet<u64> {
         self.said().keys().filter_map(|(_, chunk)| *chunk).collect()

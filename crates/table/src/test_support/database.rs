@@ -14,7 +14,9 @@ use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 use terrace_store::{Blocks, Store};
 
-use crate::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, TableDefinition};
+use crate::catalog::{
+    Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, Properties, TableDefinition,
+};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::files::SystemFiles;
@@ -105,6 +107,7 @@ fn definition(name: &str, columns: &SchemaRef) -> TableDefinition {
         name: name.to_owned(),
         columns: columns.clone(),
         encoding: Encoding::Compact,
+        properties: Properties::default(),
         owner: None,
     }
 }

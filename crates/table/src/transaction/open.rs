@@ -8,6 +8,7 @@ use terrace_sys::sync::lock;
 use super::lock_timeout::LockTimeout;
 use crate::catalog::{Catalog, Draft, Holder, Snapshot};
 use crate::error::SqlError;
+use crate::sketch::Sketch;
 use crate::table::{Table, TableVersion};
 use crate::write::Changes;
 
@@ -226,6 +227,15 @@ impl Transaction {
         self.locks.lock_all(trial.dropped(), limit).await?;
         drop(trial);
         define(self.draft(&mut self.state())?)
+    }
+
+    /// Returns the sketches of the uncommitted rows of a table; empty if there are none.
+    ///
+    /// # Errors
+    /// As [`Transaction::statement`].
+    pub(crate) fn sketches(&self, table: &Table) -> Result<Vec<Sketch>, SqlError> {
+        let mut state = self.state();
+        Ok(self.draft(&mut state)?.sketches(table).map(<[Sketch]>::to_vec).unwrap_or_default())
     }
 
     /// Adds rows to a table, or changes those of the version `read`.

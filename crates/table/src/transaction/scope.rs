@@ -10,6 +10,7 @@ use super::lock_timeout::LockTimeout;
 use super::open::Transaction;
 use crate::catalog::{Catalog, Draft, Holder, IfExists, Snapshot};
 use crate::error::SqlError;
+use crate::sketch::Sketch;
 use crate::table::{Table, TableVersion};
 use crate::write::Changes;
 
@@ -176,6 +177,37 @@ impl Rewrite {
         }
     }
 
+    /// Returns the sketches of the table's columns, including those of uncommitted rows of the
+    /// transaction.
+    ///
+    /// # Errors
+    /// Errors of the catalog's file; as [`Transaction::statement`].
+    pub fn sketches(&self) -> Result<Vec<Sketch>, SqlError> {
+        let columns = self.table.schema().fields().len();
+        let mut sketches = self.table.journal().sketches(self.table.id(), columns)?;
+        if let Hold::Within(transaction, _) = &self.hold {
+            let pending = transaction.sketches(&self.table)?;
+            sketches.iter_mut().zip(&pending).for_each(|(sketch, more)| sketch.merge(more));
+        }
+        Ok(sketches)
+    }
+
+    /// Replaces this table by `table`, a successor with the same rows, which `changes` adds.
+    ///
+    /// # Errors
+    /// [`SqlError::Exists`] if the name of the new table is taken; [`SqlError::Conflict`],
+    /// [`SqlError::LockTimeout`]; errors of the commit.
+    pub async fn alter(
+        self,
+        catalog: &Arc<Catalog>,
+        table: &Arc<Table>,
+        changes: Changes,
+    ) -> Result<(), SqlError> {
+        let before = Arc::clone(&self.table);
+        let alter = |draft: &mut Draft| draft.alter_table(&before, table, changes.clone());
+        self.define(catalog, alter).await
+    }
+
     /// Replaces this table by a new one with its rows.
     ///
     /// # Errors
@@ -189,16 +221,25 @@ impl Rewrite {
         let replace = |draft: &mut Draft| {
             draft.put_table(table, changes.clone(), IfExists::Replace).map(drop)
         };
+        self.define(catalog, replace).await
+    }
+
+    /// Commits a definition that replaces this table, with the transaction if there is one.
+    async fn define(
+        self,
+        catalog: &Arc<Catalog>,
+        define: impl Fn(&mut Draft) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
         let Self { table: held, version, hold } = self;
         // Replaced chunks free their space at the commit.
         drop(version);
         match hold {
             Hold::Alone(lock, writer, limit) => {
                 let mut draft = Draft::new(catalog.snapshot());
-                replace(&mut draft)?;
+                define(&mut draft)?;
                 catalog.commit_holding(draft, &held, (lock, writer), limit).await
             }
-            Hold::Within(transaction, limit) => transaction.define(limit, replace).await,
+            Hold::Within(transaction, limit) => transaction.define(limit, define).await,
         }
     }
 }

@@ -85,6 +85,11 @@ impl Changes {
         &self.added
     }
 
+    /// Returns the sketches of the added values.
+    pub(crate) fn sketches(&self) -> &[Sketch] {
+        &self.sketches
+    }
+
     /// Appends the changes of the next statement, which has read `version`: a version with these
     /// changes applied.
     pub fn then(&mut self, next: Self, version: &TableVersion) {

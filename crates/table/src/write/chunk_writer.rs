@@ -9,7 +9,9 @@ use terrace_sys::size::to_u64;
 
 use super::Changes;
 use super::block::{Blocker, Columns, halves, len};
+use super::columns::with_columns;
 use super::encode::{Gathered, Sealed, Written, write_chunk};
+use super::returning::Terms;
 use crate::chunk::{BLOCK_BYTES, CHUNK_BYTES, CHUNK_ROWS, Chunk, SEGMENT_BYTES};
 use crate::error::SqlError;
 use crate::segment::{BlockPlan, SegmentPlan};
@@ -30,6 +32,8 @@ pub struct ChunkWriter {
     reservation: MemoryReservation,
     /// Place of the chunks, if that is not their ids.
     place: Option<u64>,
+    /// Terms of the rows; `None` if the table has them already.
+    terms: Option<Terms>,
 }
 
 impl ChunkWriter {
@@ -48,7 +52,19 @@ impl ChunkWriter {
             reservation: MemoryConsumer::new(name).register(memory),
             table,
             place: None,
+            terms: Some(Terms::default()),
         }
+    }
+
+    /// Returns the same writer, for rows that are added on these terms.
+    pub(super) fn under(self, terms: Terms) -> Self {
+        Self { terms: Some(terms), ..self }
+    }
+
+    /// Returns the same writer, for rows that the table has already and that satisfy its
+    /// constraints.
+    pub(super) fn unchecked(self) -> Self {
+        Self { terms: None, ..self }
     }
 
     /// Returns the same writer, for chunks at `place`.
@@ -59,9 +75,12 @@ impl ChunkWriter {
     /// Adds the rows of `batch`.
     ///
     /// # Errors
-    /// [`SqlError::NotNull`], [`SqlError::Columns`], [`SqlError::ValueTooLarge`]; errors of the
-    /// pool and the store for the previous chunk.
+    /// [`SqlError::NotNull`], [`SqlError::CheckViolated`], [`SqlError::Columns`],
+    /// [`SqlError::ValueTooLarge`]; errors of the pool and the store for the previous chunk.
     pub async fn push(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+        if let Some(terms) = &self.terms {
+            terms.checks.refuse_missing(&self.table)?;
+        }
         for block in self.blocker.push(&batch)? {
             self.add(block).await?;
         }
@@ -80,6 +99,12 @@ impl ChunkWriter {
 
     /// Adds a block, split into smaller ones if one of its columns is too wide.
     async fn add(&mut self, block: Columns) -> Result<(), SqlError> {
+        if let Some(Terms { checks, returning }) = &self.terms {
+            checks.check(&self.table, &block)?;
+            if let Some(returning) = returning {
+                returning.add(&with_columns(len(&block), block.clone(), self.table.schema())?)?;
+            }
+        }
         let mut waiting = vec![block];
         while let Some(block) = waiting.pop() {
             let plans = self.plans(&block)?;

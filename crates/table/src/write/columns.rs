@@ -24,13 +24,13 @@ pub(super) fn put(
     Ok(zip(mask, &spread(mask, &values)?, column)?)
 }
 
-/// Returns the block with other columns, of the types of `schema`.
+/// Returns a block of these columns, of the types of `schema`.
 pub(super) fn with_columns(
-    block: &RecordBatch,
+    rows: usize,
     columns: Vec<ArrayRef>,
     schema: &Schema,
 ) -> Result<RecordBatch, SqlError> {
-    let options = RecordBatchOptions::new().with_row_count(Some(block.num_rows()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let nullable = Arc::new(all_nullable(schema));
     Ok(RecordBatch::try_new_with_options(nullable, columns, &options)?)
 }

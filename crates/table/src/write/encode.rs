@@ -7,10 +7,9 @@ use terrace_pool::{PAGE_MIN_BYTES, PageRef, Space};
 use terrace_sys::size::to_u64;
 
 use super::block::{Columns, len};
-use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
+use crate::chunk::{Chunk, ChunkKey, ColumnSegment, SegmentParts};
 use crate::error::SqlError;
 use crate::failpoint::Point;
-use crate::placement::SegmentPlacement;
 use crate::segment::{BlockPlan, CompactPlan, Encoding, SegmentError, SegmentPlan};
 use crate::sketch::Sketch;
 use crate::statistics::{Collector, SegmentStatistics};
@@ -140,42 +139,53 @@ pub(super) fn write_chunk(
     sealed: Sealed,
 ) -> Result<Written, SqlError> {
     let Gathered { blocks, plans, rows, .. } = gathered;
-    let mut fresh = FreshPages { space: table.space(), pages: Vec::new() };
-    let mut columns = Vec::with_capacity(plans.len());
-    for (index, plans) in plans.into_iter().enumerate() {
-        let data_type = table.schema().field(index).data_type();
-        let malformed = |source| SqlError::Segment {
-            table: table.full_name(),
-            column: table.schema().field(index).name().clone(),
-            source,
-        };
-        let plan = SegmentPlan::new(data_type, plans).map_err(malformed)?;
-        let plan = Encoded::of(table, plan, &blocks, index);
-        let len_bytes = plan.bytes();
-        let (page, mut bytes) = table.space().allocate(len_bytes)?;
-        fresh.pages.push(page);
-        plan.write(&mut bytes).map_err(malformed)?;
-        drop(bytes);
-        columns.push((plan.encoding(), len_bytes, collect(&blocks, index)?));
-    }
-    table.journal().failpoints.hit(Point::Persist)?;
-    let stored = table.space().persist(&mut fresh.pages)?;
-    let pages = std::mem::take(&mut fresh.pages);
-    let mut sketches = Vec::with_capacity(columns.len());
-    let segments = pages.into_iter().zip(stored).zip(columns);
-    let segments = segments.map(|((page, stored), (encoding, len_bytes, known))| {
-        let (statistics, sketch) = known;
-        sketches.push(sketch);
-        let (len_bytes, placement) = (to_u64(len_bytes), SegmentPlacement::default());
-        ColumnSegment { page, stored, encoding, len_bytes, statistics, placement }
-    });
-    let segments = segments.collect();
+    let all: Vec<usize> = (0..plans.len()).collect();
+    let (segments, sketches) = write_segments(table, &all, &blocks, plans)?.into_iter().unzip();
     let id = table.next_chunk_id();
     let Sealed { place, is_full } = sealed;
     let key = ChunkKey { id, place: place.unwrap_or(id), rows, is_full };
     let chunk = Arc::new(Chunk::fresh(key, segments, table.space().clone()));
     table.journal().failpoints.hit(Point::Persisted)?;
     Ok(Written { chunk, sketches })
+}
+
+/// Encodes and persists segments of the columns of `table` with the indices `fields`, one for each
+/// column of `blocks`. Blocks on the pool and the device.
+pub(super) fn write_segments(
+    table: &Table,
+    fields: &[usize],
+    blocks: &[Columns],
+    plans: Vec<Vec<BlockPlan>>,
+) -> Result<Vec<(Arc<ColumnSegment>, Sketch)>, SqlError> {
+    let mut fresh = FreshPages { space: table.space(), pages: Vec::new() };
+    let mut columns = Vec::with_capacity(plans.len());
+    for (index, (field, plans)) in fields.iter().zip(plans).enumerate() {
+        let field = table.schema().field(*field);
+        let malformed = |source| SqlError::Segment {
+            table: table.full_name(),
+            column: field.name().clone(),
+            source,
+        };
+        let plan = SegmentPlan::new(field.data_type(), plans).map_err(malformed)?;
+        let plan = Encoded::of(table, plan, blocks, index);
+        let len_bytes = plan.bytes();
+        let (page, mut bytes) = table.space().allocate(len_bytes)?;
+        fresh.pages.push(page);
+        plan.write(&mut bytes).map_err(malformed)?;
+        drop(bytes);
+        columns.push((plan.encoding(), len_bytes, collect(blocks, index)?));
+    }
+    table.journal().failpoints.hit(Point::Persist)?;
+    let stored = table.space().persist(&mut fresh.pages)?;
+    let pages = std::mem::take(&mut fresh.pages);
+    let segments = pages.into_iter().zip(stored).zip(columns);
+    let segments = segments.map(|((page, stored), (encoding, len_bytes, known))| {
+        let (statistics, sketch) = known;
+        let len_bytes = to_u64(len_bytes);
+        let parts = SegmentParts { page, stored, encoding, len_bytes, statistics };
+        (ColumnSegment::fresh(parts, table.space().clone()), sketch)
+    });
+    Ok(segments.collect())
 }
 
 fn collect(blocks: &[Columns], column: usize) -> Result<(SegmentStatistics, Sketch), SqlError> {

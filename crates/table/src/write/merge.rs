@@ -27,7 +27,7 @@ use terrace_sys::size::to_u64;
 
 use super::chunk_writer::ChunkWriter;
 use super::merge_queue::{Mergeable, Merged};
-use super::rewrite::next_batch;
+use super::read::next_batch;
 use crate::chunk::{CHUNK_BYTES, CHUNK_ROWS, Chunk};
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
@@ -43,6 +43,8 @@ const SMALL_BYTES: usize = CHUNK_BYTES / 4;
 /// Number of batches that are copied into one before they are written: those of small chunks pin a
 /// page for each column.
 const GATHERED_BATCHES: usize = 64;
+/// Number of times that merging on demand tries again after a conflict with a statement.
+const CONFLICTS_MAX: usize = 3;
 
 /// Properties of a chunk that decide about its merge.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -85,6 +87,16 @@ fn pick(sizes: &[Size]) -> Option<Range<usize>> {
     }
     None
 }
+
+/// Returns the first neighbours that are small, worth it or not.
+fn pick_any(sizes: &[Size]) -> Option<Range<usize>> {
+    let begin = sizes.windows(2).position(|pair| pair.iter().all(|size| size.is_small))?;
+    let run = sizes[begin..].iter().take_while(|size| size.is_small).count();
+    Some(begin..begin + fitting(&sizes[begin..begin + run]).max(2))
+}
+
+/// Chooses the neighbours to be merged next.
+type Pick = fn(&[Size]) -> Option<Range<usize>>;
 
 /// Sum of the rows and bytes of chunks, limited to those of one chunk.
 #[derive(Default)]
@@ -133,7 +145,7 @@ fn fitting(sizes: &[Size]) -> usize {
 impl Table {
     /// Returns true if some of its chunks are worth a merge.
     pub(crate) fn wants_merge(&self) -> bool {
-        !self.is_dropped() && self.pick(&self.snapshot()).is_some()
+        !self.is_dropped() && self.pick(&self.snapshot(), pick).is_some()
     }
 
     /// Returns the number of chunks that a merge might take now or later.
@@ -141,7 +153,7 @@ impl Table {
         self.snapshot().chunks.iter().filter(|chunk| Size::of(chunk).is_small).count()
     }
 
-    fn pick(&self, version: &TableVersion) -> Option<Range<usize>> {
+    fn pick(&self, version: &TableVersion, pick: Pick) -> Option<Range<usize>> {
         // A placement requested for a single chunk holds for as long as the chunk exists.
         let fixed = self.wishes().chunks();
         let sizes = version.chunks.iter().map(|chunk| {
@@ -160,8 +172,41 @@ impl Table {
         memory: &Arc<dyn MemoryPool>,
         is_stopped: impl Fn() -> bool,
     ) -> Result<Merged, SqlError> {
+        self.merge_picked(memory, is_stopped, pick).await
+    }
+
+    /// Merges neighbouring small chunks until no two of them are left, whether they are worth it or
+    /// not. Ends early if statements keep removing them meanwhile, or if a transaction has
+    /// rewritten
+    /// rows of the table.
+    ///
+    /// # Errors
+    /// Errors of the pool, the store and the catalog. Then earlier merges stay.
+    pub async fn merge_small(
+        self: &Arc<Self>,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<(), SqlError> {
+        let mut conflicts = 0;
+        // Each merge leaves fewer chunks, unless memory is too short to write them as one.
+        for _ in 0..self.current()?.chunks.len() {
+            match self.merge_picked(memory, || false, pick_any).await? {
+                Merged::Done => {}
+                Merged::Conflict if conflicts < CONFLICTS_MAX => conflicts += 1,
+                Merged::Conflict | Merged::Nothing | Merged::Stopped => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges the chunks that `pick` picks.
+    async fn merge_picked(
+        self: &Arc<Self>,
+        memory: &Arc<dyn MemoryPool>,
+        is_stopped: impl Fn() -> bool,
+        pick: Pick,
+    ) -> Result<Merged, SqlError> {
         let version = self.current()?;
-        let Some(range) = self.pick(&version) else { return Ok(Merged::Nothing) };
+        let Some(range) = self.pick(&version, pick) else { return Ok(Merged::Nothing) };
         // The version is dropped: its other chunks may be replaced while this runs.
         let chunks = version.chunks[range].to_vec();
         drop(version);
@@ -195,7 +240,7 @@ impl Table {
         is_stopped: impl Fn() -> bool,
     ) -> Result<Option<ChunkWriter>, SqlError> {
         let place = chunks.first().map_or(0, |chunk| chunk.place);
-        let mut writer = ChunkWriter::new(Arc::clone(self), memory).at(place);
+        let mut writer = ChunkWriter::new(Arc::clone(self), memory).at(place).unchecked();
         let reader = self.reader((0..self.schema().fields().len()).collect())?;
         let mut batches = Vec::new();
         for chunk in chunks {

@@ -4,7 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::{filter_record_batch, not, prep_null_mask_filter};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
@@ -16,10 +16,12 @@ use terrace_sys::size::to_u64;
 
 use super::chunk_writer::ChunkWriter;
 use super::columns::{put, with_columns};
+use super::read::next_batch;
+use super::returning::{Returning, Terms};
 use super::row_numbers::{ByNumber, NumberedRows};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
-use crate::scan::{Blocks, ChunkReader};
+use crate::scan::ChunkReader;
 use crate::statistics::prune;
 use crate::table::{Table, TableVersion};
 use crate::transaction::{Rewrite, Scope};
@@ -45,19 +47,21 @@ impl Table {
         filter: Option<Arc<dyn PhysicalExpr>>,
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.delete_in(&Scope::ALONE, filter, memory).await })
+        let terms = Terms::default();
+        Box::pin(async move { self.delete_in(&Scope::ALONE, filter, terms, memory).await })
     }
 
-    /// Deletes as [`Table::delete`] does, possibly in a transaction.
+    /// Deletes as [`Table::delete`] does, possibly in a transaction, on these terms.
     pub(crate) async fn delete_in(
         self: &Arc<Self>,
         scope: &Scope,
         filter: Option<Arc<dyn PhysicalExpr>>,
+        terms: Terms,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
         match filter {
-            None => self.truncate_in(scope).await,
-            Some(filter) => self.rewrite(scope, Some(filter), None, memory).await,
+            None if terms.returning.is_none() => self.truncate_in(scope).await,
+            filter => self.rewrite(scope, filter, None, terms, memory).await,
         }
     }
 
@@ -73,18 +77,22 @@ impl Table {
         filter: Option<Arc<dyn PhysicalExpr>>,
         memory: &'a Arc<dyn MemoryPool>,
     ) -> BoxFuture<'a, Result<u64, SqlError>> {
-        Box::pin(async move { self.update_in(&Scope::ALONE, assignments, filter, memory).await })
+        let terms = Terms::default();
+        Box::pin(
+            async move { self.update_in(&Scope::ALONE, assignments, filter, terms, memory).await },
+        )
     }
 
-    /// Updates as [`Table::update`] does, possibly in a transaction.
+    /// Updates as [`Table::update`] does, possibly in a transaction, on these terms.
     pub(crate) async fn update_in(
         self: &Arc<Self>,
         scope: &Scope,
         assignments: Vec<Assignment>,
         filter: Option<Arc<dyn PhysicalExpr>>,
+        terms: Terms,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
-        self.rewrite(scope, filter, Some(assignments), memory).await
+        self.rewrite(scope, filter, Some(assignments), terms, memory).await
     }
 
     async fn rewrite(
@@ -92,22 +100,29 @@ impl Table {
         scope: &Scope,
         filter: Option<Arc<dyn PhysicalExpr>>,
         assignments: Option<Vec<Assignment>>,
+        terms: Terms,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
         let rewrite = scope.rewrite(self).await?;
         let selection = ByCondition::new(self, rewrite.version(), filter, assignments)?;
-        self.rewrite_rows(rewrite, Selection::Condition(selection), memory).await
+        self.rewrite_rows(rewrite, Selection::Condition(selection), terms, memory).await
     }
 
     /// Rewrites the chunks with rows of `selection`, without these rows or with their new values,
-    /// and returns the number of rows.
+    /// and returns the number of rows. Of a chunk with new values, all rows are checked.
     pub async fn rewrite_rows(
         self: &Arc<Self>,
         rewrite: Rewrite,
         mut selection: Selection,
+        terms: Terms,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
-        let mut writer = ChunkWriter::new(self.clone(), memory);
+        let writer = ChunkWriter::new(self.clone(), memory);
+        let mut writer = match selection.is_deletion() {
+            true => writer.unchecked(),
+            false => writer.under(terms.checks.into()),
+        };
+        let returning = terms.returning.as_ref();
         let all = self.reader((0..self.schema().fields().len()).collect())?;
         let (mut rewritten, mut count, mut first_row) = (HashSet::new(), 0, 0_u64);
         for (index, chunk) in rewrite.version().chunks.iter().enumerate() {
@@ -116,14 +131,14 @@ impl Table {
             let Some(mut picked) = picked else { continue };
             count += to_u64(picked.count());
             rewritten.insert(chunk.id);
-            if picked.is_deletion() && picked.count() == chunk.rows {
+            if returning.is_none() && picked.is_deletion() && picked.count() == chunk.rows {
                 continue;
             }
             let mut blocks = all.open(chunk).await?;
             let mut rows = 0;
             while let Some(block) = next_batch(&mut blocks, all.schema()).await? {
                 rows += block.num_rows();
-                writer.push(picked.apply(&block, self.schema())?).await?;
+                writer.push(picked.apply(&block, self.schema(), returning)?).await?;
             }
             if rows != chunk.rows {
                 return Err(ended(self, chunk));
@@ -173,6 +188,14 @@ impl Selection {
         }
     }
 
+    /// Returns true if the rows are deleted.
+    fn is_deletion(&self) -> bool {
+        match self {
+            Self::Condition(condition) => condition.assignments.is_none(),
+            Self::Numbers(numbers) => numbers.is_deletion(),
+        }
+    }
+
     async fn finish(self) -> Result<(), SqlError> {
         match self {
             Self::Condition(_) => Ok(()),
@@ -209,17 +232,30 @@ impl Picked {
     }
 
     /// Applies the change to the next block of the chunk.
-    fn apply(&mut self, block: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, SqlError> {
+    fn apply(
+        &mut self,
+        block: &RecordBatch,
+        schema: &SchemaRef,
+        returning: Option<&Returning>,
+    ) -> Result<RecordBatch, SqlError> {
         match self {
             Self::Masked { masks, assignments, .. } => {
                 let mask = masks.pop_front().filter(|mask| mask.len() == block.num_rows());
                 let mask = mask.ok_or_else(|| SqlError::Task("a block has no mask".to_owned()))?;
-                match assignments {
+                let changed = match assignments {
+                    None => None,
+                    Some(assignments) => Some(assign(block, &mask, assignments, schema)?),
+                };
+                if let Some(returning) = returning {
+                    let rows = changed.as_ref().unwrap_or(block);
+                    returning.add(&filter_record_batch(rows, &mask)?)?;
+                }
+                match changed {
                     None => Ok(filter_record_batch(block, &not(&mask)?)?),
-                    Some(assignments) => assign(block, &mask, assignments, schema),
+                    Some(changed) => Ok(changed),
                 }
             }
-            Self::Numbered(rows) => rows.apply(block, schema),
+            Self::Numbered(rows) => rows.apply(block, schema, returning),
         }
     }
 }
@@ -272,17 +308,6 @@ impl ByCondition {
     }
 }
 
-/// Reads the next block of a chunk; `None` at the end.
-pub(super) async fn next_batch(
-    blocks: &mut Blocks,
-    schema: &SchemaRef,
-) -> Result<Option<RecordBatch>, SqlError> {
-    let Some(arrays) = blocks.next().await? else { return Ok(None) };
-    let rows = arrays.first().map(|array| array.len());
-    let options = RecordBatchOptions::new().with_row_count(rows);
-    Ok(Some(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?))
-}
-
 /// Builds the error for a chunk whose columns do not have the same blocks.
 fn ended(table: &Table, chunk: &Chunk) -> SqlError {
     SqlError::Task(format!(
@@ -327,5 +352,5 @@ fn assign(
             columns[*column] = put(&columns[*column], mask, &value, schema.field(*column))?;
         }
     }
-    with_columns(block, columns, schema)
+    with_columns(block.num_rows(), columns, schema)
 }

@@ -12,6 +12,7 @@ use futures::StreamExt as _;
 use terrace_sys::size::{to_u64, to_usize};
 
 use super::columns::{put, with_columns};
+use super::returning::Returning;
 use crate::error::SqlError;
 
 /// The rows that a plan returns: their numbers in the first column, in ascending order, and their
@@ -34,6 +35,11 @@ impl ByNumber {
     /// Selects rows to be updated in these columns of the table.
     pub fn updated(rows: SendableRecordBatchStream, columns: Vec<usize>) -> Self {
         Self { rows, columns: Some(columns.into()), current: None, last: None }
+    }
+
+    /// Returns true if the rows are deleted.
+    pub(super) fn is_deletion(&self) -> bool {
+        self.columns.is_none()
     }
 
     /// Returns the selected rows among the `rows` rows from number `first_row` on; `None` if there
@@ -119,6 +125,7 @@ impl NumberedRows {
         &mut self,
         block: &RecordBatch,
         schema: &SchemaRef,
+        returning: Option<&Returning>,
     ) -> Result<RecordBatch, SqlError> {
         let (first, end) = (self.passed, self.passed + block.num_rows());
         let offsets = &self.offsets[self.used..];
@@ -131,6 +138,9 @@ impl NumberedRows {
         self.used += offsets.len();
         self.passed = end;
         let Some(columns) = &self.columns else {
+            if let Some(returning) = returning {
+                returning.add(&filter_record_batch(block, &mask)?)?;
+            }
             return Ok(filter_record_batch(block, &not(&mask)?)?);
         };
         let mut arrays: Vec<ArrayRef> = block.columns().to_vec();
@@ -140,6 +150,10 @@ impl NumberedRows {
                 arrays[column] = put(&arrays[column], &mask, values, schema.field(column))?;
             }
         }
-        with_columns(block, arrays, schema)
+        let changed = with_columns(block.num_rows(), arrays, schema)?;
+        if let Some(returning) = returning {
+            returning.add(&filter_record_batch(&changed, &mask)?)?;
+        }
+        Ok(changed)
     }
 }

@@ -11,6 +11,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 
+use super::checks::Checks;
+use super::returning::Terms;
 use crate::table::Table;
 use crate::transaction::Scope;
 
@@ -19,23 +21,25 @@ use crate::transaction::Scope;
 pub struct TableSink {
     table: Arc<Table>,
     insert: InsertOp,
+    checks: Checks,
     /// The table's columns, all nullable: the table itself rejects nulls, with the name of the
     /// column.
     schema: SchemaRef,
 }
 
 impl TableSink {
-    /// Creates a sink that adds rows to `table`, or replaces all of its rows.
+    /// Creates a sink that adds rows to `table`, or replaces all of its rows, once they are
+    /// checked.
     ///
     /// # Errors
     /// If the statement replaces rows by key, which a table without keys cannot do.
-    pub fn new(table: Arc<Table>, insert: InsertOp) -> Result<Self> {
+    pub fn new(table: Arc<Table>, insert: InsertOp, checks: Checks) -> Result<Self> {
         match insert {
             InsertOp::Append | InsertOp::Overwrite => {
                 let fields = table.schema().fields().iter();
                 let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
                 let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-                Ok(Self { table, insert, schema })
+                Ok(Self { table, insert, checks, schema })
             }
             InsertOp::Replace => not_impl_err!(
                 "REPLACE INTO {}: tables have no keys; use INSERT INTO or INSERT OVERWRITE",
@@ -63,9 +67,10 @@ impl DataSink for TableSink {
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
         let (scope, memory) = (Scope::of(context), context.memory_pool());
+        let terms = || Terms::from(self.checks.clone());
         let written = match self.insert {
-            InsertOp::Overwrite => self.table.overwrite_in(&scope, rows, memory).await,
-            _ => self.table.append_in(&scope, rows, memory).await,
+            InsertOp::Overwrite => self.table.overwrite_in(&scope, rows, terms(), memory).await,
+            _ => self.table.append_in(&scope, rows, terms(), memory).await,
         };
         Ok(written?)
     }

@@ -130,7 +130,7 @@ impl Completer for SqlHelper {
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> Result<(usize, Vec<String>)> {
         let start = word_start(&line[..pos]);
         let word = &line[start..pos];
-        if word.starts_with('\\') {
+        if word.starts_with(['\\', '.']) && start == 0 {
             return Ok((start, meta::completions(word)));
         }
         Ok((start, self.names.candidates(word)))

@@ -2,9 +2,11 @@
 
 mod complete;
 mod copy;
+mod definition;
 mod describe;
 mod json;
 mod meta;
+mod position;
 mod print;
 mod progress;
 mod repl;
@@ -41,7 +43,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &SqlArgs) -> Result<()>
     let data = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
     let runner = {
         let _inside = runtime.enter();
-        Runner::new(engine.session()?, style, data)?
+        Runner::new(terrace_server::with_pg_catalog(engine.session()?), style, data)?
     };
     let outcome = if !scripts.is_empty() {
         run_scripts(runtime, runner, &scripts)

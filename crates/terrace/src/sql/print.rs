@@ -14,6 +14,8 @@ use datafusion::arrow::json::writer::{JsonArray, LineDelimited};
 use datafusion::arrow::json::{Writer as JsonWriter, WriterBuilder};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use terrace_functions::nested::flattened;
+
 use crate::args::Format;
 use crate::error::{CliError, Result};
 use crate::sql::json::FloatEncoders;
@@ -57,7 +59,7 @@ impl<W: Write> Printer<W> {
                 let mut writer = csv::WriterBuilder::new().with_header(true).build(output);
                 // A result without rows still has a header.
                 let header = RecordBatch::new_empty(schema.clone().into());
-                writer.write(&header).map_err(unprintable)?;
+                writer.write(&flattened(&header).map_err(unprintable)?).map_err(unprintable)?;
                 Printer::Csv(Box::new(writer))
             }
             Format::Json => Printer::Json(json().build(output)),
@@ -72,7 +74,10 @@ impl<W: Write> Printer<W> {
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
             Printer::Table(table) => table.write(batch),
-            Printer::Csv(writer) => writer.write(batch).map_err(unprintable),
+            Printer::Csv(writer) => {
+                let batch = flattened(batch).map_err(unprintable)?;
+                writer.write(&batch).map_err(unprintable)
+            }
             Printer::Json(writer) => writer.write(batch).map_err(unprintable),
             Printer::Ndjson(writer) => writer.write(batch).map_err(unprintable),
         }
@@ -177,8 +182,8 @@ fn unprintable(error: ArrowError) -> CliError {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{Int64Array, StringArray};
-    use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
+    use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
+    use datafusion::arrow::datatypes::{DataType, Field, Int64Type, SchemaRef};
 
     use super::*;
 
@@ -223,6 +228,20 @@ mod tests {
         assert_eq!(printed(Format::Csv, 1, 0), "id,name\n");
         let expected = "id,name\n0,\"a,\"\"b\"\n1,\n2,\"a,\"\"b\"\n3,\n";
         assert_eq!(printed(Format::Csv, 1, 2), expected);
+    }
+
+    #[test]
+    fn csv_has_lists_as_texts() {
+        let lists =
+            ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(1), None]), None]);
+        let batch = RecordBatch::try_from_iter([("l", Arc::new(lists) as ArrayRef)]);
+        let batch = batch.expect("batch");
+        let mut output = Vec::new();
+        let style = Style { format: Format::Csv, rows: 0, is_expanded: false };
+        let mut printer = Printer::new(style, &batch.schema(), &mut output).expect("printer");
+        printer.write(&batch).expect("written");
+        printer.finish().expect("finished");
+        assert_eq!(String::from_utf8(output).expect("text"), "l\n\"[1, NULL]\"\n\"\"\n");
     }
 
     #[test]

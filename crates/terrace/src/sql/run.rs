@@ -3,16 +3,18 @@
 use std::io::{self, BufWriter, Write};
 use std::time::Instant;
 
+use clap::ValueEnum as _;
 use futures::{FutureExt, StreamExt};
 use terrace_sql::{QueryHandle, Session};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::args::Format;
 use crate::error::{CliError, Result};
 use crate::sql::meta::{self, HELP, Meta};
 use crate::sql::print::{Printer, Style};
 use crate::sql::progress::Progress;
 use crate::sql::split::statements;
-use crate::sql::{copy, describe};
+use crate::sql::{copy, definition, describe, position};
 
 /// Bytes of output that are buffered before they are written.
 const OUTPUT_BYTES: usize = 1 << 16;
@@ -67,7 +69,7 @@ impl Runner {
     /// [`CliError::Interrupted`] if Ctrl-C cancelled the statement; otherwise errors of the engine
     /// or of the output.
     pub async fn run(&mut self, statement: &str) -> Result<Next> {
-        if statement.trim_start().starts_with('\\')
+        if statement.trim_start().starts_with(['\\', '.'])
             && let Some(command) = meta::parse(statement)
         {
             return Box::pin(self.command(command)).await;
@@ -90,26 +92,19 @@ impl Runner {
     /// # Errors
     /// As [`Runner::run`].
     pub async fn command(&mut self, command: Meta) -> Result<Next> {
-        let context = self.session.context();
         let mut out = io::stdout();
         match command {
             Meta::Quit => return Ok(Next::Quit),
             Meta::Help => write!(out, "{HELP}")?,
-            Meta::Timing => {
-                self.timing = !self.timing;
-                writeln!(out, "timing is {}", if self.timing { "on" } else { "off" })?;
+            Meta::Timing(on) => {
+                self.timing = on.unwrap_or(!self.timing);
+                writeln!(out, "timing is {}", on_or_off(self.timing))?;
             }
             Meta::Expanded => {
                 self.style.is_expanded = !self.style.is_expanded;
-                let now = if self.style.is_expanded { "on" } else { "off" };
-                writeln!(out, "expanded display is {now}")?;
+                writeln!(out, "expanded display is {}", on_or_off(self.style.is_expanded))?;
             }
-            Meta::Describe(None) => write!(out, "{}", describe::tables(context).await)?,
-            Meta::Describe(Some(name)) => {
-                write!(out, "{}", describe::columns(context, &name).await?)?;
-            }
-            Meta::Schemas => write!(out, "{}", describe::schemas(context))?,
-            Meta::Databases => write!(out, "{}", describe::databases(&self.data))?,
+            Meta::Mode(format) => self.set_format(format, &mut out)?,
             Meta::Include(file) => return self.include(&file).await,
             Meta::Copy(copy) => {
                 let session = &self.session;
@@ -120,12 +115,38 @@ impl Runner {
                 };
                 writeln!(out, "{rows} rows copied")?;
             }
+            Meta::Refused(instead) => return Err(CliError::Usage(instead.to_owned())),
             Meta::Unknown(text) => {
                 let text = format!("there is no command {text}; \\? lists them");
                 return Err(CliError::Usage(text));
             }
+            list => write!(out, "{}", self.listed(list).await?)?,
         }
         Ok(Next::More)
+    }
+
+    /// Returns the output of a command that lists objects of the database.
+    async fn listed(&self, command: Meta) -> Result<String> {
+        let context = self.session.context();
+        Ok(match command {
+            Meta::List(kind) => describe::tables(&self.session, kind).await.to_string(),
+            Meta::Describe(name) => describe::columns(&self.session, &name).await?.to_string(),
+            Meta::Functions(begin) => describe::functions(context, begin.as_deref()).to_string(),
+            Meta::Schemas => describe::schemas(context).to_string(),
+            Meta::Databases => describe::databases(&self.data).to_string(),
+            Meta::Definitions(name) => {
+                definition::definitions(&self.session, name.as_deref()).await?
+            }
+            _ => String::new(),
+        })
+    }
+
+    /// Changes the format of results, and prints it.
+    fn set_format(&mut self, format: Option<Format>, out: &mut impl Write) -> Result<()> {
+        self.style.format = format.unwrap_or(self.style.format);
+        let value = self.style.format.to_possible_value();
+        let name = value.as_ref().map_or("", |value| value.get_name());
+        Ok(writeln!(out, "the format of results is {name}")?)
     }
 
     /// Runs the statements and commands of a file.
@@ -149,8 +170,13 @@ impl Runner {
     }
 }
 
+fn on_or_off(switch: bool) -> &'static str {
+    if switch { "on" } else { "off" }
+}
+
 async fn run(session: &Session, style: Style, statement: &str) -> Result<()> {
-    for statement in session.parse(statement)? {
+    let parsed = session.parse(statement);
+    for statement in parsed.map_err(|error| position::shown(error, statement))? {
         let handle = Box::pin(session.execute(statement)).await?;
         write_result(handle, style, BufWriter::with_capacity(OUTPUT_BYTES, io::stdout())).await?;
     }

@@ -1,13 +1,13 @@
 //! Splits text into statements at the semicolons that end them.
 
 /// Returns the statements of a text, without their semicolons, and its commands, which are lines
-/// that begin with a backslash at the start of a statement. Blank statements are skipped.
+/// that begin with a backslash or a dot at the start of a statement. Blank statements are skipped.
 pub fn statements(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
     loop {
         rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == ';');
-        let end = match rest.starts_with('\\') {
+        let end = match rest.starts_with(['\\', '.']) {
             true => rest.find('\n'),
             false => end_of_statement(rest),
         };
@@ -149,6 +149,7 @@ mod tests {
         assert_eq!(statements("select 1; select 2"), ["select 1", "select 2"]);
         let mixed = "\\d\nselect '\n\\d';\n\\x\nselect 2 \\d\n; \\q";
         assert_eq!(statements(mixed), ["\\d", "select '\n\\d'", "\\x", "select 2 \\d\n", "\\q"]);
+        assert_eq!(statements(".read a;b\nselect .5"), [".read a;b", "select .5"]);
         assert_eq!(statements(" ; ;\n"), [""; 0]);
         assert_eq!(statements(""), [""; 0]);
     }

@@ -5,6 +5,7 @@ mod bench_server;
 mod config;
 mod durability;
 mod harness;
+mod help;
 mod histories;
 mod memory;
 mod model;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
 
+use terrace_sql::SearchPath;
+
 use super::super::objects::{Object, Objects};
 use super::super::source::Source;
 use super::argument::{integer, text};
@@ -14,15 +16,15 @@ use super::identifier::identifiers;
 /// A call of a function for the rows of a batch.
 pub(super) struct Call<'a> {
     pub(super) source: &'a Source,
-    /// The schema in which unqualified names are resolved.
-    pub(super) path: &'a str,
+    /// The schemas in which unqualified names are resolved.
+    pub(super) path: SearchPath,
     objects: OnceCell<Arc<Objects>>,
     /// The types of the arguments.
     pub(super) types: Vec<DataType>,
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn new(source: &'a Source, path: &'a str, types: Vec<DataType>) -> Self {
+    pub(super) fn new(source: &'a Source, path: SearchPath, types: Vec<DataType>) -> Self {
         Self { source, path, objects: OnceCell::new(), types }
     }
 
@@ -51,7 +53,7 @@ impl<'a> Call<'a> {
         let parts = identifiers(name)?;
         let mut parts = parts.iter().rev();
         let name = parts.next()?;
-        self.objects().named(parts.next().map(String::as_str), name, self.path)
+        self.objects().named(parts.next().map(String::as_str), name, &self.path)
     }
 }
 

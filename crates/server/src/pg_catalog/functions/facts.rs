@@ -3,7 +3,6 @@
 
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 
-use super::super::schemas::SCHEMA;
 use super::super::value::Value;
 use super::super::{activity, relations, roles};
 use super::argument::{integer, is_true, text};
@@ -24,10 +23,6 @@ const fn zero(name: &'static str) -> Definition {
 }
 
 pub(super) const FUNCTIONS: &[Definition] = &[
-    strict("current_schemas", (1, 1), Returns::Texts, |call, arguments| {
-        let implicit = is_true(arguments.first()).then_some(SCHEMA);
-        Ok(Value::Texts(implicit.into_iter().chain([call.path]).map(str::to_owned).collect()))
-    }),
     strict("current_setting", (1, 2), Returns::Text, current_setting),
     acting("set_config", (3, 3), Returns::Text, set_config),
     strict("pg_encoding_to_char", (1, 1), Returns::Text, |_, arguments| {

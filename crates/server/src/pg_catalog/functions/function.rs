@@ -13,6 +13,8 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
+use terrace_sql::SearchPath;
+
 use super::super::source::Source;
 use super::super::value::{Value, array};
 use super::call::Call;
@@ -177,7 +179,7 @@ impl ScalarUDFImpl for Function {
         let is_once = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if is_once { 1 } else { args.number_rows };
         let types = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let path = args.config_options.catalog.default_schema.as_str();
+        let path = SearchPath::of(&args.config_options);
         let call = Call::new(&self.source, path, types);
         let columns = args.args.iter().map(|arg| arg.to_array(rows));
         let columns = columns.collect::<Result<Vec<_>>>()?;

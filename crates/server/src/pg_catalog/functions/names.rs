@@ -155,7 +155,7 @@ const OPERATOR: Kind = Kind { what: "operator", oid: |_, _| None, name: |_, _| N
 
 /// True if names of a schema are found unqualified.
 fn is_visible(call: &Call<'_>, schema: &str) -> bool {
-    [schemas::SCHEMA, call.path].contains(&schema)
+    schema == schemas::SCHEMA || call.path.schemas().iter().any(|known| known == schema)
 }
 
 fn table_is_visible(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {

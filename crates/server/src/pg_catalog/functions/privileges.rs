@@ -68,7 +68,7 @@ fn question<'a>(
     arguments: &'a [ScalarValue],
 ) -> Result<(Option<String>, &'a ScalarValue, Vec<Privilege>)> {
     let (role, object, privileges) = match arguments {
-        [object, privileges] => (call.source.facts.role.clone(), object, privileges),
+        [object, privileges] => (call.source.facts.acting_role(), object, privileges),
         [role, object, privileges] => {
             let found = role_named(call, role)?;
             let name = || missing_role(text(role).unwrap_or_default());
@@ -116,7 +116,7 @@ fn has_schema_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Va
 /// (SET), or may change its members (WITH ADMIN OPTION); one of several is enough.
 fn pg_has_role(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let (role, other, privileges) = match arguments {
-        [other, privileges] => (call.source.facts.role.clone(), other, privileges),
+        [other, privileges] => (call.source.facts.acting_role(), other, privileges),
         [role, other, privileges] => match role_named(call, role)? {
             None => return Ok(false.into()),
             role => (role, other, privileges),
@@ -129,8 +129,7 @@ fn pg_has_role(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
         has |= match privilege.trim().to_uppercase().as_str() {
             "MEMBER" => roles::is_member(source, role, &other),
             "USAGE" => roles::has_privileges_of(source, role, &other),
-            // A session keeps the role of its login.
-            "SET" => role == Some(other.as_str()),
+            "SET" => roles::is_member(source, role, &other),
             "MEMBER WITH ADMIN OPTION"
             | "MEMBER WITH GRANT OPTION"
             | "USAGE WITH ADMIN OPTION"

@@ -8,23 +8,26 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::{Column, ScalarValue, TableReference, exec_err};
 use datafusion::datasource::provider_as_source;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::Ident;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use futures::future::BoxFuture;
 use futures::stream;
 use terrace_sys::size::to_u64;
 use terrace_sys::sync::lock;
+use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 use tokio::sync::mpsc;
 
 use crate::execution::QueryHandle;
+use crate::names::resolve;
 use crate::provider::StoredTable;
 use crate::session::copy::{CopySource, CopyStatement, list};
+use crate::session::defaults;
 use crate::session::state::Session;
 use crate::sessions::{HeldBytes, HeldFor, SessionInfo};
 
@@ -107,25 +110,18 @@ impl Session {
         copy: &'a CopyStatement,
     ) -> BoxFuture<'a, Result<CopyIn, SqlError>> {
         Box::pin(async move {
-            let CopySource::Table(name, columns) = &copy.source else {
+            let (CopySource::Table(name, columns), true) = (&copy.source, copy.is_in) else {
                 let what = format!("taking rows in for {copy}");
                 return Err(SqlError::Refused { what, instead: "name a table".to_owned() });
             };
             let scope = self.begin_statement()?;
             let (state, current) = self.state_in(&scope)?;
-            let defaults = &state.config_options().catalog;
-            let reference = TableReference::parse_str(&name.to_string());
-            let full = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
-            let found = StoredTable::find(&self.engine, &current, &full.schema, &full.table);
-            let missing = || SqlError::Missing { name: format!("{}.{}", full.schema, full.table) };
-            let target = found.filter(|_| copy.is_in).ok_or_else(missing)?;
+            let (target, full) = self.target_of_copy(&state, &current, name)?;
             let schema = chosen(&target, columns)?;
             let (sender, receiver) = mpsc::channel(WAITING_MAX);
-            let rows = Arc::new(Incoming {
-                schema: Arc::clone(&schema),
-                rows: Mutex::new(Some(receiver)),
-            });
-            let plan = insertion(target, &full.into(), rows)?;
+            let rows = Mutex::new(Some(receiver));
+            let rows = Incoming { schema: Arc::clone(&schema), rows }.plan()?;
+            let plan = defaults::fill(&state, insertion(target, &full, rows)?)?;
             let run =
                 |reader| async { self.physical_plan(state, plan, &current, &scope, reader).await };
             let started = self.start(copy.to_string(), scope.clone(), true, run).await;
@@ -136,8 +132,24 @@ impl Session {
     }
 }
 
+impl Session {
+    /// The table that a COPY inserts into, and its full name.
+    pub(super) fn target_of_copy(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        name: &ObjectName,
+    ) -> Result<(StoredTable, TableReference), SqlError> {
+        let reference = TableReference::parse_str(&name.to_string());
+        let full = resolve(state.config_options(), snapshot, reference);
+        let found = StoredTable::find(&self.engine, snapshot, &full.schema, &full.table);
+        let missing = || SqlError::Missing { name: format!("{}.{}", full.schema, full.table) };
+        Ok((found.ok_or_else(missing)?, full.into()))
+    }
+}
+
 /// The columns that a COPY names, or all if it names none.
-fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRef, SqlError> {
+pub(super) fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRef, SqlError> {
     let table = target.table();
     if columns.is_empty() {
         return Ok(Arc::clone(table.schema()));
@@ -160,26 +172,35 @@ fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRef, SqlError
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// The plan that inserts the rows; columns that they do not have are null.
-fn insertion(
+/// The plan that inserts the rows of `rows`, whose columns have names of the target's; columns that
+/// they do not have are null, until they get defaults.
+pub(super) fn insertion(
     target: StoredTable,
     name: &TableReference,
-    rows: Arc<Incoming>,
+    rows: LogicalPlan,
 ) -> Result<LogicalPlan, SqlError> {
-    let given = Arc::clone(&rows.schema);
-    let source = StreamingTable::try_new(Arc::clone(&given), vec![rows])?;
-    let source = provider_as_source(Arc::new(source));
+    let given = Arc::clone(rows.schema());
     let columns = target.table().schema().fields().iter().map(|field| {
-        let value = match given.index_of(field.name()) {
-            Ok(_) => Expr::Column(Column::new(Some("stdin"), field.name())),
-            Err(_) => cast(lit(ScalarValue::Null), field.data_type().clone()),
+        let value = match given.index_of_column_by_name(None, field.name()) {
+            Some(place) => Expr::Column(Column::from(given.qualified_field(place))),
+            None => cast(lit(ScalarValue::Null), field.data_type().clone()),
         };
         value.alias(field.name())
     });
     let columns: Vec<Expr> = columns.collect();
-    let input = LogicalPlanBuilder::scan("stdin", source, None)?.project(columns)?.build()?;
+    let input = LogicalPlanBuilder::from(rows).project(columns)?.build()?;
     let target = provider_as_source(Arc::new(target));
     Ok(LogicalPlanBuilder::insert_into(input, name.clone(), target, InsertOp::Append)?.build()?)
+}
+
+impl Incoming {
+    /// The plan that reads the rows.
+    fn plan(self) -> Result<LogicalPlan, SqlError> {
+        let schema = Arc::clone(&self.schema);
+        let source = StreamingTable::try_new(schema, vec![Arc::new(self)])?;
+        let source = provider_as_source(Arc::new(source));
+        Ok(LogicalPlanBuilder::scan("stdin", source, None)?.build()?)
+    }
 }
 
 /// The rows that a client sends, as the single partition of a table that can be read once.

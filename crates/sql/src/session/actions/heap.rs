@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use datafusion::common::TableReference;
 use terrace_table::error::SqlError;
 use terrace_table::placement::{HeapDefinition, Scope, Target, Wish, forget_reads, move_table};
 use terrace_table::table::Table;
 
+use crate::names::resolve;
 use crate::session::heap::HeapStatement;
 use crate::session::state::{Planned, Session};
 
@@ -42,9 +44,13 @@ impl Session {
     }
 
     fn own_table(&self, schema: Option<String>, name: String) -> Result<Arc<Table>, SqlError> {
+        let reference = match schema {
+            Some(schema) => TableReference::partial(schema, name),
+            None => TableReference::bare(name),
+        };
         let state = self.context().state();
-        let schema =
-            schema.unwrap_or_else(|| state.config_options().catalog.default_schema.clone());
+        let full = resolve(state.config_options(), &self.names.current(), reference);
+        let (schema, name) = (full.schema, full.table);
         self.engine.catalog().table(&schema, &name).ok_or_else(|| SqlError::Refused {
             what: format!("a home for {schema}.{name}"),
             instead: "name a table of the database; SHOW TABLES lists them".to_owned(),

@@ -46,7 +46,7 @@ fn granted(is_admin: bool, grantor: Option<&str>) -> Membership {
 
 impl Session {
     /// The rights of the session's role under a snapshot.
-    pub(in crate::session) fn rights<'a>(&'a self, snapshot: &'a Snapshot) -> Rights<'a> {
+    pub(in crate::session) fn rights<'a>(&self, snapshot: &'a Snapshot) -> Rights<'a> {
         Rights::new(snapshot, self.role())
     }
 
@@ -56,7 +56,8 @@ impl Session {
         &self,
         statement: RoleStatement,
     ) -> Result<Planned, SqlError> {
-        let (catalog, grantor) = (self.engine.catalog(), self.role());
+        let (catalog, role) = (self.engine.catalog(), self.role());
+        let grantor = role.as_deref();
         self.check_role_statement(&statement)?;
         match statement {
             RoleStatement::Create { name, keep, options } => {
@@ -77,9 +78,12 @@ impl Session {
             }
             RoleStatement::Drop { names, if_exists } => {
                 for name in names {
-                    if self.role() == Some(name.as_str()) {
+                    if [&role, &self.login_role]
+                        .into_iter()
+                        .any(|own| own.as_deref() == Some(&name))
+                    {
                         return Err(SqlError::Refused {
-                            what: format!("dropping role {name} by itself"),
+                            what: format!("dropping role {name}, which this session has"),
                             instead: "log in with another superuser".to_owned(),
                         });
                     }
@@ -103,7 +107,7 @@ impl Session {
                 roles.iter().try_for_each(|role| rights.require_admin(role))
             }
             RoleStatement::Alter { name, options }
-                if Some(name.as_str()) == self.role() && options.iter().all(is_own) =>
+                if Some(name.as_str()) == self.role().as_deref() && options.iter().all(is_own) =>
             {
                 Ok(())
             }

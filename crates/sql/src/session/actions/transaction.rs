@@ -62,7 +62,9 @@ impl Session {
     pub fn commit<'a>(&'a self) -> BoxFuture<'a, Result<bool, SqlError>> {
         Box::pin(async move {
             let open = self.transaction().take();
-            open.ok_or(SqlError::NoTransaction)?.commit(self.lock_timeout()).await
+            let committed = open.ok_or(SqlError::NoTransaction)?.commit(self.lock_timeout()).await;
+            self.end_locals();
+            committed
         })
     }
 
@@ -73,6 +75,7 @@ impl Session {
     pub fn roll_back(&self) -> Result<(), SqlError> {
         let open = self.transaction().take();
         open.ok_or(SqlError::NoTransaction)?.roll_back();
+        self.end_locals();
         Ok(())
     }
 

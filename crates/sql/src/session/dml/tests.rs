@@ -20,7 +20,7 @@ use terrace_pool::{Pool, PoolConfig};
 use terrace_store::{MemoryBlocks, Store};
 use terrace_table::Encoding;
 use terrace_table::catalog::{
-    Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, TableDefinition,
+    Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, Properties, TableDefinition,
 };
 use terrace_table::files::SystemFiles;
 use terrace_table::table::Table;
@@ -89,6 +89,7 @@ async fn session() -> Session {
         name: "t".to_owned(),
         columns: int_schema(),
         encoding: Encoding::Compact,
+        properties: Properties::default(),
         owner: None,
     };
     let table = catalog.create_table(definition, IfExists::Fail).await;
@@ -119,7 +120,7 @@ impl Session {
         let state = self.context.state();
         let plan = state.create_logical_plan(text).await?;
         let LogicalPlan::Dml(statement) = plan else { panic!("{text} is no change of rows") };
-        let plan = dml_plan(&state, &self.table, &statement)?;
+        let plan = dml_plan(&state, &self.table, &statement, None)?;
         let shown = displayable(plan.as_ref()).indent(false).to_string();
         let result = collect(plan, self.context.task_ctx()).await?;
         let count = result[0].column(0).to_data().buffer::<u64>(0)[0];

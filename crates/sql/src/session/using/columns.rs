@@ -298,6 +298,7 @@ impl Names {
             return Ok(Some(joined(left, right, Vec::new(), merged, operator)));
         }
         let (mut condition, mut first) = (None, Vec::new());
+        let inequality = join.global.then(|| names.last().cloned()).flatten();
         for name in names {
             let [ours, theirs] = [(&left, "left"), (&right, "right")].map(|(side, of)| {
                 let mut found = side.columns.iter().filter(|column| column.name == name);
@@ -308,7 +309,12 @@ impl Names {
                 }
             });
             let (ours, theirs) = (ours?, theirs?);
-            condition = Some(and(condition, equal(ours.clone(), theirs.clone())));
+            // The last column of an ASOF JOIN is the one that is not later.
+            let op = match inequality.as_ref() == Some(&name) {
+                true => BinaryOperator::GtEq,
+                false => BinaryOperator::Eq,
+            };
+            condition = Some(and(condition, compared(ours.clone(), op, theirs.clone())));
             let value = match operator {
                 JoinOperator::Right(_) | JoinOperator::RightOuter(_) => theirs,
                 JoinOperator::FullOuter(_) => call("coalesce", [ours, theirs]),
@@ -441,8 +447,8 @@ fn missing(name: &str, side: &str, reason: &str) -> SqlError {
     )
 }
 
-fn equal(left: Expr, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Eq, right: Box::new(right) }
+fn compared(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 fn and(before: Option<Expr>, condition: Expr) -> Expr {

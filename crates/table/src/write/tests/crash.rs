@@ -14,11 +14,13 @@ use terrace_store::{Blocks, Buffer, Done, Io};
 use terrace_sys::sync::lock;
 use terrace_testkit::{Rng, with_seed};
 
-use crate::catalog::{IfExists, TableDefinition};
+use crate::catalog::{IfExists, Properties, TableDefinition};
 use crate::failpoint::{Hook, Point};
 use crate::segment::Encoding;
+use crate::table::Table;
 use crate::test_support::{Database, int_schema, ints, memory, rows_of, stream_of};
-use crate::write::{Assignment, Merged};
+use crate::transaction::Scope;
+use crate::write::{Assignment, ColumnSource, Merged};
 
 const PAGE: u64 = 4096;
 type Pages = HashMap<u64, Box<[u8]>>;
@@ -147,11 +149,12 @@ async fn statement(database: &Database, rng: &mut Rng) {
     let rows = vec![ints(first..first + 70_000), ints(0..first)];
     let rows = || stream_of(&int_schema(), rows.clone());
     let some = physical(col("i").lt(lit(first * 30)));
-    match (rng.index(10), database.find(name)) {
+    match (rng.index(12), database.find(name)) {
         (8, _) => schema_statement(database, first).await,
         (9, Some(table)) => {
             table.merge_some(&memory(), || false).await.expect("merge");
         }
+        (10 | 11, Some(table)) => alter(database, &table).await,
         (0, _) | (_, None) => {
             let replace = [IfExists::Fail, IfExists::Replace][rng.index(2)];
             let rows = vec![ints(first..first + 70_000)];
@@ -196,11 +199,32 @@ async fn schema_statement(database: &Database, first: i64) {
         name: format!("t{count}"),
         columns: int_schema(),
         encoding: Encoding::Compact,
+        properties: Properties::default(),
         owner: None,
     };
     let rows = stream_of(&int_schema(), vec![ints(first..first + 10)]);
     let made = catalog.create_table_as(definition, IfExists::Fail, rows, &memory()).await;
     assert_eq!(made.expect("made"), Some(10));
+}
+
+/// Computes one column of a table anew and shares the segments of the other.
+async fn alter(database: &Database, table: &Arc<Table>) {
+    let definition = TableDefinition {
+        schema_name: table.schema_name().to_owned(),
+        name: table.name().to_owned(),
+        columns: int_schema(),
+        encoding: table.encoding(),
+        properties: Properties::default(),
+        owner: None,
+    };
+    let rewrite = Scope::ALONE.rewrite(table).await.expect("locked");
+    let after = database.catalog.altered(table, definition).expect("a definition");
+    let value = physical(col("i") + lit(1_i64));
+    let sources = [ColumnSource::Computed(value), ColumnSource::Kept(1)];
+    let sketches = rewrite.sketches().expect("sketches");
+    let changes =
+        table.alter(rewrite.version(), &after, &sources, &sketches, &memory()).await.expect("rows");
+    rewrite.alter(&database.catalog, &after, changes).await.expect("altered");
 }
 
 async fn run(seed: u64) {

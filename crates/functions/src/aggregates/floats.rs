@@ -1,0 +1,30 @@
+//! Floating-point numbers with equal bits where SQL has them equal.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+
+/// Returns an array whose zeros have no sign and whose NaNs are above infinity; arrays of other
+/// types as they are.
+pub(super) fn canonical(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float32 => {
+            let numbers = array.as_primitive::<Float32Type>();
+            Arc::new(numbers.unary::<_, Float32Type>(|number| match number.is_nan() {
+                true => f32::NAN,
+                false => number + 0.0,
+            }))
+        }
+        DataType::Float64 => {
+            let numbers = array.as_primitive::<Float64Type>();
+            Arc::new(numbers.unary::<_, Float64Type>(of_double))
+        }
+        _ => Arc::clone(array),
+    }
+}
+
+/// Returns the canonical one of the numbers that are equal to this one.
+pub(super) fn of_double(number: f64) -> f64 {
+    if number.is_nan() { f64::NAN } else { number + 0.0 }
+}

@@ -1,0 +1,48 @@
+//! Functions of dates, times, timestamps and intervals.
+
+mod age;
+mod arithmetic;
+mod bucket;
+mod calendar;
+mod clock;
+mod difference;
+mod epoch;
+mod fields;
+mod format;
+mod intervals;
+mod justify;
+mod make;
+mod moment;
+mod names;
+mod parse;
+mod part;
+mod rewrite;
+mod specifier;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::ScalarUDF;
+
+pub(crate) use self::rewrite::DateParts;
+
+use crate::scalar::functions;
+
+/// Returns the functions of dates, times, timestamps and intervals.
+pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
+    let all = [
+        age::FUNCTIONS,
+        arithmetic::FUNCTIONS,
+        bucket::FUNCTIONS,
+        calendar::FUNCTIONS,
+        clock::FUNCTIONS,
+        difference::FUNCTIONS,
+        epoch::FUNCTIONS,
+        fields::FUNCTIONS,
+        format::FUNCTIONS,
+        intervals::FUNCTIONS,
+        justify::FUNCTIONS,
+        make::FUNCTIONS,
+        parse::FUNCTIONS,
+    ];
+    all.into_iter().flat_map(functions).collect()
+}

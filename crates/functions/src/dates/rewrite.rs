@@ -1,0 +1,69 @@
+//! Fields of `extract` and `date_part` that DataFusion lacks.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
+use datafusion::logical_expr::{Expr, ScalarUDF, cast, lit};
+
+use super::part::Part;
+
+/// Makes `date_part('century', x)` of `century(x)`, and gives a field the name that DataFusion
+/// knows, as `dow` for `dayofweek`.
+///
+/// `julian` and `timezone` are left: the type of the results is that of DataFusion's, an integer of
+/// 32 bits.
+#[derive(Debug)]
+pub(crate) struct DateParts {
+    functions: Vec<Arc<ScalarUDF>>,
+}
+
+impl DateParts {
+    pub(crate) fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
+        Self { functions }
+    }
+
+    /// The call for the field `name` of `value`; `None` if it needs no other.
+    fn call(&self, function: &Arc<ScalarUDF>, name: &str, value: &Expr) -> Option<Expr> {
+        let part = Part::named(name).ok()?;
+        match part {
+            Part::Century
+            | Part::Decade
+            | Part::Millennium
+            | Part::Era
+            | Part::YearWeek
+            | Part::TimeZoneHour
+            | Part::TimeZoneMinute => {
+                let function = self.functions.iter().find(|it| it.name() == part.name())?;
+                Some(cast(function.call(vec![value.clone()]), DataType::Int32))
+            }
+            part if !name.eq_ignore_ascii_case(part.name()) => {
+                Some(function.call(vec![lit(part.name()), value.clone()]))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl FunctionRewrite for DateParts {
+    fn name(&self) -> &str {
+        "date_parts"
+    }
+
+    fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+        let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
+        let ([Expr::Literal(name, _), value], "date_part") =
+            (call.args.as_slice(), call.func.name())
+        else {
+            return Ok(Transformed::no(expr));
+        };
+        let name = name.try_as_str().flatten();
+        match name.and_then(|name| self.call(&call.func, name, value)) {
+            Some(call) => Ok(Transformed::yes(call)),
+            None => Ok(Transformed::no(expr)),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! JSON over texts: functions, operators and types of PostgreSQL and DuckDB.
+//!
+//! PostgreSQL's functions return parts of a text as they are written, DuckDB's without blanks.
+//! Functions whose names begin with `jsonb`, and casts to JSONB, return PostgreSQL's normal form.
+//! Numbers keep their digits. At most 512 levels of nesting are read.
+
+mod build;
+mod change;
+mod escape;
+mod extract;
+mod function;
+mod inspect;
+mod operators;
+mod path;
+mod registry;
+mod scan;
+mod text;
+mod types;
+mod value;
+mod write;
+
+pub use operators::JsonOperators;
+pub use registry::functions;
+pub use types::JsonTypes;

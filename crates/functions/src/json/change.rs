@@ -1,0 +1,224 @@
+//! Functions that change JSON values.
+
+use std::borrow::Cow;
+
+use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _};
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::common::{Result, exec_err};
+
+use super::function::{Argument, Call, Definition, Output};
+use super::value::Value;
+
+/// The functions of this file.
+pub(super) fn functions() -> Vec<Definition> {
+    use Argument::{Boolean, Json, Key, Texts};
+    vec![
+        Definition::new(&["json_merge_patch"], &[Json, Json], Output::Json, merge).rest(Json),
+        Definition::new(&["json_strip_nulls"], &[Json], Output::Json, |call| {
+            let value = |row| Ok(call.json(0, row)?.map(|it| Value::from(it).without_nulls()));
+            each(call, value, Value::write)
+        }),
+        Definition::new(&["jsonb_strip_nulls"], &[Json], Output::Json, |call| {
+            let value = |row| Ok(normal(call, 0, row)?.map(Value::without_nulls));
+            each(call, value, Value::write_normal)
+        }),
+        Definition::new(&["jsonb_set"], &[Json, Texts, Json, Boolean], Output::Json, set)
+            .optional(1),
+        Definition::new(&["jsonb_concat"], &[Json, Json], Output::Json, concat),
+        Definition::new(&["jsonb_delete"], &[Json, Key], Output::Json, delete),
+        Definition::new(&["jsonb_delete_path"], &[Json, Texts], Output::Json, delete_path),
+    ]
+}
+
+/// Writes the value of each row.
+fn each<'a>(
+    call: &'a Call,
+    value: impl Fn(usize) -> Result<Option<Value<'a>>>,
+    write: fn(&Value<'a>, &mut String),
+) -> Result<ArrayRef> {
+    call.each_text(|row| {
+        let value = value(row)?;
+        Ok(value.map(|value| {
+            let mut out = String::new();
+            write(&value, &mut out);
+            out
+        }))
+    })
+}
+
+/// The JSON of an argument in normal form.
+fn normal(call: &Call, at: usize, row: usize) -> Result<Option<Value<'_>>> {
+    Ok(call.json(at, row)?.map(|json| Value::from(json).normalized()))
+}
+
+fn merge(call: &Call) -> Result<ArrayRef> {
+    let value = |row| {
+        let Some(first) = call.json(0, row)? else { return Ok(None) };
+        let mut merged = Value::from(first);
+        for at in 1..call.count() {
+            let Some(patch) = call.json(at, row)? else { return Ok(None) };
+            merged = merged.merged(patch.into());
+        }
+        Ok(Some(merged))
+    };
+    each(call, value, Value::write)
+}
+
+fn set(call: &Call) -> Result<ArrayRef> {
+    let value = |row| {
+        let creates = match call.arguments.get(3) {
+            Some(creates) if creates.is_null(row) => return Ok(None),
+            Some(creates) => creates.as_boolean().value(row),
+            None => true,
+        };
+        let (target, path) = (normal(call, 0, row)?, call.list(1, row)?);
+        let (Some(mut target), Some(path), Some(new)) = (target, path, normal(call, 2, row)?)
+        else {
+            return Ok(None);
+        };
+        refuse_scalar(call, &target)?;
+        put(&mut target, &path, new, creates)?;
+        Ok(Some(target.normalized()))
+    };
+    each(call, value, Value::write_normal)
+}
+
+/// Sets the value at a path of which all but the last step exist.
+fn put<'a>(target: &mut Value<'a>, path: &[String], new: Value<'a>, creates: bool) -> Result<()> {
+    let Some((step, rest)) = path.split_first() else { return Ok(()) };
+    if let Some(child) = child_mut(target, step)? {
+        return match rest {
+            [] => {
+                *child = new;
+                Ok(())
+            }
+            rest => put(child, rest, new, creates),
+        };
+    }
+    match target {
+        _ if !creates || !rest.is_empty() => {}
+        Value::Object(members) => members.push((Cow::Owned(step.clone()), new)),
+        Value::Array(elements) if step.starts_with('-') => elements.insert(0, new),
+        Value::Array(elements) => elements.push(new),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn child_mut<'v, 'a>(value: &'v mut Value<'a>, step: &str) -> Result<Option<&'v mut Value<'a>>> {
+    Ok(match value {
+        Value::Object(members) => {
+            members.iter_mut().find(|(key, _)| key == step).map(|(_, value)| value)
+        }
+        Value::Array(elements) => match place(elements.len(), step)? {
+            Some(place) => elements.get_mut(place),
+            None => None,
+        },
+        _ => None,
+    })
+}
+
+/// The place of an element, of which negative ones count from the end.
+fn place(count: usize, step: &str) -> Result<Option<usize>> {
+    let Ok(position) = step.parse::<i64>() else {
+        return exec_err!("{step:?} is no position of a JSON array: give an integer");
+    };
+    Ok(place_of(count, position))
+}
+
+fn place_of(count: usize, position: i64) -> Option<usize> {
+    let distance = usize::try_from(position.unsigned_abs()).ok()?;
+    let place = if position < 0 { count.checked_sub(distance)? } else { distance };
+    (place < count).then_some(place)
+}
+
+fn refuse_scalar(call: &Call, value: &Value<'_>) -> Result<()> {
+    match value {
+        Value::Array(_) | Value::Object(_) => Ok(()),
+        _ => exec_err!("{}: the JSON value is no array or object", call.name),
+    }
+}
+
+fn concat(call: &Call) -> Result<ArrayRef> {
+    let value = |row| {
+        let both = normal(call, 0, row)?.zip(normal(call, 1, row)?);
+        Ok(both.map(|(left, right)| match (left, right) {
+            (Value::Object(mut left), Value::Object(right)) => {
+                left.extend(right);
+                Value::Object(left).normalized()
+            }
+            (left, right) => {
+                let mut elements = elements_of(left);
+                elements.extend(elements_of(right));
+                Value::Array(elements)
+            }
+        }))
+    };
+    each(call, value, Value::write_normal)
+}
+
+fn elements_of(value: Value<'_>) -> Vec<Value<'_>> {
+    match value {
+        Value::Array(elements) => elements,
+        other => vec![other],
+    }
+}
+
+fn delete(call: &Call) -> Result<ArrayRef> {
+    let value = |row| {
+        let keys = call.arguments.get(1).filter(|keys| keys.is_valid(row));
+        let Some((mut target, keys)) = normal(call, 0, row)?.zip(keys) else { return Ok(None) };
+        refuse_scalar(call, &target)?;
+        match (&mut target, keys.as_primitive_opt::<Int64Type>()) {
+            (Value::Array(elements), Some(positions)) => {
+                if let Some(place) = place_of(elements.len(), positions.value(row)) {
+                    elements.remove(place);
+                }
+            }
+            (_, Some(_)) => return exec_err!("an object has no positions: give the member's name"),
+            (Value::Array(elements), None) => {
+                let key = call.text(1, row)?.unwrap_or_default();
+                elements.retain(|element| !matches!(element, Value::Text(text) if text == key));
+            }
+            (Value::Object(members), None) => {
+                let key = call.text(1, row)?.unwrap_or_default();
+                members.retain(|(name, _)| name != key);
+            }
+            _ => {}
+        }
+        Ok(Some(target))
+    };
+    each(call, value, Value::write_normal)
+}
+
+fn delete_path(call: &Call) -> Result<ArrayRef> {
+    let value = |row| {
+        let both = normal(call, 0, row)?.zip(call.list(1, row)?);
+        let Some((mut target, path)) = both else { return Ok(None) };
+        refuse_scalar(call, &target)?;
+        remove(&mut target, &path)?;
+        Ok(Some(target))
+    };
+    each(call, value, Value::write_normal)
+}
+
+fn remove(target: &mut Value<'_>, path: &[String]) -> Result<()> {
+    match path {
+        [] => {}
+        [last] => match target {
+            Value::Object(members) => members.retain(|(name, _)| name != last),
+            Value::Array(elements) => {
+                if let Some(place) = place(elements.len(), last)? {
+                    elements.remove(place);
+                }
+            }
+            _ => {}
+        },
+        [step, rest @ ..] => {
+            if let Some(child) = child_mut(target, step)? {
+                remove(child, rest)?;
+            }
+        }
+    }
+    Ok(())
+}

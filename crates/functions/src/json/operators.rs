@@ -1,0 +1,68 @@
+//! The operators of JSON: `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and
+//! `#-`.
+//!
+//! The operators that other types have too, are those of JSON if their left operand, or both for
+//! `||`, is of the type JSON rather than text: the result of a function or a cast.
+
+use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable as _};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use super::registry::functions;
+use super::types::is_json;
+
+/// Plans the operators of JSON as calls of functions.
+#[derive(Debug)]
+pub struct JsonOperators;
+
+impl ExprPlanner for JsonOperators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let RawBinaryExpr { op, left, right } = expr;
+        let Some((name, swaps)) = function(&op, &left, &right, schema)? else {
+            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+        };
+        let arguments = if swaps { vec![right, left] } else { vec![left, right] };
+        let functions = functions();
+        let function = functions.into_iter().find(|function| function.name() == name);
+        match function {
+            Some(function) => Ok(PlannerResult::Planned(function.call(arguments))),
+            None => internal_err!("the function {name} is missing"),
+        }
+    }
+}
+
+/// The name of the function of an operator, and true if its operands are swapped.
+fn function(
+    op: &BinaryOperator,
+    left: &Expr,
+    right: &Expr,
+    schema: &DFSchema,
+) -> Result<Option<(&'static str, bool)>> {
+    let is_json = |expr: &Expr| -> Result<bool> { Ok(is_json(&expr.to_field(schema)?.1)) };
+    let is_text = |expr: &Expr| -> Result<bool> {
+        let given = expr.get_type(schema)?;
+        Ok(given.is_string() || given.is_null())
+    };
+    Ok(Some(match op {
+        BinaryOperator::Arrow => ("json_get", false),
+        BinaryOperator::LongArrow => ("json_get_text", false),
+        BinaryOperator::HashArrow => ("json_get_path", false),
+        BinaryOperator::HashLongArrow => ("json_get_path_text", false),
+        BinaryOperator::AtArrow if is_text(left)? && is_text(right)? => ("jsonb_contains", false),
+        BinaryOperator::ArrowAt if is_text(left)? && is_text(right)? => ("jsonb_contains", true),
+        BinaryOperator::Question => ("jsonb_exists", false),
+        BinaryOperator::QuestionPipe => ("jsonb_exists_any", false),
+        BinaryOperator::QuestionAnd => ("jsonb_exists_all", false),
+        BinaryOperator::StringConcat if is_json(left)? && is_json(right)? => {
+            ("jsonb_concat", false)
+        }
+        BinaryOperator::Minus if is_json(left)? => ("jsonb_delete", false),
+        BinaryOperator::HashMinus => ("jsonb_delete_path", false),
+        _ => return Ok(None),
+    }))
+}

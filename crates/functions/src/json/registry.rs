@@ -1,0 +1,19 @@
+//! All functions over JSON.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::logical_expr::ScalarUDF;
+
+use super::function::Definition;
+use super::{build, change, extract, inspect};
+
+static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
+    let all = [extract::functions(), inspect::functions(), build::functions(), change::functions()];
+    all.into_iter().flatten().map(Definition::function).collect()
+});
+
+/// Returns the functions.
+#[must_use]
+pub fn functions() -> Vec<Arc<ScalarUDF>> {
+    FUNCTIONS.clone()
+}

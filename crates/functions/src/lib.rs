@@ -1,0 +1,55 @@
+//! SQL functions of PostgreSQL and DuckDB that DataFusion lacks.
+//!
+//! Each function has the name, the arguments and the result of the database that it comes from;
+//! where both databases have a function of one name with different results, PostgreSQL's decides.
+//! The crate knows no engine: it returns functions that a session registers.
+
+#![forbid(unsafe_code)]
+
+pub mod aggregates;
+mod dates;
+pub mod json;
+pub mod lists;
+pub mod nested;
+mod numbers;
+mod scalar;
+mod structs;
+mod text;
+mod types;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
+use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
+
+/// Returns the scalar functions.
+#[must_use]
+pub fn scalars() -> Vec<Arc<ScalarUDF>> {
+    let mut all = text::scalars();
+    all.extend(dates::scalars());
+    all.extend(numbers::scalars());
+    all.extend(types::scalars());
+    all.extend(json::functions());
+    all.extend(lists::scalars());
+    all.push(nested::function());
+    all.extend(structs::scalars());
+    all
+}
+
+/// Returns the rewrites of calls of DataFusion's functions.
+#[must_use]
+pub fn rewrites() -> Vec<Arc<dyn FunctionRewrite + Send + Sync>> {
+    vec![Arc::new(dates::DateParts::new(dates::scalars()))]
+}
+
+/// Returns the aggregate functions.
+#[must_use]
+pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
+    aggregates::aggregates()
+}
+
+/// Returns the functions that take lambdas.
+#[must_use]
+pub fn higher_order() -> Vec<Arc<HigherOrderUDF>> {
+    lists::higher_order()
+}

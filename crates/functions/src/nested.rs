@@ -1,0 +1,266 @@
+//! Lists, structs and maps as DuckDB's texts: `[1, NULL]`, `{'a': 1, 'b': x}`, `{k=1.5}`.
+//!
+//! A text within them is quoted if it could be taken for something else.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray as _, MapArray, StringBuilder, StructArray,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+/// Maximum length of the text of a value.
+const TEXT_BYTES_MAX: usize = 1 << 28;
+
+/// Replaces nested columns by their texts.
+///
+/// # Errors
+/// If a text is longer than 256 MiB.
+pub fn flattened(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    if !batch.columns().iter().any(|column| column.data_type().is_nested()) {
+        return Ok(batch.clone());
+    }
+    let columns = batch.columns().iter().map(|column| match column.data_type().is_nested() {
+        true => texts(column),
+        false => Ok(ArrayRef::clone(column)),
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let fields = batch.schema_ref().fields().iter().zip(&columns);
+    let fields = fields.map(|(field, column)| {
+        Field::new(field.name(), column.data_type().clone(), field.is_nullable())
+    });
+    let schema = datafusion::arrow::datatypes::Schema::new(fields.collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), columns)
+}
+
+/// The texts of an array of any type.
+///
+/// # Errors
+/// If a text is longer than 256 MiB.
+pub fn texts(array: &ArrayRef) -> Result<ArrayRef> {
+    let writer = Writer::new(array)?;
+    let mut texts = StringBuilder::new();
+    for row in 0..array.len() {
+        if array.is_null(row) {
+            texts.append_null();
+            continue;
+        }
+        let mut text = String::new();
+        writer.write(row, false, &mut text)?;
+        texts.append_value(&text);
+        if texts.values_slice().len() > TEXT_BYTES_MAX {
+            return exec_err!("the texts of nested values are longer than 256 MiB");
+        }
+    }
+    Ok(Arc::new(texts.finish()))
+}
+
+/// Returns the function `nested_text(x)`, the text of a value.
+#[must_use]
+pub fn function() -> Arc<ScalarUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(NestedText { signature }))
+}
+
+/// The text of a nested value.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NestedText {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for NestedText {
+    fn name(&self) -> &str {
+        "nested_text"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _given: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some(value) = args.args.first() else { return exec_err!("nested_text takes a value") };
+        Ok(ColumnarValue::Array(texts(&value.to_array(args.number_rows)?)?))
+    }
+}
+
+/// Writes the values of an array.
+struct Writer {
+    array: ArrayRef,
+    kind: Kind,
+}
+
+enum Kind {
+    Plain,
+    List { ends: Vec<usize>, elements: Box<Writer> },
+    Struct(Vec<(String, Writer)>),
+    Map { ends: Vec<usize>, keys: Box<Writer>, values: Box<Writer> },
+}
+
+impl Writer {
+    fn new(array: &ArrayRef) -> Result<Self> {
+        let array = ArrayRef::clone(array);
+        let (array, kind) = match array.data_type() {
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::FixedSizeList(field, _)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field) => {
+                let lists = cast(&array, &DataType::LargeList(Arc::clone(field)))?;
+                let ends = ends(lists.as_list::<i64>().offsets());
+                let elements = Box::new(Self::new(lists.as_list::<i64>().values())?);
+                (lists, Kind::List { ends, elements })
+            }
+            DataType::Struct(_) => {
+                let members = members(array.as_struct())?;
+                (array, Kind::Struct(members))
+            }
+            DataType::Map(..) => {
+                let map = map(array.as_map())?;
+                (array, map)
+            }
+            _ => (array, Kind::Plain),
+        };
+        Ok(Self { array, kind })
+    }
+
+    /// Appends the value of a row; a text within another value in quotes, if it needs them.
+    fn write(&self, row: usize, is_within: bool, out: &mut String) -> Result<()> {
+        if out.len() > TEXT_BYTES_MAX {
+            return exec_err!("the text of a nested value is longer than 256 MiB");
+        }
+        if self.array.is_null(row) {
+            out.push_str("NULL");
+            return Ok(());
+        }
+        match &self.kind {
+            Kind::Plain => {
+                let options = FormatOptions::default().with_display_error(false);
+                let formatter = ArrayFormatter::try_new(self.array.as_ref(), &options)?;
+                let text = formatter.value(row).try_to_string()?;
+                if is_within && needs_quotes(&text) {
+                    quote(&text, out)
+                } else {
+                    out.push_str(&text)
+                }
+            }
+            Kind::List { ends, elements } => {
+                out.push('[');
+                for (at, element) in between(ends, row).enumerate() {
+                    comma(at, out);
+                    elements.write(element, true, out)?;
+                }
+                out.push(']');
+            }
+            Kind::Struct(members) => {
+                out.push('{');
+                for (at, (name, values)) in members.iter().enumerate() {
+                    comma(at, out);
+                    quote(name, out);
+                    out.push_str(": ");
+                    values.write(row, true, out)?;
+                }
+                out.push('}');
+            }
+            Kind::Map { ends, keys, values } => {
+                out.push('{');
+                for (at, entry) in between(ends, row).enumerate() {
+                    comma(at, out);
+                    keys.write(entry, true, out)?;
+                    out.push('=');
+                    values.write(entry, true, out)?;
+                }
+                out.push('}');
+            }
+        }
+        Ok(())
+    }
+}
+
+fn members(array: &StructArray) -> Result<Vec<(String, Writer)>> {
+    let members = array.fields().iter().zip(array.columns());
+    members.map(|(field, column)| Ok((field.name().clone(), Writer::new(column)?))).collect()
+}
+
+fn map(array: &MapArray) -> Result<Kind> {
+    let keys = Box::new(Writer::new(array.keys())?);
+    let values = Box::new(Writer::new(array.values())?);
+    Ok(Kind::Map { ends: ends(array.offsets()), keys, values })
+}
+
+fn ends<T: Copy>(offsets: &[T]) -> Vec<usize>
+where
+    usize: TryFrom<T>,
+{
+    offsets.iter().map(|&end| usize::try_from(end).unwrap_or(0)).collect()
+}
+
+fn between(ends: &[usize], row: usize) -> std::ops::Range<usize> {
+    match ends.get(row..row + 2) {
+        Some(&[begin, end]) => begin..end,
+        _ => 0..0,
+    }
+}
+
+fn comma(at: usize, out: &mut String) {
+    if at > 0 {
+        out.push_str(", ");
+    }
+}
+
+fn needs_quotes(text: &str) -> bool {
+    let is_special = |c: char| ",[]{}()'\":=\\".contains(c);
+    text.is_empty()
+        || text.eq_ignore_ascii_case("null")
+        || text.trim() != text
+        || text.contains(is_special)
+}
+
+fn quote(text: &str, out: &mut String) {
+    out.push('\'');
+    for c in text.chars() {
+        if matches!(c, '\'' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::ListArray;
+    use datafusion::arrow::datatypes::Int32Type;
+
+    use super::*;
+
+    /// The texts of DuckDB 2.0.
+    #[test]
+    fn texts_are_those_of_duckdb() {
+        let lists: ListArray = ListArray::from_iter_primitive::<Int32Type, _, _>([
+            Some(vec![Some(1), None, Some(3)]),
+            None,
+            Some(vec![]),
+        ]);
+        let written = texts(&(Arc::new(lists) as _)).expect("texts");
+        let written: Vec<_> = written.as_string::<i32>().iter().collect();
+        assert_eq!(written, [Some("[1, NULL, 3]"), None, Some("[]")]);
+        let quoted = ["b,c", "d'e", "", "NULL", " s", "a:b", "a\\b"];
+        assert!(quoted.into_iter().all(needs_quotes));
+        assert!(!needs_quotes("a b") && !needs_quotes("2024-01-01"));
+        let mut out = String::new();
+        quote("d'e\\", &mut out);
+        assert_eq!(out, "'d\\'e\\\\'");
+    }
+}

@@ -1,0 +1,219 @@
+//! Functions by their names and overloads.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, internal_datafusion_err, plan_err};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::call::Call;
+use super::kind::{Kind, Returns};
+
+/// A function and its overloads.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    overloads: &'static [Overload],
+    volatility: Volatility,
+    simplify: Option<Simplify>,
+}
+
+/// Replaces a call while a statement is planned.
+type Simplify = fn(Vec<Expr>, &SimplifyContext) -> Result<ExprSimplifyResult>;
+
+/// The arguments, the result and the evaluation of a function.
+#[derive(Debug)]
+pub(crate) struct Overload {
+    arguments: &'static [Kind],
+    rest: Option<Kind>,
+    result: Returns,
+    evaluate: fn(&Call) -> Result<ArrayRef>,
+}
+
+impl Overload {
+    /// An overload for arguments of these kinds.
+    pub(crate) const fn new(
+        arguments: &'static [Kind],
+        result: Kind,
+        evaluate: fn(&Call) -> Result<ArrayRef>,
+    ) -> Self {
+        Self::returning(arguments, Returns::Of(result), evaluate)
+    }
+
+    /// An overload whose result has a type of its own.
+    pub(crate) const fn returning(
+        arguments: &'static [Kind],
+        result: Returns,
+        evaluate: fn(&Call) -> Result<ArrayRef>,
+    ) -> Self {
+        Self { arguments, rest: None, result, evaluate }
+    }
+
+    /// The overload with any number of further arguments of the kind `rest`.
+    pub(crate) const fn followed_by(self, rest: Kind) -> Self {
+        Self { rest: Some(rest), ..self }
+    }
+
+    /// The types to which arguments of these types are cast, and the cost of that; `None` if the
+    /// overload does not take them.
+    fn coerced(&self, types: &[DataType]) -> Option<(Vec<DataType>, u32)> {
+        let fits = match self.rest {
+            None => types.len() == self.arguments.len(),
+            Some(_) => types.len() >= self.arguments.len(),
+        };
+        let kinds = self.arguments.iter().copied().map(Some).chain(std::iter::repeat(self.rest));
+        let mut total = 0;
+        let coerced = types.iter().zip(kinds).map(|(from, kind)| {
+            let (to, cost) = kind?.coerced(from)?;
+            total += cost;
+            Some(to)
+        });
+        let coerced = fits.then(|| coerced.collect::<Option<Vec<_>>>())??;
+        Some((coerced, total))
+    }
+}
+
+impl Definition {
+    /// A function whose result depends on its arguments alone.
+    pub(crate) const fn new(name: &'static str, overloads: &'static [Overload]) -> Self {
+        let volatility = Volatility::Immutable;
+        Self { name, aliases: &[], overloads, volatility, simplify: None }
+    }
+
+    /// The function with further names.
+    pub(crate) const fn alias(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    /// The function with a result that changes from call to call.
+    pub(crate) const fn volatile(self) -> Self {
+        Self { volatility: Volatility::Volatile, ..self }
+    }
+
+    /// The function with a result that is one for a statement, made by `simplify`.
+    pub(crate) const fn stable(self, simplify: Simplify) -> Self {
+        Self { volatility: Volatility::Stable, simplify: Some(simplify), ..self }
+    }
+
+    /// The overload with the least casts, the first of several; its types of arguments.
+    fn overload(&self, types: &[DataType]) -> Option<(&'static Overload, Vec<DataType>)> {
+        let fitting = self.overloads.iter().filter_map(|overload| {
+            let (types, cost) = overload.coerced(types)?;
+            Some((cost, overload, types))
+        });
+        let (_, overload, types) = fitting.min_by_key(|(cost, ..)| *cost)?;
+        Some((overload, types))
+    }
+
+    fn forms(&self) -> String {
+        let form = |overload: &Overload| {
+            let mut kinds: Vec<_> =
+                overload.arguments.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
+            kinds.extend(overload.rest.map(|_| "...".to_owned()));
+            format!("{}({})", self.name, kinds.join(", "))
+        };
+        self.overloads.iter().map(form).collect::<Vec<_>>().join(" or ")
+    }
+}
+
+/// The functions of some definitions.
+pub(crate) fn functions(definitions: &'static [Definition]) -> Vec<Arc<ScalarUDF>> {
+    let function = |definition| Arc::new(ScalarUDF::new_from_impl(Function::new(definition)));
+    definitions.iter().map(function).collect()
+}
+
+/// A function of DataFusion for a definition.
+#[derive(Debug)]
+struct Function {
+    definition: &'static Definition,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl Function {
+    fn new(definition: &'static Definition) -> Self {
+        let aliases = definition.aliases.iter().map(|&alias| alias.to_owned()).collect();
+        Self { definition, aliases, signature: Signature::user_defined(definition.volatility) }
+    }
+
+    fn overload(&self, types: &[DataType]) -> Result<(&'static Overload, Vec<DataType>)> {
+        match self.definition.overload(types) {
+            Some(found) => Ok(found),
+            None => {
+                let types: Vec<_> = types.iter().map(ToString::to_string).collect();
+                plan_err!(
+                    "{} does not take ({}); it is {}; cast the arguments",
+                    self.definition.name,
+                    types.join(", "),
+                    self.definition.forms()
+                )
+            }
+        }
+    }
+}
+
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        self.definition.name == other.definition.name
+    }
+}
+
+impl Eq for Function {}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.definition.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.definition.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        Ok(self.overload(arg_types)?.1)
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        self.overload(arg_types)?.0.result.data_type(arg_types)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        match self.definition.simplify {
+            Some(simplify) => simplify(args, info),
+            None => Ok(ExprSimplifyResult::Original(args)),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let types: Vec<_> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let (overload, _) = self.overload(&types)?;
+        let mut kinds = overload.arguments.to_vec();
+        kinds.extend(overload.rest);
+        let call = Call::new(self.definition.name, &args, &kinds)?;
+        let result = (overload.evaluate)(&call)?;
+        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
+        if args.args.is_empty() || !args.args.iter().all(is_scalar) {
+            return Ok(ColumnarValue::Array(result));
+        }
+        match result.len() {
+            1 => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)),
+            rows => Err(internal_datafusion_err!("{} returned {rows} rows", self.name())),
+        }
+    }
+}

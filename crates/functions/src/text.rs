@@ -1,0 +1,38 @@
+//! Functions of texts and bytes.
+
+mod base;
+mod characters;
+mod digest;
+mod distance;
+mod encoding;
+mod format;
+mod pattern;
+mod quote;
+mod regex;
+mod similarity;
+mod split;
+mod url;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::ScalarUDF;
+
+use crate::scalar::functions;
+
+/// Returns the functions of texts and bytes.
+pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
+    let all = [
+        base::FUNCTIONS,
+        characters::FUNCTIONS,
+        digest::FUNCTIONS,
+        distance::FUNCTIONS,
+        encoding::FUNCTIONS,
+        format::FUNCTIONS,
+        quote::FUNCTIONS,
+        regex::FUNCTIONS,
+        similarity::FUNCTIONS,
+        split::FUNCTIONS,
+        url::FUNCTIONS,
+    ];
+    all.into_iter().flat_map(functions).collect()
+}

@@ -1,0 +1,47 @@
+//! Files as tables: names that are paths, and the table functions `read_csv`, `read_json`,
+//! `read_parquet` and others.
+//!
+//! Text is read by this module: delimited values ([`csv`]), whose dialect and types are inferred
+//! from the first rows, and JSON. A scan holds a block of each partition and no more, whatever the
+//! length of the files (`scan`). Parquet is read by DataFusion.
+//!
+//! Files belong to the machine, not to a database: reading them takes a superuser (`access`).
+
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::listing::ListingTable;
+
+mod access;
+mod arguments;
+mod constants;
+mod copy;
+mod csv;
+mod factory;
+mod found;
+mod functions;
+mod guess;
+mod input;
+mod json;
+mod listing;
+mod read_csv;
+mod read_json;
+mod read_parquet;
+mod scan;
+mod table;
+mod write;
+
+pub(crate) use access::{ActingRole, FileAccess};
+pub(crate) use copy::{CopySource, CopyText, copied};
+pub(crate) use factory::FileTables;
+pub(crate) use functions::FileFunctions;
+use listing::FileFacts;
+use read_parquet::ParquetTable;
+use table::FileTable;
+pub(crate) use write::staged;
+
+/// True for a table that reads files or says something about them, which takes a superuser.
+pub(crate) fn is_of_files(table: &dyn TableProvider) -> bool {
+    table.downcast_ref::<ListingTable>().is_some()
+        || table.downcast_ref::<FileTable>().is_some()
+        || table.downcast_ref::<ParquetTable>().is_some()
+        || table.downcast_ref::<FileFacts>().is_some()
+}

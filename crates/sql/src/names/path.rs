@@ -1,0 +1,144 @@
+//! Search path: the schemas in which names without a schema are looked up, in order.
+//!
+//! The path is the session's default schema: one schema by its name, several as a list that
+//! [`SearchPath::text`] formats. DataFusion looks up a name without a schema in the schema of that
+//! name, which the catalog resolves to the schemas of the list.
+
+use datafusion::common::{ResolvedTableReference, TableReference};
+use datafusion::config::ConfigOptions;
+use terrace_table::catalog::Snapshot;
+
+use super::reserved::SYSTEM_SCHEMA;
+
+/// The schemas in which names without a schema are looked up, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchPath {
+    schemas: Vec<String>,
+}
+
+impl SearchPath {
+    /// Creates a path of these schemas.
+    #[must_use]
+    pub fn new(schemas: Vec<String>) -> Self {
+        Self { schemas }
+    }
+
+    /// Parses names that are separated by commas. A name that has a comma in it is quoted.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let (mut schemas, mut name, mut is_quoted) = (Vec::new(), String::new(), false);
+        for letter in text.chars() {
+            match letter {
+                '"' => is_quoted = !is_quoted,
+                ',' if !is_quoted => schemas.push(std::mem::take(&mut name)),
+                _ => {}
+            }
+            if letter != ',' || is_quoted {
+                name.push(letter);
+            }
+        }
+        schemas.push(name);
+        let schemas = schemas.iter().map(|name| unquoted(name.trim()));
+        Self { schemas: schemas.filter(|name| !name.is_empty()).collect() }
+    }
+
+    /// The path of a session's settings.
+    #[must_use]
+    pub fn of(options: &ConfigOptions) -> Self {
+        Self::parse(&options.catalog.default_schema)
+    }
+
+    /// The schemas, in order. They need not exist.
+    #[must_use]
+    pub fn schemas(&self) -> &[String] {
+        &self.schemas
+    }
+
+    /// The text that [`SearchPath::parse`] parses; the name itself for a single schema.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let is_plain = |name: &String| !name.contains([',', '"']) && name.trim() == name;
+        let quoted = |name: &String| match is_plain(name) {
+            true => name.clone(),
+            false => format!("\"{}\"", name.replace('"', "\"\"")),
+        };
+        self.schemas.iter().map(quoted).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The first schema of the path that exists, in which objects are created.
+    #[must_use]
+    pub(crate) fn first(&self, snapshot: &Snapshot) -> Option<&str> {
+        self.existing(snapshot).next()
+    }
+
+    /// The schemas of the path that exist.
+    pub(crate) fn existing<'a>(&'a self, snapshot: &Snapshot) -> impl Iterator<Item = &'a str> {
+        let exists = |name: &&str| *name == SYSTEM_SCHEMA || snapshot.has_schema(name);
+        self.schemas.iter().map(String::as_str).filter(exists)
+    }
+
+    /// The first schema of the path that has a table or view of this name.
+    fn home(&self, snapshot: &Snapshot, name: &str) -> Option<&str> {
+        let has = |schema: &&String| match schema.as_str() {
+            SYSTEM_SCHEMA => crate::system::names().any(|known| known == name),
+            schema => snapshot.has_object(schema, name),
+        };
+        self.schemas.iter().find(has).map(String::as_str)
+    }
+
+    /// Resolves a reference, as [`resolve`].
+    pub(crate) fn resolve(
+        &self,
+        catalog: &str,
+        snapshot: &Snapshot,
+        reference: TableReference,
+    ) -> ResolvedTableReference {
+        let schema = match &reference {
+            TableReference::Bare { table } => self.home(snapshot, table),
+            _ => None,
+        };
+        let schema = schema.or_else(|| self.first(snapshot));
+        let schema = schema.unwrap_or_else(|| self.schemas.first().map_or("", String::as_str));
+        reference.resolve(catalog, schema)
+    }
+}
+
+/// Resolves a reference to the catalog and schema of an existing table or view, by the search path
+/// of a session. Without such an object the schema is the one in which it would be created.
+pub(crate) fn resolve(
+    options: &ConfigOptions,
+    snapshot: &Snapshot,
+    reference: TableReference,
+) -> ResolvedTableReference {
+    SearchPath::of(options).resolve(&options.catalog.default_catalog, snapshot, reference)
+}
+
+/// A name without its quotes.
+fn unquoted(name: &str) -> String {
+    let inner = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+    inner.map_or_else(|| name.to_owned(), |inner| inner.replace("\"\"", "\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_parsed_and_formatted() {
+        for (text, schemas, formatted) in [
+            ("public", vec!["public"], "public"),
+            ("s1,public", vec!["s1", "public"], "s1, public"),
+            (" s1 , \"a, b\" ", vec!["s1", "a, b"], "s1, \"a, b\""),
+            ("\"it\"\"s\"", vec!["it\"s"], "\"it\"\"s\""),
+            ("My Schema", vec!["My Schema"], "My Schema"),
+            ("", vec![], ""),
+            (",,", vec![], ""),
+            ("\"", vec!["\""], "\"\"\"\""),
+        ] {
+            let path = SearchPath::parse(text);
+            assert_eq!(path.schemas(), schemas, "{text}");
+            assert_eq!(path.text(), formatted, "{text}");
+            assert_eq!(SearchPath::parse(&path.text()), path, "{text}");
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! ALTER TABLE: the definition of a table after the actions of a statement.
+//!
+//! ```text
+//! ALTER TABLE t ADD COLUMN c INT DEFAULT 7 NOT NULL, DROP COLUMN d;
+//! ALTER TABLE t RENAME TO u;  ALTER TABLE t RENAME COLUMN a TO b;
+//! ALTER TABLE t ALTER COLUMN a TYPE BIGINT USING a * 2;
+//! ALTER TABLE t ALTER COLUMN a SET NOT NULL, ALTER COLUMN b SET DEFAULT now();
+//! ALTER TABLE t ADD CONSTRAINT positive CHECK (a > 0), DROP CONSTRAINT old;
+//! ```
+//!
+//! The actions apply in the order in which they are written. The values of new columns and of
+//! columns with a new type are computed from the columns of the table before the statement.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::arrow::compute::can_cast_types;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, ExprSchemable as _, ident};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior,
+    Ident, RenameTableNameKind, Statement as SqlStatement, TableConstraint,
+};
+use terrace_table::catalog::{Properties, TableDefinition};
+use terrace_table::error::SqlError;
+use terrace_table::table::Table;
+use terrace_table::write::{Check, ColumnSource};
+
+use super::checks;
+use super::column_options::{Written, WrittenCheck, normalized, text_of};
+use super::expressions::Expressions;
+use super::properties::{add_check, columns_of, default_of, null_of, renamed};
+use super::refusal::refused;
+use super::sql_column::planned_column;
+use super::sql_type;
+
+/// Returns the ALTER TABLE of a statement; `None` for any other.
+pub(super) fn of(statement: &Statement) -> Option<&AlterTable> {
+    let Statement::Statement(statement) = statement else { return None };
+    match statement.as_ref() {
+        SqlStatement::AlterTable(alter) => Some(alter),
+        _ => None,
+    }
+}
+
+/// The definition of a table after an ALTER TABLE, and the sources of its columns.
+pub(super) struct Alteration<'a> {
+    state: &'a SessionState,
+    before: &'a Table,
+    name: String,
+    fields: Vec<FieldRef>,
+    /// One per field.
+    sources: Vec<ColumnSource>,
+    properties: Properties,
+    /// Names of the constraints that existing rows have to be checked for.
+    unchecked: BTreeSet<String>,
+}
+
+impl<'a> Alteration<'a> {
+    /// Applies the actions of a statement to the definition of a table.
+    ///
+    /// # Errors
+    /// [`SqlError::Refused`] for an action that is not supported; [`SqlError::MissingColumn`],
+    /// [`SqlError::ColumnExists`], [`SqlError::MissingConstraint`],
+    /// [`SqlError::ConstraintExists`]; errors of planning.
+    pub(super) async fn of(
+        state: &'a SessionState,
+        before: &'a Table,
+        operations: &[AlterTableOperation],
+    ) -> Result<Self, SqlError> {
+        let fields: Vec<FieldRef> = before.schema().fields().iter().cloned().collect();
+        let sources = (0..fields.len()).map(ColumnSource::Kept).collect();
+        let (name, properties) = (before.name().to_owned(), before.properties().clone());
+        let unchecked = BTreeSet::new();
+        let mut altered = Self { state, before, name, fields, sources, properties, unchecked };
+        for operation in operations {
+            altered.apply(operation).await?;
+        }
+        if altered.fields.is_empty() {
+            let what = format!("table {} without columns", before.full_name());
+            return Err(refused(&what, "keep one, or drop the table"));
+        }
+        Ok(altered)
+    }
+
+    /// The definition of the altered table.
+    pub(super) fn definition(&self) -> TableDefinition {
+        TableDefinition {
+            schema_name: self.before.schema_name().to_owned(),
+            name: self.name.clone(),
+            columns: self.schema(),
+            encoding: self.before.encoding(),
+            properties: self.properties.clone(),
+            owner: None,
+        }
+    }
+
+    /// The sources of the columns of the altered table.
+    pub(super) fn sources(&self) -> &[ColumnSource] {
+        &self.sources
+    }
+
+    /// The constraints that existing rows have to be checked for.
+    ///
+    /// # Errors
+    /// Errors of planning.
+    pub(super) fn unchecked(&self) -> Result<Vec<Check>, SqlError> {
+        let schema = self.schema();
+        let checks = self.properties.checks.iter();
+        let checks = checks.filter(|(name, _)| self.unchecked.contains(*name));
+        checks.map(|(name, text)| checks::compile(self.state, &schema, name, text)).collect()
+    }
+
+    fn schema(&self) -> SchemaRef {
+        let metadata = self.before.schema().metadata().clone();
+        Arc::new(Schema::new_with_metadata(self.fields.clone(), metadata))
+    }
+
+    async fn apply(&mut self, operation: &AlterTableOperation) -> Result<(), SqlError> {
+        use AlterTableOperation as Op;
+        match operation {
+            Op::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
+                self.add_column(column_def, *if_not_exists).await
+            }
+            Op::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                refuse_cascade(drop_behavior.as_ref(), "DROP COLUMN")?;
+                column_names.iter().try_for_each(|name| self.drop_column(name, *if_exists))
+            }
+            Op::RenameColumn { old_column_name, new_column_name } => {
+                self.rename_column(old_column_name, new_column_name)
+            }
+            Op::RenameTable {
+                table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+            } => match name.0.as_slice() {
+                [part] if part.as_ident().is_some() => {
+                    self.name = part.as_ident().cloned().map(normalized).unwrap_or_default();
+                    Ok(())
+                }
+                _ => Err(refused(
+                    &format!("renaming {} to {name}", self.before.full_name()),
+                    "say a name without a schema: the table stays in its schema",
+                )),
+            },
+            Op::AlterColumn { column_name, op } => self.alter_column(column_name, op).await,
+            Op::AddConstraint { constraint: TableConstraint::Check(check), not_valid: false } => {
+                self.add_check(&WrittenCheck {
+                    name: check.name.clone().map(normalized),
+                    text: text_of(&check.expr),
+                })
+            }
+            Op::DropConstraint { if_exists, name, .. } => self.drop_constraint(name, *if_exists),
+            Op::RenameConstraint { old_name, new_name } => {
+                self.rename_constraint(old_name, new_name)
+            }
+            Op::AddConstraint { not_valid: true, .. } => Err(refused(
+                &format!("ALTER TABLE ... {operation}"),
+                "leave NOT VALID out: all rows are checked",
+            )),
+            Op::AddConstraint { .. } => Err(refused(
+                &format!("ALTER TABLE ... {operation}"),
+                "only CHECK is possible: no index enforces the others",
+            )),
+            other => Err(refused(
+                &format!("ALTER TABLE ... {other}"),
+                "columns, names, types, defaults, NOT NULL and CHECK can be altered",
+            )),
+        }
+    }
+
+    /// The index of a column.
+    fn find(&self, name: &Ident) -> Result<usize, SqlError> {
+        let column = normalized(name.clone());
+        let found = self.fields.iter().position(|field| *field.name() == column);
+        found.ok_or_else(|| SqlError::MissingColumn { table: self.name.clone(), column })
+    }
+
+    fn refuse_existing(&self, column: &str) -> Result<(), SqlError> {
+        match self.fields.iter().any(|field| field.name() == column) {
+            true => {
+                Err(SqlError::ColumnExists { table: self.name.clone(), column: column.to_owned() })
+            }
+            false => Ok(()),
+        }
+    }
+
+    async fn add_column(&mut self, column: &ColumnDef, keep: bool) -> Result<(), SqlError> {
+        let name = normalized(column.name.clone());
+        match self.refuse_existing(&name) {
+            Err(_) if keep => return Ok(()),
+            refused => refused?,
+        }
+        let (mut column, mut written) = (column.clone(), Written::default());
+        written.take(&mut column)?;
+        let mut is_nullable = true;
+        for option in &column.options {
+            match option.option {
+                ColumnOption::Null => {}
+                ColumnOption::NotNull => is_nullable = false,
+                _ => {
+                    let what = format!("ADD COLUMN {name} with {}", option.option);
+                    return Err(refused(&what, "DEFAULT, NOT NULL and CHECK are possible"));
+                }
+            }
+        }
+        let field = planned_column(self.state, &column).await?;
+        let field = field.with_nullable(is_nullable);
+        let value = match written.defaults.first() {
+            None => null_of(field.data_type())?,
+            Some((_, text)) => {
+                let value = default_of(self.state, &field, text)?;
+                self.properties.change(&name, |column| column.default = Some(text.clone()));
+                value
+            }
+        };
+        let value = Expressions::new(self.state, self.before.schema())?.compiled(value)?;
+        self.fields.push(Arc::new(field));
+        self.sources.push(ColumnSource::Computed(value));
+        written.checks.iter().try_for_each(|check| self.add_check(check))
+    }
+
+    /// Drops a column, and the constraints that it has a part in.
+    fn drop_column(&mut self, name: &Ident, if_exists: bool) -> Result<(), SqlError> {
+        let index = match self.find(name) {
+            Err(_) if if_exists => return Ok(()),
+            found => found?,
+        };
+        let field = self.fields.remove(index);
+        self.sources.remove(index);
+        self.properties.columns.remove(field.name());
+        for name in self.checks_of(field.name())? {
+            self.properties.checks.remove(&name);
+            self.unchecked.remove(&name);
+        }
+        Ok(())
+    }
+
+    /// The names of the constraints over a column.
+    fn checks_of(&self, column: &str) -> Result<Vec<String>, SqlError> {
+        let mut names = Vec::new();
+        for (name, text) in &self.properties.checks {
+            if columns_of(text)?.contains(column) {
+                names.push(name.clone());
+            }
+        }
+        Ok(names)
+    }
+
+    fn rename_column(&mut self, from: &Ident, to: &Ident) -> Result<(), SqlError> {
+        let (index, to) = (self.find(from)?, normalized(to.clone()));
+        self.refuse_existing(&to)?;
+        let from = self.fields[index].name().clone();
+        let field = self.fields[index].as_ref().clone().with_name(to.clone());
+        self.fields[index] = Arc::new(field);
+        if let Some(properties) = self.properties.columns.remove(&from) {
+            self.properties.columns.insert(to.clone(), properties);
+        }
+        for name in self.checks_of(&from)? {
+            if let Some(text) = self.properties.checks.get_mut(&name) {
+                *text = renamed(text, &from, &to)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn alter_column(
+        &mut self,
+        name: &Ident,
+        op: &AlterColumnOperation,
+    ) -> Result<(), SqlError> {
+        let index = self.find(name)?;
+        let column = self.fields[index].name().clone();
+        let nullable = |is| Arc::new(self.fields[index].as_ref().clone().with_nullable(is));
+        match op {
+            AlterColumnOperation::SetNotNull => self.fields[index] = nullable(false),
+            AlterColumnOperation::DropNotNull => self.fields[index] = nullable(true),
+            AlterColumnOperation::SetDefault { value } => {
+                let text = text_of(value);
+                default_of(self.state, &self.fields[index], &text)?;
+                self.properties.change(&column, |column| column.default = Some(text));
+            }
+            AlterColumnOperation::DropDefault => {
+                self.properties.change(&column, |column| column.default = None);
+            }
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                let (name, data_type) = (name.clone(), data_type.clone());
+                let written = ColumnDef { name, data_type, options: vec![] };
+                let field = planned_column(self.state, &written).await?;
+                let using = using.as_ref().map(text_of);
+                self.set_type(index, field.data_type(), using.as_deref())?;
+            }
+            AlterColumnOperation::AddGenerated { .. } => {
+                let what = format!("ALTER COLUMN {column} {op}");
+                return Err(refused(&what, "say a DEFAULT"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a column another type, with the values of `using` or else its own.
+    fn set_type(
+        &mut self,
+        index: usize,
+        data_type: &DataType,
+        using: Option<&str>,
+    ) -> Result<(), SqlError> {
+        let field = Arc::clone(&self.fields[index]);
+        let Some(origin) = self.sources[index].kept() else {
+            let what = format!("a new type for column {}, which has just been added", field.name());
+            return Err(refused(&what, "say it in another statement"));
+        };
+        if field.data_type() == data_type && using.is_none() {
+            return Ok(());
+        }
+        let expressions = Expressions::new(self.state, self.before.schema())?;
+        let value = match using {
+            Some(text) => expressions.planned(text)?,
+            None => {
+                refuse_cast(&field, data_type)?;
+                ident(self.before.schema().field(origin).name())
+            }
+        };
+        let value = cast_to(value, data_type, &expressions)?;
+        self.sources[index] = ColumnSource::Computed(expressions.compiled(value)?);
+        self.fields[index] = Arc::new(field.as_ref().clone().with_data_type(data_type.clone()));
+        if let Some(text) = self.properties.default_of(field.name()) {
+            default_of(self.state, &self.fields[index], text)?;
+        }
+        self.unchecked.extend(self.checks_of(field.name())?);
+        Ok(())
+    }
+
+    fn add_check(&mut self, check: &WrittenCheck) -> Result<(), SqlError> {
+        let schema = self.schema();
+        let checks = &mut self.properties.checks;
+        let name = add_check(self.state, &self.name, &schema, checks, check)?;
+        self.unchecked.insert(name);
+        Ok(())
+    }
+
+    fn drop_constraint(&mut self, name: &Ident, if_exists: bool) -> Result<(), SqlError> {
+        let constraint = normalized(name.clone());
+        self.unchecked.remove(&constraint);
+        let dropped = self.properties.checks.remove(&constraint).is_some();
+        match dropped || if_exists {
+            true => Ok(()),
+            false => Err(SqlError::MissingConstraint { table: self.name.clone(), constraint }),
+        }
+    }
+
+    fn rename_constraint(&mut self, from: &Ident, to: &Ident) -> Result<(), SqlError> {
+        let (constraint, to) = (normalized(from.clone()), normalized(to.clone()));
+        let table = self.name.clone();
+        if self.properties.checks.contains_key(&to) {
+            return Err(SqlError::ConstraintExists { table, constraint: to });
+        }
+        let Some(text) = self.properties.checks.remove(&constraint) else {
+            return Err(SqlError::MissingConstraint { table, constraint });
+        };
+        if self.unchecked.remove(&constraint) {
+            self.unchecked.insert(to.clone());
+        }
+        self.properties.checks.insert(to, text);
+        Ok(())
+    }
+}
+
+/// Casts a planned expression to a type.
+fn cast_to(
+    value: Expr,
+    data_type: &DataType,
+    expressions: &Expressions<'_>,
+) -> Result<Expr, SqlError> {
+    Ok(value.cast_to(data_type, expressions.schema())?)
+}
+
+/// Refuses a conversion that has to be written: as in PostgreSQL, texts become other values only by
+/// an explicit cast.
+fn refuse_cast(field: &Field, to: &DataType) -> Result<(), SqlError> {
+    let is_text = |data_type: &DataType| {
+        matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    };
+    let is_implicit = is_text(to) || !is_text(field.data_type());
+    if is_implicit && can_cast_types(field.data_type(), to) {
+        return Ok(());
+    }
+    let name = field.name();
+    Err(refused(
+        &format!("casting column {name} automatically to {}", sql_type::name(to)),
+        &format!("say USING CAST({name} AS {})", sql_type::name(to)),
+    ))
+}
+
+fn refuse_cascade(behavior: Option<&DropBehavior>, what: &str) -> Result<(), SqlError> {
+    match behavior {
+        Some(DropBehavior::Cascade) => {
+            Err(refused(&format!("{what} with CASCADE"), "drop the views that use it first"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,139 @@
+//! `SHOW CREATE TABLE` and `PRAGMA table_info`: the definition of a table or view.
+
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::common::{DataFusionError, TableReference};
+use datafusion::execution::SessionState;
+use datafusion::sql::sqlparser::ast::{ObjectName, ShowCreateObject};
+use terrace_table::Encoding;
+use terrace_table::catalog::Properties;
+use terrace_table::error::SqlError;
+use terrace_table::table::Table;
+
+use super::nearest;
+use super::own_settings::text;
+use super::refusal::refused;
+use super::rows::Rows;
+use super::sql_type::{self, identifier};
+use super::state::Session;
+use crate::names::{CATALOG, SYSTEM_SCHEMA, SearchPath, resolve};
+use crate::view;
+
+impl Session {
+    /// The row of `SHOW CREATE`: a statement that creates the same table or view.
+    pub(super) fn creation(
+        &self,
+        state: &SessionState,
+        kind: ShowCreateObject,
+        name: &ObjectName,
+    ) -> Result<Rows, SqlError> {
+        if !matches!(kind, ShowCreateObject::Table | ShowCreateObject::View) {
+            let instead = "say SHOW CREATE TABLE, or SHOW CREATE VIEW";
+            return Err(refused(&format!("SHOW CREATE {kind} {name}"), instead));
+        }
+        let reference = reference(name);
+        let snapshot = self.names.current();
+        let full = resolve(state.config_options(), &snapshot, reference);
+        let (schema, table) = (full.schema.as_ref(), full.table.as_ref());
+        let definition = if let Some((found, _)) = snapshot.table(schema, table) {
+            table_definition(&found)
+        } else if let Some(text) = snapshot.view(schema, table) {
+            view::definition(&text)?
+        } else if let Some(text) = self.names.external_definition(schema, table) {
+            text
+        } else if schema == SYSTEM_SCHEMA {
+            let instead = "its tables show the state of the engine, and nothing creates them";
+            return Err(refused(&format!("SHOW CREATE TABLE of {schema}.{table}"), instead));
+        } else {
+            return Err(self.missing(state, &text(name)));
+        };
+        Ok(Rows::default()
+            .texts("table_catalog", [Some(CATALOG)])
+            .texts("table_schema", [Some(schema)])
+            .texts("table_name", [Some(table)])
+            .texts("definition", [Some(definition)]))
+    }
+
+    /// The rows of `PRAGMA table_info`.
+    pub(super) async fn table_info(
+        &self,
+        state: &SessionState,
+        name: &str,
+    ) -> Result<Rows, SqlError> {
+        let columns = self.columns_of(state, name).await?;
+        let fields = columns.fields();
+        let snapshot = self.names.current();
+        let full = resolve(state.config_options(), &snapshot, TableReference::parse_str(name));
+        let table = snapshot.table(&full.schema, &full.table).map(|(table, _)| table);
+        let default = |field: &FieldRef| {
+            let properties = table.as_ref()?.properties();
+            properties.default_of(field.name()).map(str::to_owned)
+        };
+        Ok(Rows::default()
+            .numbers("cid", 0..fields.len())
+            .texts("name", fields.iter().map(|field| Some(field.name())))
+            .texts("type", fields.iter().map(|field| Some(sql_type::name(field.data_type()))))
+            .flags("notnull", fields.iter().map(|field| !field.is_nullable()))
+            .texts("dflt_value", fields.iter().map(default))
+            .flags("pk", fields.iter().map(|_| false)))
+    }
+
+    /// The table or view whose name is most like that of a missing one; `None` if none is near
+    /// enough to be meant.
+    #[must_use]
+    pub fn nearest_relation(&self, missing: &str) -> Option<String> {
+        let path = SearchPath::of(self.context.state_ref().read().config_options());
+        nearest::relation(&self.names.names(), &path, missing)
+    }
+
+    async fn columns_of(&self, state: &SessionState, name: &str) -> Result<SchemaRef, SqlError> {
+        let reference = TableReference::parse_str(name);
+        let full = resolve(state.config_options(), &self.names.current(), reference);
+        let columns = self.names.names();
+        let columns = columns.columns(&full.schema, &full.table).await?;
+        columns.ok_or_else(|| self.missing(state, name))
+    }
+
+    /// The error for a table that does not exist, with the name that may have been meant.
+    pub(super) fn missing(&self, state: &SessionState, name: &str) -> SqlError {
+        let path = SearchPath::of(state.config_options());
+        let near = nearest::relation(&self.names.names(), &path, name);
+        DataFusionError::Plan(nearest::not_found("table", name, near)).into()
+    }
+}
+
+fn reference(name: &ObjectName) -> TableReference {
+    TableReference::parse_str(&name.to_string())
+}
+
+/// The statement that creates a table.
+fn table_definition(table: &Table) -> String {
+    let properties = table.properties();
+    let columns = table.schema().fields().iter().map(|field| column(field, properties));
+    let checks = properties
+        .checks
+        .iter()
+        .map(|(name, condition)| format!("CONSTRAINT {} CHECK ({condition})", identifier(name)));
+    let parts = columns.chain(checks).collect::<Vec<_>>().join(",\n  ");
+    let name = format!("{}.{}", identifier(table.schema_name()), identifier(table.name()));
+    let options = match table.encoding() {
+        encoding if encoding == Encoding::default() => String::new(),
+        encoding => format!(" WITH (encoding = '{encoding}')"),
+    };
+    format!("CREATE TABLE {name} (\n  {parts}\n){options}")
+}
+
+/// The definition of a column.
+fn column(field: &FieldRef, properties: &Properties) -> String {
+    let mut text = format!("{} {}", identifier(field.name()), sql_type::name(field.data_type()));
+    let own = properties.of(field.name());
+    if let Some(default) = own.and_then(|own| own.default.as_ref()) {
+        text.push_str(&format!(" DEFAULT {default}"));
+    }
+    if let Some(generated) = own.and_then(|own| own.generated.as_ref()) {
+        text.push_str(&format!(" GENERATED ALWAYS AS ({generated}) STORED"));
+    }
+    if !field.is_nullable() {
+        text.push_str(" NOT NULL");
+    }
+    text
+}

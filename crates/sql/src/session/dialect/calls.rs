@@ -1,0 +1,36 @@
+//! Calls and casts in parsed expressions.
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+};
+
+/// Casts an expression to double precision.
+pub(crate) fn double(expr: Expr) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: DataType::Double(ExactNumberInfo::None),
+        array: false,
+        format: None,
+    }
+}
+
+/// Builds a call of the function `name`, for statement rewrites.
+pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
+    let arguments = arguments.into_iter().map(FunctionArgExpr::Expr).map(FunctionArg::Unnamed);
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: arguments.collect(),
+            clauses: vec![],
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}

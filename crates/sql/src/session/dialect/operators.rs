@@ -1,0 +1,201 @@
+//! Operators of PostgreSQL and DuckDB that the generic dialect lacks.
+//!
+//! ```text
+//! a ^ b, a ** b                   power(a, b), in double precision
+//! a // b                          a / b, which truncates for integers
+//! a ^@ b                          starts_with(a, b)
+//! a GLOB 'x*'                     a match with a regular expression
+//! a BETWEEN SYMMETRIC b AND c     a BETWEEN b AND c OR a BETWEEN c AND b
+//! ```
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, ValueWithSpan};
+use datafusion::sql::sqlparser::dialect::{Dialect as _, GenericDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::super::words::is_word;
+use super::calls::{call, double};
+use super::precedence::{CONCATENATION, POWER};
+
+const GENERIC: GenericDialect = GenericDialect {};
+
+/// The precedence of the next operator, if it is one of these.
+pub(super) fn precedence(parser: &Parser<'_>) -> Option<u8> {
+    if is_double_star(parser) {
+        return Some(POWER);
+    }
+    let glob = usize::from(is_word(&parser.peek_token_ref().token, "not"));
+    is_glob(parser, glob).then(|| GENERIC.prec_value(Precedence::Like))
+}
+
+/// Parses an operator and its right operand; `None` for any other operator.
+pub(super) fn parse(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    // A long chain of other operators must not copy its left side at each of them.
+    match parser.peek_token_ref().token {
+        Token::Caret => {
+            parser.advance_token();
+            Some(parser.parse_subexpr(POWER).map(|right| power(left.clone(), right)))
+        }
+        Token::Mul if is_double_star(parser) => {
+            parser.advance_token();
+            parser.advance_token();
+            Some(parser.parse_subexpr(POWER).map(|right| power(left.clone(), right)))
+        }
+        Token::DuckIntDiv => {
+            parser.advance_token();
+            let right = parser.parse_subexpr(GENERIC.prec_value(Precedence::MulDivModOp));
+            Some(right.map(|right| binary(left.clone(), BinaryOperator::Divide, right)))
+        }
+        Token::CaretAt => {
+            parser.advance_token();
+            let right = parser.parse_subexpr(CONCATENATION);
+            Some(right.map(|right| call("starts_with", [left.clone(), right])))
+        }
+        _ => word(parser, left),
+    }
+}
+
+/// Parses an operator that is a word.
+fn word(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    let negated = is_word(&parser.peek_token_ref().token, "not");
+    let place = usize::from(negated);
+    let is_next = |place: usize, word| is_word(&parser.peek_nth_token_ref(place).token, word);
+    let is_symmetric = is_next(place, "between") && is_next(place + 1, "symmetric");
+    let words = match (is_glob(parser, place), is_symmetric) {
+        (true, _) => place + 1,
+        (_, true) => place + 2,
+        _ => return None,
+    };
+    (0..words).for_each(|_| parser.advance_token());
+    let parsed = match is_symmetric {
+        true => between(parser, left.clone()),
+        false => glob(parser, left.clone()),
+    };
+    Some(parsed.map(|expr| if negated { not(expr) } else { expr }))
+}
+
+/// Two stars without a space between them.
+fn is_double_star(parser: &Parser<'_>) -> bool {
+    let [first, second] = [0, 1].map(|place| parser.peek_nth_token_ref(place));
+    first.token == Token::Mul && second.token == Token::Mul && first.span.end == second.span.start
+}
+
+/// True for the word GLOB before a pattern; elsewhere it is a name.
+fn is_glob(parser: &Parser<'_>, place: usize) -> bool {
+    let [word, next] = [place, place + 1].map(|place| &parser.peek_nth_token_ref(place).token);
+    is_word(word, "glob") && matches!(next, Token::SingleQuotedString(_))
+}
+
+/// `left ^ right`, computed in double precision as in PostgreSQL.
+fn power(left: Expr, right: Expr) -> Expr {
+    call("power", [double(left), double(right)])
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn not(expr: Expr) -> Expr {
+    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(expr))) }
+}
+
+/// Parses the bounds of a BETWEEN SYMMETRIC, which may stand in any order.
+fn between(parser: &mut Parser<'_>, value: Expr) -> Result<Expr, ParserError> {
+    let precedence = GENERIC.prec_value(Precedence::Between);
+    let low = parser.parse_subexpr(precedence)?;
+    parser.expect_keyword_is(Keyword::AND)?;
+    let high = parser.parse_subexpr(precedence)?;
+    let within = |low: &Expr, high: &Expr| Expr::Between {
+        expr: Box::new(value.clone()),
+        negated: false,
+        low: Box::new(low.clone()),
+        high: Box::new(high.clone()),
+    };
+    let either = binary(within(&low, &high), BinaryOperator::Or, within(&high, &low));
+    Ok(Expr::Nested(Box::new(either)))
+}
+
+/// Parses the pattern of a GLOB.
+fn glob(parser: &mut Parser<'_>, value: Expr) -> Result<Expr, ParserError> {
+    let token = parser.next_token();
+    let Token::SingleQuotedString(pattern) = &token.token else {
+        return parser.expected("a pattern between quotes", token);
+    };
+    let pattern = Value::SingleQuotedString(regular_expression(pattern));
+    let pattern = Expr::Value(ValueWithSpan { value: pattern, span: token.span });
+    Ok(binary(value, BinaryOperator::PGRegexMatch, pattern))
+}
+
+/// The regular expression of a pattern of `*`, `?`, `[a-z]` and `[!a-z]`.
+pub(in super::super) fn regular_expression(pattern: &str) -> String {
+    let mut written = "(?s)^".to_owned();
+    let mut rest = pattern.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '*' => written.push_str(".*"),
+            '?' => written.push('.'),
+            '[' => match class(rest.as_str()) {
+                Some((class, length)) => {
+                    written.push_str(&class);
+                    rest.by_ref().take(length).for_each(drop);
+                }
+                // A class that is not closed matches nothing.
+                None => written.push_str("[^\\s\\S]"),
+            },
+            '\\' => literal(&mut written, rest.next().unwrap_or('\\')),
+            other => literal(&mut written, other),
+        }
+    }
+    written.push('$');
+    written
+}
+
+/// The class whose characters stand before a `]`, and the number of characters with it.
+fn class(rest: &str) -> Option<(String, usize)> {
+    let negated = rest.starts_with('!');
+    let mut class = if negated { "[^".to_owned() } else { "[".to_owned() };
+    let skipped = usize::from(negated);
+    for (place, character) in rest.chars().enumerate().skip(skipped) {
+        match character {
+            ']' if place > skipped => {
+                class.push(']');
+                return Some((class, place + 1));
+            }
+            '-' if place > skipped && rest.chars().nth(place + 1).is_none_or(|it| it != ']') => {
+                class.push('-');
+            }
+            other => literal(&mut class, other),
+        }
+    }
+    None
+}
+
+/// Adds a character that stands for itself.
+fn literal(written: &mut String, character: char) {
+    if !character.is_alphanumeric() && !character.is_whitespace() && character.is_ascii() {
+        written.push('\\');
+    }
+    written.push(character);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_become_regular_expressions() {
+        let cases = [
+            ("a*", "(?s)^a.*$"),
+            ("?.b", "(?s)^.\\.b$"),
+            ("[a-c]x", "(?s)^[a-c]x$"),
+            ("[!a-]", "(?s)^[^a\\-]$"),
+            ("[]]", "(?s)^[\\]]$"),
+            ("[a", "(?s)^[^\\s\\S]a$"),
+            ("\\*", "(?s)^\\*$"),
+        ];
+        for (pattern, expected) in cases {
+            assert_eq!(regular_expression(pattern), expected, "{pattern}");
+        }
+    }
+}

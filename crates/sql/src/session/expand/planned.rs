@@ -1,0 +1,26 @@
+//! Plans of the queries that a statement asks before it is planned.
+
+use datafusion::common::DataFusionError;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
+use terrace_table::error::SqlError;
+
+use crate::access::{Rights, check_plan};
+use crate::session::using;
+
+/// The plan of a query about tables.
+pub(super) async fn planned(
+    state: &SessionState,
+    rights: &Rights<'_>,
+    query: Query,
+) -> Result<LogicalPlan, SqlError> {
+    let statement = SqlStatement::Query(Box::new(query));
+    let mut statement = Statement::Statement(Box::new(statement));
+    using::write_out(state, &mut statement).await?;
+    let plan: Result<_, DataFusionError> = state.statement_to_plan(statement).await;
+    let plan = plan?;
+    check_plan(&plan, rights)?;
+    Ok(plan)
+}

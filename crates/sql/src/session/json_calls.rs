@@ -1,0 +1,205 @@
+//! Casts to JSON, and functions of JSON that are no scalar functions, rewritten with those that
+//! are.
+//!
+//! ```text
+//! x::json                       json_cast(x), which checks the text
+//! x::jsonb                      jsonb_cast(x), which returns the normal form
+//! json_agg(x)                   json_of_list(array_agg(to_json(x)))
+//! json_object_agg(k, v)         json_of_pairs(array_agg(named_struct('k', k, 'v', to_json(v))))
+//! json_array_elements(x)        unnest(json_elements(x))
+//! FROM json_each(x)             FROM unnest(json_keys(x), json_values(x)) AS json_each(key, value)
+//! ```
+
+use std::mem;
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectName, TableAlias, TableAliasColumnDef, TableFactor, TypedString, Value,
+};
+use terrace_table::error::SqlError;
+
+use super::dialect::call;
+use super::refusal::refused;
+
+/// Aggregates of values: the functions of their elements and of the list.
+const LISTS: [(&str, &str, &str); 3] = [
+    ("json_agg", "to_json", "json_of_list"),
+    ("jsonb_agg", "to_jsonb", "json_of_list"),
+    ("json_group_array", "to_json", "json_of_list_short"),
+];
+
+/// Aggregates of names and values.
+const PAIRS: [(&str, &str, &str); 3] = [
+    ("json_object_agg", "to_json", "json_of_pairs"),
+    ("jsonb_object_agg", "to_jsonb", "jsonb_of_pairs"),
+    ("json_group_object", "to_json", "json_of_pairs_short"),
+];
+
+/// Functions that return rows, and the functions that return their columns as lists.
+const SETS: [(&str, &[(&str, &str)]); 9] = [
+    ("json_array_elements", &[("value", "json_elements")]),
+    ("jsonb_array_elements", &[("value", "json_elements")]),
+    ("json_array_elements_text", &[("value", "json_elements_text")]),
+    ("jsonb_array_elements_text", &[("value", "json_elements_text")]),
+    ("json_object_keys", &[("json_object_keys", "json_keys")]),
+    ("jsonb_object_keys", &[("jsonb_object_keys", "json_keys")]),
+    ("json_each", &[("key", "json_keys"), ("value", "json_values")]),
+    ("jsonb_each", &[("key", "json_keys"), ("value", "json_values")]),
+    ("json_each_text", &[("key", "json_keys"), ("value", "json_values_text")]),
+];
+
+/// Rewrites a cast or a call; leaves any other expression unchanged.
+///
+/// # Errors
+/// [`SqlError::Refused`] for a cast to a list of JSON.
+pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
+    let written = match expr {
+        Expr::Cast { kind, expr, data_type, array: false, format: None } => {
+            let operand = mem::replace(expr.as_mut(), null());
+            match cast(data_type, *kind != CastKind::Cast && *kind != CastKind::DoubleColon) {
+                Some(function) => Some(call(function, [operand])),
+                None => {
+                    **expr = operand;
+                    refuse_lists(data_type)?;
+                    None
+                }
+            }
+        }
+        Expr::TypedString(TypedString { data_type, value, .. }) => {
+            cast(data_type, false).map(|function| call(function, [Expr::Value(value.clone())]))
+        }
+        Expr::Function(function) => aggregate(function).or_else(|| set(function)),
+        _ => None,
+    };
+    if let Some(written) = written {
+        *expr = written;
+    }
+    Ok(())
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// The function of a cast to JSON.
+fn cast(to: &DataType, lenient: bool) -> Option<&'static str> {
+    match (to, lenient) {
+        (DataType::JSON, false) => Some("json_cast"),
+        (DataType::JSON, true) => Some("try_json_cast"),
+        (DataType::JSONB, false) => Some("jsonb_cast"),
+        (DataType::JSONB, true) => Some("try_jsonb_cast"),
+        _ => None,
+    }
+}
+
+fn refuse_lists(to: &DataType) -> Result<(), SqlError> {
+    let DataType::Array(_) = to else { return Ok(()) };
+    match to.to_string().to_ascii_uppercase().contains("JSON") {
+        true => Err(refused(
+            &format!("a cast to {to}"),
+            "cast to VARCHAR[], or take the elements with json_array_elements",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn find<T: Copy>(name: &ObjectName, functions: &[(&str, T)]) -> Option<T> {
+    let [name] = name.0.as_slice() else { return None };
+    let name = &name.as_ident()?.value;
+    let found = functions.iter().find(|(function, _)| function.eq_ignore_ascii_case(name));
+    found.map(|(_, found)| *found)
+}
+
+/// The arguments of a call, if they are plain expressions.
+fn arguments(function: &mut Function) -> Option<Vec<&mut Expr>> {
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    list.args.iter_mut().map(expression).collect()
+}
+
+fn expression(arg: &mut FunctionArg) -> Option<&mut Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    }
+}
+
+/// Rewrites an aggregate in terms of `array_agg`, which keeps its order, filter and window.
+fn aggregate(function: &mut Function) -> Option<Expr> {
+    let lists = LISTS.map(|(name, element, list)| (name, (element, list)));
+    let pairs = PAIRS.map(|(name, element, list)| (name, (element, list)));
+    let (of_list, of_pairs) = (find(&function.name, &lists), find(&function.name, &pairs));
+    let (element, list) = of_list.or(of_pairs)?;
+    let mut given = arguments(function)?;
+    let taken = match given.as_mut_slice() {
+        [value] if of_list.is_some() => call(element, [mem::replace(*value, null())]),
+        [name, value] if of_pairs.is_some() => {
+            let (name, value) = (mem::replace(*name, null()), mem::replace(*value, null()));
+            let key = |key: &str| Expr::Value(Value::SingleQuotedString(key.to_owned()).into());
+            call("named_struct", [key("k"), name, key("v"), call(element, [value])])
+        }
+        _ => return None,
+    };
+    let mut inner = mem::replace(function, empty());
+    inner.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    if let FunctionArguments::List(list) = &mut inner.args {
+        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(taken))];
+    }
+    Some(call(list, [Expr::Function(inner)]))
+}
+
+/// A call that is replaced.
+fn empty() -> Function {
+    Function {
+        name: ObjectName(Vec::new()),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::None,
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    }
+}
+
+/// Rewrites a function that returns rows of one column.
+fn set(function: &mut Function) -> Option<Expr> {
+    let [(_, list)] = find(&function.name, &SETS)? else { return None };
+    let argument = match arguments(function)?.as_mut_slice() {
+        [argument] => mem::replace(*argument, null()),
+        _ => return None,
+    };
+    Some(call("unnest", [call(list, [argument])]))
+}
+
+/// Rewrites a function that returns rows in FROM; leaves any other relation unchanged.
+pub(super) fn write_out_table(table: &mut TableFactor) {
+    let (name, args, alias) = match table {
+        TableFactor::Table { name, args: Some(args), alias, .. } => (name, &mut args.args, alias),
+        TableFactor::Function { name, args, alias, with_ordinality: false, .. } => {
+            (name, args, alias)
+        }
+        _ => return,
+    };
+    let (Some(columns), [argument]) = (find(name, &SETS), args.as_mut_slice()) else { return };
+    let Some(argument) = expression(argument).cloned() else { return };
+    let quoted = |name: &str| Ident::with_quote('"', name);
+    let function = name.0.last().and_then(|part| part.as_ident()).map_or("", |name| &name.value);
+    let given = || TableAlias {
+        explicit: true,
+        name: quoted(&function.to_ascii_lowercase()),
+        columns: Vec::new(),
+        at: None,
+    };
+    let mut alias = alias.take().unwrap_or_else(given);
+    let named = columns.iter().skip(alias.columns.len());
+    let named = named.map(|(name, _)| TableAliasColumnDef { name: quoted(name), data_type: None });
+    alias.columns.extend(named.collect::<Vec<_>>());
+    let lists = columns.iter().map(|(_, list)| call(list, [argument.clone()]));
+    *table = TableFactor::UNNEST {
+        alias: Some(alias),
+        array_exprs: lists.collect(),
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
+}

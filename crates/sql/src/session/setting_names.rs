@@ -1,0 +1,86 @@
+//! Settings by the names that PostgreSQL and DuckDB have for them.
+//!
+//! ```text
+//! SET search_path = s1, public;  SET schema = 's1';  USE s1;  RESET search_path;
+//! SET threads = 2;  SET LOCAL search_path = s1;  SET threads TO DEFAULT;
+//! ```
+//!
+//! DataFusion plans each of them as a SET of its own name. `memory_limit` is the DRAM budget of the
+//! engine, so the statement that sets it is an ALTER TIER ([`of_engine`]).
+
+use datafusion::sql::parser::{ResetStatement, Statement};
+use datafusion::sql::sqlparser::ast::{
+    ContextModifier, Expr, Set, Statement as SqlStatement, Value,
+};
+use terrace_table::error::SqlError;
+
+use super::own_settings::{PARTITIONS, text};
+use super::refusal::refused;
+use super::tier::AlterTier;
+
+/// DataFusion's name of the search path.
+pub(super) const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
+/// The names of the budget.
+const BUDGET: [&str; 2] = ["memory_limit", "max_memory"];
+/// The tier that the budget limits.
+const DRAM: &str = "dram";
+
+/// Returns DataFusion's name for a setting; `None` if it has no other name.
+pub(super) fn known_as(name: &str) -> Option<&'static str> {
+    match name.to_ascii_lowercase().as_str() {
+        "search_path" | "schema" => Some(DEFAULT_SCHEMA),
+        "threads" | "worker_threads" => Some(PARTITIONS),
+        "timezone" => Some("datafusion.execution.time_zone"),
+        _ => None,
+    }
+}
+
+/// Returns true for a name of the engine's budget.
+pub(super) fn is_budget(name: &str) -> bool {
+    BUDGET.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// The statement that changes the engine's budget, in place of a SET of `memory_limit`; `None` for
+/// any other statement.
+///
+/// # Errors
+/// For a RESET: the engine has one budget, and keeps no other.
+pub(super) fn of_engine(statement: &Statement) -> Result<Option<AlterTier>, SqlError> {
+    let statement = match statement {
+        Statement::Reset(ResetStatement::Variable(name)) if is_budget(&text(name)) => {
+            let instead = "name the size, such as SET memory_limit = '2GiB'";
+            return Err(refused(&format!("RESET {name}"), instead));
+        }
+        Statement::Statement(statement) => statement.as_ref(),
+        _ => return Ok(None),
+    };
+    let SqlStatement::Set(Set::SingleAssignment { scope, variable, values, .. }) = statement else {
+        return Ok(None);
+    };
+    let ([value], true) = (values.as_slice(), is_budget(&text(variable))) else { return Ok(None) };
+    if matches!(scope, Some(ContextModifier::Local | ContextModifier::Session)) {
+        let instead = "say SET memory_limit: the engine has one budget, for all sessions";
+        return Err(refused(&statement.to_string(), instead));
+    }
+    let options = vec![("size".to_owned(), word(value))];
+    Ok(Some(AlterTier { name: DRAM.to_owned(), options }))
+}
+
+/// A setting until the end of a transaction.
+pub(super) struct LocalSetting {
+    /// DataFusion's name.
+    pub(super) key: String,
+    /// The value to restore; `None` stands for the initial one.
+    pub(super) before: Option<String>,
+}
+
+/// The text of a value.
+pub(super) fn word(value: &Expr) -> String {
+    match value {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => text.clone(),
+            value => value.to_string(),
+        },
+        value => value.to_string(),
+    }
+}

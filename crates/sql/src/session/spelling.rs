@@ -1,0 +1,190 @@
+//! Clauses of PostgreSQL and DuckDB that the parser lacks, rewritten in the tokens of a text.
+//!
+//! ```text
+//! TABLE t                       ->  SELECT * FROM t
+//! LIMIT 50%                     ->  LIMIT "limit percent"(50)
+//! a POSITIONAL JOIN b           ->  a GLOBAL CROSS JOIN b
+//! a ASOF LEFT JOIN b ON c       ->  a GLOBAL LEFT JOIN b ON c
+//! FROM t USING SAMPLE 10 ROWS   ->  FROM "using sample"() TABLESAMPLE (10 ROWS), t
+//! SELECT * LIKE 's%'            ->  SELECT COLUMNS('^s.*$')
+//! PIVOT t ON k USING sum(v)     ->  SELECT * FROM t PIVOT (... FOR ... IN (SELECT ...))
+//! UNPIVOT t ON a, b             ->  SELECT * FROM t UNPIVOT (value FOR name IN (a, b))
+//! ```
+//!
+//! Each clause becomes one that the parser accepts and that has no other meaning; the rewrites of
+//! the syntax tree and the planners of relations give it its own. A view is stored in that form.
+
+mod frames;
+mod joins;
+mod limit;
+mod pivot;
+mod sample;
+mod stars;
+mod tokens;
+
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use super::dialect::TerraceDialect;
+pub(super) use limit::PERCENT;
+pub(super) use pivot::{ON, PIVOT, VALUE};
+pub(super) use sample::SAMPLE;
+use tokens::is;
+
+/// Words that only texts with one of these clauses have; others are parsed as they are.
+const WORDS: [&str; 10] = [
+    "table",
+    "percent",
+    "fetch",
+    "positional",
+    "asof",
+    "sample",
+    "tablesample",
+    "pivot",
+    "unpivot",
+    "exclude",
+];
+
+/// Splits a text into the tokens that the parser reads.
+///
+/// # Errors
+/// Errors of the tokenizer, and a clause that is incomplete.
+pub(super) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
+    let mut tokens = Tokenizer::new(&TerraceDialect, text).tokenize_with_location()?;
+    let has_share = tokens.iter().any(|token| token.token == Token::Mod)
+        && tokens.iter().any(|token| is(token, "limit"));
+    let is_special = has_share || stars::is_in(&tokens);
+    if !is_special && !tokens.iter().any(|token| WORDS.iter().any(|word| is(token, word))) {
+        return Ok(tokens);
+    }
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let tokens = stars::write_out(&table(&frames::write_out(&tokens)?));
+    let tokens = joins::write_out(&limit::write_out(&tokens));
+    pivot::write_out(&sample::write_out(&tokens)?)
+}
+
+/// Rewrites `TABLE t`.
+fn table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut written = Vec::with_capacity(tokens.len());
+    for (place, token) in tokens.iter().enumerate() {
+        let next = tokens.get(place + 1).map(|next| &next.token);
+        let is_name = matches!(next, Some(Token::Word(_)));
+        match is(token, "table") && is_name && tokens::begins_query(&tokens[..place]) {
+            true => written.extend(tokens::words("SELECT * FROM")),
+            false => written.push(token.clone()),
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn written(text: &str) -> String {
+        let tokens = tokens(text).expect("tokens");
+        let tokens = tokens.iter().filter(|it| !matches!(it.token, Token::Whitespace(_)));
+        tokens.map(|it| it.token.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_table_is_a_query() {
+        let cases = [
+            ("TABLE t ORDER BY a", "SELECT * FROM t ORDER BY a"),
+            ("TABLE a UNION ALL TABLE b", "SELECT * FROM a UNION ALL SELECT * FROM b"),
+            ("CREATE VIEW v AS TABLE t", "CREATE VIEW v AS SELECT * FROM t"),
+            ("SELECT (TABLE t)", "SELECT ( SELECT * FROM t )"),
+            ("CREATE TABLE t (a INT)", "CREATE TABLE t ( a INT )"),
+            ("ALTER TABLE t ADD a INT", "ALTER TABLE t ADD a INT"),
+            ("GRANT SELECT ON TABLE t TO r", "GRANT SELECT ON TABLE t TO r"),
+            ("SELECT \"table\" x", "SELECT \"table\" x"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(written(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn joins_and_limits_are_marked() {
+        let cases = [
+            ("SELECT 1 LIMIT 50 %", "SELECT 1 LIMIT \"limit percent\" ( 50 )"),
+            ("SELECT 1 LIMIT 5 % 2", "SELECT 1 LIMIT 5 % 2"),
+            (
+                "(TABLE t LIMIT (1+2) PERCENT) x",
+                "( SELECT * FROM t LIMIT \"limit percent\" ( ( 1 + 2 ) ) ) x",
+            ),
+            ("FROM a POSITIONAL JOIN b", "FROM a GLOBAL CROSS JOIN b"),
+            ("FROM a ASOF JOIN b ON c", "FROM a GLOBAL INNER JOIN b ON c"),
+            ("FROM a ASOF LEFT OUTER JOIN b ON c", "FROM a GLOBAL LEFT OUTER JOIN b ON c"),
+            ("SELECT asof FROM positional", "SELECT asof FROM positional"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(written(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn samples_are_those_of_the_parser() {
+        let cases = [
+            ("FROM t TABLESAMPLE 10%", "FROM t TABLESAMPLE ( 10 PERCENT )"),
+            ("FROM t TABLESAMPLE SYSTEM (10)", "FROM t TABLESAMPLE SYSTEM ( 10 )"),
+            ("FROM t TABLESAMPLE reservoir(10 ROWS)", "FROM t TABLESAMPLE ROW ( 10 ROWS )"),
+            (
+                "SELECT 1 FROM t, u WHERE a USING SAMPLE 10 PERCENT (bernoulli, 7)",
+                "SELECT 1 FROM \"using sample\" ( ) TABLESAMPLE BERNOULLI ( 10 PERCENT ) \
+                    REPEATABLE ( 7 ) , t , u WHERE a",
+            ),
+            (
+                "SELECT 1 FROM t USING SAMPLE 5 ORDER BY 1",
+                "SELECT 1 FROM \"using sample\" ( ) TABLESAMPLE ( 5 ROWS ) , t ORDER BY 1",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(written(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn pivots_are_tables() {
+        let pivot = "PIVOT ( pivoted ( ) FOR \"pivot value\" IN ( SELECT";
+        let cases = [
+            (
+                "PIVOT t ON k USING sum(v) AS s GROUP BY a ORDER BY a",
+                format!(
+                    "SELECT * FROM t {pivot} \"pivot\" ( \"pivot on\" ( k ) ) , sum ( v ) \
+                    AS s GROUP BY a ) ) ORDER BY a"
+                ),
+            ),
+            (
+                "WITH p AS (PIVOT t ON k IN ('a' AS x, 'b'), j) SELECT 1",
+                format!(
+                    "WITH p AS ( SELECT * FROM t {pivot} \"pivot\" ( \"pivot on\" ( k , \
+                    \"pivot value\" ( 'a' , 'x' ) , \"pivot value\" ( 'b' ) ) , \"pivot on\" ( \
+                    j ) ) ) ) ) SELECT 1"
+                ),
+            ),
+            (
+                "SELECT * FROM t PIVOT (sum(v) FOR k IN (1) j IN (2, 3)) p",
+                format!(
+                    "SELECT * FROM t {pivot} \"pivot\" ( \"pivot on\" ( k , \"pivot value\" \
+                    ( 1 ) ) , \"pivot on\" ( j , \"pivot value\" ( 2 ) , \"pivot value\" ( 3 ) \
+                    ) ) , sum ( v ) ) ) p"
+                ),
+            ),
+            (
+                "UNPIVOT t ON a, * EXCLUDE (b)",
+                "SELECT * FROM t UNPIVOT ( \"value\" FOR \"name\" IN ( a , COLUMNS ( * EXCLUDE \
+                    ( b ) ) ) )"
+                    .to_owned(),
+            ),
+            (
+                "FROM (UNPIVOT t ON a INTO NAME n VALUE v, w LIMIT 1)",
+                "FROM ( SELECT * FROM t UNPIVOT ( ( v , w ) FOR n IN ( a ) ) LIMIT 1 )".to_owned(),
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(written(text), expected, "{text}");
+            assert_eq!(written(&expected), expected, "{text}");
+        }
+    }
+}
