@@ -36,13 +36,18 @@ use source::{Functions, Source};
 
 pub(crate) use column_names::ColumnNames;
 
+/// Functions of every session that take all that those of the catalog with these names do.
+const OF_SESSIONS: [&str; 2] = ["age", "format"];
+
 /// Adds the schema and its functions to a session.
 pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {
     let schema = PostgresSchema { facts: Arc::clone(facts), functions: Arc::default() };
     let source = schema.source(session.names());
     let context = session.context();
     for function in functions::all(&source) {
-        context.register_udf(function);
+        if !OF_SESSIONS.contains(&function.name()) {
+            context.register_udf(function);
+        }
     }
     context.register_udtf("pg_get_keywords", Arc::new(functions::Keywords));
     session.add_schema(Arc::new(schema));

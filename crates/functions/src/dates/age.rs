@@ -9,13 +9,14 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 
 use super::clock::{midnight, unplanned};
 use super::moment::{DAY, local, micros, month_end, months};
-use crate::scalar::{Call, Definition, Interval, Kind, Overload, Timestamp, functions};
+use crate::scalar::{Call, Definition, Int, Interval, Kind, Overload, Timestamp, functions};
 
 pub(super) const FUNCTIONS: &[Definition] = &[Definition::new(
     "age",
     &[
         Overload::new(&[Kind::Timestamp, Kind::Timestamp], Kind::Interval, age),
         Overload::new(&[Kind::Timestamp], Kind::Interval, unplanned),
+        Overload::new(&[Kind::Integer], Kind::Integer, of_transaction),
     ],
 )
 .stable(with_today)];
@@ -36,6 +37,11 @@ fn with_today(mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplif
         }
         (_, arg) => Ok(ExprSimplifyResult::Original(arg.into_iter().collect())),
     }
+}
+
+/// The age of a transaction by its id, which clients of PostgreSQL ask for: ids have none here.
+fn of_transaction(call: &Call) -> Result<ArrayRef> {
+    call.map1::<Int, Int>(|_| Ok(Some(0)))
 }
 
 fn age(call: &Call) -> Result<ArrayRef> {

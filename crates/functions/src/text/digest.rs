@@ -12,12 +12,22 @@ use sha2::{Sha224, Sha256, Sha384, Sha512};
 use crate::scalar::{Bytes, Call, Definition, Kind, Overload, Text};
 
 pub(super) const FUNCTIONS: &[Definition] = &[
-    Definition::new("md5", &[Overload::new(&[Kind::Bytes], Kind::Text, md5_digits)]),
+    Definition::new(
+        "md5",
+        &[
+            Overload::new(&[Kind::Text], Kind::Text, md5_of_text),
+            Overload::new(&[Kind::Bytes], Kind::Text, md5_digits),
+        ],
+    ),
     Definition::new("sha224", &[Overload::new(&[Kind::Bytes], Kind::Bytes, digest::<Sha224>)]),
     Definition::new("sha256", &[Overload::new(&[Kind::Bytes], Kind::Bytes, digest::<Sha256>)]),
     Definition::new("sha384", &[Overload::new(&[Kind::Bytes], Kind::Bytes, digest::<Sha384>)]),
     Definition::new("sha512", &[Overload::new(&[Kind::Bytes], Kind::Bytes, digest::<Sha512>)]),
 ];
+
+fn md5_of_text(call: &Call) -> Result<ArrayRef> {
+    call.map1::<Text, Text>(|text| Ok(Some(lower_hex(&Md5::digest(text.as_bytes())).into())))
+}
 
 fn md5_digits(call: &Call) -> Result<ArrayRef> {
     call.map1::<Bytes, Text>(|bytes| Ok(Some(lower_hex(&Md5::digest(bytes)).into())))

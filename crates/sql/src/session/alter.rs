@@ -375,14 +375,19 @@ fn cast_to(
     Ok(value.cast_to(data_type, expressions.schema())?)
 }
 
-/// Refuses a conversion that has to be written: as in PostgreSQL, texts become other values only by
-/// an explicit cast.
+/// Refuses a conversion that has to be written. As in PostgreSQL, numbers become other numbers,
+/// days become times, and anything becomes a text without an explicit cast.
 fn refuse_cast(field: &Field, to: &DataType) -> Result<(), SqlError> {
     let is_text = |data_type: &DataType| {
         matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
     };
-    let is_implicit = is_text(to) || !is_text(field.data_type());
-    if is_implicit && can_cast_types(field.data_type(), to) {
+    let from = field.data_type();
+    let is_day = |it: &DataType| matches!(it, DataType::Date32 | DataType::Timestamp(..));
+    let is_implicit = is_text(to)
+        || (from.is_numeric() && to.is_numeric())
+        || (is_day(from) && is_day(to))
+        || std::mem::discriminant(from) == std::mem::discriminant(to);
+    if is_implicit && can_cast_types(from, to) {
         return Ok(());
     }
     let name = field.name();

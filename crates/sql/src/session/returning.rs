@@ -181,6 +181,16 @@ pub(super) fn check(plan: &LogicalPlan, rights: &Rights<'_>) -> Result<(), SqlEr
     }
 }
 
+/// The name of a returned column without an alias, as PostgreSQL names it.
+fn name_of(value: &Expr) -> String {
+    match value {
+        Expr::Column(column) => column.name.clone(),
+        Expr::ScalarFunction(call) => call.name().to_owned(),
+        Expr::Cast(cast) => name_of(&cast.expr),
+        _ => "?column?".to_owned(),
+    }
+}
+
 /// The columns of the table that a clause names.
 struct Columns<'a> {
     state: &'a SessionState,
@@ -194,8 +204,7 @@ impl Columns<'_> {
         match item {
             SelectItem::UnnamedExpr(expr) => {
                 let value = self.planned(expr)?;
-                let name = value.schema_name().to_string();
-                to.push((name, unqualified(value)?));
+                to.push((name_of(&value), unqualified(value)?));
             }
             SelectItem::ExprWithAlias { expr, alias } => {
                 to.push((normalized(alias.clone()), unqualified(self.planned(expr)?)?));

@@ -175,3 +175,20 @@ async fn rows_of_many_chunks_are_checked() {
     );
     check(&session, &[("SELECT count(*), max(k) FROM big", "200000 200000")]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_all_partitions_are_inserted() {
+    let engine = engine(64 * MIB);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE large (a BIGINT CHECK (a > 0)); CREATE TABLE s (a BIGINT)").await;
+    show(&session, "INSERT INTO large SELECT * FROM generate_series(1, 200000)").await;
+    show(&session, "INSERT INTO s SELECT * FROM generate_series(1, 50000)").await;
+    check(&session, &[("SELECT count(*), sum(a) FROM large", "200000 20000100000")]).await;
+    show(&session, "INSERT INTO large SELECT a FROM s UNION SELECT a FROM s").await;
+    show(&session, "INSERT INTO large SELECT a FROM s UNION ALL SELECT a FROM s").await;
+    show(&session, "INSERT INTO large SELECT a + 1 FROM s WHERE a > 5 GROUP BY a").await;
+    check(&session, &[("SELECT count(*) FROM large", "399995")]).await;
+    // A condition that is null by its type holds.
+    show(&session, "CREATE TABLE n (a INT CHECK (NULL)); INSERT INTO n VALUES (1)").await;
+    check(&session, &[("SELECT a FROM n", "1")]).await;
+}

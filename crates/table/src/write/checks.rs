@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray as _, RecordBatch};
+use datafusion::arrow::array::{Array as _, AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -72,6 +73,10 @@ impl Checks {
 impl Check {
     fn check(&self, table: &Table, rows: &RecordBatch) -> Result<(), SqlError> {
         let holds = self.condition.evaluate(rows)?.into_array(rows.num_rows())?;
+        // A condition that is unknown holds, also one that is null by its type.
+        if holds.data_type() == &DataType::Null {
+            return Ok(());
+        }
         let holds = holds.as_boolean_opt().ok_or_else(|| {
             DataFusionError::Plan(format!("the check {} is no truth value", self.name))
         })?;

@@ -11,10 +11,12 @@ use datafusion::datasource::sink::DataSinkExec;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, execute_stream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _, Partitioning,
+    PlanProperties, execute_stream,
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
@@ -45,6 +47,11 @@ pub fn insert_plan(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let Required { checks, returned } = required;
     let sink = TableSink::new(table.clone(), insert, checks.clone())?;
+    // A sink reads one partition; the optimizer, which would add this, has seen the input alone.
+    let input: Arc<dyn ExecutionPlan> = match input.output_partitioning().partition_count() {
+        1 => input,
+        _ => Arc::new(CoalescePartitionsExec::new(input)),
+    };
     if returned.is_none() {
         return Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)));
     }

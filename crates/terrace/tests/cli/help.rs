@@ -119,3 +119,12 @@ fn the_catalog_of_postgres_is_there() {
         assert!(ran.out.contains(part), "{part}: {ran:?}");
     }
 }
+
+#[test]
+fn functions_of_the_catalog_leave_those_of_the_session() {
+    let home = Home::new();
+    let text = "SELECT format('{} {:>3}', 1, 2) AS f, md5('\\x41') AS m, \
+                age(TIMESTAMP '2024-03-01', TIMESTAMP '2024-01-01') IS NULL AS a, age(7) AS x";
+    let ran = home.run(&["sql", "--dram", "64MiB", "--format", "csv", "-c", text]);
+    assert_eq!(ran.out, "f,m,a,x\n1   2,4cb0d3c78dfb3f54e63789df0d6172a0,false,0\n", "{ran:?}");
+}
