@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+pub use self::names::{DAYS, MONTHS};
 pub(crate) use self::rewrite::DateParts;
 
 use crate::scalar::functions;

@@ -22,6 +22,8 @@ use std::sync::Arc;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
+pub use dates::{DAYS, MONTHS};
+
 /// Returns the scalar functions.
 #[must_use]
 pub fn scalars() -> Vec<Arc<ScalarUDF>> {

@@ -1,6 +1,7 @@
 //! English names of months and days.
 
-pub(super) const MONTHS: [&str; 12] = [
+/// The months of a year.
+pub const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -15,7 +16,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 /// The days of a week from Sunday.
-pub(super) const DAYS: [&str; 7] =
+pub const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// The first three letters of a name.

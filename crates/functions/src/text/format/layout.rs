@@ -123,3 +123,34 @@ pub(super) fn bounded(width: Option<usize>) -> Result<usize> {
         None => exec_err!("a width or precision of a template is at most {WIDTH_MAX}"),
     }
 }
+
+/// Reads a template whose fields begin with a percent sign, each by `field`: from the text behind
+/// the sign and the number of the next argument, it returns the field and the rest.
+///
+/// # Errors
+/// Those of `field`.
+pub(super) fn pieces<'a>(
+    template: &'a str,
+    field: impl Fn(&'a str, &mut usize) -> Result<(Field, &'a str)>,
+) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut rest = template;
+    let mut next = 0;
+    while let Some(at) = rest.find('%') {
+        literal.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('%') {
+            literal.push('%');
+            rest = after;
+            continue;
+        }
+        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+        let (field, after) = field(rest, &mut next)?;
+        pieces.push(Piece::Field(field));
+        rest = after;
+    }
+    literal.push_str(rest);
+    pieces.push(Piece::Literal(literal));
+    Ok(pieces)
+}

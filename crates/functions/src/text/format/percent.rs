@@ -2,33 +2,14 @@
 
 use datafusion::common::{Result, exec_err};
 
-use super::layout::{Align, Field, Layout, Piece, number};
+use super::layout::{Align, Field, Layout, Piece, number, pieces};
 
 /// Reads a template.
 ///
 /// # Errors
 /// If it ends within a field, or if a width is too large.
 pub(in crate::text) fn parsed(template: &str) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    let mut literal = String::new();
-    let mut rest = template;
-    let mut next = 0;
-    while let Some(at) = rest.find('%') {
-        literal.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('%') {
-            literal.push('%');
-            rest = after;
-            continue;
-        }
-        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-        let (field, after) = field(rest, &mut next)?;
-        pieces.push(Piece::Field(field));
-        rest = after;
-    }
-    literal.push_str(rest);
-    pieces.push(Piece::Literal(literal));
-    Ok(pieces)
+    pieces(template, field)
 }
 
 fn field<'a>(text: &'a str, next: &mut usize) -> Result<(Field, &'a str)> {

@@ -2,7 +2,7 @@
 
 use datafusion::common::{Result, exec_err};
 
-use super::layout::{Align, Field, Layout, Piece, number};
+use super::layout::{Align, Field, Layout, Piece, number, pieces};
 use super::percent::position;
 
 /// True if a template has one of the fields `%s`, `%I` and `%L`.
@@ -18,26 +18,7 @@ pub(in crate::text) fn has_fields(template: &str) -> bool {
 /// # Errors
 /// If it has another field.
 pub(in crate::text) fn parsed(template: &str) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    let mut literal = String::new();
-    let mut rest = template;
-    let mut next = 0;
-    while let Some(at) = rest.find('%') {
-        literal.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('%') {
-            literal.push('%');
-            rest = after;
-            continue;
-        }
-        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-        let (field, after) = field(rest, &mut next)?;
-        pieces.push(Piece::Field(field));
-        rest = after;
-    }
-    literal.push_str(rest);
-    pieces.push(Piece::Literal(literal));
-    Ok(pieces)
+    pieces(template, field)
 }
 
 fn field<'a>(text: &'a str, next: &mut usize) -> Result<(Field, &'a str)> {

@@ -4,23 +4,8 @@ use std::fmt::Write as _;
 
 use chrono::{Datelike as _, NaiveDate, NaiveDateTime, Timelike as _};
 use datafusion::common::{Result, exec_err};
+use terrace_functions::{DAYS, MONTHS};
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const DAYS: [&str; 7] =
-    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const ROMAN_MONTHS: [&str; 12] =
     ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 /// Width of the names of months and days without `FM`.
