@@ -149,17 +149,19 @@ impl Shared {
                 let texts = case.statements.iter().map(|it| it.render(Dialect::Terrace));
                 texts.collect::<Vec<_>>().join("; ")
             });
+            let is_unfinished = verdict.is_unfinished();
             if verdict.is_failure() && self.is_new(&verdict) {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 let setup = setup(self.seed, number, &tables);
-                let hangs = matches!(verdict, Verdict::Hung);
                 self.report(&mut pair, &setup, number, case, verdict).await?;
-                // Terrace may still be running the hung query. Every group has an engine of its
-                // own.
-                if hangs {
-                    break;
+                // Shrinking may have left other tables.
+                if !is_unfinished {
+                    pair.load(tables.clone()).await?;
                 }
-                pair.load(tables.clone()).await?;
+            }
+            // Every group has an engine of its own.
+            if is_unfinished {
+                break;
             }
         }
         self.journal.note(worker, supervise::IDLE)

@@ -21,7 +21,7 @@ pub enum Outcome {
     Refused(String),
     /// A panic; its message and place.
     Panicked(String),
-    /// No end within [`HANG`].
+    /// No end within the time limit.
     Hung,
 }
 
@@ -49,9 +49,14 @@ fn message(payload: &dyn Any) -> String {
 
 /// Runs the statements of a text; the rows in the outcome are those of the last statement.
 pub async fn execute(session: &Arc<Session>, text: &str) -> Outcome {
+    execute_within(session, text, HANG).await
+}
+
+/// Runs the statements of a text like [`execute`], with a time limit of its own.
+pub async fn execute_within(session: &Arc<Session>, text: &str, limit: Duration) -> Outcome {
     let (session, text) = (Arc::clone(session), text.to_owned());
     let mut task = tokio::spawn(async move { session.sql(&text).await });
-    match tokio::time::timeout(HANG, &mut task).await {
+    match tokio::time::timeout(limit, &mut task).await {
         Err(_) => {
             task.abort();
             Outcome::Hung

@@ -301,7 +301,10 @@ fn the_memory_of_the_process_is_read_while_queries_run() {
     let ended: Arc<Mutex<Vec<String>>> = Arc::default();
     let end_query = {
         let ended = Arc::clone(&ended);
-        Box::new(move |why| ended.lock().expect("no panic").push(why))
+        Box::new(move |why| {
+            ended.lock().expect("no panic").push(why);
+            true
+        })
     };
     let limit = Some(ProcessLimit { bytes: 1, end_query });
     let watch = Watch::start(&budget, Some(Box::new(reading)), limit).expect("a thread");

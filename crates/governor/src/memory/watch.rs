@@ -53,12 +53,16 @@ pub enum ProcessMemory {
     Resident,
 }
 
+/// Time after the end of a query in which its memory leaves the process: no other query is ended
+/// for it, unless the process grows.
+const RELEASE: Duration = Duration::from_secs(1);
+
 /// Limit of the process's memory, and the action when it is exceeded.
 pub struct Limit {
     /// Maximum bytes of the process.
     pub bytes: u64,
-    /// Ends a query with an error of this text, unless one is ending already.
-    pub end_query: Box<dyn Fn(String) + Send + Sync>,
+    /// Ends a query with an error of this text, unless one is ending already. True if it ended one.
+    pub end_query: Box<dyn Fn(String) -> bool + Send + Sync>,
 }
 
 /// Measures the bytes that the process holds; `None` if they cannot be read.
@@ -81,7 +85,23 @@ struct Shared {
     rung: Condvar,
     limit: Option<Limit>,
     /// Held while a reading is taken and charged.
-    looking: Mutex<Yield>,
+    looking: Mutex<Looking>,
+}
+
+/// State between readings.
+#[derive(Default)]
+struct Looking {
+    yielding: Yield,
+    /// Time of the latest end of a query by the limit, and the bytes of the process then.
+    ended: Option<(Instant, u64)>,
+}
+
+impl Looking {
+    /// True if the memory of a query that was ended may still be leaving the process, which has
+    /// `resident` bytes.
+    fn releases(&self, resident: u64, now: Instant) -> bool {
+        self.ended.is_some_and(|(at, bytes)| now - at < RELEASE && resident <= bytes)
+    }
 }
 
 /// Reduction of the charge in favour of operators.
@@ -199,26 +219,27 @@ impl Shared {
     }
 
     fn look(&self) {
-        let mut yielding = lock(&self.looking);
+        let mut looking = lock(&self.looking);
         // A failed reading is repeated in the next interval.
         let Some(bytes) = (self.reading)() else { return };
         let beside = self.baseline_bytes.saturating_add(BESIDE_BYTES);
         let bytes = bytes.saturating_sub(beside);
         let lent = self.budget.reserve.lent_frames();
-        let most = yielding.most(lent, self.budget.unaccounted_bytes(), Instant::now());
+        let most = looking.yielding.most(lent, self.budget.unaccounted_bytes(), Instant::now());
         self.budget.charge_unaccounted(bytes.min(most));
         if bytes > 0 {
-            self.keep_limit(bytes);
+            self.keep_limit(bytes, &mut looking);
         }
     }
 
     /// Ends a query if the process exceeds its limit; `unaccounted` are bytes of it that no
     /// consumer accounts for.
-    fn keep_limit(&self, unaccounted: u64) {
+    fn keep_limit(&self, unaccounted: u64, looking: &mut Looking) {
         let Some(limit) = &self.limit else { return };
         let Ok(resident) = terrace_sys::process::resident_bytes() else { return };
-        if resident > limit.bytes {
-            (limit.end_query)(format!(
+        let now = Instant::now();
+        if resident > limit.bytes && !looking.releases(resident, now) {
+            let has_ended = (limit.end_query)(format!(
                 "it was ended because the process takes {} of the {} that it may take \
                  (--memory-limit), {} of them for plans, literals and batches that no operator \
                  accounts for; shorter lists, smaller values or a higher limit help",
@@ -226,6 +247,9 @@ impl Shared {
                 format_bytes(limit.bytes),
                 format_bytes(unaccounted.min(resident))
             ));
+            if has_ended {
+                looking.ended = Some((now, resident));
+            }
         }
     }
 }
@@ -277,5 +301,22 @@ impl ProcessMemory {
                 Some(held.saturating_sub(known))
             })),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_an_ended_query_has_time_to_leave() {
+        let now = Instant::now();
+        let mut looking = Looking::default();
+        assert!(!looking.releases(300, now), "no query was ended");
+        looking.ended = Some((now, 300));
+        let soon = now + RELEASE / 2;
+        assert!(looking.releases(300, soon) && looking.releases(290, soon));
+        assert!(!looking.releases(301, soon), "another query grows");
+        assert!(!looking.releases(290, now + RELEASE), "it did not help");
     }
 }

@@ -65,16 +65,16 @@ impl Query {
 
 impl Queries {
     /// Ends the youngest query with an error that states the reason, unless a query is ending
-    /// already.
-    pub fn end_youngest(&self, why: String) {
+    /// already. True if it ended one.
+    pub fn end_youngest(&self, why: String) -> bool {
         let running = self.running();
         if running.iter().any(|query| query.state() == QueryState::Cancelled) {
-            return;
+            return false;
         }
-        if let Some(query) = running.last() {
-            tracing::warn!(query = query.id, why, "a query is ended");
-            query.end(Ending::Memory(why));
-        }
+        let Some(query) = running.last() else { return false };
+        tracing::warn!(query = query.id, why, "a query is ended");
+        query.end(Ending::Memory(why));
+        true
     }
 
     /// Ends queries of tenants whose running queries exceed their spill limit, the youngest query

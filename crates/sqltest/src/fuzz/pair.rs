@@ -1,5 +1,7 @@
 //! Terrace and its peer with the same tables, and the verdict on their answers.
 
+use std::time::Duration;
+
 use tempfile::TempDir;
 
 use super::cell::{self, Answer, Cell};
@@ -12,7 +14,10 @@ use super::schema::Table;
 use super::setup::Setup;
 use crate::database::Database;
 use crate::error::{CheckError, Result};
-use crate::outcome::{Outcome, execute};
+use crate::outcome::{HANG, Outcome, execute, execute_within};
+
+/// Time limit of a statement that the peer refused: there is no answer to compare with.
+const HANG_ALONE: Duration = Duration::from_secs(10);
 
 /// Rows of an answer.
 pub type Rows = Vec<Vec<Cell>>;
@@ -29,13 +34,15 @@ pub enum Verdict {
     BothRefused,
     /// The peer refused, or did not answer within its limits.
     PeerRefused(String),
+    /// The peer refused, and Terrace gave no answer within the time limit.
+    NeitherAnswered(String),
     /// Terrace refused, and the peer answered.
     Refused(String),
     /// The answers differ: Terrace's and the peer's.
     Wrong(Rows, Rows),
     /// Terrace panicked.
     Panicked(String),
-    /// Terrace gave no answer within the time limit.
+    /// Terrace gave no answer within the time limit, and the peer answered.
     Hung,
 }
 
@@ -44,6 +51,12 @@ impl Verdict {
     #[must_use]
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Wrong(..) | Self::Panicked(_) | Self::Hung)
+    }
+
+    /// True if Terrace may still be running the case.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        matches!(self, Self::Hung | Self::NeitherAnswered(_))
     }
 
     /// True if both are failures of one kind.
@@ -160,16 +173,17 @@ impl Pair {
             self.clean(case).await?;
             return Ok(Verdict::PeerRefused("the answer is above the peer's limits".to_owned()));
         }
-        let ours = self.answer(&render(Dialect::Terrace)).await;
+        let limit = if theirs.is_ok() { HANG } else { HANG_ALONE };
+        let ours = self.answer(&render(Dialect::Terrace), limit).await;
         self.clean(case).await?;
         Ok(judge(ours, theirs))
     }
 
     /// Returns Terrace's answer, or the verdict that it panicked or hung.
-    async fn answer(&self, statements: &[String]) -> Result<Answer, Verdict> {
+    async fn answer(&self, statements: &[String], limit: Duration) -> Result<Answer, Verdict> {
         let mut rows = Vec::new();
         for statement in statements {
-            rows = match execute(self.database.session(), statement).await {
+            rows = match execute_within(self.database.session(), statement, limit).await {
                 Outcome::Rows(batches) => batches,
                 Outcome::Refused(message) => return Ok(Err(message)),
                 Outcome::Panicked(message) => return Err(Verdict::Panicked(message)),
@@ -199,11 +213,30 @@ impl Pair {
 
 fn judge(ours: Result<Answer, Verdict>, theirs: Answer) -> Verdict {
     match (ours, theirs) {
+        // Without an answer of the peer, the case may be one that nothing answers in time.
+        (Err(Verdict::Hung), Err(message)) => Verdict::NeitherAnswered(message),
         (Err(failure), _) => failure,
         (Ok(Err(_)), Err(_)) => Verdict::BothRefused,
         (Ok(Err(message)), Ok(_)) => Verdict::Refused(message),
         (Ok(Ok(_)), Err(message)) => Verdict::PeerRefused(message),
         (Ok(Ok(ours)), Ok(theirs)) if compare::same(&ours, &theirs) => Verdict::Same,
         (Ok(Ok(ours)), Ok(theirs)) => Verdict::Wrong(ours, theirs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hang_fails_only_where_the_peer_answered() {
+        let refused = || Err("Binder Error".to_owned());
+        let hung = judge(Err(Verdict::Hung), refused());
+        assert!(matches!(hung, Verdict::NeitherAnswered(_)) && hung.is_unfinished(), "{hung:?}");
+        assert!(!hung.is_failure());
+        let hung = judge(Err(Verdict::Hung), Ok(Vec::new()));
+        assert!(hung.is_failure() && hung.is_unfinished(), "{hung:?}");
+        let panic = judge(Err(Verdict::Panicked("index".to_owned())), refused());
+        assert!(panic.is_failure() && !panic.is_unfinished(), "{panic:?}");
     }
 }

@@ -27,7 +27,9 @@ impl Tally {
             Verdict::Same => self.same += 1,
             Verdict::BothRefused => self.both_refused += 1,
             Verdict::Refused(message) => note(&mut self.refused, message, example()),
-            Verdict::PeerRefused(message) => note(&mut self.peer_refused, message, example()),
+            Verdict::PeerRefused(message) | Verdict::NeitherAnswered(message) => {
+                note(&mut self.peer_refused, message, example())
+            }
             Verdict::Wrong(..) | Verdict::Panicked(_) | Verdict::Hung => self.failed += 1,
         }
     }
