@@ -40,6 +40,8 @@ cargo x COMMAND
   miri    the crates without system calls under Miri (needs a nightly toolchain with miri)
   slt     the public sqllogictest suite: [--tenth] [--sample N] [--filter GLOB] [--jobs N]
           [--show N]
+  functions  calls of every function, asked of Terrace, DuckDB and PostgreSQL: [--filter TEXT]
+          [--show]
   fuzz    random statements, asked of Terrace and of DuckDB: [--seconds N] [--seed N] [--case N]
           [--jobs N] [--failures N] [--shrink-seconds N] [--examples]
   clients  clients of other languages against the server: [python] [node] [java] [go]
@@ -74,7 +76,7 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
         "graph" => return graph::run(&root, rest),
         "install" => return install::run(&root, rest),
         "clients" => return clients::run(&root, rest),
-        "slt" | "fuzz" => return sqltest::run(&root, command, rest),
+        "slt" | "functions" | "fuzz" => return sqltest::run(&root, command, rest),
         _ => {}
     }
     if let Some(unknown) = rest.first() {

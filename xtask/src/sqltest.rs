@@ -1,4 +1,4 @@
-//! Checks of SQL against other engines: the sqllogictest suite and the fuzzer.
+//! Checks of SQL against other engines: the sqllogictest suite, calls of functions, the fuzzer.
 
 use std::{path::Path, process::Command};
 

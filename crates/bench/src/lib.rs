@@ -10,7 +10,7 @@
 //! | `experiments` | the experiments |
 //! | [`peer`] | engines in processes of their own |
 //! | [`tpch`], [`tpcds`], [`flag`] | the benchmarks, and values of options that name their parts |
-//! | `experiment`, [`setting`] | the interface, the parameters and the result of an experiment |
+//! | [`experiment`], [`setting`] | the interface, the parameters and the result of an experiment |
 //! | `simulate` | a simulator of the memory market over generated requests |
 //! | [`suite`], [`duckdb`] | generating, loading, running and comparing; DuckDB to compare with |
 //! | [`report`], [`measure`] | tables, JSON and pictures; statistics, memory, directories |
@@ -19,7 +19,7 @@
 
 pub mod duckdb;
 pub mod error;
-mod experiment;
+pub mod experiment;
 mod experiments;
 pub mod flag;
 pub mod measure;

@@ -4,7 +4,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use futures::future::LocalBoxFuture;
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::experiments::adaptive::Adaptive;
 use crate::experiments::allocations::Allocations;
 use crate::experiments::clients::Clients;
@@ -23,6 +23,7 @@ use crate::experiments::pages::random_read::RandomRead;
 use crate::experiments::pages::sweep::NTier;
 use crate::experiments::pages::tpcc::Tpcc;
 use crate::experiments::pages::ycsb::Ycsb;
+use crate::experiments::planning::Planning;
 use crate::experiments::region::RegionAccess;
 use crate::experiments::segments::Segments;
 use crate::experiments::server::Server;
@@ -32,7 +33,7 @@ use crate::experiments::tiers::Tiers;
 use crate::setting::{Finding, Setting};
 
 /// All experiments, in the order in which they are listed.
-pub static EXPERIMENTS: [Entry; 24] = [
+pub static EXPERIMENTS: [Entry; 25] = [
     Entry::of::<Market>(),
     Entry::of::<PagedScan>(),
     Entry::of::<Tiers>(),
@@ -57,6 +58,7 @@ pub static EXPERIMENTS: [Entry; 24] = [
     Entry::of::<Allocations>(),
     Entry::of::<Objects>(),
     Entry::of::<Server>(),
+    Entry::of::<Planning>(),
 ];
 
 /// Returns the experiment with this name.
@@ -74,6 +76,7 @@ pub fn named(name: &str) -> Result<&'static Entry> {
 pub struct Entry {
     name: &'static str,
     question: &'static str,
+    common: &'static [Common],
     augment: fn(Command) -> Command,
     prepare: fn(&ArgMatches) -> Result<Box<dyn Prepared>, clap::Error>,
 }
@@ -83,6 +86,7 @@ impl Entry {
         Entry {
             name: E::NAME,
             question: E::QUESTION,
+            common: E::COMMON,
             augment: E::Options::augment_args,
             prepare: |matches| Ok(Box::new(Job::<E>(E::Options::from_arg_matches(matches)?))),
         }
@@ -96,6 +100,11 @@ impl Entry {
     /// Returns the question that the experiment answers, in one line.
     pub fn question(&self) -> &'static str {
         self.question
+    }
+
+    /// Returns true if the experiment uses a common option.
+    pub fn uses(&self, option: Common) -> bool {
+        self.common.contains(&option)
     }
 
     /// Adds the options of the experiment to a command, under a heading with its name. The question

@@ -60,7 +60,7 @@
 /// checks if objects use less than 80 percent of the memory held, if there are changes that no call
 /// waits for, or if the log has grown by 256 MiB. Operations wait for one group of objects at most.
 /// The thread ends with the handle.
-#define TERRACE_OBJECTS_KEEPER 8
+#define TERRACE_OBJECTS_MAINTENANCE 8
 
 /// A change waits for the device: it survives a crash of the machine.
 #define TERRACE_DURABILITY_SYNCED 0
@@ -69,7 +69,7 @@
 #define TERRACE_DURABILITY_WRITTEN 1
 
 /// A change does not wait, up to 1 MiB of them; terrace_objects_sync waits for the device, and
-/// TERRACE_OBJECTS_KEEPER syncs now and then.
+/// TERRACE_OBJECTS_MAINTENANCE syncs now and then.
 #define TERRACE_DURABILITY_DEFERRED 2
 
 /// Size in bytes of a text in statistics, including the zero at its end.
@@ -304,7 +304,7 @@ typedef struct terrace_objects_options {
     /// node.
     uint32_t node;
     /// Sum of any of TERRACE_OBJECTS_HUGE_PAGES_OFF, TERRACE_OBJECTS_ACCEPT_DAMAGE,
-    /// TERRACE_OBJECTS_GENERATIONS and TERRACE_OBJECTS_KEEPER.
+    /// TERRACE_OBJECTS_GENERATIONS and TERRACE_OBJECTS_MAINTENANCE.
     uint32_t flags;
     /// Directory for a log of all changes, created if it does not exist; the changes in it are
     /// restored. NULL: none, and the objects are lost with the process.
@@ -497,9 +497,9 @@ const char *terrace_last_error(void);
 const char *terrace_status_name(uint32_t status);
 
 /// Passes every message of the library to a function from now on. Messages report events that
-/// background threads cannot return from any call, such as a keeper that cannot write, a block that
-/// cannot be read, or a store that was closed by the last of its locks and could not be synced.
-/// NULL removes the function.
+/// background threads cannot return from any call, such as a maintenance thread that cannot write,
+/// a block that cannot be read, or a store that was closed by the last of its locks and could not
+/// be synced. NULL removes the function.
 ///
 /// After this returns, no thread calls the previous function any more. Without a function messages
 /// are dropped.
@@ -865,9 +865,9 @@ struct terrace_objects_options terrace_objects_options_default(void);
 ///
 /// TERRACE_STATUS_INVALID for invalid options; TERRACE_STATUS_NO_ROOM if address space is
 /// exhausted, if the contents of a log or a dump do not fit, or if there is no thread for the
-/// keeper; TERRACE_STATUS_DAMAGED if a log or a dump is damaged; TERRACE_STATUS_UNSUPPORTED if it
-/// is of another version of the library; TERRACE_STATUS_IO. terrace_objects_get_recovered tells the
-/// contents of a log.
+/// maintenance thread; TERRACE_STATUS_DAMAGED if a log or a dump is damaged;
+/// TERRACE_STATUS_UNSUPPORTED if it is of another version of the library; TERRACE_STATUS_IO.
+/// terrace_objects_get_recovered tells the contents of a log.
 ///
 /// # Safety
 /// options is NULL or points to options, whose name, log_dir and dump are NULL or strings and whose

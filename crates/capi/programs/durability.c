@@ -90,7 +90,7 @@ static void use_child(terrace_objects *store) {
 /* The parent's changes survive when a child closes its copy of the store. */
 static void forked(const char *directory) {
     terrace_objects *store =
-        open_store(directory, "forked", TERRACE_DURABILITY_SYNCED, TERRACE_OBJECTS_KEEPER);
+        open_store(directory, "forked", TERRACE_DURABILITY_SYNCED, TERRACE_OBJECTS_MAINTENANCE);
     uint64_t id;
     for (int i = 0; i < 10; i++) {
         must(terrace_objects_create(store, 100, &id), "create");

@@ -440,9 +440,9 @@ static void in_dram(void) {
 /* A background thread of the store frees memory that no object uses. */
 static void kept(void) {
     terrace_objects_options options = terrace_objects_options_default();
-    options.flags = TERRACE_OBJECTS_KEEPER;
+    options.flags = TERRACE_OBJECTS_MAINTENANCE;
     terrace_objects *store;
-    must(terrace_objects_dram(64 * MIB, &options, &store), "a store with a keeper");
+    must(terrace_objects_dram(64 * MIB, &options, &store), "a store with a maintenance thread");
     const uint64_t *ids = fill(store);
     terrace_objects_stats before, after;
     must(terrace_objects_get_stats(store, &before), "stats");

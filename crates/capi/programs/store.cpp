@@ -212,7 +212,7 @@ void lasting(const std::string &directory) {
     const std::string log = directory + "/store-log", dump = directory + "/store.dump";
     terrace_objects_options options = terrace_objects_options_default();
     options.log_dir = log.c_str();
-    options.flags = TERRACE_OBJECTS_KEEPER;
+    options.flags = TERRACE_OBJECTS_MAINTENANCE;
     object_id id;
     std::vector<std::string> heard;
     std::mutex lock;

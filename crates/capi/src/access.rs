@@ -4,14 +4,14 @@ use std::ffi::c_void;
 
 use terrace_objects::ObjectError;
 
-use crate::arguments::{Place, buffer, place, place_or_none, values};
+use crate::arguments::{ResultSlot, buffer, place, place_or_none, values};
 use crate::status::{Failure, Status, status};
 use crate::store::{Objects, id, store};
 
 /// Stores the length of an object in `len`, even if the buffer was too small for it.
 pub(crate) fn tell(
     read: Result<usize, ObjectError>,
-    len: Option<Place<usize>>,
+    len: Option<ResultSlot<usize>>,
 ) -> Result<(), Failure> {
     let has = match &read {
         Ok(has) | Err(ObjectError::Buffer { has, .. }) => Some(*has),

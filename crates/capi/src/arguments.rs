@@ -85,14 +85,14 @@ fn array<T>(pointer: *mut T, count: usize, what: &str) -> Result<NonNull<T>, Fai
 ///
 /// # Safety
 /// The pointer is NULL, or leads to room for a `T` that no other code uses while the place lives.
-pub(crate) unsafe fn place<T>(pointer: *mut T, what: &str) -> Result<Place<T>, Failure> {
-    NonNull::new(pointer).map(Place).ok_or_else(|| null(what))
+pub(crate) unsafe fn place<T>(pointer: *mut T, what: &str) -> Result<ResultSlot<T>, Failure> {
+    NonNull::new(pointer).map(ResultSlot).ok_or_else(|| null(what))
 }
 
 /// Room for a result, initialized or not.
-pub(crate) struct Place<T>(NonNull<T>);
+pub(crate) struct ResultSlot<T>(NonNull<T>);
 
-impl<T> Place<T> {
+impl<T> ResultSlot<T> {
     pub(crate) fn put(self, value: T) {
         // SAFETY: the caller of `place` promised room that no other code uses.
         unsafe { self.0.write(value) }
@@ -103,8 +103,8 @@ impl<T> Place<T> {
 ///
 /// # Safety
 /// As for [`place`].
-pub(crate) unsafe fn place_or_none<T>(pointer: *mut T) -> Option<Place<T>> {
-    NonNull::new(pointer).map(Place)
+pub(crate) unsafe fn place_or_none<T>(pointer: *mut T) -> Option<ResultSlot<T>> {
+    NonNull::new(pointer).map(ResultSlot)
 }
 
 /// Returns the places of an array of results; the pointer may be NULL if `count` is 0.
@@ -136,7 +136,7 @@ impl<T> Places<T> {
     }
 }
 
-impl<T> Place<*mut T> {
+impl<T> ResultSlot<*mut T> {
     /// Writes a new handle of a value.
     pub(crate) fn put_handle(self, value: T) {
         self.put(Box::into_raw(Box::new(value)));
@@ -145,9 +145,8 @@ impl<T> Place<*mut T> {
 
 /// Takes the value out of a handle, which is invalid afterwards; `None` for NULL.
 ///
-/// # Safety
-/// The handle is NULL, or was made by [`Place::put_handle`] and not taken since, and no other code
-/// uses it.
+/// # Safety The handle is NULL, or was made by [`ResultSlot::put_handle`] and not taken since, and
+/// no other code uses it.
 pub(crate) unsafe fn take_handle<T>(handle: *mut T) -> Option<T> {
     // SAFETY: the caller's promise: the handle came from `Box::into_raw`.
     (!handle.is_null()).then(|| *unsafe { Box::from_raw(handle) })

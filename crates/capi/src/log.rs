@@ -151,9 +151,9 @@ impl Visit for Text {
 }
 
 /// Passes every message of the library to a function from now on. Messages report events that
-/// background threads cannot return from any call, such as a keeper that cannot write, a block that
-/// cannot be read, or a store that was closed by the last of its locks and could not be synced.
-/// NULL removes the function.
+/// background threads cannot return from any call, such as a maintenance thread that cannot write,
+/// a block that cannot be read, or a store that was closed by the last of its locks and could not
+/// be synced. NULL removes the function.
 ///
 /// After this returns, no thread calls the previous function any more. Without a function messages
 /// are dropped.

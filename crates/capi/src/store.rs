@@ -4,8 +4,8 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use terrace_objects::{
-    Backing, Durability, Keeper, KeeperConfig, LogConfig, ObjectConfig, ObjectError, ObjectId,
-    ObjectStore,
+    Backing, Durability, LogConfig, Maintenance, MaintenanceConfig, ObjectConfig, ObjectError,
+    ObjectId, ObjectStore,
 };
 
 use crate::arguments::{self, path, patience, place, shared, take_handle};
@@ -28,7 +28,7 @@ use crate::status::{Failure, Status, status};
 /// be read; a change is TERRACE_STATUS_FORKED there. A daemon opens its stores after it has forked.
 pub struct Objects {
     /// Stopped with the handle, even if a lock keeps the store alive.
-    keeper: Option<Keeper>,
+    maintenance: Option<Maintenance>,
     pub(crate) found: Found,
     pub(crate) store: Arc<ObjectStore>,
 }
@@ -61,10 +61,10 @@ pub const OBJECTS_GENERATIONS: u32 = 4;
 /// checks if objects use less than 80 percent of the memory held, if there are changes that no call
 /// waits for, or if the log has grown by 256 MiB. Operations wait for one group of objects at most.
 /// The thread ends with the handle.
-pub const OBJECTS_KEEPER: u32 = 8;
+pub const OBJECTS_MAINTENANCE: u32 = 8;
 
 const FLAGS: u32 =
-    OBJECTS_HUGE_PAGES_OFF | OBJECTS_ACCEPT_DAMAGE | OBJECTS_GENERATIONS | OBJECTS_KEEPER;
+    OBJECTS_HUGE_PAGES_OFF | OBJECTS_ACCEPT_DAMAGE | OBJECTS_GENERATIONS | OBJECTS_MAINTENANCE;
 
 /// Options of a store of objects. Zero, or NULL, selects the default of every field: begin with
 /// terrace_objects_options_default or zeroed memory.
@@ -83,7 +83,7 @@ pub struct ObjectsOptions {
     /// node.
     pub node: u32,
     /// Sum of any of TERRACE_OBJECTS_HUGE_PAGES_OFF, TERRACE_OBJECTS_ACCEPT_DAMAGE,
-    /// TERRACE_OBJECTS_GENERATIONS and TERRACE_OBJECTS_KEEPER.
+    /// TERRACE_OBJECTS_GENERATIONS and TERRACE_OBJECTS_MAINTENANCE.
     pub flags: u32,
     /// Directory for a log of all changes, created if it does not exist; the changes in it are
     /// restored. NULL: none, and the objects are lost with the process.
@@ -102,7 +102,7 @@ pub const DURABILITY_SYNCED: u32 = 0;
 /// A change waits for the kernel: it survives a crash of the process, but not of the machine.
 pub const DURABILITY_WRITTEN: u32 = 1;
 /// A change does not wait, up to 1 MiB of them; terrace_objects_sync waits for the device, and
-/// TERRACE_OBJECTS_KEEPER syncs now and then.
+/// TERRACE_OBJECTS_MAINTENANCE syncs now and then.
 pub const DURABILITY_DEFERRED: u32 = 2;
 
 impl ObjectsOptions {
@@ -211,13 +211,16 @@ unsafe fn start(
     // SAFETY: the caller's promise.
     let (store, found) = unsafe { options.open(memory) }?;
     let store = Arc::new(store);
-    let keeper = match options.flags & OBJECTS_KEEPER {
+    let maintenance = match options.flags & OBJECTS_MAINTENANCE {
         0 => None,
-        _ => Some(Keeper::start(&store, KeeperConfig::default()).map_err(|error| {
-            Failure::no_room(format!("objects {}: no thread for a keeper: {error}", store.name()))
+        _ => Some(Maintenance::start(&store, MaintenanceConfig::default()).map_err(|error| {
+            Failure::no_room(format!(
+                "objects {}: no thread for maintenance: {error}",
+                store.name()
+            ))
         })?),
     };
-    out.put_handle(Objects { keeper, found, store });
+    out.put_handle(Objects { maintenance, found, store });
     Ok(())
 }
 
@@ -241,9 +244,9 @@ pub(crate) fn id(bits: u64) -> ObjectId {
 ///
 /// TERRACE_STATUS_INVALID for invalid options; TERRACE_STATUS_NO_ROOM if address space is
 /// exhausted, if the contents of a log or a dump do not fit, or if there is no thread for the
-/// keeper; TERRACE_STATUS_DAMAGED if a log or a dump is damaged; TERRACE_STATUS_UNSUPPORTED if it
-/// is of another version of the library; TERRACE_STATUS_IO. terrace_objects_get_recovered tells the
-/// contents of a log.
+/// maintenance thread; TERRACE_STATUS_DAMAGED if a log or a dump is damaged;
+/// TERRACE_STATUS_UNSUPPORTED if it is of another version of the library; TERRACE_STATUS_IO.
+/// terrace_objects_get_recovered tells the contents of a log.
 ///
 /// # Safety
 /// options is NULL or points to options, whose name, log_dir and dump are NULL or strings and whose
@@ -375,10 +378,10 @@ pub unsafe extern "C" fn terrace_objects_checkpoint(objects: *const Objects) -> 
 pub unsafe extern "C" fn terrace_objects_close(objects: *mut Objects) -> Status {
     status(|| {
         // SAFETY: the caller's promise.
-        let Some(Objects { keeper, store, .. }) = (unsafe { take_handle(objects) }) else {
+        let Some(Objects { maintenance, store, .. }) = (unsafe { take_handle(objects) }) else {
             return Ok(());
         };
-        drop(keeper);
+        drop(maintenance);
         match Arc::try_unwrap(store) {
             Ok(store) => Ok(store.close()?),
             Err(kept) => match kept.sync() {

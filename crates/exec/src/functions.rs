@@ -7,6 +7,7 @@
 //! | `min`, `max` of floats | depend on the order of rows if one is NaN | NaN is above infinity |
 //! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
 //! | floats over sliding frames | subtracts rows that leave | never subtracts |
+//! | `bit_and`, `bool_or` over sliding frames | refused | rows aggregated again |
 //! | `DISTINCT` lists in opposite orders | one is returned backwards | each in its own order |
 //! | `string_agg` in several orders side by side | refused | each in its own order |
 //!
@@ -20,6 +21,7 @@ mod difference;
 mod extreme;
 mod sliding;
 mod sum;
+mod text_limit;
 mod wide;
 
 use std::sync::Arc;
@@ -63,8 +65,15 @@ pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
         functions::regr::regr_sxy_udaf(),
     ];
     let moments = moments.into_iter().map(|stock| (stock, Kind::Moving));
+    let logical = [
+        functions::bit_and_or_xor::bit_and_udaf(),
+        functions::bit_and_or_xor::bit_or_udaf(),
+        functions::bool_and_or::bool_and_udaf(),
+        functions::bool_and_or::bool_or_udaf(),
+    ];
+    let logical = logical.into_iter().map(|stock| (stock, Kind::Logical));
     let of = |(stock, kind): (Arc<AggregateUDF>, _)| Arc::new(SqlAggregate::over(&stock, kind));
-    pairs.into_iter().chain(moments).map(of).collect()
+    pairs.into_iter().chain(moments).chain(logical).map(of).collect()
 }
 
 /// Returns DataFusion's function behind `function`.

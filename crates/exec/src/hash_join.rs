@@ -144,7 +144,8 @@ impl PagedHashJoinExec {
         };
         let probes = if is_shared { partitions(self.stock.right()) } else { 1 };
         let (spec, open_bytes) = (Arc::clone(spec), AtomicUsize::new(0));
-        let collector = Collector { spec, memory, grant, bounds, probes, open_bytes };
+        let compute = metrics.compute();
+        let collector = Collector { spec, memory, grant, bounds, probes, open_bytes, compute };
         let input = bounded(execute_input(left, from, Arc::clone(context))?);
         let (metrics, told) = (metrics.clone(), Told { filter, is_told: false });
         let collect = async move {

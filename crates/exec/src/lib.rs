@@ -21,6 +21,7 @@
 //! | [`loop_join`] | nested-loop joins and cross joins |
 //! | [`memory`] | memory grants of operators |
 //! | [`merge`] | merging sorted partitions |
+//! | [`once`] | a part of a plan that stands in it more than once, and is evaluated once |
 //! | [`ordered_lists`] | `array_agg` and `string_agg` with ORDER BY in one stage |
 //! | [`panics`] | panics of operators as errors of their query |
 //! | [`recursion`] | recursive queries, whose working table may be in pages |
@@ -48,6 +49,7 @@ pub mod hash_join;
 pub mod loop_join;
 pub mod memory;
 pub mod merge;
+pub mod once;
 mod options;
 pub mod ordered_lists;
 pub mod panics;

@@ -53,6 +53,12 @@ impl PagedLoopJoinExec {
         Some(Self { stock, inputs, left, metrics: ExecutionPlanMetricsSet::new() })
     }
 
+    /// Returns the join that it replaces.
+    #[must_use]
+    pub fn stock(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.stock
+    }
+
     fn again(stock: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         match Self::new(stock) {
             Some(join) => Ok(Arc::new(join)),

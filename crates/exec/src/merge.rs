@@ -28,7 +28,7 @@ use futures::future::{Either, select};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::delegate::node_of_stock;
-use crate::memory::{CountedPool, Grant, QueryExtension};
+use crate::memory::{CountedPool, Grant, MeteredGrant, QueryExtension};
 
 /// Merges sorted partitions; replaces a [`SortPreservingMergeExec`].
 #[derive(Debug)]
@@ -41,6 +41,12 @@ impl PagedMergeExec {
     /// Creates a node that does what `stock` does.
     pub fn new(stock: Arc<SortPreservingMergeExec>) -> Self {
         Self { stock, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// Returns the node that it replaces.
+    #[must_use]
+    pub fn stock(&self) -> &SortPreservingMergeExec {
+        &self.stock
     }
 }
 
@@ -97,6 +103,7 @@ impl ExecutionPlan for PagedMergeExec {
         }
         let memory = QueryExtension::find(&context)?;
         let grant = memory.register(&format!("PagedMerge[{partition}]"));
+        let grant = MeteredGrant::of(grant, &self.metrics, partition);
         let pool: Arc<dyn MemoryPool> = Arc::new(CountedPool::new(Arc::clone(&grant)));
         let streams = (0..partitions)
             .map(|partition| {

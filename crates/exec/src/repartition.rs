@@ -56,6 +56,12 @@ impl PagedRepartitionExec {
         stands_in.then_some(Self { stock, readers, metrics })
     }
 
+    /// Returns the node that it replaces.
+    #[must_use]
+    pub fn stock(&self) -> &RepartitionExec {
+        &self.stock
+    }
+
     fn again(stock: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let any: Arc<dyn std::any::Any + Send + Sync> = stock;
         match any.downcast::<RepartitionExec>().ok().and_then(Self::new) {

@@ -41,14 +41,14 @@ pub struct PagedOperators;
 
 /// Requirements on a node from its position in the plan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Requirements {
     /// True if the order of the node's output is relied on: by an operator above that requires it,
     /// or by the reader of the result.
     pub(crate) order_matters: bool,
 }
 
 type Node = Arc<dyn ExecutionPlan>;
-type Replace = fn(Node, Place) -> Result<Node>;
+type Replace = fn(Node, Requirements) -> Result<Node>;
 
 /// Returns one function per kind of operator that `options` enable; they are tried in turn.
 fn replacements(options: &PagedOptions) -> Vec<Replace> {
@@ -68,7 +68,7 @@ impl PhysicalOptimizerRule for PagedOperators {
     fn optimize(&self, plan: Node, config: &ConfigOptions) -> Result<Node> {
         let options = config.extensions.get::<PagedOptions>().cloned();
         let replacements = replacements(&options.unwrap_or_else(PagedOptions::default));
-        rewrite(plan, Place { order_matters: true }, &replacements)
+        rewrite(plan, Requirements { order_matters: true }, &replacements)
     }
 
     fn name(&self) -> &str {
@@ -80,7 +80,7 @@ impl PhysicalOptimizerRule for PagedOperators {
     }
 }
 
-fn rewrite(node: Node, place: Place, replacements: &[Replace]) -> Result<Node> {
+fn rewrite(node: Node, place: Requirements, replacements: &[Replace]) -> Result<Node> {
     let required = node.required_input_ordering();
     let maintained = node.maintains_input_order();
     // A sort ends early, or sorts less, where its input is in order by a part of its keys.
@@ -90,14 +90,14 @@ fn rewrite(node: Node, place: Place, replacements: &[Replace]) -> Result<Node> {
         let required = sorts || required.get(index).is_some_and(Option::is_some);
         let maintained = maintained.get(index).is_none_or(|maintained| *maintained);
         let order_matters = required || (place.order_matters && maintained);
-        children.push(rewrite(Arc::clone(child), Place { order_matters }, replacements)?);
+        children.push(rewrite(Arc::clone(child), Requirements { order_matters }, replacements)?);
     }
     let node = narrow_node(replace_children_if_necessary(node, children)?)?;
     replacements.iter().try_fold(node, |node, replace| replace(node, place))
 }
 
 /// Replaces a sort, unless its input is in order already.
-fn sort(node: Node, _place: Place) -> Result<Node> {
+fn sort(node: Node, _place: Requirements) -> Result<Node> {
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let Ok(sort) = any.downcast::<SortExec>() else { return Ok(node) };
     let input = sort.input();
@@ -108,13 +108,13 @@ fn sort(node: Node, _place: Place) -> Result<Node> {
     Ok(Arc::new(PagedSortExec::new(sort)))
 }
 
-fn sort_preserving_merge(node: Node, _place: Place) -> Result<Node> {
+fn sort_preserving_merge(node: Node, _place: Requirements) -> Result<Node> {
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let merge = any.downcast::<SortPreservingMergeExec>();
     Ok(merge.map_or(node, |merge| Arc::new(PagedMergeExec::new(merge))))
 }
 
-fn aggregate(node: Node, place: Place) -> Result<Node> {
+fn aggregate(node: Node, place: Requirements) -> Result<Node> {
     let Some(stock) = node.downcast_ref::<AggregateExec>() else { return Ok(node) };
     let stock = Arc::new(stock.clone());
     let paged = match place.order_matters {
@@ -132,7 +132,7 @@ fn aggregate(node: Node, place: Place) -> Result<Node> {
 /// the join instead: a join of DataFusion holds its build side on the heap, and its dynamic filter
 /// treats the two zeros as two values. If the order has another source, or the join ends after its
 /// first rows, it is not replaced.
-fn hash_join(node: Node, place: Place) -> Result<Node> {
+fn hash_join(node: Node, place: Requirements) -> Result<Node> {
     let order = node.output_ordering().filter(|_| place.order_matters).cloned();
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let Ok(join) = any.downcast::<HashJoinExec>() else { return Ok(node) };
@@ -168,7 +168,7 @@ fn unsorted(node: &Node) -> Node {
     }
 }
 
-fn loop_join(node: Node, _place: Place) -> Result<Node> {
+fn loop_join(node: Node, _place: Requirements) -> Result<Node> {
     let endless = |child: &&Node| child.boundedness().is_unbounded();
     if node.children().iter().any(endless) {
         return Ok(node);
@@ -177,20 +177,20 @@ fn loop_join(node: Node, _place: Place) -> Result<Node> {
     Ok(paged.map_or(node, |paged| Arc::new(paged)))
 }
 
-fn window(node: Node, _place: Place) -> Result<Node> {
+fn window(node: Node, _place: Requirements) -> Result<Node> {
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let Ok(window) = any.downcast::<WindowAggExec>() else { return Ok(node) };
     let unbounded = window.input().boundedness().is_unbounded();
     Ok(if unbounded { node } else { Arc::new(PagedWindowExec::new(window)) })
 }
 
-fn repartition(node: Node, _place: Place) -> Result<Node> {
+fn repartition(node: Node, _place: Requirements) -> Result<Node> {
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let paged = any.downcast::<RepartitionExec>().ok().and_then(PagedRepartitionExec::new);
     Ok(paged.map_or(node, |paged| Arc::new(paged)))
 }
 
-fn recursion(node: Node, _place: Place) -> Result<Node> {
+fn recursion(node: Node, _place: Requirements) -> Result<Node> {
     let Some(stock) = node.downcast_ref::<RecursiveQueryExec>() else { return Ok(node) };
     let paged = PagedRecursionExec::new(stock)?;
     Ok(paged.map_or(node, |paged| Arc::new(paged)))

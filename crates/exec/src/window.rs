@@ -7,6 +7,7 @@
 //! functions are computed in two passes (`pass`): values that depend on later rows are determined
 //! while the rows arrive, and the output is computed while the blocks are read back.
 
+pub mod exclude;
 pub mod exec;
 pub(crate) mod large;
 pub(crate) mod pass;

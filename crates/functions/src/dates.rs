@@ -17,7 +17,9 @@ mod names;
 mod parse;
 mod part;
 mod rewrite;
+mod since_1970;
 mod specifier;
+mod truncate;
 
 use std::sync::Arc;
 
@@ -25,6 +27,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub use self::names::{DAYS, MONTHS};
 pub(crate) use self::rewrite::DateParts;
+pub(crate) use self::since_1970::functions as since_1970;
 
 use crate::scalar::functions;
 
@@ -45,5 +48,5 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
         make::FUNCTIONS,
         parse::FUNCTIONS,
     ];
-    all.into_iter().flat_map(functions).collect()
+    all.into_iter().flat_map(functions).chain([truncate::function()]).collect()
 }

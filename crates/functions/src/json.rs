@@ -8,6 +8,7 @@ mod build;
 mod change;
 mod escape;
 mod extract;
+mod forms;
 mod function;
 mod inspect;
 mod operators;
@@ -19,6 +20,7 @@ mod types;
 mod value;
 mod write;
 
+pub(crate) use forms::{checked, normal};
 pub use operators::JsonOperators;
 pub use registry::functions;
-pub use types::JsonTypes;
+pub(crate) use types::{EXTENSION, JSON, JSONB};

@@ -6,7 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod adapter;
 pub mod aggregates;
+mod checked;
+pub mod columns;
+mod comparison;
 mod dates;
 pub mod json;
 pub mod lists;
@@ -17,6 +21,7 @@ mod structs;
 mod text;
 mod types;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
@@ -38,10 +43,17 @@ pub fn scalars() -> Vec<Arc<ScalarUDF>> {
     all
 }
 
+/// Returns functions of a session that replace those of the same name: they refuse what they cannot
+/// represent.
+#[must_use]
+pub fn checked(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
+    dates::since_1970(session)
+}
+
 /// Returns the rewrites of calls of DataFusion's functions.
 #[must_use]
 pub fn rewrites() -> Vec<Arc<dyn FunctionRewrite + Send + Sync>> {
-    vec![Arc::new(dates::DateParts::new(dates::scalars()))]
+    vec![Arc::new(dates::DateParts::new(dates::scalars())), Arc::new(comparison::NestedComparisons)]
 }
 
 /// Returns the aggregate functions.

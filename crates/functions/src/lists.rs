@@ -1,6 +1,7 @@
 //! Functions of lists.
 
 mod aggregate;
+mod distinct;
 mod elements;
 mod function;
 mod lambda;
@@ -16,13 +17,15 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
-use function::Definition;
+use crate::adapter::function;
+pub(crate) use elements::lists_at;
 pub use operators::ListOperators;
 
 /// Returns the scalar functions, without aggregates.
 pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
-    let all = [order::functions(), replace::functions(), shape::functions()].into_iter().flatten();
-    all.map(Definition::function).chain(limits::functions()).collect()
+    let all = [distinct::functions(), order::functions(), replace::functions(), shape::functions()];
+    let all = all.into_iter().flatten();
+    all.map(function).chain(limits::functions()).collect()
 }
 
 /// Returns the scalar functions that apply these aggregates to the elements of a list.

@@ -1,5 +1,6 @@
 //! Functions of structs and maps.
 
+mod extract;
 mod insert;
 mod map;
 
@@ -13,5 +14,6 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
         insert::StructInsert::function(false),
         insert::StructInsert::function(true),
         map::MapFromEntries::function(),
+        extract::MapExtract::function(),
     ]
 }

@@ -6,9 +6,11 @@ mod digest;
 mod distance;
 mod encoding;
 mod format;
+mod growing;
 mod pattern;
 mod quote;
 mod regex;
+mod room;
 mod similarity;
 mod split;
 mod url;
@@ -28,11 +30,12 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
         distance::FUNCTIONS,
         encoding::FUNCTIONS,
         format::FUNCTIONS,
+        growing::FUNCTIONS,
         quote::FUNCTIONS,
         regex::FUNCTIONS,
         similarity::FUNCTIONS,
         split::FUNCTIONS,
         url::FUNCTIONS,
     ];
-    all.into_iter().flat_map(functions).collect()
+    all.into_iter().flat_map(functions).chain(room::functions()).collect()
 }

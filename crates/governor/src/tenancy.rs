@@ -81,7 +81,7 @@ impl Tenancy {
         tenant: &Arc<str>,
         limits: impl Fn() -> TenantLimits,
     ) -> Result<Turn, GovernorError> {
-        let place = Place::take(self, tenant);
+        let place = QueuePosition::take(self, tenant);
         let wait = limits().wait();
         let entered = async {
             loop {
@@ -108,7 +108,7 @@ impl Tenancy {
     }
 
     /// Admits the first waiting query, if there is room. Returns false for any other query.
-    fn enter(&self, place: &Place<'_>, limit: Option<u64>) -> bool {
+    fn enter(&self, place: &QueuePosition<'_>, limit: Option<u64>) -> bool {
         let mut all = self.lock();
         let Some(counts) = all.get_mut(place.tenant) else { return false };
         let is_first = counts.waiting.first() == Some(&place.number);
@@ -133,13 +133,13 @@ impl Tenancy {
 }
 
 /// A place in the queue of a tenant.
-struct Place<'a> {
+struct QueuePosition<'a> {
     tenancy: &'a Tenancy,
     tenant: &'a str,
     number: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> QueuePosition<'a> {
     fn take(tenancy: &'a Tenancy, tenant: &'a Arc<str>) -> Self {
         let mut all = tenancy.lock();
         let counts = all.entry(Arc::clone(tenant)).or_default();
@@ -150,7 +150,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePosition<'_> {
     fn drop(&mut self) {
         let mut all = self.tenancy.lock();
         let waited =

@@ -163,6 +163,22 @@ pub(crate) fn total(name: &str) -> Result<usize, Refused> {
     read_size(format!("stats.{name}"))
 }
 
+/// Gives the free pages of the arenas that the program's allocator has made for its threads back at
+/// once; arenas of heaps keep theirs.
+pub(crate) fn purge_own() -> Result<(), Refused> {
+    let mut count: c_uint = 0;
+    // SAFETY: the control writes an `unsigned`.
+    unsafe { control::<(), c_uint>("opt.narenas".to_owned(), None, Some(&mut count)) }?;
+    for index in 0..count {
+        match run(format!("arena.{index}.purge")) {
+            // An arena that no thread has used yet.
+            Err(Refused { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            purged => purged?,
+        }
+    }
+    Ok(())
+}
+
 /// Returns the number of times that statistics were refreshed.
 #[cfg(test)]
 pub(crate) fn statistics_taken() -> u64 {

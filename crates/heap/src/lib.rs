@@ -65,7 +65,7 @@ pub use buffer::HeapBuffer;
 pub use config::{HeapConfig, Metadata, Retain};
 pub use error::HeapError;
 pub use heap::{Heap, stats_of};
-pub use registry::{allocator_bytes, heaps};
+pub use registry::{allocator_bytes, heaps, release_free_pages};
 pub use size_class::object_bytes;
 pub use stats::HeapStats;
 pub use terrace_region::Backing;

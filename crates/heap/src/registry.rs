@@ -44,6 +44,15 @@ pub fn allocator_bytes() -> Result<u64, HeapError> {
     told().map_err(refused("the program"))
 }
 
+/// Has the program's allocator give free pages back to the system at once, which it does some
+/// seconds later otherwise. Takes milliseconds if there are many.
+///
+/// # Errors
+/// [`HeapError::Arena`] when the allocator refuses.
+pub fn release_free_pages() -> Result<(), HeapError> {
+    arena::purge_own().map_err(refused("the program"))
+}
+
 /// Returns the statistics of heaps, which the first of them refreshes for all.
 pub(crate) fn taken_once<'a>(
     heaps: impl Iterator<Item = &'a Arc<Inner>>,
@@ -60,6 +69,11 @@ pub(crate) fn taken_once<'a>(
 mod tests {
     use super::*;
     use crate::{Backing, Heap, HeapConfig, stats_of};
+
+    #[test]
+    fn free_pages_are_given_back_at_once() {
+        release_free_pages().expect("given back");
+    }
 
     #[test]
     fn statistics_of_many_heaps_are_taken_once() {

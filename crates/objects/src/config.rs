@@ -87,6 +87,6 @@ pub enum Durability {
     /// Written to the kernel: the change survives a crash of the process, but not of the machine.
     Written,
     /// Not waited for, up to 1 MiB of changes: [`crate::ObjectStore::sync`] waits for the device,
-    /// and a [`crate::Keeper`] syncs now and then.
+    /// and a [`crate::Maintenance`] syncs now and then.
     Deferred,
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use terrace_region::Backing;
 
 use crate::config::{Durability, LogConfig, ObjectConfig};
-use crate::durable::blocks::{HEAD_BYTES, Link, Place, u64_at};
+use crate::durable::blocks::{BlockPosition, HEAD_BYTES, Link, u64_at};
 use crate::durable::log::{BATCH_HEAD_BYTES, BatchHead};
 use crate::id::ObjectId;
-use crate::keeper::{Keeper, KeeperConfig};
+use crate::maintenance::{Maintenance, MaintenanceConfig};
 use crate::memory_files::MemoryFiles;
 use crate::store::ObjectStore;
 
@@ -37,7 +37,7 @@ fn a_start_reads_a_log_in_a_few_passes() {
     let heads = (0..BYTES / BATCH_HEAD_BYTES).flat_map(|n| {
         // A change of this length has 13 bytes before those of the object.
         let offset = begin + (BATCH_HEAD_BYTES + 13 + n * BATCH_HEAD_BYTES) as u64;
-        let place = Place { salt, offset };
+        let place = BlockPosition { salt, offset };
         let mut head = BatchHead::of(place, Link { number: 9, sum: 9 }, 0, b"").to_bytes(place);
         // Every other one only begins as a head.
         head[8] ^= u8::from(n % 2 == 0);
@@ -80,7 +80,8 @@ fn a_dump_has_no_change_that_its_log_lacks() {
     assert_eq!(found, [3; 40], "the change before the last is made again upon the last");
 }
 
-/// Returns the times of the longest put and get beside a keeper that makes checkpoints constantly.
+/// Returns the times of the longest put and get beside a maintenance thread that makes checkpoints
+/// constantly.
 fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
     let files = MemoryFiles::default();
     let store = Arc::new(open(&files, durability));
@@ -88,8 +89,8 @@ fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
         (0..32).map(|_| store.create_with(&vec![1; 60_000]).expect("room")).collect();
     files.slow_down(sync);
     let (every, log_bytes) = (Duration::from_millis(1), 100);
-    let keeper = KeeperConfig { every, log_bytes, ..KeeperConfig::default() };
-    let keeper = Keeper::start(&store, keeper).expect("a thread");
+    let maintenance = MaintenanceConfig { every, log_bytes, ..MaintenanceConfig::default() };
+    let maintenance = Maintenance::start(&store, maintenance).expect("a thread");
     let stop = AtomicBool::new(false);
     let end = Instant::now() + 4 * sync;
     let until_the_end = |work: &dyn Fn(usize)| {
@@ -112,7 +113,7 @@ fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
         let gets = until_the_end(&|n| drop(store.get_vec(ids[n]).expect("there")));
         (puts.join().expect("no panic"), gets)
     });
-    drop(keeper);
+    drop(maintenance);
     assert!(files.disk().names.keys().any(|path| path.to_string_lossy().contains("dump-")));
     longest
 }

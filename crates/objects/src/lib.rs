@@ -75,8 +75,8 @@ mod groups;
 mod guard;
 mod id;
 mod ids;
-mod keeper;
 mod locks;
+mod maintenance;
 mod objects;
 #[cfg(feature = "parts")]
 #[doc(hidden)]
@@ -103,8 +103,8 @@ pub use durable::dump::Dumped;
 pub use error::ObjectError;
 pub use guard::{Pin, ReadGuard, WriteGuard};
 pub use id::{LOCAL_BITS, LOCAL_MAX, ObjectId};
-pub use keeper::{Keeper, KeeperConfig};
 pub use locks::record::LockMode;
+pub use maintenance::{Maintenance, MaintenanceConfig};
 pub use objects::Defragmented;
 pub use recover::Recovered;
 pub use stats::{Checked, ObjectStats};

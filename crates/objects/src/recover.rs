@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 use terrace_sys::size::to_u64;
 
 use crate::config::LogConfig;
-use crate::durable::blocks::{HEAD_BYTES, Head, Link, Place, VERSION};
+use crate::durable::blocks::{BlockPosition, HEAD_BYTES, Head, Link, VERSION};
 use crate::durable::change::Change;
 use crate::durable::checkpoint::{Checkpoints, begin_log};
 use crate::durable::directory::LogDirectory;
@@ -241,7 +241,7 @@ impl Reading<'_> {
         }
         // Batches of the next log record that this one is on the device.
         log.sync()?;
-        let mut place = Place { salt: head.salt, offset: to_u64(HEAD_BYTES) };
+        let mut place = BlockPosition { salt: head.salt, offset: to_u64(HEAD_BYTES) };
         while place.offset < log.len {
             let batch = log.batch(place)?;
             let (found, changes) = match batch {
@@ -268,7 +268,12 @@ impl Reading<'_> {
         self.link.is_none_or(|last| last == batch.after)
     }
 
-    fn apply(&mut self, log: &LogReader, at: Place, changes: &[u8]) -> Result<(), ObjectError> {
+    fn apply(
+        &mut self,
+        log: &LogReader,
+        at: BlockPosition,
+        changes: &[u8],
+    ) -> Result<(), ObjectError> {
         let mut rest = changes;
         while !rest.is_empty() {
             let change = Change::take(&mut rest);
@@ -285,7 +290,7 @@ impl Reading<'_> {
     fn stop(
         &mut self,
         log: &LogReader,
-        place: Place,
+        place: BlockPosition,
         strange: Option<BatchHead>,
         later: std::ops::RangeInclusive<u64>,
     ) -> Result<Next, ObjectError> {
@@ -324,7 +329,7 @@ impl Reading<'_> {
         for number in later {
             let log = self.log(number)?;
             let Ok(head) = log.head(self.directory.files()) else { continue };
-            let place = Place { salt: head.salt, offset: to_u64(HEAD_BYTES) };
+            let place = BlockPosition { salt: head.salt, offset: to_u64(HEAD_BYTES) };
             let first = log.head_at(place)?.map(|first| first.after);
             if let Some(after) = head.after.or(first) {
                 return Ok((self.link == Some(after)).then_some(number));
@@ -336,7 +341,7 @@ impl Reading<'_> {
     fn behind(
         &self,
         log: &LogReader,
-        place: Place,
+        place: BlockPosition,
         strange: Option<BatchHead>,
         later: std::ops::RangeInclusive<u64>,
     ) -> Result<Behind, ObjectError> {
@@ -366,7 +371,7 @@ impl Reading<'_> {
         was_synced: impl Fn(BatchHead) -> bool,
     ) -> Result<(), ObjectError> {
         let of_this_boot = self.boot != 0 && head.boot == self.boot;
-        log.heads(Place { salt: head.salt, offset }, |batch| {
+        log.heads(BlockPosition { salt: head.salt, offset }, |batch| {
             behind.batches += 1;
             behind.of_this_boot |= of_this_boot;
             behind.was_synced |= was_synced(batch);

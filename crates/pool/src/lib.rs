@@ -39,6 +39,8 @@ mod arena;
 #[cfg(not(loom))]
 mod array;
 #[cfg(not(loom))]
+mod background;
+#[cfg(not(loom))]
 mod backlog;
 #[cfg(not(loom))]
 mod batch;
@@ -70,8 +72,6 @@ mod guard;
 mod heat;
 #[cfg(not(loom))]
 mod hold;
-#[cfg(not(loom))]
-mod keeper;
 #[cfg(not(loom))]
 mod load;
 #[cfg(not(loom))]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::background;
 use crate::core::Core;
 use crate::error::PoolError;
-use crate::keeper;
 use crate::load_queue::LoadQueue;
 use crate::loader;
 
-/// The threads of a pool: loaders with their queue, and one background worker (`keeper`) that keeps
+/// The threads of a pool: loaders with their queue, and one background worker that keeps
 /// frames free and promotes pages.
 ///
 /// The threads hold the pool's core but no handle to the pool, so dropping the last handle ends
@@ -28,7 +28,7 @@ impl Workers {
         for index in 0..loaders {
             workers.spawn(&format!("load{index}"), loader::run)?;
         }
-        workers.spawn("keep", |core, _| keeper::run(core))?;
+        workers.spawn("keep", |core, _| background::run(core))?;
         Ok(workers)
     }
 

@@ -114,7 +114,7 @@ pub(crate) struct Slot {
 
 /// State of a block in its life cycle; see the diagram of [`crate::pager`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum BlockState {
     /// Only in the source.
     Absent,
     /// Requested, and waiting for a frame since the instant.
@@ -136,7 +136,7 @@ pub(crate) enum Place {
 /// Pager's private state of a block.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    pub(crate) place: Place,
+    pub(crate) place: BlockState,
     /// True if the source has bytes of the block.
     pub(crate) stored: bool,
     /// Fingerprint of the bytes in the source, or of zeros; `None` until it is computed. It stays
@@ -183,7 +183,7 @@ impl Block {
 
     pub(crate) fn new(stored: bool) -> Self {
         Self {
-            place: Place::Absent,
+            place: BlockState::Absent,
             stored,
             fingerprint: None,
             next_fingerprint: 0,

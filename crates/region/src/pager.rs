@@ -51,10 +51,10 @@ use self::frames::Frames;
 use self::limits::{FRAMES_MIN, LOOK_AGAIN};
 use self::readahead_queue::ReadaheadQueue;
 use self::refusals::Refusals;
-use self::request_queue::Asked;
+use self::request_queue::RequestQueue;
 use self::second_chance::SecondChance;
 use self::waiters::Waiters;
-use crate::block::{Block, Place, Slot};
+use crate::block::{Block, BlockState, Slot};
 use crate::command_queue::UNUSED_MAX;
 use crate::config::{Contents, Method};
 use crate::error::RegionError;
@@ -81,7 +81,7 @@ pub(crate) struct Pager {
     ahead: ReadaheadQueue,
     refusals: Refusals,
     waiters: Waiters,
-    asked: Asked,
+    requests: RequestQueue,
     writing_count: usize,
     filling_count: usize,
     /// Eviction queue: resident blocks, the next victim first.
@@ -130,7 +130,7 @@ impl Pager {
             ahead: ReadaheadQueue::default(),
             refusals: Refusals::new(&shared),
             waiters: Waiters::default(),
-            asked: Asked::default(),
+            requests: RequestQueue::default(),
             writing_count: 0,
             filling_count: 0,
             queue: VecDeque::new(),
@@ -177,7 +177,7 @@ impl Pager {
                 return Ok(());
             }
             let waits = !self.wanted.is_empty()
-                || self.is_asked()
+                || self.has_requests()
                 || !self.refusals.is_empty()
                 || self.frames.is_beyond_cap();
             let time = if has_more { Some(Duration::ZERO) } else { waits.then_some(LOOK_AGAIN) };
@@ -227,7 +227,7 @@ impl Pager {
         &mut self.blocks[local]
     }
 
-    fn place(&self, block: usize) -> Place {
+    fn place(&self, block: usize) -> BlockState {
         self.blocks[self.local(block)].place
     }
 

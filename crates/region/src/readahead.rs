@@ -80,9 +80,9 @@ impl Streams {
             return None;
         }
         let mut stream = Stream { used: self.clock, ..Stream::default() };
-        let asked = stream.ask(block + 1, most);
+        let requested = stream.ask(block + 1, most);
         *self.oldest() = stream;
-        Some(asked)
+        Some(requested)
     }
 
     /// Records a touch in the candidates; true if the touch turns one of them into a stream.
@@ -105,11 +105,11 @@ impl Streams {
         false
     }
 
-    /// Takes over a stream from another pager, with `asked` as its last window.
-    pub(crate) fn adopt(&mut self, asked: &Range<usize>) {
+    /// Takes over a stream from another pager, with `requested` as its last window.
+    pub(crate) fn adopt(&mut self, requested: &Range<usize>) {
         self.clock += 1;
-        let (start, end, used) = (asked.start, asked.end, self.clock);
-        *self.oldest() = Stream { start, end, window: asked.len(), used };
+        let (start, end, used) = (requested.start, requested.end, self.clock);
+        *self.oldest() = Stream { start, end, window: requested.len(), used };
     }
 
     /// Drops the stream whose last window begins at `start`; another pager takes it over.
@@ -152,11 +152,11 @@ mod tests {
     fn each_of_many_readers_has_its_window() {
         let mut streams = Streams::default();
         for readers in 1..=STREAMS {
-            let asked = (0..40 * readers).filter_map(|touch| {
+            let requested = (0..40 * readers).filter_map(|touch| {
                 let (reader, block) = (touch % readers, touch / readers);
                 streams.touch(100_000 * readers + 1000 * reader + block, 4)
             });
-            let blocks: usize = asked.map(|asked| asked.len()).sum();
+            let blocks: usize = requested.map(|requested| requested.len()).sum();
             assert!(blocks >= 36 * readers, "{readers} readers: {blocks} blocks ahead");
         }
     }
@@ -164,26 +164,26 @@ mod tests {
     #[test]
     fn an_order_is_followed_beside_touches_in_no_order() {
         let mut streams = Streams::default();
-        let (mut next, mut asked) = (3_000_000, 0);
+        let (mut next, mut requested) = (3_000_000, 0);
         for touch in 0..2000 {
             assert_eq!(streams.touch(touch * 7919 % 1_000_003, 8), None);
-            let is_order = asked > 0;
+            let is_order = requested > 0;
             if touch % if is_order { 100 } else { 2 } == 0 {
-                asked += streams.touch(next, 8).map_or(0, |asked| asked.len());
+                requested += streams.touch(next, 8).map_or(0, |requested| requested.len());
                 next += 1;
             }
         }
-        assert!(asked > 20, "{asked}");
+        assert!(requested > 20, "{requested}");
     }
 
     #[test]
     fn an_order_moves_to_another_pager() {
         let (mut one, mut other) = (Streams::default(), Streams::default());
-        let asked = (0..9).filter_map(|block| one.touch(block, 4)).last();
-        let asked = asked.expect("an order");
-        one.leave(asked.start);
-        assert!(!one.awaits(asked.start));
-        other.adopt(&asked);
-        assert_eq!(other.touch(asked.start, 4), Some(asked.end..asked.end + 4));
+        let requested = (0..9).filter_map(|block| one.touch(block, 4)).last();
+        let requested = requested.expect("an order");
+        one.leave(requested.start);
+        assert!(!one.awaits(requested.start));
+        other.adopt(&requested);
+        assert_eq!(other.touch(requested.start, 4), Some(requested.end..requested.end + 4));
     }
 }

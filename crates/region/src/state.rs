@@ -259,10 +259,10 @@ pub(crate) fn check(config: &RegionConfig, source: &Source) -> Result<(), Region
 fn method(
     name: &str,
     fault: &Userfault,
-    asked: Option<Method>,
+    requested: Option<Method>,
     block_bytes: usize,
 ) -> Result<Method, RegionError> {
-    match (asked, fault.features().moves) {
+    match (requested, fault.features().moves) {
         (Some(Method::Move), false) => {
             let reason = "the kernel does not move pages (Linux 6.8 does)".to_owned();
             Err(RegionError::Config { region: name.to_owned(), reason })

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use pgwire::api::Type;
+use terrace_functions::columns::TextType;
 
 /// Metadata key of a field that holds the OID of the column's PostgreSQL type.
 pub(crate) const TYPE_KEY: &str = "terrace.pg_type";
 
 /// Returns the type that is reported for a column, which may be one that only `pg_catalog` uses.
 pub(crate) fn field_type(field: &Field) -> Type {
+    if let Some(of) = TextType::of(field) {
+        return text_type(of);
+    }
     let told = field.metadata().get(TYPE_KEY).and_then(|oid| Type::from_oid(oid.parse().ok()?));
     // A cast changes the type of the values and may keep the metadata.
     let fits = |of: &Type| match *of {
@@ -21,6 +25,17 @@ pub(crate) fn field_type(field: &Field) -> Type {
         _ => pg_type(field.data_type()) == Type::TEXT,
     };
     told.filter(fits).unwrap_or_else(|| pg_type(field.data_type()))
+}
+
+/// Returns PostgreSQL's type for one whose values are texts in storage.
+pub(crate) fn text_type(of: TextType) -> Type {
+    match of {
+        TextType::Uuid => Type::UUID,
+        TextType::Json => Type::JSON,
+        TextType::Jsonb => Type::JSONB,
+        TextType::Varchar(_) => Type::VARCHAR,
+        TextType::Char(_) => Type::BPCHAR,
+    }
 }
 
 /// Returns the type that is reported for values of a type.
@@ -79,6 +94,10 @@ const ARRAYS: &[(Type, Type)] = &[
     (Type::RECORD, Type::RECORD_ARRAY),
     (Type::TEXT, Type::TEXT_ARRAY),
     (Type::VARCHAR, Type::VARCHAR_ARRAY),
+    (Type::BPCHAR, Type::BPCHAR_ARRAY),
+    (Type::UUID, Type::UUID_ARRAY),
+    (Type::JSON, Type::JSON_ARRAY),
+    (Type::JSONB, Type::JSONB_ARRAY),
     (Type::NAME, Type::NAME_ARRAY),
     (Type::OID, Type::OID_ARRAY),
 ];
@@ -89,7 +108,7 @@ fn array_of(item: &Field) -> Type {
     if *item.data_type() == DataType::UInt32 {
         return Type::OID_ARRAY;
     }
-    let item = pg_type(item.data_type());
+    let item = field_type(item);
     let found = ARRAYS.iter().find(|(of, _)| *of == item);
     // The item is an array already: one more dimension does not change the type.
     found.map_or(item, |(_, array)| array.clone())
@@ -103,14 +122,24 @@ pub(crate) fn type_size(pg_type: &Type) -> i16 {
         Type::INT2 => 2,
         Type::INT4 | Type::FLOAT4 | Type::DATE | Type::OID | Type::XID => 4,
         Type::INT8 | Type::FLOAT8 | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ => 8,
-        Type::INTERVAL => 16,
+        Type::INTERVAL | Type::UUID => 16,
         _ => -1,
     }
 }
 
-/// Returns the precision and scale of a `numeric` (`pg_attribute.atttypmod`), or -1 for other
-/// types.
-pub(crate) fn type_modifier(data_type: &DataType) -> i32 {
+/// Returns the precision and scale of a `numeric`, or the maximum length of a text
+/// (`pg_attribute.atttypmod`), or -1 for other types.
+pub(crate) fn field_modifier(field: &Field) -> i32 {
+    match TextType::of(field) {
+        // PostgreSQL adds the bytes of a header.
+        Some(TextType::Varchar(length) | TextType::Char(length)) => {
+            i32::try_from(length).map_or(-1, |length| length.saturating_add(4))
+        }
+        _ => type_modifier(field.data_type()),
+    }
+}
+
+fn type_modifier(data_type: &DataType) -> i32 {
     match data_type {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
@@ -137,6 +166,7 @@ pub(crate) fn arrow_type(pg_type: &Type) -> Option<DataType> {
         Type::FLOAT4 => DataType::Float32,
         Type::FLOAT8 => DataType::Float64,
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::CHAR => DataType::Utf8,
+        Type::UUID | Type::JSON | Type::JSONB => DataType::Utf8,
         Type::BYTEA => DataType::Binary,
         Type::DATE => DataType::Date32,
         Type::TIME => DataType::Time64(TimeUnit::Microsecond),

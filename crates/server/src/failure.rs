@@ -18,8 +18,10 @@ impl SqlState {
     pub(crate) const PROTOCOL: Self = Self("08P01");
     pub(crate) const CONNECTION: Self = Self("08006");
     pub(crate) const UNSUPPORTED: Self = Self("0A000");
+    pub(crate) const TOO_LONG: Self = Self("22001");
     pub(crate) const BAD_TEXT: Self = Self("22021");
     pub(crate) const OUT_OF_RANGE: Self = Self("22003");
+    pub(crate) const SEQUENCE_END: Self = Self("2200H");
     pub(crate) const ZERO_DIVISION: Self = Self("22012");
     pub(crate) const INVALID_PARAMETER: Self = Self("22023");
     pub(crate) const INVALID_TEXT: Self = Self("22P02");
@@ -47,6 +49,7 @@ impl SqlState {
     pub(crate) const INVALID_GRANT: Self = Self("0LP01");
     pub(crate) const DENIED: Self = Self("42501");
     pub(crate) const SYNTAX: Self = Self("42601");
+    pub(crate) const GENERATED_ALWAYS: Self = Self("428C9");
     pub(crate) const NO_COLUMN: Self = Self("42703");
     pub(crate) const AMBIGUOUS_COLUMN: Self = Self("42702");
     pub(crate) const NO_FUNCTION: Self = Self("42883");
@@ -189,11 +192,16 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::Arrow(error) => state_of_arrow(error),
         SqlError::NotNull { .. } => SqlState::NOT_NULL,
         SqlError::CheckViolated { .. } => SqlState::CHECK,
+        SqlError::AffectedTwice => SqlState::CARDINALITY,
+        SqlError::SequenceEnd { .. } => SqlState::SEQUENCE_END,
+        SqlError::SequenceBounds { .. } => SqlState::OUT_OF_RANGE,
+        SqlError::SequenceUnused { .. } => SqlState::STATE,
+        SqlError::GeneratedAlways { .. } => SqlState::GENERATED_ALWAYS,
         SqlError::MissingColumn { .. } => SqlState::NO_COLUMN,
         SqlError::ColumnExists { .. } => SqlState::DUPLICATE_COLUMN,
         SqlError::MissingConstraint { .. } => SqlState::NO_OBJECT,
         SqlError::ConstraintExists { .. } => SqlState::DUPLICATE_OBJECT,
-        SqlError::InUse { .. } => SqlState::NOT_EMPTY,
+        SqlError::InUse { .. } | SqlError::TypeInUse { .. } => SqlState::NOT_EMPTY,
         SqlError::Columns { .. } | SqlError::Sla(_) => SqlState::RULE,
         SqlError::ValueTooLarge { .. } => SqlState::TOO_LARGE,
         SqlError::Exists { .. } => SqlState::DUPLICATE_TABLE,
@@ -281,6 +289,8 @@ fn state_of_text(text: &str) -> Option<SqlState> {
         ("ivision by zero", SqlState::ZERO_DIVISION),
         ("verflow", SqlState::OUT_OF_RANGE),
         ("out of range", SqlState::OUT_OF_RANGE),
+        ("value too long for type", SqlState::TOO_LONG),
+        ("invalid input syntax for type", SqlState::INVALID_TEXT),
         ("non-nullable", SqlState::NOT_NULL),
         ("cancelled", SqlState::CANCELLED),
         // Of a correlated subquery, and of any other.

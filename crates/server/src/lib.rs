@@ -9,6 +9,7 @@
 
 mod array_text;
 mod column_types;
+mod connection_info;
 mod copy;
 mod counters;
 mod error;
@@ -21,7 +22,6 @@ mod local_session;
 mod log;
 mod login;
 mod pg_catalog;
-mod place;
 mod postgres;
 mod prefix;
 mod query_batches;
@@ -43,5 +43,6 @@ pub use http::HttpListener;
 pub use limits::Limits;
 pub use listener::{Listener, SocketFile};
 pub use local_session::with_pg_catalog;
+pub use pg_catalog::ColumnNames;
 pub use server::Server;
 pub use tls::{Tls, TlsError};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_sql::{DATABASE, Session};
 
-use crate::place::Place;
+use crate::connection_info::ConnectionInfo;
 use crate::postgres::furnished;
 use crate::registry::Registry;
 use crate::settings::Settings;
@@ -23,7 +23,7 @@ const OF_CONNECTIONS: [&str; 4] =
 #[must_use]
 pub fn with_pg_catalog(session: Session) -> Session {
     let role = session.role().map(|role| role.to_string());
-    let place = Place {
+    let place = ConnectionInfo {
         database: DATABASE,
         user: role.clone().unwrap_or_else(|| USER.to_owned()),
         role,

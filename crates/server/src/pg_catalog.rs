@@ -8,8 +8,11 @@
 
 mod activity;
 mod batch;
+mod column_facts;
 mod column_names;
+mod defined;
 mod definition;
+mod described;
 mod functions;
 mod information;
 mod objects;
@@ -30,20 +33,21 @@ use datafusion::catalog::SchemaProvider;
 use datafusion::sql::parser::Statement;
 use terrace_sql::{AddedSchema, Names, Session};
 
-use crate::place::Place;
+use crate::connection_info::ConnectionInfo;
 use schemas::SCHEMA;
 use source::{Functions, Source};
 
-pub(crate) use column_names::ColumnNames;
+pub use column_names::ColumnNames;
 
 /// Functions of every session that take all that those of the catalog with these names do.
 const OF_SESSIONS: [&str; 2] = ["age", "format"];
 
 /// Adds the schema and its functions to a session.
-pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {
-    let schema = PostgresSchema { facts: Arc::clone(facts), functions: Arc::default() };
-    let source = schema.source(session.names());
+pub(crate) fn add_to(session: &Session, facts: &Arc<ConnectionInfo>) {
     let context = session.context();
+    let functions = Arc::new(Functions::of(context));
+    let schema = PostgresSchema { facts: Arc::clone(facts), functions };
+    let source = schema.source(session.names());
     for function in functions::all(&source) {
         if !OF_SESSIONS.contains(&function.name()) {
             context.register_udf(function);
@@ -51,23 +55,14 @@ pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {
     }
     context.register_udtf("pg_get_keywords", Arc::new(functions::Keywords));
     session.add_schema(Arc::new(schema));
-    let state = context.state_ref();
-    let state = state.read();
-    let mut all: Vec<(String, &'static str)> = Vec::new();
-    all.extend(state.scalar_functions().keys().map(|name| (name.clone(), "f")));
-    all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "a")));
-    all.extend(state.window_functions().keys().map(|name| (name.clone(), "w")));
-    all.sort_unstable();
-    // Setting cannot fail: each session has its own source.
-    let _ = source.functions.set(all);
 }
 
 /// The schema in the form that sessions take. Does not hold the session's names, since the session
 /// holds the schema.
 #[derive(Debug)]
 struct PostgresSchema {
-    facts: Arc<Place>,
-    functions: Functions,
+    facts: Arc<ConnectionInfo>,
+    functions: Arc<Functions>,
 }
 
 impl PostgresSchema {

@@ -13,6 +13,7 @@ mod copy;
 mod cursor;
 mod date_time;
 mod description;
+mod encoded;
 mod execute;
 mod extended;
 mod functions;
@@ -32,6 +33,7 @@ mod session;
 mod settings;
 mod simple;
 mod statement;
+mod text_cell;
 mod transaction;
 mod wire;
 

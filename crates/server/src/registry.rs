@@ -44,19 +44,29 @@ pub(crate) struct Activity {
 /// Maximum number of bytes of a statement that are shown to others, as in PostgreSQL.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
-/// Text that is shown instead of a statement that may contain a password.
+/// Text that is shown instead of a statement that may contain a password or a key.
 const HIDDEN: &str = "<a statement about a password>";
+/// Words of statements with passwords and keys, also of those that are misspelled a little.
+const SECRET_WORDS: [&str; 4] = ["passwor", "secret", "key_id", "session_token"];
 
 /// The text of a statement, as shown to other connections and in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown(Arc<str>);
 
 impl Shown {
-    /// Returns the beginning of a statement, or a placeholder if it may contain a password.
+    /// Returns the beginning of a statement, or a placeholder if it may contain a password, a key
+    /// or a signed address.
     pub(crate) fn of(statement: &str) -> Self {
         let bytes = statement.floor_char_boundary(STATEMENT_BYTES_MAX);
         let shown = statement.get(..bytes).unwrap_or_default();
-        let is_secret = shown.to_ascii_lowercase().contains("password");
+        let lower = shown.to_ascii_lowercase();
+        // An address may have a password or a signature: `https://user:word@host/x?sig=...`.
+        let is_signed = |rest: &str| {
+            let address = rest.split(['\'', '"', ' ']).next().unwrap_or_default();
+            address.contains(['@', '?'])
+        };
+        let is_secret = SECRET_WORDS.iter().any(|word| lower.contains(word))
+            || lower.split("://").skip(1).any(is_signed);
         Self(if is_secret { HIDDEN } else { shown }.into())
     }
 

@@ -268,8 +268,10 @@ impl Settings {
         self.time(IDLE_IN_TRANSACTION)
     }
 
-    fn time(&self, name: &str) -> Option<Duration> {
-        parse_timeout(self.get(name)).filter(|time| !time.is_zero())
+    /// Returns a time; `None` for zero, which is the default of each.
+    fn time(&self, name: &'static str) -> Option<Duration> {
+        let value = self.changed.get(name).or_else(|| self.initial.get(name))?;
+        parse_timeout(value).filter(|time| !time.is_zero())
     }
 }
 

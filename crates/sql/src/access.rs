@@ -13,6 +13,6 @@ mod plan;
 mod rights;
 
 pub(crate) use names::{Reading, check_names};
-pub(crate) use plan::check_plan;
+pub(crate) use plan::{RETURNING, check_plan};
 pub(crate) use rights::Rights;
 pub use terrace_table::access::{Access, Grantee, Privilege, Privileges};

@@ -47,7 +47,9 @@ pub use terrace_table::{
 
 pub use engine::{Engine, EngineConfig};
 pub use execution::{Output, QueryHandle};
-pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind, SearchPath};
+pub use names::{
+    AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind, SearchPath, SequenceReport,
+};
 pub use session::{Prepared, Session};
 pub use terrace_exec::StoredBatches;
 pub use terrace_governor::memory::ProcessMemory;

@@ -2,6 +2,8 @@
 
 mod bytes;
 mod identity;
+mod moments;
+mod nullable;
 mod round;
 mod single_row;
 mod templates;
@@ -13,6 +15,8 @@ use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use bytes::BytesOfText;
 pub(crate) use identity::Identity;
+pub(crate) use moments::MomentOfText;
+pub(crate) use nullable::Nullable;
 pub(crate) use round::RoundToInteger;
 pub(crate) use single_row::SingleRow;
 use templates::ToChar;

@@ -14,9 +14,11 @@ mod alter_syntax;
 mod balance;
 mod build_side;
 pub(crate) mod canonical;
+mod changes;
 mod checks;
 mod column_options;
 mod column_series;
+mod comment;
 mod constant;
 mod copy;
 mod copy_text;
@@ -25,71 +27,99 @@ mod creation;
 mod cursor;
 mod defaults;
 mod define;
+mod deletion;
 mod dependents;
 mod depth;
 mod dialect;
 mod dml;
 mod duplicate_names;
+mod enums;
 mod exclusive;
 mod expand;
+mod explain;
 mod expressions;
 mod file_copy;
 mod file_option_values;
 mod file_options;
 mod filter_pushdown;
 pub(crate) mod floats;
+mod function_list;
+mod generated;
+mod generated_merge;
+mod generated_values;
 mod grant;
 mod group_filters;
 mod group_keys;
 mod grouping_positions;
 mod grouping_repeats;
 mod grouping_sets;
+mod guards;
 mod heap;
 mod hint;
+mod insert_forms;
 mod join_constraint;
 mod json_calls;
 mod limits;
 pub(crate) mod lists;
 mod maintenance;
 mod membership;
+mod merge_clauses;
+mod merge_statement;
+mod metadata_functions;
+mod missing_rows;
 mod modify;
 mod multiplicity;
 mod named_settings;
+mod named_statements;
 mod nearest;
 mod normalize;
 mod not_in;
 mod null_equality;
+mod object_name;
 mod options;
 mod order_by_all;
 mod order_keys;
 mod outer_aggregates;
 mod outer_conditions;
 mod own_settings;
+mod owned_sequences;
 mod parse;
 mod pragma;
 mod prepared;
+mod prepared_statement;
 mod properties;
 mod refusal;
 mod relations;
+mod returned_columns;
 mod returning;
+mod returning_clause;
 mod role;
+mod routines;
+mod row_assignments;
 mod row_subqueries;
 mod row_values;
 mod rows;
 mod rules;
 mod samples;
+mod secret;
 mod selectivity;
 pub(crate) mod semantics;
+mod sequence;
+mod sequence_calls;
+mod sequence_changes;
 mod setting_names;
 mod settings;
 mod show;
 mod similar_to;
+mod slices;
 mod snapshot;
+mod soft_limits;
 mod special_joins;
 mod spelling;
 mod sql_column;
 mod sql_type;
 mod state;
+mod state_copy;
 mod statement;
 mod struct_calls;
 mod subqueries;
@@ -98,18 +128,24 @@ mod target;
 mod tenant;
 mod tier;
 mod transaction;
+mod types;
 mod unnest;
 pub(crate) mod using;
 mod walk;
+mod window_exclusion;
+mod window_names;
 mod within_group;
 mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use datafusion::common::DataFusionError;
 use datafusion::config::Dialect;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::logical_plan::Statement as PlanStatement;
+use datafusion::optimizer::Analyzer;
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use terrace_governor::pins::Reader;
@@ -124,14 +160,19 @@ use crate::file_tables;
 use crate::names::Added;
 use crate::view;
 use depth::OnStack;
-pub(crate) use depth::on_stack;
+pub(crate) use depth::{OfView, on_stack};
 pub(crate) use parse::parse;
 use state::Planned;
 
 pub use actions::copy::{CopyIn, CopyRows};
+pub use comment::CommentStatement;
 pub use copy::{CopyFormat, CopyHeader, CopyStatement};
 pub use cursor::{CursorAction, CursorOptions, CursorStatement, Steps};
 pub use dialect::call;
+pub use enums::report::EnumReport;
+pub(crate) use enums::report::enums as enums_of;
+pub use enums::syntax::{LabelPlace, TypeName, TypeStatement};
+pub use explain::ExplainStatement;
 pub use file_copy::CopyFrom;
 pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;
@@ -139,8 +180,15 @@ pub use maintenance::MaintenanceStatement;
 pub(crate) use own_settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
 };
-pub use prepared::Prepared;
+pub use prepared_statement::Prepared;
 pub use role::{RoleOption, RoleStatement};
+pub use routines::report::RoutineReport;
+pub(crate) use routines::report::routines as routines_of;
+pub use routines::routine::{DroppedKind, DroppedRoutine, Routine, RoutineStatement};
+pub use secret::SecretStatement;
+pub use sequence::SequenceStatement;
+pub use sequence_changes::SequenceChanges;
+pub use sql_type::of as type_name;
 pub use state::Session;
 pub use statement::{QueryAction, SessionStatement};
 pub use tenant::TenantStatement;
@@ -257,6 +305,7 @@ impl Session {
     where
         P: Future<Output = Result<Planned, SqlError>> + Send + 'a,
     {
+        self.end_temporary_rows().await?;
         let (queries, resources) = (self.engine.queries(), self.engine.resources());
         let base = self.context.runtime_env();
         let claim = self.claim();
@@ -300,36 +349,40 @@ impl Session {
             return Err(SqlError::InTransaction { what: statement.to_string() });
         }
         self.refuse_without_rights(&statement)?;
-        let mut statement = match statement {
-            SessionStatement::Sql(statement) => *statement,
-            SessionStatement::Query { action, id } => return self.act_on(action, id),
-            SessionStatement::Role(statement) => return self.act_on_roles(statement).await,
-            SessionStatement::Grant(statement) => {
-                return self.change_access(*statement, &scope).await;
-            }
-            SessionStatement::Tenant(statement) => return self.act_on_tenant(statement).await,
-            SessionStatement::Tier(statement) => return self.alter_tier(&statement),
-            SessionStatement::Heap(statement) => return self.act_on_heap(statement).await,
-            SessionStatement::Transaction(statement) => {
-                return self.act_on_transaction(statement).await;
-            }
-            SessionStatement::Copy(copy) => {
-                return Err(SqlError::Refused {
-                    what: format!("{copy} without a client that sends or takes the rows"),
-                    instead: "name a file, or use a client of `terrace serve`".to_owned(),
-                });
-            }
-            SessionStatement::CopyFrom(copy) => {
-                return self.copy_files_in(*copy, &scope, reader).await;
-            }
-            SessionStatement::Cursor(statement) => return Err(statement.refused()),
-            SessionStatement::Maintenance(statement) => {
-                return self.maintain(statement, &scope).await;
-            }
-            SessionStatement::Summarize(query) => {
-                return self.summarize(*query, &scope, reader).await;
-            }
-        };
+        match statement {
+            SessionStatement::Sql(statement) => self.plan_sql(*statement, scope, reader).await,
+            SessionStatement::Query { action, id } => self.act_on(action, id),
+            SessionStatement::Role(statement) => self.act_on_roles(statement).await,
+            SessionStatement::Grant(statement) => self.change_access(*statement, &scope).await,
+            SessionStatement::Comment(statement) => self.comment(statement, &scope).await,
+            SessionStatement::Sequence(statement) => self.act_on_sequences(statement, &scope).await,
+            SessionStatement::Tenant(statement) => self.act_on_tenant(statement).await,
+            SessionStatement::Tier(statement) => self.alter_tier(&statement),
+            SessionStatement::Secret(statement) => self.act_on_secret(statement),
+            SessionStatement::Heap(statement) => self.act_on_heap(statement).await,
+            SessionStatement::Transaction(statement) => self.act_on_transaction(statement).await,
+            SessionStatement::Copy(copy) => Err(SqlError::Refused {
+                what: format!("{copy} without a client that sends or takes the rows"),
+                instead: "name a file, or use a client of `terrace serve`".to_owned(),
+            }),
+            SessionStatement::CopyFrom(copy) => self.copy_files_in(*copy, &scope, reader).await,
+            SessionStatement::Cursor(statement) => Err(statement.refused()),
+            SessionStatement::Maintenance(statement) => self.maintain(statement, &scope).await,
+            SessionStatement::Routine(statement) => self.change_routines(*statement, &scope).await,
+            SessionStatement::Type(statement) => self.change_types(*statement, &scope).await,
+            SessionStatement::Summarize(query) => self.summarize(*query, &scope, reader).await,
+            SessionStatement::Explain(explain) => self.explain(*explain, &scope, reader).await,
+        }
+    }
+
+    /// Applies the immediate effects of a statement that DataFusion plans, then returns its
+    /// physical plan.
+    async fn plan_sql(
+        &self,
+        mut statement: Statement,
+        scope: Scope,
+        reader: Arc<Reader>,
+    ) -> Result<Planned, SqlError> {
         if self.change_role(&statement)? {
             return Ok(Planned::nothing());
         }
@@ -341,14 +394,20 @@ impl Session {
         self.follow_engine()?;
         let options = options::take(&mut statement)?;
         let snapshot = scope.snapshot(self.engine.catalog())?;
-        let mut state = self.context.state();
+        let mut state = self.copy.take(&self.context);
         self.names.resolve_in(&mut state, &snapshot);
         state.config_mut().set_extension(Arc::clone(&reader));
         if let Some(alter) = alter::of(&statement) {
             return self.alter_table(state, &snapshot, alter, &scope).await;
         }
+        if let Some(named) = named_statements::of(&statement) {
+            return self.act_on_named(&state, &snapshot, named, statement).await;
+        }
+        if let Some(drop) = actions::drop_several::of(&statement) {
+            return self.drop_several(&state, &snapshot, drop, &scope).await;
+        }
         if let Some(create) = actions::like::of(&statement) {
-            return self.create_like(&state, &snapshot, create, options.encoding, &scope).await;
+            return self.create_like(&state, &snapshot, create, options, &scope).await;
         }
         match self.logical_plan(&state, &snapshot, statement).await? {
             plan @ LogicalPlan::Ddl(_) => {
@@ -375,16 +434,24 @@ impl Session {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => self.with_known_names(statement)?,
         };
+        self.write_out_routines(state, snapshot, &mut statement)?;
+        enums::names::write_out(state, &mut statement)?;
         Added::rewrite(state, &mut statement);
         check_names(state, &statement, &self.rights(snapshot), Reading::Statement)?;
         expand::write_out(self, state, &self.rights(snapshot), &mut statement).await?;
         using::write_out(state, &mut statement).await?;
+        changes::write_out(state, snapshot, &mut statement).await?;
+        generated::refuse_values(state, snapshot, &mut statement)?;
         defaults::write_out(state, snapshot, &mut statement)?;
-        let returning = returning::take(&mut statement);
+        let returning = returning_clause::take(&mut statement);
+        let is_deletion = deletion::as_update(&mut statement);
         match expand::plan(self, state, &self.rights(snapshot), &statement).await? {
             Ok(plan) => {
                 depth::check_plan(&plan)?;
-                let plan = returning::add(state, defaults::fill(state, plan)?, returning)?;
+                let plan = enums::plan::rewrite(state, plan)?;
+                let plan = if is_deletion { deletion::of_update(plan)? } else { plan };
+                let plan = generated::computed(state, defaults::fill(state, plan)?)?;
+                let plan = returning::add(state, plan, returning)?;
                 Ok(multiplicity::by_multiplicity(snapshot::unpin(plan)?)?)
             }
             Err(error) => {
@@ -405,7 +472,7 @@ impl Session {
         let (mut state, snapshot) = self.state_in(scope)?;
         state.config_mut().set_extension(Arc::clone(&reader));
         let query = self.logical_plan(&state, &snapshot, query).await?;
-        let plan = summarize::plan(query)?;
+        let plan = enums::plan::rewrite(&state, summarize::plan(query)?)?;
         self.physical_plan(state, plan, &snapshot, scope, reader).await
     }
 
@@ -418,9 +485,30 @@ impl Session {
         scope: &Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
+        let (state, plan) = self.settled(state, plan, reader).await?;
+        // A prepared statement shows only here that it is a change of rows.
+        if matches!(plan, LogicalPlan::Dml(_)) || returning::of(&plan).is_some() {
+            self.refuse_change(scope, "a change of rows")?;
+        }
+        self.pinned_plan(state, plan, snapshot).await
+    }
+
+    /// Applies settings, and replaces EXECUTE by the prepared plan.
+    async fn settled(
+        &self,
+        state: SessionState,
+        plan: LogicalPlan,
+        reader: Arc<Reader>,
+    ) -> Result<(SessionState, LogicalPlan), SqlError> {
         // DataFusion's context executes settings and prepared statements; it only wraps any other
         // plan, without running it.
         self.settle(&plan)?;
+        let plan = match plan {
+            LogicalPlan::Statement(PlanStatement::Execute(execute)) => {
+                self.executed(&state, execute).await?
+            }
+            plan => plan,
+        };
         let (mut state, plan) = match plan {
             LogicalPlan::Statement(_) | LogicalPlan::Ddl(_) => {
                 self.context.execute_logical_plan(plan).await?.into_parts()
@@ -429,22 +517,46 @@ impl Session {
             plan => (state, plan),
         };
         state.config_mut().set_extension(reader);
-        // A prepared statement shows only here that it is a change of rows.
-        if matches!(plan, LogicalPlan::Dml(_)) || returning::of(&plan).is_some() {
-            self.refuse_change(scope, "a change of rows")?;
-        }
+        Ok((state, plan))
+    }
+
+    /// The physical plan of a statement that may run, over tables as of `snapshot`.
+    async fn pinned_plan(
+        &self,
+        state: SessionState,
+        plan: LogicalPlan,
+        snapshot: &Snapshot,
+    ) -> Result<Planned, SqlError> {
         let plan = snapshot::pin(plan, snapshot)?;
         let rights = self.rights(snapshot);
         check_plan(&plan, &rights)?;
-        returning::check(&plan, &rights)?;
         let plan = file_tables::staged(plan)?;
         if let Some(planned) = self.modify(&state, &plan).await? {
             return Ok(planned);
         }
         let plan = copy_text::with_texts(plan)?;
-        let plan = state.create_physical_plan(&plan).await?;
+        let plan = optimized(&state, plan)?;
+        let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
+        self.copy.keep(state, &self.context);
         Ok(Planned { plan, watched: None })
     }
+}
+
+/// Optimizes a plan. DataFusion's method of the same purpose takes the plan by reference, so that
+/// the first rule that changes a node copies it.
+fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    if let LogicalPlan::Explain(_) = plan {
+        return state.optimize(&plan);
+    }
+    let (options, all) = (state.config_options(), state.analyzer());
+    // The rewrites of calls copy the plan, also if there are no calls.
+    let analyzed = match guards::has_any(&plan, guards::has_call)? {
+        true => all.execute_and_check(plan, options, |_, _| {})?,
+        false => {
+            Analyzer::with_rules(all.rules.clone()).execute_and_check(plan, options, |_, _| {})?
+        }
+    };
+    state.optimizer().optimize(analyzed, state, |_, _| {})
 }
 
 impl Session {

@@ -9,7 +9,9 @@ mod market;
 mod memberships;
 mod merges;
 mod queries;
+mod remote_files;
 mod roles;
+mod secrets;
 mod segments;
 mod sessions;
 mod tenants;
@@ -40,7 +42,7 @@ struct View {
     values: fn(&EngineState) -> Vec<ArrayRef>,
 }
 
-const VIEWS: [View; 12] = [
+const VIEWS: [View; 14] = [
     View { name: "consumers", columns: consumers::columns, values: consumers::values },
     View { name: "grants", columns: grants::columns, values: grants::values },
     View { name: "heaps", columns: heaps::columns, values: heaps::values },
@@ -48,7 +50,9 @@ const VIEWS: [View; 12] = [
     View { name: "memberships", columns: memberships::columns, values: memberships::values },
     View { name: "merges", columns: merges::columns, values: merges::values },
     View { name: "queries", columns: queries::columns, values: queries::values },
+    View { name: "remote_files", columns: remote_files::columns, values: remote_files::values },
     View { name: "roles", columns: roles::columns, values: roles::values },
+    View { name: "secrets", columns: secrets::columns, values: secrets::values },
     View { name: "segments", columns: segments::columns, values: segments::values },
     View { name: "sessions", columns: sessions::columns, values: sessions::values },
     View { name: "tenants", columns: tenants::columns, values: tenants::values },

@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Ident, Select, SelectItem, Statement as SqlStatement, VisitorMut,
 };
 use terrace_table::catalog::Snapshot;
+use terrace_table::table::Table;
 
 use crate::access::{Reading, Rights, check_names};
 use crate::names::{Added, CATALOG, SearchPath, resolve};
@@ -183,6 +184,25 @@ pub(crate) fn refuse_cycle(
         }
     }
     Ok(())
+}
+
+/// Returns the tables of the database that the query of a view names.
+///
+/// # Errors
+/// If the stored text is damaged.
+pub(crate) fn tables_of(
+    snapshot: &Snapshot,
+    state: &SessionState,
+    text: &str,
+) -> Result<Vec<Arc<Table>>> {
+    let (schema, statement) = parts(text)?;
+    let references = state.resolve_table_references(&query(statement)?)?.into_iter();
+    let tables = references.filter_map(|reference| {
+        let used = SearchPath::parse(schema).resolve(CATALOG, snapshot, reference);
+        let of_database = used.catalog.as_ref() == CATALOG;
+        of_database.then(|| snapshot.table(&used.schema, &used.table))?
+    });
+    Ok(tables.map(|(table, _)| table).collect())
 }
 
 /// Returns a view that uses a table, or of the table the column with this name. If the column is

@@ -15,7 +15,7 @@ mod load;
 mod node;
 mod options;
 mod pair;
-mod peer;
+pub(crate) mod peer;
 mod plain;
 mod random;
 mod schema;

@@ -7,6 +7,7 @@
 pub mod cache;
 pub mod database;
 pub mod error;
+pub mod functions;
 pub mod fuzz;
 pub mod outcome;
 pub mod slt;

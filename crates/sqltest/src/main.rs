@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use terrace_sqltest::error::{CheckError, Result};
-use terrace_sqltest::{fuzz, outcome, slt};
+use terrace_sqltest::{functions, fuzz, outcome, slt};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
@@ -29,6 +29,8 @@ enum Command {
     Slt(slt::SltOptions),
     /// Runs random statements in Terrace and DuckDB and compares the results
     Fuzz(fuzz::FuzzOptions),
+    /// Calls every function in Terrace, DuckDB and PostgreSQL and compares the results
+    Functions(functions::FunctionsOptions),
 }
 
 fn main() -> ExitCode {
@@ -52,5 +54,6 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         Command::Slt(options) => runtime.block_on(slt::run(options)),
         Command::Fuzz(options) => runtime.block_on(fuzz::run(options)),
+        Command::Functions(options) => runtime.block_on(functions::run(options)),
     }
 }

@@ -68,6 +68,12 @@ impl Privileges {
         [Privilege::Usage, Privilege::Create].into_iter().collect()
     }
 
+    /// All privileges on a sequence.
+    #[must_use]
+    pub fn of_sequences() -> Self {
+        [Privilege::Select, Privilege::Update, Privilege::Usage].into_iter().collect()
+    }
+
     /// Returns true if the set contains the privilege.
     #[must_use]
     pub fn contains(self, privilege: Privilege) -> bool {

@@ -81,6 +81,46 @@ pub enum SqlError {
         /// True for a new row; false for one that the table has when the constraint is added.
         is_new_row: bool,
     },
+    /// A row that several rows of the source of a MERGE change.
+    #[error(
+        "MERGE command cannot affect row a second time; ensure that not more than one row of the \
+         source matches any row of the table"
+    )]
+    AffectedTwice,
+    /// A sequence that has no more numbers.
+    #[error("nextval: reached {bound} value of sequence \"{sequence}\" ({value})")]
+    SequenceEnd {
+        /// The sequence.
+        sequence: String,
+        /// `maximum` or `minimum`.
+        bound: &'static str,
+        /// The last number.
+        value: i64,
+    },
+    /// A position that a sequence cannot have.
+    #[error("setval: value {value} is out of bounds for sequence \"{sequence}\" ({min}..{max})")]
+    SequenceBounds {
+        /// The sequence.
+        sequence: String,
+        /// The position.
+        value: i64,
+        /// Least number of the sequence.
+        min: i64,
+        /// Greatest number of the sequence.
+        max: i64,
+    },
+    /// A number of a sequence that the session has not taken yet.
+    #[error("{what} is not yet defined in this session")]
+    SequenceUnused {
+        /// `lastval`, or `currval of sequence "s"`.
+        what: String,
+    },
+    /// A value for a column whose values are generated.
+    #[error("{what}")]
+    GeneratedAlways {
+        /// The statement, in PostgreSQL's words, and the remedy.
+        what: String,
+    },
     /// Rows whose columns differ from the table's.
     #[error("table {table} takes {expected}, not {found}")]
     Columns {
@@ -250,6 +290,14 @@ pub enum SqlError {
         what: String,
         /// The view.
         view: String,
+    },
+    /// A type that a column is of.
+    #[error("cannot {what} because {column} depends on it; drop the column first")]
+    TypeInUse {
+        /// The change.
+        what: String,
+        /// The column and its table.
+        column: String,
     },
     /// No schema of this name.
     #[error("schema {name} does not exist; CREATE SCHEMA {name} makes it")]

@@ -13,12 +13,12 @@ mod auto;
 mod heaps;
 mod migration;
 mod migrator;
+mod request;
 mod segment_placement;
-mod wish;
 
 pub use heaps::NamedHeap;
 pub use heaps::{HeapDefinition, Heaps};
 pub use migration::{forget_reads, leave, move_table};
 pub use migrator::{Migrator, Parts as MigratorParts};
+pub use request::{PlacementRequest, PlacementRequests, Scope, Target};
 pub use segment_placement::{Copied, SegmentPlacement};
-pub use wish::{Scope, Target, Wish, Wishes};

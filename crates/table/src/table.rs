@@ -21,7 +21,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use crate::catalog::{Journal, Lockable, Properties, TableLocks};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
-use crate::placement::Wishes;
+use crate::placement::PlacementRequests;
 use crate::segment::Encoding;
 use crate::transaction::LockTimeout;
 use crate::write::MergeCounters;
@@ -56,7 +56,7 @@ pub struct Table {
     next_chunk: AtomicU64,
     dropped: AtomicBool,
     writer: Arc<AsyncMutex<()>>,
-    wishes: Wishes,
+    placement_requests: PlacementRequests,
     merged: MergeCounters,
 }
 
@@ -70,7 +70,7 @@ impl Table {
             next_chunk: AtomicU64::new(next_chunk),
             dropped: AtomicBool::new(false),
             writer: Arc::default(),
-            wishes: Wishes::default(),
+            placement_requests: PlacementRequests::default(),
             merged: MergeCounters::default(),
         }
     }
@@ -130,8 +130,8 @@ impl Table {
     }
 
     /// Returns the requested placements of its segments.
-    pub fn wishes(&self) -> &Wishes {
-        &self.wishes
+    pub fn placement_requests(&self) -> &PlacementRequests {
+        &self.placement_requests
     }
 
     /// Returns the counters of small-chunk merges since the process started.

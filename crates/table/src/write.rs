@@ -25,6 +25,7 @@ mod row_numbers;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ pub use plan::{CountExec, Required, delete_plan, insert_plan, truncate_plan, upd
 pub use returning::{ReturnedColumns, Returning, Terms};
 pub use rewrite::Assignment;
 pub use rewrite::Selection;
-pub use row_numbers::ByNumber;
+pub use row_numbers::{ByNumber, MergedColumns, RowAction};
 pub use sink::TableSink;
 
 /// Writes `rows`, on these terms, into chunks of `table` that are invisible before they are

@@ -121,6 +121,8 @@ pub enum Format {
     Json,
     /// One JSON object per row and line
     Ndjson,
+    /// Values alone: a line per row, columns separated by |, without a header
+    Lines,
 }
 
 #[derive(Args, Debug)]

@@ -2,7 +2,6 @@
 
 use std::io::{Write, stdout};
 
-use clap::FromArgMatches;
 use indicatif::ProgressBar;
 use terrace_bench::registry::{EXPERIMENTS, named};
 use terrace_bench::report::{Grid, Report};
@@ -26,7 +25,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, choice: Option<&Choice>) -> R
     let Some(Choice { name, matches }) = choice else { return list() };
     let experiment = named(name)?;
     let refused = |error: clap::Error| CliError::Usage(error.to_string());
-    let args = CommonArgs::from_arg_matches(matches).map_err(refused)?;
+    let args = CommonArgs::of(experiment, matches).map_err(refused)?;
     let prepared = experiment.prepare(matches).map_err(refused)?;
     args.json.iter().try_for_each(|file| Report::fits(file))?;
     let setting = Setting {

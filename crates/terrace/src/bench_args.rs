@@ -4,12 +4,15 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::error::{Error, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use terrace_bench::experiment::Common;
 use terrace_bench::flag::{scale, tpch_query};
-use terrace_bench::registry::EXPERIMENTS;
+use terrace_bench::registry::{EXPERIMENTS, Entry};
 use terrace_sql::Encoding;
 
-/// Options of every experiment.
+/// Options that several experiments have. Each refuses those that it does not use, but for `json`,
+/// which all of them have.
 #[derive(Args, Debug)]
 pub struct CommonArgs {
     /// TPC-H scale factor
@@ -33,6 +36,32 @@ pub struct CommonArgs {
     /// Write the report to this file, and a picture beside it
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+impl CommonArgs {
+    /// Adds the options to the command of an experiment; its help leaves out those that it does not
+    /// use.
+    fn augment(experiment: &Entry) -> Command {
+        let command = CommonArgs::augment_args(Command::new(experiment.name()));
+        let unused = Common::ALL.into_iter().filter(|option| !experiment.uses(*option));
+        unused.fold(command, |command, option| command.mut_arg(option.name(), |arg| arg.hide(true)))
+    }
+
+    /// Takes the options from the arguments of an experiment's command.
+    ///
+    /// # Errors
+    /// If the experiment does not use an option that was given.
+    pub fn of(experiment: &Entry, matches: &ArgMatches) -> Result<CommonArgs, Error> {
+        let is_given =
+            |option: Common| matches.value_source(option.name()) == Some(ValueSource::CommandLine);
+        let unused = Common::ALL.into_iter().filter(|option| !experiment.uses(*option));
+        if let Some(option) = unused.into_iter().find(|option| is_given(*option)) {
+            let (name, option) = (experiment.name(), option.name());
+            let message = format!("bench {name} has no option --{option}; leave it out\n");
+            return Err(Error::raw(ErrorKind::UnknownArgument, message));
+        }
+        CommonArgs::from_arg_matches(matches)
+    }
 }
 
 /// An experiment by name, and its options. The name may be unknown: the refusal that names the
@@ -60,9 +89,9 @@ impl FromArgMatches for Choice {
 
 impl Subcommand for Choice {
     fn augment_subcommands(command: Command) -> Command {
-        let experiments = EXPERIMENTS.iter().map(|experiment| {
-            experiment.augment(CommonArgs::augment_args(Command::new(experiment.name())))
-        });
+        let experiments = EXPERIMENTS
+            .iter()
+            .map(|experiment| experiment.augment(CommonArgs::augment(experiment)));
         command
             .subcommands(experiments)
             .allow_external_subcommands(true)
@@ -107,7 +136,7 @@ mod tests {
             let cli = parse(&[experiment.name()]).expect("parsed");
             let Choice { name, matches } = choice(&cli);
             assert_eq!(name, experiment.name());
-            let common = CommonArgs::from_arg_matches(matches).expect("common options");
+            let common = CommonArgs::of(experiment, matches).expect("common options");
             assert_eq!((common.rounds.get(), common.queries.len()), (3, 0));
             assert!(experiment.prepare(matches).is_ok(), "{name}");
         }
@@ -140,6 +169,25 @@ mod tests {
         ] {
             let message = parse(&words).expect_err("refused");
             assert!(message.contains(words[1]) && message.contains("unexpected"), "{message}");
+        }
+    }
+
+    #[test]
+    fn common_options_without_effect_are_refused() {
+        for (words, option) in [
+            (&["tpcc", "--scale", "2"][..], "--scale"),
+            (&["tenants", "--queries", "1,3"], "--queries"),
+            (&["market", "--encoding", "plain"], "--encoding"),
+            (&["migration", "--rounds", "1"], "--rounds"),
+        ] {
+            let cli = parse(words).expect("parsed");
+            let chosen = choice(&cli);
+            let experiment = named(&chosen.name).expect("known");
+            let message = CommonArgs::of(experiment, &chosen.matches).expect_err("refused");
+            let message = message.to_string();
+            assert!(message.contains(option) && message.contains(words[0]), "{message}");
+            let help = parse(&[words[0], "--help"]).expect_err("help");
+            assert!(!help.contains(&format!("{option} ")) && help.contains("--json"), "{help}");
         }
     }
 

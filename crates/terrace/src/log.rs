@@ -34,7 +34,7 @@ pub enum LogFormat {
 
 /// Destination of log messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// The log file, or standard error with `-v`.
     File,
     /// Standard error.
@@ -44,24 +44,24 @@ pub enum Place {
 }
 
 /// Starts logging to a destination; `verbose` is the number of `-v` options.
-pub fn start(verbose: u8, place: Place) {
-    let level = match verbose + u8::from(matches!(place, Place::Server(_))) {
+pub fn start(verbose: u8, place: Destination) {
+    let level = match verbose + u8::from(matches!(place, Destination::Server(_))) {
         0 => Level::WARN,
         1 => Level::INFO,
         2 => Level::DEBUG,
         _ => Level::TRACE,
     };
     let messages = tracing_subscriber::fmt().with_max_level(level);
-    let file = state_file("log").filter(|_| verbose == 0 && place == Place::File);
+    let file = state_file("log").filter(|_| verbose == 0 && place == Destination::File);
     match (place, file) {
         (_, Some(path)) => messages.with_ansi(false).with_writer(Log::new(path)).init(),
-        (Place::Server(LogFormat::Json), None) => {
+        (Destination::Server(LogFormat::Json), None) => {
             messages.with_ansi(false).event_format(Json).with_writer(stderr).init();
         }
-        (Place::Server(LogFormat::Text), None) => {
+        (Destination::Server(LogFormat::Text), None) => {
             messages.with_ansi(stderr().is_terminal()).with_writer(stderr).init();
         }
-        (Place::File | Place::Terminal, None) => {
+        (Destination::File | Destination::Terminal, None) => {
             messages.with_writer(stderr).without_time().init();
         }
     }

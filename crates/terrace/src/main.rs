@@ -38,9 +38,9 @@ const PIPE_CLOSED: u8 = 141;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let place = match &cli.command {
-        Command::Sql(_) => log::Place::File,
-        Command::Serve(args) => log::Place::Server(args.log_format),
-        _ => log::Place::Terminal,
+        Command::Sql(_) => log::Destination::File,
+        Command::Serve(args) => log::Destination::Server(args.log_format),
+        _ => log::Destination::Terminal,
     };
     log::start(cli.options.verbose, place);
     match run(&cli) {

@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-pool", 4),
     ("terrace-heap", 4),
     ("terrace-objects", 4),
+    ("terrace-cloud", 5),
     ("terrace-exec", 5),
     ("terrace-functions", 5),
     ("terrace-index", 5),

@@ -40,7 +40,7 @@ use terrace_sys::file::DirectFile;
 use terrace_sys::size::{MIB, format_bytes};
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::{Scratch, median};
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Finding, Setting};
@@ -116,6 +116,7 @@ pub(crate) struct Adaptive;
 impl Experiment for Adaptive {
     const NAME: &'static str = "adaptive";
     const QUESTION: &'static str = "what does a grant that shrinks and grows cost an operator?";
+    const COMMON: &'static [Common] = &[Common::Scale, Common::Rounds];
     type Options = ();
 
     /// Runs the experiment.

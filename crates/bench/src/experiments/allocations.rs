@@ -22,14 +22,14 @@ use terrace_sys::size::format_bytes;
 use terrace_tier::TierSpec;
 
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::{Estimate, median};
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Finding, Setting};
 use case::{
-    BLOCK_BYTES, CASES, CHURN_SECONDS_MAX, Case, PUBLISHED_OBJECTS, Place, TOUCHED_BYTES_MAX,
+    BLOCK_BYTES, CASES, CHURN_SECONDS_MAX, Case, Memory, PUBLISHED_OBJECTS, TOUCHED_BYTES_MAX,
 };
-use load::{CAP_BYTES, Line, Stage, measure};
+use load::{CAP_BYTES, Conditions, Line, measure};
 
 const WAYS: [Metadata; 2] = [Metadata::Separate, Metadata::Together];
 /// Maximum distance from one of the ratio of a published case.
@@ -62,7 +62,7 @@ struct Config {
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     case: &'static str,
-    place: Place,
+    place: Memory,
     /// Maximum number of objects at a time.
     objects: u64,
     metadata: &'static str,
@@ -88,7 +88,7 @@ struct Way {
 #[derive(Clone, Debug, Serialize)]
 struct Comparison {
     case: &'static str,
-    place: Place,
+    place: Memory,
     objects: u64,
     separate: Way,
     together: Way,
@@ -121,6 +121,7 @@ pub(crate) struct Allocations;
 impl Experiment for Allocations {
     const NAME: &'static str = "allocations";
     const QUESTION: &'static str = "does it matter where an allocator keeps its metadata?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = AllocationOptions;
 
     /// Runs the experiment.
@@ -135,7 +136,7 @@ impl Experiment for Allocations {
     ) -> Result<Finding> {
         let home = setting.scratch()?;
         let stage =
-            Stage { objects: options.objects, node: node(setting), home: home.path().into() };
+            Conditions { objects: options.objects, node: node(setting), home: home.path().into() };
         let config = Config {
             objects: stage.objects,
             published_objects: PUBLISHED_OBJECTS,
@@ -175,7 +176,7 @@ fn node(setting: &Setting) -> u32 {
     named.unwrap_or(0)
 }
 
-fn row(case: &Case, stage: &Stage, metadata: Metadata, round: usize, line: Line) -> Row {
+fn row(case: &Case, stage: &Conditions, metadata: Metadata, round: usize, line: Line) -> Row {
     Row {
         case: case.name,
         place: case.place,
@@ -414,7 +415,7 @@ mod tests {
             outside: 0,
             below: case.place.is_beyond().then_some(below),
         };
-        let stage = Stage { objects: 1000, node: 0, home: std::env::temp_dir() };
+        let stage = Conditions { objects: 1000, node: 0, home: std::env::temp_dir() };
         row(case, &stage, metadata, round, line)
     }
 
@@ -451,7 +452,7 @@ mod tests {
     #[test]
     fn separate_metadata_touch_no_region() {
         let home = Scratch::of(None, "allocations").expect("a directory");
-        let stage = Stage { objects: 5_000, node: 0, home: home.path().into() };
+        let stage = Conditions { objects: 5_000, node: 0, home: home.path().into() };
         for case in &CASES {
             let lines = WAYS.map(|metadata| measure(case, metadata, &stage, 1).expect("measured"));
             let came = lines.each_ref().map(|line| line.below.map(|below| below.came()));

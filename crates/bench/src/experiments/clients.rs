@@ -22,7 +22,7 @@ use serde::Serialize;
 use terrace_sys::size::{GIB, format_bytes};
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::{RateRatio, percentile};
 use crate::peer::Reply;
 use crate::peer::comparison::{Comparison, Question};
@@ -230,6 +230,7 @@ pub(crate) struct Clients;
 impl Experiment for Clients {
     const NAME: &'static str = "clients";
     const QUESTION: &'static str = "what do clients cost each other, here and in DuckDB?";
+    const COMMON: &'static [Common] = &[Common::Scale, Common::Rounds, Common::Encoding];
     type Options = ();
 
     /// Runs the experiment.

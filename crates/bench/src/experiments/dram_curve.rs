@@ -11,7 +11,7 @@ use terrace_sql::{Engine, EngineConfig};
 use terrace_sys::size::{GIB, MIB, format_bytes};
 
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::{Scratch, median};
 use crate::report::{Bars, Grid, Line, Lines, Panel, Report, Series};
 use crate::setting::{Finding, Setting};
@@ -69,6 +69,7 @@ pub(crate) struct DramCurve;
 impl Experiment for DramCurve {
     const NAME: &'static str = "dram-curve";
     const QUESTION: &'static str = "what does each halving of DRAM cost?";
+    const COMMON: &'static [Common] = &Common::ALL;
     type Options = ();
 
     /// Runs the experiment.

@@ -8,7 +8,7 @@ use terrace_sql::{Encoding, Engine, EngineConfig, Session};
 use terrace_sys::size::format_bytes;
 
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::report::Report;
 use crate::setting::{Conditions, Finding, Setting};
 use crate::suite::load::{load, refused};
@@ -53,6 +53,7 @@ pub(crate) struct Encodings;
 impl Experiment for Encodings {
     const NAME: &'static str = "encodings";
     const QUESTION: &'static str = "what do compact tables cost in time and save in bytes?";
+    const COMMON: &'static [Common] = &[Common::Scale, Common::Rounds, Common::Queries];
     type Options = ();
 
     /// Runs the experiment.

@@ -29,7 +29,7 @@ use terrace_pool::{Pool, PoolConfig};
 use terrace_sys::size::{KIB, MIB, to_usize};
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::median;
 use crate::report::{Bars, Grid, Machine, Report, Series};
 use crate::setting::{Finding, Setting};
@@ -122,6 +122,7 @@ pub(crate) struct HashIndex;
 impl Experiment for HashIndex {
     const NAME: &'static str = "hash-index";
     const QUESTION: &'static str = "do hints keep an index fast as threads grow?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = HashIndexOptions;
 
     /// Runs the experiment.

@@ -14,7 +14,7 @@ use terrace_market::{BrokerConfig, Kind};
 use terrace_sys::size::{MIB, format_bytes};
 
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::report::{Bars, Grid, Picture, Report, Series};
 use crate::setting::{Finding, Setting};
 
@@ -64,6 +64,7 @@ pub(crate) struct Market;
 impl Experiment for Market {
     const NAME: &'static str = "market";
     const QUESTION: &'static str = "does a memory market lower the penalties of slowness?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = ();
 
     /// Runs the experiment with one trace for each round.

@@ -14,7 +14,7 @@ use terrace_sys::probe::Probe;
 use terrace_tier::mover::survey::{BATCHES, Speed, Survey};
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::report::{Bars, Grid, Line, Lines, Panel, Report, Series};
 use crate::setting::{Finding, Setting};
 
@@ -69,6 +69,7 @@ pub(crate) struct Migration;
 impl Experiment for Migration {
     const NAME: &'static str = "migration";
     const QUESTION: &'static str = "what does it cost to move pages to another memory node?";
+    const COMMON: &'static [Common] = &[];
     type Options = MigrationOptions;
 
     /// Runs the experiment.

@@ -13,6 +13,7 @@ pub mod operators;
 pub mod out_of_core;
 pub mod paged_scan;
 pub mod pages;
+pub mod planning;
 pub mod region;
 pub mod segments;
 pub mod server;

@@ -40,7 +40,7 @@ use self::config::Config;
 use self::popularity::Popularity;
 use self::targets::{TARGETS, Targets};
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::flag::seconds;
 use crate::measure::Scratch;
 use crate::report::{Bars, Grid, Picture, Report};
@@ -134,6 +134,7 @@ pub(crate) struct Objects;
 impl Experiment for Objects {
     const NAME: &'static str = "objects";
     const QUESTION: &'static str = "what does a small object cost in bytes, and what in time?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = ObjectOptions;
 
     /// Repeats the figures, or the measurements that the options select instead.

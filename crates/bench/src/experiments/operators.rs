@@ -11,7 +11,7 @@ use terrace_sql::{Encoding, Engine, Session};
 use terrace_sys::size::format_bytes;
 
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::report::Report;
 use crate::setting::{Conditions, Finding, Setting};
 use crate::suite::load::{self, load, refused};
@@ -58,6 +58,7 @@ impl Experiment for PagedOperators {
     const NAME: &'static str = "paged-operators";
     const QUESTION: &'static str =
         "with ample DRAM, what do operators in pages cost over DataFusion's?";
+    const COMMON: &'static [Common] = &Common::ALL;
     type Options = ();
 
     /// Runs the experiment.

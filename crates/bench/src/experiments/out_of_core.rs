@@ -16,7 +16,7 @@ use serde::Serialize;
 use terrace_sys::size::{GIB, MIB, format_bytes};
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::{geometric_mean, median};
 use crate::peer::Reply;
 use crate::peer::comparison::{Comparison, Question};
@@ -99,6 +99,7 @@ impl Experiment for OutOfCore {
     const NAME: &'static str = "out-of-core";
     const QUESTION: &'static str =
         "what does less DRAM cost us, DuckDB with the same limit, and DataFusion?";
+    const COMMON: &'static [Common] = &Common::ALL;
     type Options = ();
 
     /// Runs the experiment.

@@ -14,7 +14,7 @@ use terrace_sql::{Encoding, Engine, Session};
 use terrace_sys::size::format_bytes;
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::report::Report;
 use crate::setting::{Conditions, Finding, Setting};
 use crate::suite::feed::Generator;
@@ -43,6 +43,7 @@ impl Experiment for PagedScan {
     const NAME: &'static str = "paged-scan";
     const QUESTION: &'static str =
         "with ample DRAM, are our tables as fast as DataFusion's in-memory ones?";
+    const COMMON: &'static [Common] = &Common::ALL;
     type Options = ();
 
     /// Runs the experiment.

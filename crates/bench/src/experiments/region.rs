@@ -24,7 +24,7 @@ use terrace_sys::size::{MIB, PAGE_BYTES, format_bytes, to_usize};
 use terrace_workload::random::Random;
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::flag::seconds;
 use crate::measure::median;
 use crate::report::{Bars, Grid, Report, Series};
@@ -147,6 +147,7 @@ pub(crate) struct RegionAccess;
 impl Experiment for RegionAccess {
     const NAME: &'static str = "region";
     const QUESTION: &'static str = "what does memory over a file cost, block by block?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = RegionOptions;
 
     /// Runs the experiment.

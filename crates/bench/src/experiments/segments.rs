@@ -21,10 +21,10 @@
 mod blocks;
 mod figure;
 mod footprint;
+mod heap_case;
 mod in_dram;
 mod options;
 mod pair;
-mod place;
 mod row;
 mod separation;
 mod sizes;
@@ -34,17 +34,17 @@ use serde::Serialize;
 use terrace_sys::size::format_bytes;
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::report::{Bars, Grid, Machine, Picture, Report};
 use crate::setting::{Conditions, Finding, Setting};
 
 use blocks::Curve;
 use figure::Figure;
 use footprint::Share;
+use heap_case::{HeapCase, Passes, Visit};
 use in_dram::Fit;
 pub(crate) use options::SegmentOptions;
 use pair::Pair;
-use place::{Passes, Place, Visit};
 use row::{Group, Line, Row};
 use separation::Change;
 use sizes::{engine, engine_count, has_memory, scales};
@@ -75,6 +75,7 @@ impl Experiment for Segments {
     const NAME: &'static str = "segments";
     const QUESTION: &'static str =
         "what do tables in a heap cost, and does it matter where its metadata are?";
+    const COMMON: &'static [Common] = &[Common::Scale, Common::Rounds, Common::Queries];
     type Options = SegmentOptions;
 
     /// Runs the experiment.
@@ -144,7 +145,7 @@ async fn measure(
         tables.visit(&Visit { passes: Passes::None, ..first.clone() }).await?;
     }
     for visit in &visits {
-        let Visit { place: Place { memory, case, .. }, round, .. } = visit;
+        let Visit { place: HeapCase { memory, case, .. }, round, .. } = visit;
         let (name, benchmark, scale) = (figure.name(), tables.benchmark.name(), tables.scale);
         let round = round + 1;
         observe(&format!("figure {name}, {benchmark} {scale}: {memory}, {case}, round {round}"));

@@ -23,7 +23,7 @@ use terrace_sys::size::{MIB, format_bytes};
 
 use crate::duckdb::package::DUCKDB;
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::peer::comparison::Comparison;
 use crate::peer::engine::{Arena, Contender};
 use crate::setting::{Finding, Setting};
@@ -46,6 +46,7 @@ impl Experiment for Server {
     const NAME: &'static str = "server";
     const QUESTION: &'static str =
         "do many clients finish in little memory, and what does the protocol cost?";
+    const COMMON: &'static [Common] = &Common::ALL;
     type Options = ServerOptions;
 
     /// Runs the experiment.

@@ -17,7 +17,7 @@ use terrace_sys::size::{MIB, format_bytes};
 use tokio::task::JoinHandle;
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::median;
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Conditions, Finding, Setting};
@@ -93,6 +93,7 @@ pub(crate) struct Suspend;
 impl Experiment for Suspend {
     const NAME: &'static str = "suspend";
     const QUESTION: &'static str = "what does a suspended query leave to others?";
+    const COMMON: &'static [Common] = &[Common::Scale, Common::Rounds, Common::Encoding];
     type Options = ();
 
     /// Runs the experiment.

@@ -8,8 +8,8 @@
 //! The same trace is played under each way to share memory, each in an engine opened anew over the
 //! same database; the tenants' SLAs give the penalties of their latencies.
 
+mod engine;
 mod rule;
-mod stage;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,13 +23,13 @@ use terrace_sys::size::{MIB, format_bytes};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::{median, percentile};
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Conditions, Finding, Setting};
 use crate::tpch::database::Database;
+use engine::{EngineFactory, TenantEngine};
 use rule::{BASELINES, RULES, Rule, TENANTS};
-use stage::{Stage, Theatre};
 
 /// Default memory budget: a quarter of the tables.
 const DRAM_BYTES: u64 = 64 * MIB;
@@ -162,6 +162,7 @@ pub(crate) struct Tenants;
 impl Experiment for Tenants {
     const NAME: &'static str = "tenants";
     const QUESTION: &'static str = "does the market lower the penalties of live tenants?";
+    const COMMON: &'static [Common] = &[Common::Scale, Common::Rounds, Common::Encoding];
     type Options = TenantOptions;
 
     /// Runs the experiment with one trace for each round.
@@ -177,8 +178,8 @@ impl Experiment for Tenants {
         let database = Database::load(setting, "tenants", DRAM_BYTES, observe).await?;
         let config = setting.conditions(database.config(), database.encoding());
         let theatre = match options.wire {
-            true => Theatre::Wire(setting.program.clone(), database.config()),
-            false => Theatre::Local(&database),
+            true => EngineFactory::Wire(setting.program.clone(), database.config()),
+            false => EngineFactory::Local(&database),
         };
         let (mut rows, rules) = (Vec::new(), options.rules());
         for round in 0..config.rounds {
@@ -193,7 +194,7 @@ impl Experiment for Tenants {
                 observe(&row.line());
                 own.push(row);
                 // All requests have ended.
-                Arc::into_inner(stage).map_or(Ok(()), Stage::end)?;
+                Arc::into_inner(stage).map_or(Ok(()), TenantEngine::end)?;
             }
             compare(&mut own);
             rows.extend(own);
@@ -274,7 +275,12 @@ struct Ended {
 }
 
 /// Plays the arrivals on an engine.
-async fn play(stage: &Arc<Stage>, rule: Rule, round: usize, arrivals: &[Arrival]) -> Result<Row> {
+async fn play(
+    stage: &Arc<TenantEngine>,
+    rule: Rule,
+    round: usize,
+    arrivals: &[Arrival],
+) -> Result<Row> {
     // A warm-up: the first statements of an engine take longer.
     for tenant in 0..TENANTS.len() {
         if let Some(arrival) = arrivals.iter().find(|arrival| arrival.tenant == tenant) {

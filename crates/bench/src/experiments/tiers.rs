@@ -13,7 +13,7 @@ use terrace_tier::TierSpec;
 use terrace_tier::spec::EMULATED_LATENCY_NS;
 
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::{Scratch, median};
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Finding, Setting};
@@ -70,6 +70,7 @@ pub(crate) struct Tiers;
 impl Experiment for Tiers {
     const NAME: &'static str = "tiers";
     const QUESTION: &'static str = "does a tier between DRAM and the store ever cost time?";
+    const COMMON: &'static [Common] = &Common::ALL;
     type Options = ();
 
     /// Runs the experiment.

@@ -97,6 +97,9 @@ fn in_order(function: &AggregateFunctionExpr, state_types: &[DataType]) -> Optio
     let descending = is_descending(function);
     match name {
         "mode" if !distinct => Some(Wants::Mode { last: descending }),
+        "percentile_cont" if values.data_type().is_floating() => {
+            fraction(function).map(|fraction| Wants::At { fraction, distinct })
+        }
         "quantile_disc" => {
             let fraction = literal_fraction(function)?;
             Some(Wants::Rank { fraction, descending, distinct })

@@ -22,6 +22,7 @@ use super::canonical::Canonical;
 use super::difference::{Kind, is_list};
 use super::sliding::{Merging, Sliding, Totals};
 use super::sum::average;
+use super::text_limit::{Limit, Limited, LimitedGroups};
 use super::wide::state_type;
 use super::{extreme, sum};
 use crate::floats::has_floats;
@@ -59,7 +60,7 @@ impl SqlAggregate {
     /// Returns true if equal arguments must be given equal bits.
     fn looks_at_floats(&self, args: &AccumulatorArgs<'_>) -> bool {
         let matters = match self.kind {
-            Kind::Sum | Kind::Moving => false,
+            Kind::Sum | Kind::Moving | Kind::Logical => false,
             Kind::Min | Kind::Max => true,
             Kind::Distinct | Kind::Average => args.is_distinct,
         };
@@ -74,17 +75,29 @@ impl SqlAggregate {
         if self.looks_at_floats(args) { Box::new(Canonical(inner)) } else { inner }
     }
 
-    /// Returns the accumulator of a sliding frame of floating-point numbers, if it is not
-    /// DataFusion's.
+    /// Returns the accumulator of a list with a limit of its texts; any other as it is.
+    fn limited(&self, inner: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+        match is_list(&self.stock) {
+            true => Box::new(Limited::new(inner, Limit::of(self.stock.name()))),
+            false => inner,
+        }
+    }
+
+    /// Returns the accumulator of a sliding frame of floating-point numbers, bits or truth values,
+    /// if it is not DataFusion's.
     fn sliding(&self, args: &AccumulatorArgs<'_>) -> Result<Option<Box<dyn Accumulator>>> {
+        let merging = || Ok(Box::new(Sliding::new(Merging::new(&self.stock, args))?) as _);
+        if self.kind == Kind::Logical {
+            return merging().map(Some);
+        }
         if args.is_distinct || !args.return_type().is_floating() {
             return Ok(None);
         }
         let is_average = self.kind == Kind::Average;
         Ok(match self.kind {
-            Kind::Moving => Some(Box::new(Sliding::new(Merging::new(&self.stock, args))?)),
+            Kind::Moving => Some(merging()?),
             Kind::Sum | Kind::Average => Some(Box::new(Sliding::new(Totals { is_average })?)),
-            Kind::Min | Kind::Max | Kind::Distinct => None,
+            Kind::Min | Kind::Max | Kind::Distinct | Kind::Logical => None,
         })
     }
 
@@ -168,7 +181,7 @@ impl AggregateUDFImpl for SqlAggregate {
             false => args,
         };
         let stock = self.stock.accumulator(args.clone())?;
-        Ok(self.over_floats(&args, stock))
+        Ok(self.limited(self.over_floats(&args, stock)))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -198,9 +211,18 @@ impl AggregateUDFImpl for SqlAggregate {
             Kind::Min => extreme::groups(args.return_type(), false),
             Kind::Max => extreme::groups(args.return_type(), true),
             Kind::Average => self.exact(args.expr_fields).map(average::groups).transpose()?,
-            Kind::Distinct | Kind::Moving => None,
+            Kind::Distinct | Kind::Moving | Kind::Logical => None,
         };
-        own.map_or_else(|| self.stock.create_groups_accumulator(args), Ok)
+        match own {
+            Some(own) => Ok(own),
+            None => {
+                let stock = self.stock.create_groups_accumulator(args)?;
+                Ok(match is_list(&self.stock) {
+                    true => Box::new(LimitedGroups::new(stock, Limit::of(self.stock.name()))),
+                    false => stock,
+                })
+            }
+        }
     }
 
     fn create_sliding_accumulator(
@@ -217,7 +239,7 @@ impl AggregateUDFImpl for SqlAggregate {
             return Ok(sliding);
         }
         let stock = self.stock.create_sliding_accumulator(args.clone())?;
-        Ok(self.over_floats(&args, stock))
+        Ok(self.limited(self.over_floats(&args, stock)))
     }
 
     fn with_beneficial_ordering(
@@ -286,7 +308,7 @@ impl AggregateUDFImpl for SqlAggregate {
     /// Ignores statistics where they may be wrong: sums in them may have wrapped around, and bounds
     /// of floats leave out NaN in Parquet's and order it by its sign in ours.
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        let knows = matches!(self.kind, Kind::Distinct | Kind::Average | Kind::Moving)
+        let knows = !matches!(self.kind, Kind::Sum | Kind::Min | Kind::Max)
             || (self.sum_type(args.return_type).is_none() && !has_floats(args.return_type));
         if knows { self.stock.value_from_stats(args) } else { None }
     }

@@ -17,6 +17,9 @@ pub(crate) enum Kind {
     Distinct,
     /// Over a sliding window frame, nothing is subtracted.
     Moving,
+    /// Over a sliding window frame, which DataFusion refuses, rows are aggregated again. Repeated
+    /// values do not matter.
+    Logical,
 }
 
 /// Returns true for `array_agg` and `string_agg`, whose results hold every value of their group.

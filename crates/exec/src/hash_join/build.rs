@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::metrics::Time;
 use terrace_sys::size::{to_u64, to_usize};
 use terrace_sys::sync::lock;
 
@@ -278,6 +279,8 @@ pub(super) struct Collector {
     pub(super) probes: usize,
     /// Limit of the bytes of open pages of one partition.
     pub(super) open_bytes: AtomicUsize,
+    /// Processor time of the join.
+    pub(super) compute: Time,
 }
 
 enum Rows {
@@ -324,6 +327,7 @@ impl Collector {
         let mut rows = Rows::Whole(self.pages());
         let mut unmatchable = self.pages();
         let mut count = 0;
+        let compute = self.compute.clone();
         while let Some(batch) = next_batch(&mut input, &self.grant, || {
             rows.unpin();
             Ok(())
@@ -334,6 +338,7 @@ impl Collector {
             if batch.num_rows() == 0 {
                 continue;
             }
+            let timer = compute.timer();
             let keys = self.spec.keys(&self.spec.build_keys, &batch)?;
             if let Some(bounds) = &mut self.bounds {
                 bounds.update(&keys)?;
@@ -359,7 +364,9 @@ impl Collector {
                 selection = Some(good);
             }
             let appended = selection.as_ref().map_or(batch.num_rows(), Vec::len);
+            timer.done();
             rows = self.with_room(rows, &columns, appended).await?;
+            let _timer = compute.timer();
             let selection = selection.as_deref();
             match &mut rows {
                 Rows::Whole(rows) => {

@@ -31,6 +31,11 @@ impl JoinMetrics {
         self.probe_rows.add(rows);
     }
 
+    /// Processor time, to which the build side adds its own.
+    pub(crate) fn compute(&self) -> Time {
+        self.baseline.elapsed_compute().clone()
+    }
+
     pub(crate) fn join_timer(&self) -> ScopedTimerGuard<'_> {
         self.baseline.elapsed_compute().timer()
     }

@@ -24,7 +24,7 @@ use super::sorter::Sorter;
 use super::top::Top;
 use crate::batch_limit::bounded;
 use crate::delegate::node_of_stock;
-use crate::memory::{Grant, ObliviousGrant, QueryExtension};
+use crate::memory::{Grant, MeteredGrant, ObliviousGrant, QueryExtension};
 use crate::stream::{Emitter, execute_input, generate, next_batch};
 
 /// Treatment of the grant by a sort.
@@ -172,6 +172,7 @@ impl ExecutionPlan for PagedSortExec {
     ) -> Result<SendableRecordBatchStream> {
         let memory = QueryExtension::find(&context)?;
         let grant = memory.register(&format!("PagedSort[{partition}]"));
+        let grant = MeteredGrant::of(grant, &self.metrics, partition);
         let grant: Arc<dyn Grant> = match self.adaptivity {
             Adaptivity::Adaptive => grant,
             Adaptivity::Oblivious => Arc::new(ObliviousGrant::new(grant)),

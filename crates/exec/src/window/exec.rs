@@ -21,7 +21,7 @@ use super::ranks::{Groups, GroupsOf};
 use crate::batch_limit::bounded;
 use crate::block::Lease;
 use crate::delegate::node_of_stock;
-use crate::memory::{Grant, QueryExtension};
+use crate::memory::{Grant, MeteredGrant, QueryExtension};
 use crate::sort::piece::batch_bytes;
 use crate::stream::{Emitter, execute_input, generate, next_batch};
 
@@ -92,13 +92,14 @@ impl ExecutionPlan for PagedWindowExec {
         let input = execute_input(self.stock.input(), partition, Arc::clone(&context))?;
         let input = bounded(input);
         let schema = self.stock.schema();
+        let grant = memory.register(&format!("PagedWindow[{partition}]"));
         let work = Work {
             input_schema: input.schema(),
             functions,
             partitions: Groups::new(partition_by.clone().unwrap_or_default()),
             within: Groups::new(partition_by.unwrap_or_default()),
             space: memory.space().clone(),
-            grant: memory.register(&format!("PagedWindow[{partition}]")),
+            grant: MeteredGrant::of(grant, &self.metrics, partition),
             held: Held::default(),
             output: Output {
                 schema: Arc::clone(&schema),

@@ -17,12 +17,10 @@ use super::constant::constant;
 use super::definition::Definition;
 use super::factory::{Factory, list_of};
 use super::sorted::for_each_sorted;
-use super::values::lists;
+use super::values::Values;
 
 /// Exclusive limit of the length of a list; DuckDB's.
 const LENGTH_LIMIT: i64 = 1_000_000;
-/// Number of rows after which lists are cut to their length, beside as many as they keep.
-const ROWS_BETWEEN_CUTS: usize = 1 << 16;
 
 /// `max(x, n)` or `min(x, n)`: at most `n` values, the greatest or the least, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +65,7 @@ impl Definition for Greatest {
         let value = args.expr_fields[0].data_type().clone();
         let descending = self.descending;
         Ok(Arc::new(move || {
-            Ok(Box::new(Lists::new(&value, Cut { length, descending, by_key: false })?))
+            Ok(Box::new(Cut { length, descending, by_key: false }.values(&value)?))
         }))
     }
 }
@@ -122,8 +120,8 @@ pub(super) fn of_rows(
     Ok(Arc::new(move || {
         let fields = pair_fields(&value, &key);
         let pairs = DataType::Struct(fields.clone());
-        let lists = Lists::new(&pairs, Cut { length, descending, by_key: true })?;
-        Ok(Box::new(Rows { lists, fields, takes_null_values }))
+        let pairs = Cut { length, descending, by_key: true }.values(&pairs)?;
+        Ok(Box::new(Rows { pairs, fields, takes_null_values }))
     }))
 }
 
@@ -137,6 +135,11 @@ struct Cut {
 }
 
 impl Cut {
+    /// Returns an accumulator of the values that are kept.
+    fn values(self, values: &DataType) -> Result<Values> {
+        Values::trimmed(values, Arc::new(move |lists| Ok(Arc::new(self.apply(lists)?))))
+    }
+
     /// Returns lists in order, cut to their length.
     fn apply(self, lists: &ListArray) -> Result<ListArray> {
         let keys = match self.by_key {
@@ -164,91 +167,16 @@ impl Cut {
     }
 }
 
-/// The greatest or least values of groups.
-struct Lists {
-    lists: Box<dyn GroupsAccumulator>,
-    cut: Cut,
-    groups: usize,
-    /// Values kept by the last cut, and rows since.
-    kept: usize,
-    rows: usize,
-}
-
-impl Lists {
-    fn new(values: &DataType, cut: Cut) -> Result<Self> {
-        Ok(Self { lists: lists(values)?, cut, groups: 0, kept: 0, rows: 0 })
-    }
-
-    fn add(&mut self, rows: usize, total: usize) -> Result<()> {
-        self.groups = self.groups.max(total);
-        self.rows += rows;
-        if self.rows > ROWS_BETWEEN_CUTS.max(self.kept) {
-            let lists = self.cut(EmitTo::All)?;
-            let groups: Vec<usize> = (0..lists.len()).collect();
-            (self.kept, self.rows, self.groups) = (lists.values().len(), 0, lists.len());
-            self.lists.merge_batch(&[Arc::new(lists) as ArrayRef], &groups, groups.len())?;
-        }
-        Ok(())
-    }
-
-    fn cut(&mut self, emit: EmitTo) -> Result<ListArray> {
-        match emit {
-            EmitTo::All => (self.groups, self.kept, self.rows) = (0, 0, 0),
-            EmitTo::First(count) => self.groups = self.groups.saturating_sub(count),
-        }
-        self.cut.apply(self.lists.evaluate(emit)?.as_list())
-    }
-}
-
-impl GroupsAccumulator for Lists {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<()> {
-        self.lists.update_batch(&values[..1], groups, filter, total)?;
-        self.add(groups.len(), total)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.lists.merge_batch(states, groups, total)?;
-        let values = states.first().and_then(|lists| lists.as_list_opt::<i32>());
-        self.add(values.map_or(0, |lists| lists.values().len()), total)
-    }
-
-    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        Ok(Arc::new(self.cut(emit)?))
-    }
-
-    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.evaluate(emit)?])
-    }
-
-    fn convert_to_state(
-        &self,
-        values: &[ArrayRef],
-        filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
-        self.lists.convert_to_state(&values[..1], filter)
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.lists.size()
-    }
-}
-
 /// The values of the rows with the greatest or least keys, by group.
 struct Rows {
-    lists: Lists,
+    pairs: Values,
     fields: Fields,
     takes_null_values: bool,
 }
 
 impl Rows {
     /// Returns rows as pairs; null where a row is not taken.
-    fn pairs(&self, arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    fn paired(&self, arguments: &[ArrayRef]) -> Result<ArrayRef> {
         let [value, key, ..] = arguments else {
             return plan_err!("a list of rows takes a value and a key");
         };
@@ -269,15 +197,16 @@ impl GroupsAccumulator for Rows {
         filter: Option<&BooleanArray>,
         total: usize,
     ) -> Result<()> {
-        self.lists.update_batch(&[self.pairs(values)?], groups, filter, total)
+        self.pairs.update_batch(&[self.paired(values)?], groups, filter, total)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.lists.merge_batch(states, groups, total)
+        self.pairs.merge_batch(states, groups, total)
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        let lists = self.lists.cut(emit)?;
+        let lists = self.pairs.evaluate(emit)?;
+        let lists = lists.as_list::<i32>();
         let values = Arc::clone(lists.values().as_struct().column(1));
         let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
         let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
@@ -285,7 +214,7 @@ impl GroupsAccumulator for Rows {
     }
 
     fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.lists.state(emit)
+        self.pairs.state(emit)
     }
 
     fn convert_to_state(
@@ -293,10 +222,10 @@ impl GroupsAccumulator for Rows {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        self.lists.convert_to_state(&[self.pairs(values)?], filter)
+        self.pairs.convert_to_state(&[self.paired(values)?], filter)
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.lists.size()
+        size_of_val(self) + self.pairs.size()
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, ListArray, UInt32Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, UInt32Array,
+};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
+use datafusion::arrow::compute::{cast, take};
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 
@@ -21,7 +23,10 @@ use super::values::Values;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Discrete;
 
-/// `percentile_cont` of an array of fractions: an array of interpolated values.
+/// `quantile_cont(x, fraction)` and `percentile_cont(fraction) WITHIN GROUP (ORDER BY x)`: the
+/// value at the fraction of the way from the first to the last, between two values if need be.
+/// Numbers give DOUBLE; dates and timestamps give timestamps, as in DuckDB. An array of fractions
+/// gives an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Continuous;
 
@@ -124,27 +129,40 @@ impl Definition for Discrete {
 
 impl Definition for Continuous {
     fn name(&self) -> &'static str {
-        "percentile_cont_array"
+        "percentile_cont"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["quantile_cont"]
     }
 
     fn coerce(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        match arguments {
-            [value, fractions] if value.is_numeric() || value.is_null() => {
-                coerced(self.name(), DataType::Float64, fractions)
+        let [value, fractions] = arguments else {
+            return plan_err!(
+                "percentile_cont takes a value and a fraction: quantile_cont(x, 0.5), or \
+                 percentile_cont(0.5) WITHIN GROUP (ORDER BY x)"
+            );
+        };
+        let value = match value {
+            number if number.is_numeric() || number.is_null() => DataType::Float64,
+            moment @ DataType::Timestamp(..) => moment.clone(),
+            DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
+            other => {
+                return plan_err!(
+                    "percentile_cont takes numbers, dates and timestamps, not {other}; use \
+                     percentile_disc"
+                );
             }
-            [value, _] => {
-                plan_err!("percentile_cont takes numbers, not {value}; use percentile_disc")
-            }
-            _ => plan_err!("percentile_cont takes a value and an array of fractions"),
-        }
+        };
+        coerced(self.name(), value, fractions)
     }
 
     fn result(&self, arguments: &[DataType]) -> DataType {
         result(arguments)
     }
 
-    fn state(&self, _: &[DataType]) -> Vec<(&'static str, DataType)> {
-        vec![("values", list_of(DataType::Float64))]
+    fn state(&self, arguments: &[DataType]) -> Vec<(&'static str, DataType)> {
+        vec![("values", list_of(arguments.first().cloned().unwrap_or(DataType::Float64)))]
     }
 
     fn keeps_values(&self, _: usize) -> bool {
@@ -156,8 +174,9 @@ impl Definition for Continuous {
     }
 
     fn factory(&self, args: &AccumulatorArgs<'_>) -> Result<Factory> {
-        let fractions = Fractions::new(args, "percentile_cont")?;
-        Ok(Values::factory(&DataType::Float64, move |lists| continuous(lists, &fractions)))
+        let fractions = Fractions::new(args, self.name())?;
+        let value = args.expr_fields[0].data_type();
+        Ok(Values::factory(value, move |lists| continuous(lists, &fractions)))
     }
 }
 
@@ -210,39 +229,79 @@ fn arrays(values: ArrayRef, has_values: Vec<bool>, fractions: &Fractions) -> Res
     Ok(Arc::new(ListArray::try_new(field, offsets, values, Some(nulls))?))
 }
 
+/// A place between two values.
+#[derive(Clone, Copy, Debug)]
+struct Between {
+    lower: usize,
+    upper: usize,
+    /// The part of the way from the lower to the upper one.
+    part: f64,
+}
+
 fn continuous(lists: &ListArray, fractions: &Fractions) -> Result<ArrayRef> {
-    let numbers = lists.values().as_primitive::<Float64Type>();
-    let mut results: Vec<Option<f64>> = Vec::new();
+    let mut places: Vec<Option<Between>> = Vec::new();
     let mut has_values = Vec::with_capacity(lists.len());
     for_each_sorted(lists, lists.values(), |_, sorted| {
         let is_valid = !fractions.is_null && !sorted.order.is_empty();
         has_values.push(is_valid);
+        let place = |at: usize| sorted.order.get(at).map_or(0, |place| *place as usize);
+        let one = |fraction: f64| {
+            let fraction = if fractions.descending { 1.0 - fraction } else { fraction };
+            let Between { lower, upper, part } = between(fraction, sorted.order.len());
+            Between { lower: place(lower), upper: place(upper), part }
+        };
         if is_valid {
-            let number = |place: usize| {
-                sorted.order.get(place).map_or(f64::NAN, |place| numbers.value(*place as usize))
-            };
-            let one = |fraction: f64| {
-                let fraction = if fractions.descending { 1.0 - fraction } else { fraction };
-                interpolated(number, fraction, sorted.order.len())
-            };
-            results.extend(fractions.fractions.iter().map(|fraction| fraction.map(one)));
+            places.extend(fractions.fractions.iter().map(|fraction| fraction.map(one)));
+        } else if !fractions.is_array {
+            places.push(None);
         }
         Ok(())
     })?;
-    arrays(Arc::new(Float64Array::from(results)), has_values, fractions)
+    let values = interpolated(lists.values(), &places)?;
+    if fractions.is_array { arrays(values, has_values, fractions) } else { Ok(values) }
 }
 
-/// Returns the value at a fraction of the way from the first of `count` numbers to the last.
+/// Returns the place at a fraction of the way from the first of `count` values to the last.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "between 0 and the count"
 )]
-fn interpolated(number: impl Fn(usize) -> f64, fraction: f64, count: usize) -> f64 {
+fn between(fraction: f64, count: usize) -> Between {
     let at = fraction * count.saturating_sub(1) as f64;
-    let (lower, upper) = (number(at.floor() as usize), number(at.ceil() as usize));
-    if at.fract() == 0.0 || lower == upper { lower } else { lower + (upper - lower) * at.fract() }
+    Between { lower: at.floor() as usize, upper: at.ceil() as usize, part: at.fract() }
+}
+
+/// Returns the values at places between others, of numbers or moments.
+fn interpolated(values: &ArrayRef, places: &[Option<Between>]) -> Result<ArrayRef> {
+    if let Some(numbers) = values.as_primitive_opt::<Float64Type>() {
+        let number = |place: Between| {
+            let (lower, upper) = (numbers.value(place.lower), numbers.value(place.upper));
+            let is_lower = place.part == 0.0 || lower == upper;
+            if is_lower { lower } else { lower + (upper - lower) * place.part }
+        };
+        let results = places.iter().map(|place| place.map(number));
+        return Ok(Arc::new(results.collect::<Float64Array>()));
+    }
+    let moments = cast(values, &DataType::Int64)?;
+    let moments = moments.as_primitive::<Int64Type>();
+    let moment = |place: Between| {
+        let lower = moments.value(place.lower);
+        lower.saturating_add(rounded(moments.value(place.upper).abs_diff(lower), place.part))
+    };
+    let results: Int64Array = places.iter().map(|place| place.map(moment)).collect();
+    Ok(cast(&results, values.data_type())?)
+}
+
+/// Returns a part of a distance, rounded.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "at most the distance, whose lowest digits do not matter"
+)]
+fn rounded(distance: u64, part: f64) -> i64 {
+    (distance as f64 * part).round() as i64
 }
 
 #[cfg(test)]
@@ -260,8 +319,16 @@ mod tests {
 
     #[test]
     fn a_value_between_two_is_interpolated() {
-        let numbers = [1.0, 2.0, 4.0];
-        let at = |fraction| interpolated(|place| numbers[place], fraction, 3);
-        assert_eq!((at(0.0), at(0.25), at(0.5), at(0.75), at(1.0)), (1.0, 1.5, 2.0, 3.0, 4.0));
+        let numbers: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 4.0]));
+        let places: Vec<_> =
+            [0.0, 0.25, 0.5, 0.75, 1.0].iter().map(|it| Some(between(*it, 3))).collect();
+        let values = interpolated(&numbers, &places).expect("numbers");
+        let values = values.as_primitive::<Float64Type>().values().to_vec();
+        assert_eq!(values, [1.0, 1.5, 2.0, 3.0, 4.0]);
+        let moments = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let moments = cast(&numbers, &DataType::Int64).and_then(|it| cast(&it, &moments));
+        let values = interpolated(&moments.expect("moments"), &places).expect("moments");
+        let values = cast(&values, &DataType::Int64).expect("micros");
+        assert_eq!(values.as_primitive::<Int64Type>().values().to_vec(), [1, 2, 2, 3, 4]);
     }
 }

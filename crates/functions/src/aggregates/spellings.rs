@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions::math::expr_fn::{exp, ln, sqrt};
 use datafusion::logical_expr::expr::{
@@ -20,7 +20,7 @@ use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawWindowExpr,
 };
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable as _, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, Signature, Volatility,
     WindowFunctionDefinition, WindowUDF, cast, lit, when,
 };
 
@@ -41,8 +41,17 @@ const SAME: &[(&str, &str)] = &[
 ];
 
 /// Functions composed of others.
-const COMPOSED: &[&str] =
-    &["count_if", "countif", "geomean", "geometric_mean", "sem", "favg", "weighted_avg", "wavg"];
+const COMPOSED: &[&str] = &[
+    "count_if",
+    "countif",
+    "geomean",
+    "geometric_mean",
+    "sem",
+    "favg",
+    "weighted_avg",
+    "wavg",
+    "regr_r2",
+];
 
 /// Functions that the planner calls in place of others.
 const TARGETS: &[&str] = &[
@@ -56,13 +65,15 @@ const TARGETS: &[&str] = &[
     "count",
     "avg",
     "fsum",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
     "var_pop",
     "approx_distinct",
     "approx_percentile_cont",
     "grouping",
     "max_n",
     "min_n",
-    "percentile_cont_array",
 ];
 
 /// Returns the names, as functions that only the planner knows.
@@ -241,18 +252,12 @@ fn spelled(
         }
         ("max", [_, _]) => "max_n",
         ("min", [_, _]) => "min_n",
-        ("percentile_cont", [_, fractions]) if is_array(fractions) => "percentile_cont_array",
         _ => match target {
             Some(target) => target,
             None => return Ok(None),
         },
     };
     call(target, args).map(Some)
-}
-
-/// Returns true for an expression without columns whose value is an array.
-fn is_array(expr: &Expr) -> bool {
-    expr.get_type(&DFSchema::empty()).is_ok_and(|data_type| data_type.is_nested())
 }
 
 fn composed(
@@ -266,9 +271,11 @@ fn composed(
     }
     Ok(match (name, args) {
         ("count_if" | "countif", [condition]) => {
-            let one = when(condition.clone(), lit(1_i64)).otherwise(lit(0_i64))?;
+            let is_false = condition.clone().is_false();
+            let one = when(condition.clone(), lit(1_i64)).when(is_false, lit(0_i64)).end()?;
             call("sum", vec![one])?
         }
+        ("regr_r2", [y, x]) => determination(y, x, call)?,
         ("geomean" | "geometric_mean", [number]) => exp(call("avg", vec![ln(number.clone())])?),
         ("sem", [number]) => {
             let variance = call("var_pop", vec![number.clone()])?;
@@ -283,11 +290,29 @@ fn composed(
             let product = lit(1_f64) * number.clone() * weight.clone();
             call("sum", vec![product])? / call("sum", vec![counted])?
         }
+        ("regr_r2", _) => {
+            return plan_err!("{name} takes two numbers, not {} arguments", args.len());
+        }
         ("weighted_avg" | "wavg", _) => {
             return plan_err!("{name} takes a number and a weight, not {} arguments", args.len());
         }
         _ => return plan_err!("{name} takes one argument, not {}", args.len()),
     })
+}
+
+/// Returns the coefficient of determination; where `y` is constant it is 1, as in PostgreSQL.
+fn determination(
+    y: &Expr,
+    x: &Expr,
+    call: &dyn Fn(&str, Vec<Expr>) -> Result<Expr>,
+) -> Result<Expr> {
+    let of = |target| call(target, vec![y.clone(), x.clone()]);
+    let (sxx, syy, sxy) = (of("regr_sxx")?, of("regr_syy")?, of("regr_sxy")?);
+    let zero = || lit(0_f64);
+    let quotient = sxy.clone() * sxy / (sxx.clone() * syy.clone());
+    when(sxx.eq(zero()), lit(ScalarValue::Float64(None)))
+        .when(syy.eq(zero()), lit(1_f64))
+        .otherwise(quotient)
 }
 
 /// Returns the number of numbers as DOUBLE, null if it is zero.

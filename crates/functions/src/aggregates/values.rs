@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, ListArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::Result;
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
@@ -16,6 +16,9 @@ use datafusion::physical_expr::expressions::Column;
 
 use super::factory::{Factory, list_of};
 
+/// Number of rows after which lists are trimmed, beside as many as they keep.
+const ROWS_BETWEEN_TRIMS: usize = 1 << 16;
+
 /// Computes the results of groups from the lists of their values.
 pub(super) type Finish = Arc<dyn Fn(&ListArray) -> Result<ArrayRef> + Send + Sync>;
 
@@ -23,11 +26,25 @@ pub(super) type Finish = Arc<dyn Fn(&ListArray) -> Result<ArrayRef> + Send + Syn
 pub(super) struct Values {
     lists: Box<dyn GroupsAccumulator>,
     finish: Finish,
+    trim: Option<Trim>,
+}
+
+/// The progress of a function that keeps a part of the values, as lists of them.
+struct Trim {
+    /// Values kept by the last trim, and rows since.
+    kept: usize,
+    rows: usize,
 }
 
 impl Values {
     pub(super) fn new(values: &DataType, finish: Finish) -> Result<Self> {
-        Ok(Self { lists: lists(values)?, finish })
+        Ok(Self { lists: lists(values)?, finish, trim: None })
+    }
+
+    /// Creates an accumulator that keeps the lists that `finish` makes of lists of values.
+    pub(super) fn trimmed(values: &DataType, finish: Finish) -> Result<Self> {
+        let trim = Some(Trim { kept: 0, rows: 0 });
+        Ok(Self { lists: lists(values)?, finish, trim })
     }
 
     /// Returns the factory of accumulators over values of a type.
@@ -38,10 +55,24 @@ impl Values {
         let (values, finish): (_, Finish) = (values.clone(), Arc::new(finish));
         Arc::new(move || Ok(Box::new(Self::new(&values, Arc::clone(&finish))?)))
     }
+
+    /// Counts values that were added, and trims the lists if they are many.
+    fn added(&mut self, rows: usize) -> Result<()> {
+        let Some(trim) = &mut self.trim else { return Ok(()) };
+        trim.rows += rows;
+        if trim.rows > ROWS_BETWEEN_TRIMS.max(trim.kept) {
+            let lists = self.evaluate(EmitTo::All)?;
+            let groups: Vec<usize> = (0..lists.len()).collect();
+            let kept = lists.as_list_opt::<i32>().map_or(0, |lists| lists.values().len());
+            self.trim = Some(Trim { kept, rows: 0 });
+            self.lists.merge_batch(&[lists], &groups, groups.len())?;
+        }
+        Ok(())
+    }
 }
 
 /// Creates an accumulator of lists of the values that are not null.
-pub(super) fn lists(values: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
+fn lists(values: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
     let field: FieldRef = Arc::new(Field::new("value", values.clone(), true));
     let schema = Schema::new(vec![Arc::clone(&field)]);
     let value: Arc<dyn PhysicalExpr> = Arc::new(Column::new("value", 0));
@@ -66,19 +97,28 @@ impl GroupsAccumulator for Values {
         filter: Option<&BooleanArray>,
         total: usize,
     ) -> Result<()> {
-        self.lists.update_batch(&values[..1], groups, filter, total)
+        self.lists.update_batch(&values[..1], groups, filter, total)?;
+        self.added(groups.len())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.lists.merge_batch(states, groups, total)
+        self.lists.merge_batch(states, groups, total)?;
+        let values = states.first().and_then(|lists| lists.as_list_opt::<i32>());
+        self.added(values.map_or(0, |lists| lists.values().len()))
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        if let (Some(trim), EmitTo::All) = (&mut self.trim, emit) {
+            *trim = Trim { kept: 0, rows: 0 };
+        }
         (self.finish)(self.lists.evaluate(emit)?.as_list())
     }
 
     fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.lists.state(emit)
+        match self.trim {
+            Some(_) => Ok(vec![self.evaluate(emit)?]),
+            None => self.lists.state(emit),
+        }
     }
 
     fn convert_to_state(

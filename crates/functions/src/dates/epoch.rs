@@ -4,7 +4,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::IntervalMonthDayNano;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 
-use super::moment::{DAY, SECOND};
+use super::moment::{DAY, SECOND, local};
 use crate::scalar::{Call, Definition, Double, Int, Interval, Kind, Overload, Time, Timestamp};
 
 /// The days of a month and of a year of an interval, in hours.
@@ -103,6 +103,7 @@ fn in_units(name: &str, micros: i64) -> Result<i64> {
 /// The timestamp of milliseconds since 1970.
 fn of_units(call: &Call) -> Result<ArrayRef> {
     call.map1::<Int, Timestamp>(|millis| {
-        millis.checked_mul(1_000).map(Some).ok_or_else(out_of_range)
+        let micros = millis.checked_mul(1_000).ok_or_else(out_of_range)?;
+        local(micros).map(|_| Some(micros))
     })
 }

@@ -4,7 +4,7 @@ use chrono::{NaiveDate, NaiveTime};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 
-use super::moment::{DAY, HOUR, MINUTE, micros};
+use super::moment::{DAY, HOUR, MINUTE, local, micros};
 use crate::scalar::{Call, Definition, Double, Int, Kind, Overload, Time, Timestamp};
 
 const FIELDS: &[Kind] =
@@ -72,7 +72,7 @@ fn time_of_day(function: &str, hour: i64, minute: i64, seconds: f64) -> Result<i
 }
 
 fn timestamp_of_micros(call: &Call) -> Result<ArrayRef> {
-    call.map1::<Int, Timestamp>(|micros| Ok(Some(micros)))
+    call.map1::<Int, Timestamp>(|micros| local(micros).map(|_| Some(micros)))
 }
 
 /// A time of its hour, minute and seconds. The type has no end of the day, 24:00:00.

@@ -7,12 +7,13 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
-use datafusion::logical_expr::{Expr, ScalarUDF, cast, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable as _, ScalarUDF, cast, lit};
 
 use super::part::Part;
 
 /// Makes `date_part('century', x)` of `century(x)`, and gives a field the name that DataFusion
-/// knows, as `dow` for `dayofweek`.
+/// knows, as `dow` for `dayofweek`. The epoch of an interval is that of [`super::epoch`], whose
+/// years have 365.25 days.
 ///
 /// `julian` and `timezone` are left: the type of the results is that of DataFusion's, an integer of
 /// 32 bits.
@@ -53,7 +54,12 @@ impl FunctionRewrite for DateParts {
         "date_parts"
     }
 
-    fn rewrite(&self, expr: Expr, _: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+    fn rewrite(
+        &self,
+        expr: Expr,
+        schema: &DFSchema,
+        _: &ConfigOptions,
+    ) -> Result<Transformed<Expr>> {
         let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
         let ([Expr::Literal(name, _), value], "date_part") =
             (call.args.as_slice(), call.func.name())
@@ -61,6 +67,12 @@ impl FunctionRewrite for DateParts {
             return Ok(Transformed::no(expr));
         };
         let name = name.try_as_str().flatten();
+        if name.is_some_and(|name| name.eq_ignore_ascii_case("epoch"))
+            && value.get_type(schema).is_ok_and(|of| matches!(of, DataType::Interval(_)))
+            && let Some(epoch) = self.functions.iter().find(|it| it.name() == "epoch")
+        {
+            return Ok(Transformed::yes(epoch.call(vec![value.clone()])));
+        }
         match name.and_then(|name| self.call(&call.func, name, value)) {
             Some(call) => Ok(Transformed::yes(call)),
             None => Ok(Transformed::no(expr)),

@@ -4,10 +4,10 @@ use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err, plan_err};
 
+use super::forms::normal;
 use super::function::{Argument, Call, Definition, Output};
 use super::text::{Json, Malformed};
 use super::types::is_json;
-use super::value::Value;
 use super::write::Writer;
 
 /// The functions of this file.
@@ -109,10 +109,7 @@ fn refused<T>(error: &Malformed) -> Result<T> {
 
 /// The normal form of a JSON text.
 fn normal_text(call: &Call, text: &str) -> Result<String> {
-    let json = Json::parse(text).map_err(|error| call.error(&error))?;
-    let mut out = String::new();
-    Value::from(json).normalized().write_normal(&mut out);
-    Ok(out)
+    normal(text).map_err(|error| call.error(&error))
 }
 
 fn normalized(call: &Call, texts: &ArrayRef) -> Result<ArrayRef> {

@@ -51,15 +51,15 @@ fn normal(call: &Call, at: usize, row: usize) -> Result<Option<Value<'_>>> {
     Ok(call.json(at, row)?.map(|json| Value::from(json).normalized()))
 }
 
+/// Merges patches from the left; a null is the JSON null, as in DuckDB.
 fn merge(call: &Call) -> Result<ArrayRef> {
     let value = |row| {
-        let Some(first) = call.json(0, row)? else { return Ok(None) };
-        let mut merged = Value::from(first);
+        let mut merged = call.json(0, row)?.map(Value::from);
         for at in 1..call.count() {
-            let Some(patch) = call.json(at, row)? else { return Ok(None) };
-            merged = merged.merged(patch.into());
+            let patch = call.json(at, row)?.map(Value::from);
+            merged = patch.map(|patch| merged.take().unwrap_or(Value::Word("null")).merged(patch));
         }
-        Ok(Some(merged))
+        Ok(merged)
     };
     each(call, value, Value::write)
 }
@@ -71,7 +71,7 @@ fn set(call: &Call) -> Result<ArrayRef> {
             Some(creates) => creates.as_boolean().value(row),
             None => true,
         };
-        let (target, path) = (normal(call, 0, row)?, call.list(1, row)?);
+        let (target, path) = (normal(call, 0, row)?, path(call, row)?);
         let (Some(mut target), Some(path), Some(new)) = (target, path, normal(call, 2, row)?)
         else {
             return Ok(None);
@@ -81,6 +81,18 @@ fn set(call: &Call) -> Result<ArrayRef> {
         Ok(Some(target.normalized()))
     };
     each(call, value, Value::write_normal)
+}
+
+/// The steps of a path, the second argument; `None` for null.
+fn path(call: &Call, row: usize) -> Result<Option<Vec<String>>> {
+    let lists = call.arguments.get(1).and_then(|array| array.as_list_opt::<i32>());
+    if let Some(lists) = lists.filter(|lists| lists.is_valid(row)) {
+        let steps = lists.value(row);
+        if let Some(step) = (0..steps.len()).find(|step| steps.is_null(*step)) {
+            return exec_err!("{}: step {} of the path is NULL", call.name, step + 1);
+        }
+    }
+    call.list(1, row)
 }
 
 /// Sets the value at a path of which all but the last step exist.
@@ -193,7 +205,7 @@ fn delete(call: &Call) -> Result<ArrayRef> {
 
 fn delete_path(call: &Call) -> Result<ArrayRef> {
     let value = |row| {
-        let both = normal(call, 0, row)?.zip(call.list(1, row)?);
+        let both = normal(call, 0, row)?.zip(path(call, row)?);
         let Some((mut target, path)) = both else { return Ok(None) };
         refuse_scalar(call, &target)?;
         remove(&mut target, &path)?;

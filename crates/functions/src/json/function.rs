@@ -1,7 +1,6 @@
 //! Scalar functions over JSON: their arguments, and their results.
 
 use std::borrow::Cow;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -13,14 +12,12 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{
     DataFusionError, Result, ScalarValue, exec_datafusion_err, exec_err, internal_err, plan_err,
 };
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
-};
+use datafusion::logical_expr::{Expr, ScalarFunctionArgs};
 
 use super::text::Json;
 use super::types::json_field;
 use super::value::TEXT_BYTES_MAX;
+use crate::adapter::{Scalar, columns};
 
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +82,6 @@ impl Definition {
     /// Allows any number of further arguments.
     pub(crate) const fn rest(self, rest: Argument) -> Self {
         Self { rest: Some(rest), ..self }
-    }
-
-    pub(crate) fn function(self) -> Arc<ScalarUDF> {
-        Arc::new(ScalarUDF::new_from_impl(Function::new(self)))
     }
 }
 
@@ -211,34 +204,7 @@ fn short(text: &str) -> Result<&str> {
     }
 }
 
-#[derive(Debug)]
-struct Function {
-    definition: Definition,
-    aliases: Vec<String>,
-    signature: Signature,
-}
-
-impl PartialEq for Function {
-    fn eq(&self, other: &Self) -> bool {
-        self.definition.names == other.definition.names
-    }
-}
-
-impl Eq for Function {}
-
-impl Hash for Function {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.definition.names.hash(state);
-    }
-}
-
-impl Function {
-    fn new(definition: Definition) -> Self {
-        let aliases = definition.names.iter().skip(1).map(|&name| name.to_owned()).collect();
-        let signature = Signature::user_defined(Volatility::Immutable);
-        Self { definition, aliases, signature }
-    }
-
+impl Definition {
     /// The types that the arguments are cast to.
     fn coerced(&self, given: &[DataType]) -> Result<Vec<DataType>> {
         self.refuse_count(given.len())?;
@@ -247,7 +213,7 @@ impl Function {
 
     /// Checks the number of arguments.
     fn refuse_count(&self, count: usize) -> Result<()> {
-        let Definition { arguments, optional, rest, .. } = &self.definition;
+        let Definition { arguments, optional, rest, .. } = self;
         let (least, most) = (arguments.len() - optional, arguments.len());
         let is_right = count >= least && (count <= most || rest.is_some());
         let plural = if most == 1 { "" } else { "s" };
@@ -260,7 +226,7 @@ impl Function {
     }
 
     fn type_of(&self, at: usize, given: &DataType) -> Result<DataType> {
-        let argument = self.definition.arguments.get(at).copied().or(self.definition.rest);
+        let argument = self.arguments.get(at).copied().or(self.rest);
         let texts = || Arc::new(Field::new_list_field(DataType::Utf8View, true));
         let is_text = given.is_string() || given.is_null();
         let (wanted, right) = match argument.unwrap_or(Argument::Any) {
@@ -294,7 +260,7 @@ impl Function {
         let path = path.and_then(|path| path.try_as_str()).flatten().unwrap_or_default();
         let is_of_many = path.starts_with('$')
             && super::path::Path::parse(path).is_ok_and(|path| path.is_of_many());
-        match self.definition.output {
+        match self.output {
             Output::Json => json_field(""),
             Output::Text => text,
             Output::Boolean => Field::new("", DataType::Boolean, true),
@@ -309,68 +275,43 @@ impl Function {
     }
 }
 
-impl ScalarUDFImpl for Function {
-    fn name(&self) -> &str {
-        self.definition.names.first().copied().unwrap_or_default()
+impl Scalar for Definition {
+    fn name(&self) -> &'static str {
+        self.names.first().copied().unwrap_or_default()
     }
 
-    fn aliases(&self) -> &[String] {
-        &self.aliases
+    fn aliases(&self) -> &'static [&'static str] {
+        self.names.get(1..).unwrap_or_default()
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn coerce(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        self.coerced(given)
     }
 
-    /// The planner replaces errors of this function by one that lists signatures, so wrong types
-    /// are refused by [`Self::return_field_from_args`].
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(self.coerced(given).unwrap_or_else(|_| given.to_vec()))
+    fn field(&self, given: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<Field> {
+        self.coerced(given)?;
+        Ok(self.output(constants))
     }
 
-    fn return_type(&self, _given: &[DataType]) -> Result<DataType> {
-        Ok(self.output(&[]).data_type().clone())
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let given: Vec<_> = args.arg_fields.iter().map(|it| it.data_type().clone()).collect();
-        self.coerced(&given)?;
-        let field = self.output(args.scalar_arguments);
-        Ok(Arc::new(field.with_name(self.name())))
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+    fn column_name(&self, arguments: &[Expr]) -> Option<String> {
         // A cast has the name of its operand.
-        match args {
-            [value] if self.name().ends_with("_cast") => Ok(value.schema_name().to_string()),
-            _ => {
-                let args = args.iter().map(|arg| arg.schema_name().to_string());
-                Ok(format!("{}({})", self.name(), args.collect::<Vec<_>>().join(",")))
-            }
+        match arguments {
+            [value] if self.name().ends_with("_cast") => Some(value.schema_name().to_string()),
+            _ => None,
         }
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let arguments = args.args.into_iter().map(|arg| {
-            let array = arg.into_array(rows)?;
-            match array.data_type() {
-                DataType::Utf8 | DataType::LargeUtf8 => Ok(cast(&array, &DataType::Utf8View)?),
-                _ => Ok(array),
-            }
+    fn run(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
+        let arguments = columns(args, rows)?.into_iter().map(|array| match array.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => Ok(cast(&array, &DataType::Utf8View)?),
+            _ => Ok(array),
         });
-        let call = Call {
+        (self.run)(&Call {
             name: self.name().to_owned(),
             arguments: arguments.collect::<Result<_>>()?,
-            fields: args.arg_fields,
+            fields: args.arg_fields.clone(),
             rows,
             output: args.return_field.data_type().clone(),
-        };
-        let result = (self.definition.run)(&call)?;
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)),
-            false => Ok(ColumnarValue::Array(result)),
-        }
+        })
     }
 }

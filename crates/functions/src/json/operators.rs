@@ -1,8 +1,9 @@
 //! The operators of JSON: `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and
 //! `#-`.
 //!
-//! The operators that other types have too, are those of JSON if their left operand, or both for
-//! `||`, is of the type JSON rather than text: the result of a function or a cast.
+//! The operators that other types have too, are those of JSON if their left operand is of the type
+//! JSON rather than text: the result of a function or a cast. Those of `||` are both JSON, or one
+//! is JSON and the other a literal of JSON.
 
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -10,6 +11,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable as _};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::registry::functions;
+use super::text::Json;
 use super::types::is_json;
 
 /// Plans the operators of JSON as calls of functions.
@@ -36,6 +38,14 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
+/// True for a literal that is JSON if the other operand is: null, or a text of JSON. Any other text
+/// is joined to the text of the other operand, as PostgreSQL does for `json`.
+fn is_plain(expr: &Expr) -> bool {
+    let Expr::Literal(value, _) = expr else { return false };
+    let text = value.try_as_str().flatten();
+    value.is_null() || text.is_some_and(|text| Json::parse(text).is_ok())
+}
+
 /// The name of the function of an operator, and true if its operands are swapped.
 fn function(
     op: &BinaryOperator,
@@ -58,7 +68,10 @@ fn function(
         BinaryOperator::Question => ("jsonb_exists", false),
         BinaryOperator::QuestionPipe => ("jsonb_exists_any", false),
         BinaryOperator::QuestionAnd => ("jsonb_exists_all", false),
-        BinaryOperator::StringConcat if is_json(left)? && is_json(right)? => {
+        BinaryOperator::StringConcat
+            if is_json(left)? && (is_json(right)? || is_plain(right))
+                || is_plain(left) && is_json(right)? =>
+        {
             ("jsonb_concat", false)
         }
         BinaryOperator::Minus if is_json(left)? => ("jsonb_delete", false),

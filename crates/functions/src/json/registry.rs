@@ -4,12 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use datafusion::logical_expr::ScalarUDF;
 
-use super::function::Definition;
 use super::{build, change, extract, inspect};
+use crate::adapter::function;
 
 static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     let all = [extract::functions(), inspect::functions(), build::functions(), change::functions()];
-    all.into_iter().flatten().map(Definition::function).collect()
+    all.into_iter().flatten().map(function).collect()
 });
 
 /// Returns the functions.

@@ -1,38 +1,27 @@
-//! The type JSON: text in a field of the extension type `arrow.json`.
+//! The types JSON and JSONB: text in a field of an extension type.
 //!
-//! Functions mark their results with it, and casts check the text that they mark. Tables store
-//! plain text: a column that is declared as JSON or JSONB is a column of texts.
+//! Functions mark their results with it, and casts check the text that they mark. Columns have the
+//! same marks ([`crate::columns`]).
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::Result;
-use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::sql::sqlparser::ast;
+use datafusion::arrow::datatypes::{DataType, Field};
 
 /// The key of a field's metadata that names its extension type.
-const EXTENSION: &str = "ARROW:extension:name";
-const NAME: &str = "arrow.json";
+pub(crate) const EXTENSION: &str = "ARROW:extension:name";
+/// The extension type of JSON.
+pub(crate) const JSON: &str = "arrow.json";
+/// The extension type of JSONB, which Arrow does not have.
+pub(crate) const JSONB: &str = "terrace.jsonb";
 
-/// True for a field of JSON.
+/// True for a field of JSON or JSONB.
 pub(crate) fn is_json(field: &Field) -> bool {
-    field.data_type().is_string() && field.metadata().get(EXTENSION).is_some_and(|it| it == NAME)
+    let name = field.metadata().get(EXTENSION);
+    field.data_type().is_string() && name.is_some_and(|name| name == JSON || name == JSONB)
 }
 
 /// A nullable field of JSON.
 pub(crate) fn json_field(name: &str) -> Field {
-    let metadata = HashMap::from([(EXTENSION.to_owned(), NAME.to_owned())]);
+    let metadata = HashMap::from([(EXTENSION.to_owned(), JSON.to_owned())]);
     Field::new(name, DataType::Utf8View, true).with_metadata(metadata)
-}
-
-/// Plans the types JSON and JSONB of columns as text.
-#[derive(Debug)]
-pub struct JsonTypes;
-
-impl TypePlanner for JsonTypes {
-    fn plan_type_field(&self, sql_type: &ast::DataType) -> Result<Option<FieldRef>> {
-        let is_json = matches!(sql_type, ast::DataType::JSON | ast::DataType::JSONB);
-        Ok(is_json.then(|| Arc::new(Field::new("", DataType::Utf8View, true))))
-    }
 }

@@ -146,7 +146,12 @@ impl ListAggregate {
         let Some(element) = fields.first().and_then(|list| element_field(list.data_type())) else {
             return plan_err!("{} takes a list as its first argument", self.name);
         };
-        let element = Field::new("element", element.data_type().clone(), true);
+        // A list without elements or with nulls alone has no type of elements: one of numbers.
+        let element = match element.data_type() {
+            DataType::Null => DataType::Int64,
+            other => other.clone(),
+        };
+        let element = Field::new("element", element, true);
         let further = fields.iter().skip(self.own_arguments()).cloned();
         let mut fields: Vec<_> = std::iter::once(Arc::new(element)).chain(further).collect();
         if aggregate.name() == SEPARATED && fields.len() == 1 {

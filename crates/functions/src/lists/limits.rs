@@ -7,81 +7,106 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::FieldRef;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, exec_err};
 use datafusion::functions_nested::{range, repeat, resize};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
-};
+use datafusion::logical_expr::{ScalarFunctionArgs, ScalarUDF};
+
+use crate::checked::{Checked, rows};
 
 /// Maximum number of elements of one list.
 const LIST_MAX: u64 = 1 << 24;
-/// Maximum number of elements of the lists of a batch of rows.
-const BATCH_MAX: u64 = 1 << 26;
+/// Maximum bytes of the lists of a batch of rows.
+const BATCH_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of an element that is a number.
+const NUMBER_BYTES: u64 = 8;
 
 /// Returns the functions.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let bounded = [
-        (range::range_udf(), Count::Steps { inclusive: false }),
-        (range::gen_series_udf(), Count::Steps { inclusive: true }),
-        (repeat::array_repeat_udf(), Count::Argument),
-        (resize::array_resize_udf(), Count::Argument),
-    ];
-    let bounded = bounded.into_iter().map(|(function, count)| Bounded { function, count });
-    bounded.map(|bounded| Arc::new(ScalarUDF::new_from_impl(bounded))).collect()
+    vec![
+        Checked::over(range::range_udf(), |name, args| refuse(name, args, Count::Below)),
+        Checked::over(range::gen_series_udf(), |name, args| refuse(name, args, Count::Through)),
+        Checked::over(repeat::array_repeat_udf(), |name, args| refuse(name, args, Count::Times)),
+        Checked::over(resize::array_resize_udf(), |name, args| refuse(name, args, Count::Length)),
+    ]
 }
 
 /// The number of elements of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
-    /// From the first argument to the second, by the third.
-    Steps { inclusive: bool },
-    /// The second argument.
-    Argument,
+    /// From the first argument to below the second, by the third.
+    Below,
+    /// From the first argument through the second, by the third.
+    Through,
+    /// The second argument, of copies of the first.
+    Times,
+    /// The second argument, of elements of the first and copies of the third.
+    Length,
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Bounded {
-    function: Arc<ScalarUDF>,
-    count: Count,
-}
-
-impl Bounded {
-    /// Refuses lists that are too long.
-    fn refuse(&self, args: &ScalarFunctionArgs) -> Result<()> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let arguments = args.args.iter().map(|arg| arg.to_array(rows));
-        let arguments = arguments.collect::<Result<Vec<_>>>()?;
-        if arguments.iter().any(|it| it.data_type().is_temporal()) {
-            return Ok(());
-        }
-        let numbers: Vec<_> = arguments.iter().map(integers).collect();
-        let mut total = 0_u64;
-        for row in 0..rows {
-            let number = |at: usize| {
-                let array = numbers.get(at)?.as_ref()?.as_primitive_opt::<Int64Type>()?;
-                array.is_valid(row).then(|| array.value(row))
-            };
-            let count = self.count_of(number, arguments.len());
-            total = total.saturating_add(count);
-            if count > LIST_MAX || total > BATCH_MAX {
-                return exec_err!(
-                    "{}: a list of {count} elements is too long: at most {LIST_MAX}, and \
-                     {BATCH_MAX} in a batch of rows; say FROM {}(...) for rows",
-                    self.function.name(),
-                    self.function.name()
-                );
-            }
-        }
-        Ok(())
+/// Refuses lists that are too long.
+fn refuse(function: &str, args: &ScalarFunctionArgs, count: Count) -> Result<()> {
+    let rows = rows(args);
+    let arguments = args.args.iter().map(|arg| arg.to_array(rows));
+    let arguments = arguments.collect::<Result<Vec<_>>>()?;
+    if arguments.iter().any(|it| it.data_type().is_temporal()) && count != Count::Times {
+        return Ok(());
     }
+    let numbers: Vec<_> = arguments.iter().map(integers).collect();
+    let element = match count {
+        Count::Below | Count::Through => NUMBER_BYTES,
+        Count::Times => arguments.first().map_or(NUMBER_BYTES, element_bytes),
+        Count::Length => arguments.get(2).map_or(NUMBER_BYTES, element_bytes),
+    };
+    let mut total = 0_u64;
+    for row in 0..rows {
+        let number = |at: usize| {
+            let array = numbers.get(at)?.as_ref()?.as_primitive_opt::<Int64Type>()?;
+            array.is_valid(row).then(|| array.value(row))
+        };
+        if count == Count::Length && arguments.first().is_some_and(|lists| lists.is_null(row)) {
+            continue;
+        }
+        if let (Count::Length, Some(length @ ..0)) = (count, number(1)) {
+            return exec_err!(
+                "{function}: the length of a list is {length}; it cannot be negative"
+            );
+        }
+        let elements = count.of(number, arguments.len());
+        total = total.saturating_add(elements.saturating_mul(element));
+        if elements > LIST_MAX || total > BATCH_BYTES_MAX {
+            return exec_err!(
+                "{function}: a list of {elements} elements is too long: at most {LIST_MAX} \
+                 elements, and {BATCH_BYTES_MAX} bytes in a batch of rows, are possible{}",
+                hint(function, count)
+            );
+        }
+    }
+    Ok(())
+}
 
-    fn count_of(&self, number: impl Fn(usize) -> Option<i64>, arguments: usize) -> u64 {
-        let Count::Steps { inclusive } = self.count else {
-            return number(1).map_or(0, |count| u64::try_from(count).unwrap_or(0));
+fn hint(function: &str, count: Count) -> String {
+    match count {
+        Count::Below | Count::Through => format!("; say FROM {function}(...) for rows"),
+        Count::Times | Count::Length => String::new(),
+    }
+}
+
+/// The mean bytes of a value.
+fn element_bytes(values: &ArrayRef) -> u64 {
+    let bytes = values.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+    let mean = bytes.div_ceil(values.len().max(1));
+    u64::try_from(mean).unwrap_or(u64::MAX).max(1)
+}
+
+impl Count {
+    fn of(self, number: impl Fn(usize) -> Option<i64>, arguments: usize) -> u64 {
+        let inclusive = match self {
+            Self::Below => false,
+            Self::Through => true,
+            Self::Times | Self::Length => {
+                return number(1).map_or(0, |count| u64::try_from(count).unwrap_or(0));
+            }
         };
         let (begin, end) = match arguments {
             1 => (Some(0), number(0)),
@@ -103,39 +128,4 @@ impl Bounded {
 fn integers(array: &ArrayRef) -> Option<ArrayRef> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
     cast_with_options(array, &DataType::Int64, &options).ok()
-}
-
-impl ScalarUDFImpl for Bounded {
-    fn name(&self) -> &str {
-        self.function.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.function.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.function.signature()
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.function.return_type(given)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.function.return_field_from_args(args)
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        self.function.coerce_types(given)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.refuse(&args)?;
-        self.function.invoke_with_args(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.function.documentation()
-    }
 }

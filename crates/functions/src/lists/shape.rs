@@ -1,11 +1,9 @@
 //! Functions that choose elements of lists, and those of PostgreSQL about their bounds.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _, Int64Array, StringArray};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
-use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, exec_err, plan_err};
 
 use super::elements::{Lists, element_field, list_type, lists_at};
@@ -27,10 +25,10 @@ pub(super) fn functions() -> Vec<Definition> {
     let with_integer = |name: &str, given: &[DataType]| list_and(name, given, DataType::Int64);
     vec![
         Definition {
-            names: &["list_unique", "array_unique"],
-            coerce: list,
+            names: &["array_length", "list_length"],
+            coerce: list_and_dimension,
             returns: integer,
-            run: unique,
+            run: |call| if call.arguments.len() == 1 { length(call) } else { bound(call, true) },
         },
         Definition {
             names: &["list_where", "array_where"],
@@ -70,10 +68,18 @@ pub(super) fn functions() -> Vec<Definition> {
     ]
 }
 
-fn list(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
+pub(super) fn list(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
     match given {
         [of] if list_type(of).is_some() => Ok(list_type(of).into_iter().collect()),
         _ => plan_err!("{name} takes a list"),
+    }
+}
+
+/// A list, and the number of a dimension that may be left out.
+fn list_and_dimension(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
+    match given {
+        [_] => list(name, given),
+        _ => list_and(name, given, DataType::Int64),
     }
 }
 
@@ -111,23 +117,8 @@ fn value_and_lengths(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
     }
 }
 
-/// The number of different elements that are not null.
-fn unique(call: &Call) -> Result<ArrayRef> {
-    let lists = Lists::new(&call.arguments[0])?;
-    let values = lists.values();
-    let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
-    let keys = converter.convert_columns(&[ArrayRef::clone(values)])?;
-    let nulls = values.logical_nulls();
-    let count = |row| {
-        let places = lists.range(row)?;
-        let valid = places.filter(|&it| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(it)));
-        i64::try_from(valid.map(|it| keys.row(it)).collect::<HashSet<_>>().len()).ok()
-    };
-    Ok(Arc::new((0..call.rows).map(count).collect::<Int64Array>()))
-}
-
 /// Builds lists of chosen places of the elements of the first argument.
-fn choose(
+pub(super) fn choose(
     call: &Call,
     chosen: impl Fn(&Lists, usize) -> Result<Option<Vec<Option<usize>>>>,
 ) -> Result<ArrayRef> {
@@ -160,15 +151,17 @@ fn select(call: &Call) -> Result<ArrayRef> {
     let positions = Lists::new(&call.arguments[1])?;
     let numbers = positions.values().as_primitive::<Int64Type>();
     choose(call, |lists, row| {
-        let both = lists.range(row).zip(positions.range(row));
-        Ok(both.map(|(places, positions)| {
-            let place = |at: usize| {
-                let number = numbers.is_valid(at).then(|| numbers.value(at))?;
-                let position = usize::try_from(number.checked_sub(1)?).ok()?;
-                Some(places.start + position).filter(|place| places.contains(place))
-            };
-            positions.map(place).collect()
-        }))
+        let Some((places, positions)) = lists.range(row).zip(positions.range(row)) else {
+            return Ok(None);
+        };
+        if positions.clone().any(|at| numbers.is_null(at)) {
+            return exec_err!("{}: a position is NULL: give a number", call.name);
+        }
+        let place = |at: usize| {
+            let position = usize::try_from(numbers.value(at).checked_sub(1)?).ok()?;
+            Some(places.start + position).filter(|place| places.contains(place))
+        };
+        Ok(Some(positions.map(place).collect()))
     })
 }
 

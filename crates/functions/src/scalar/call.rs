@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray as _, TimestampMicrosecondArray, UInt32Array,
 };
 use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::{DataType, TimestampMicrosecondType};
+use datafusion::arrow::datatypes::{DataType, FieldRef, TimestampMicrosecondType};
 use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
@@ -21,6 +21,7 @@ pub(crate) struct Call {
     arguments: Vec<Argument>,
     rows: usize,
     result: DataType,
+    fields: Vec<FieldRef>,
 }
 
 /// The values of an argument: one per row, or one for all.
@@ -69,12 +70,18 @@ impl Call {
             Ok(Argument { array, instants, is_constant: is_constant(value) })
         };
         let arguments = args.args.iter().enumerate().map(argument).collect::<Result<_>>()?;
-        Ok(Self { name, arguments, rows, result: args.return_type().clone() })
+        let (result, fields) = (args.return_type().clone(), args.arg_fields.clone());
+        Ok(Self { name, arguments, rows, result, fields })
     }
 
     /// The name of the function.
     pub(crate) fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The fields of the arguments.
+    pub(crate) fn fields(&self) -> &[FieldRef] {
+        &self.fields
     }
 
     /// The number of arguments.

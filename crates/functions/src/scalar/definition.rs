@@ -1,18 +1,17 @@
 //! Functions by their names and overloads.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, internal_datafusion_err, plan_err};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{Expr, ScalarFunctionArgs, ScalarUDF, Volatility};
 
 use super::call::Call;
 use super::kind::{Kind, Returns};
+use crate::adapter::{Scalar, function};
+use crate::columns::TextType;
 
 /// A function and its overloads.
 #[derive(Debug)]
@@ -124,96 +123,65 @@ impl Definition {
 
 /// The functions of some definitions.
 pub(crate) fn functions(definitions: &'static [Definition]) -> Vec<Arc<ScalarUDF>> {
-    let function = |definition| Arc::new(ScalarUDF::new_from_impl(Function::new(definition)));
     definitions.iter().map(function).collect()
 }
 
-/// A function of DataFusion for a definition.
-#[derive(Debug)]
-struct Function {
-    definition: &'static Definition,
-    aliases: Vec<String>,
-    signature: Signature,
-}
-
-impl Function {
-    fn new(definition: &'static Definition) -> Self {
-        let aliases = definition.aliases.iter().map(|&alias| alias.to_owned()).collect();
-        Self { definition, aliases, signature: Signature::user_defined(definition.volatility) }
-    }
-
-    fn overload(&self, types: &[DataType]) -> Result<(&'static Overload, Vec<DataType>)> {
-        match self.definition.overload(types) {
+impl Definition {
+    /// The overload for arguments of these types, and the types that they are cast to.
+    fn fitting(&self, types: &[DataType]) -> Result<(&'static Overload, Vec<DataType>)> {
+        match self.overload(types) {
             Some(found) => Ok(found),
             None => {
                 let types: Vec<_> = types.iter().map(ToString::to_string).collect();
                 plan_err!(
                     "{} does not take ({}); it is {}; cast the arguments",
-                    self.definition.name,
+                    self.name,
                     types.join(", "),
-                    self.definition.forms()
+                    self.forms()
                 )
             }
         }
     }
 }
 
-impl PartialEq for Function {
-    fn eq(&self, other: &Self) -> bool {
-        self.definition.name == other.definition.name
-    }
-}
-
-impl Eq for Function {}
-
-impl Hash for Function {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.definition.name.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for Function {
-    fn name(&self) -> &str {
-        self.definition.name
+impl Scalar for &'static Definition {
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    fn aliases(&self) -> &[String] {
-        &self.aliases
+    fn aliases(&self) -> &'static [&'static str] {
+        self.aliases
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn volatility(&self) -> Volatility {
+        self.volatility
     }
 
-    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        Ok(self.overload(arg_types)?.1)
+    fn coerce(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        Ok(self.fitting(given)?.1)
     }
 
-    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        self.overload(arg_types)?.0.result.data_type(arg_types)
+    fn field(&self, given: &[DataType], _: &[Option<&ScalarValue>]) -> Result<Field> {
+        let (overload, types) = self.fitting(given)?;
+        let data_type = overload.result.data_type(&types)?;
+        Ok(match overload.result {
+            Returns::Uuid => TextType::Uuid.field(self.name).with_data_type(data_type),
+            _ => Field::new(self.name, data_type, true),
+        })
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        match self.definition.simplify {
+        match self.simplify {
             Some(simplify) => simplify(args, info),
             None => Ok(ExprSimplifyResult::Original(args)),
         }
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn run(&self, args: &ScalarFunctionArgs, _: usize) -> Result<ArrayRef> {
         let types: Vec<_> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let (overload, _) = self.overload(&types)?;
+        let (overload, _) = self.fitting(&types)?;
         let mut kinds = overload.arguments.to_vec();
         kinds.extend(overload.rest);
-        let call = Call::new(self.definition.name, &args, &kinds)?;
-        let result = (overload.evaluate)(&call)?;
-        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        if args.args.is_empty() || !args.args.iter().all(is_scalar) {
-            return Ok(ColumnarValue::Array(result));
-        }
-        match result.len() {
-            1 => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)),
-            rows => Err(internal_datafusion_err!("{} returned {rows} rows", self.name())),
-        }
+        (overload.evaluate)(&Call::new(self.name, args, &kinds)?)
     }
 }

@@ -39,6 +39,8 @@ pub(crate) enum Returns {
     Of(Kind),
     /// An integer of 32 bits.
     Integer32,
+    /// A text that is marked as a UUID.
+    Uuid,
     /// The type that a function computes from the types of the arguments.
     By(fn(&[DataType]) -> datafusion::common::Result<DataType>),
 }
@@ -144,6 +146,7 @@ impl Returns {
         match self {
             Self::Of(kind) => Ok(kind.data_type()),
             Self::Integer32 => Ok(DataType::Int32),
+            Self::Uuid => Ok(DataType::Utf8),
             Self::By(by) => by(arguments),
         }
     }

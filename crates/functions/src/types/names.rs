@@ -4,6 +4,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 
+use crate::columns::TextType;
 use crate::scalar::{Call, Definition, Kind, Overload, Text};
 
 const ANY: &[Kind] = &[Kind::Any];
@@ -14,13 +15,29 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 ];
 
 fn type_of(call: &Call) -> Result<ArrayRef> {
-    let name = duckdb(call.array(0)?.data_type());
+    let name = match text_type(call) {
+        // Types of texts with a maximum length are VARCHAR in DuckDB.
+        Some(of @ (TextType::Uuid | TextType::Json | TextType::Jsonb)) => of.name(),
+        _ => duckdb(call.array(0)?.data_type()),
+    };
     call.rows_of::<Text>(|_| Ok(Some(name.clone().into())))
 }
 
 fn pg_type_of(call: &Call) -> Result<ArrayRef> {
-    let name = postgres(call.array(0)?.data_type());
+    let name = match text_type(call) {
+        Some(TextType::Uuid) => "uuid".to_owned(),
+        Some(TextType::Json) => "json".to_owned(),
+        Some(TextType::Jsonb) => "jsonb".to_owned(),
+        Some(TextType::Varchar(_)) => "character varying".to_owned(),
+        Some(TextType::Char(_)) => "character".to_owned(),
+        None => postgres(call.array(0)?.data_type()),
+    };
     call.rows_of::<Text>(|_| Ok(Some(name.clone().into())))
+}
+
+/// The type of the argument, if its values are texts in storage.
+fn text_type(call: &Call) -> Option<TextType> {
+    call.fields().first().and_then(|field| TextType::of(field))
 }
 
 /// The name of a type in DuckDB.

@@ -6,10 +6,10 @@ use datafusion::common::{Result, exec_datafusion_err};
 use crate::scalar::{Call, Definition, Int32, Kind, Overload, Returns, Text};
 
 pub(super) const FUNCTIONS: &[Definition] = &[
-    Definition::new("gen_random_uuid", &[Overload::new(&[], Kind::Text, version_4)])
-        .alias(&["uuidv4"])
+    Definition::new("gen_random_uuid", &[Overload::returning(&[], Returns::Uuid, version_4)])
+        .alias(&["uuidv4", "uuid"])
         .volatile(),
-    Definition::new("uuidv7", &[Overload::new(&[], Kind::Text, version_7)]).volatile(),
+    Definition::new("uuidv7", &[Overload::returning(&[], Returns::Uuid, version_7)]).volatile(),
     Definition::new(
         "uuid_extract_version",
         &[Overload::returning(&[Kind::Text], Returns::Integer32, version)],

@@ -55,7 +55,10 @@ pub enum ProcessMemory {
 
 /// Time after the end of a query in which its memory leaves the process: no other query is ended
 /// for it, unless the process grows.
-const RELEASE: Duration = Duration::from_secs(1);
+const RELEASE: Duration = Duration::from_secs(10);
+/// Share by which the process may grow meanwhile, 1 / `RELEASE_GROWTH`, and the bytes at most: the
+/// query's tasks go on for a moment.
+const RELEASE_GROWTH: (u64, u64) = (8, 64 * MIB);
 
 /// Limit of the process's memory, and the action when it is exceeded.
 pub struct Limit {
@@ -100,7 +103,9 @@ impl Looking {
     /// True if the memory of a query that was ended may still be leaving the process, which has
     /// `resident` bytes.
     fn releases(&self, resident: u64, now: Instant) -> bool {
-        self.ended.is_some_and(|(at, bytes)| now - at < RELEASE && resident <= bytes)
+        let (share, growth_max) = RELEASE_GROWTH;
+        let most = |bytes: u64| bytes.saturating_add((bytes / share).min(growth_max));
+        self.ended.is_some_and(|(at, bytes)| now - at < RELEASE && resident <= most(bytes))
     }
 }
 
@@ -236,7 +241,15 @@ impl Shared {
     /// consumer accounts for.
     fn keep_limit(&self, unaccounted: u64, looking: &mut Looking) {
         let Some(limit) = &self.limit else { return };
-        let Ok(resident) = terrace_sys::process::resident_bytes() else { return };
+        let Ok(mut resident) = terrace_sys::process::resident_bytes() else { return };
+        if resident > limit.bytes && !looking.releases(resident, Instant::now()) {
+            // The allocator keeps pages of objects that were freed, of a query that has ended too.
+            if let Err(error) = terrace_heap::release_free_pages() {
+                tracing::debug!(%error, "free pages stay with the allocator");
+            }
+            let Ok(left) = terrace_sys::process::resident_bytes() else { return };
+            resident = left;
+        }
         let now = Instant::now();
         if resident > limit.bytes && !looking.releases(resident, now) {
             let has_ended = (limit.end_query)(format!(
@@ -316,7 +329,7 @@ mod tests {
         looking.ended = Some((now, 300));
         let soon = now + RELEASE / 2;
         assert!(looking.releases(300, soon) && looking.releases(290, soon));
-        assert!(!looking.releases(301, soon), "another query grows");
+        assert!(looking.releases(337, soon) && !looking.releases(338, soon), "another query grows");
         assert!(!looking.releases(290, now + RELEASE), "it did not help");
     }
 }

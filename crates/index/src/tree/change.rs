@@ -18,7 +18,7 @@ use crate::tree::walk::{Page, RESTARTS};
 const SPLITS_MAX: usize = 1_000;
 
 /// Position of a key in a leaf, or of its insertion.
-struct Place<'t, P: Pages> {
+struct KeyPosition<'t, P: Pages> {
     index: usize,
     is_found: bool,
     /// The leaf under an exclusive latch; `None` if nothing is to be changed.
@@ -37,7 +37,9 @@ impl<P: Pages> BTree<P> {
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_size(key, value)?;
         for _ in 0..SPLITS_MAX {
-            let Place { index, leaf: Some(mut leaf), .. } = self.place(key, |found| !found)? else {
+            let KeyPosition { index, leaf: Some(mut leaf), .. } =
+                self.place(key, |found| !found)?
+            else {
                 return Ok(false);
             };
             if edit(&mut leaf, |edit| edit.insert(index, key, value))? {
@@ -83,7 +85,8 @@ impl<P: Pages> BTree<P> {
     /// # Errors
     /// As [`BTree::get`].
     pub fn update<T>(&self, key: &[u8], change: impl FnOnce(&mut [u8]) -> T) -> Result<Option<T>> {
-        let Place { index, leaf: Some(mut leaf), .. } = self.place(key, |found| found)? else {
+        let KeyPosition { index, leaf: Some(mut leaf), .. } = self.place(key, |found| found)?
+        else {
             return Ok(None);
         };
         edit(&mut leaf, |edit| edit.value_mut(index).map(|value| Some(change(value))))
@@ -97,7 +100,8 @@ impl<P: Pages> BTree<P> {
     /// # Errors
     /// As [`BTree::get`]. A merge that the pool fails is left to a later removal.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
-        let Place { index, leaf: Some(mut leaf), .. } = self.place(key, |found| found)? else {
+        let KeyPosition { index, leaf: Some(mut leaf), .. } = self.place(key, |found| found)?
+        else {
             return Ok(false);
         };
         let used = edit(&mut leaf, |edit| edit.remove(index).map(|()| edit.used_bytes()))?;
@@ -111,7 +115,7 @@ impl<P: Pages> BTree<P> {
 
     /// Finds the position of a key. The leaf is latched if `is_wanted` returns true for whether the
     /// key was found.
-    fn place(&self, key: &[u8], is_wanted: impl Fn(bool) -> bool) -> Result<Place<'_, P>> {
+    fn place(&self, key: &[u8], is_wanted: impl Fn(bool) -> bool) -> Result<KeyPosition<'_, P>> {
         for _ in 0..RESTARTS {
             if let Some(place) = self.try_place(key, &is_wanted)? {
                 return Ok(place);
@@ -120,13 +124,13 @@ impl<P: Pages> BTree<P> {
         }
         let leaf = self.fix_pair(key, 0)?.node;
         let (index, is_found) = leaf.check(leaf.view()?.search(key))?;
-        Ok(Place { index, is_found, leaf: is_wanted(is_found).then_some(leaf) })
+        Ok(KeyPosition { index, is_found, leaf: is_wanted(is_found).then_some(leaf) })
     }
 
     fn place_to_change(&self, key: &[u8]) -> Result<ToChange<'_, P>> {
         match self.place(key, |_| true)? {
-            Place { index, is_found, leaf: Some(leaf) } => Ok((index, is_found, leaf)),
-            Place { leaf: None, .. } => unreachable!("every place was wanted"),
+            KeyPosition { index, is_found, leaf: Some(leaf) } => Ok((index, is_found, leaf)),
+            KeyPosition { leaf: None, .. } => unreachable!("every place was wanted"),
         }
     }
 
@@ -135,18 +139,18 @@ impl<P: Pages> BTree<P> {
         &self,
         key: &[u8],
         is_wanted: &impl Fn(bool) -> bool,
-    ) -> Result<Option<Place<'_, P>>> {
+    ) -> Result<Option<KeyPosition<'_, P>>> {
         let Some(look) = self.look_for_leaf(Seek::At(key))? else { return Ok(None) };
         let (index, is_found) = match Node::open(&look.guard).and_then(|leaf| leaf.search(key)) {
             Ok(place) => place,
             Err(fault) => return self.doubt(&look, fault),
         };
         if !is_wanted(is_found) {
-            let place = Place { index, is_found, leaf: None };
+            let place = KeyPosition { index, is_found, leaf: None };
             return Ok(look.guard.is_valid().then_some(place));
         }
         let leaf = self.upgrade(&look)?;
-        Ok(leaf.map(|leaf| Place { index, is_found, leaf: Some(leaf) }))
+        Ok(leaf.map(|leaf| KeyPosition { index, is_found, leaf: Some(leaf) }))
     }
 }
 

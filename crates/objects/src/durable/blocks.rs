@@ -63,7 +63,7 @@ pub(crate) fn salt() -> u64 {
 
 /// Position of a block or batch: the salt of its file, and its offset.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BlockPosition {
     pub(crate) salt: u64,
     pub(crate) offset: u64,
 }
@@ -161,7 +161,7 @@ fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Returns the checksum of bytes at a position.
-pub(crate) fn checksum(place: Place, bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(place: BlockPosition, bytes: &[u8]) -> u32 {
     let salted = crc32c::crc32c(&place.salt.to_le_bytes());
     crc32c::crc32c_append(crc32c::crc32c_append(salted, &place.offset.to_le_bytes()), bytes)
 }
@@ -184,7 +184,7 @@ impl<W: Write> BlockWriter<W> {
         for piece in bytes.chunks(BLOCK_BYTES) {
             let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
             self.to.write_all(&len.to_le_bytes())?;
-            let place = Place { salt: self.salt, offset: self.written };
+            let place = BlockPosition { salt: self.salt, offset: self.written };
             self.to.write_all(&checksum(place, piece).to_le_bytes())?;
             self.to.write_all(piece)?;
             self.written += 8 + to_u64(piece.len());
@@ -239,7 +239,7 @@ impl<R: Read> BlockReader<R> {
             self.block.clear();
             return Err(damaged("it ends too early"));
         }
-        let place = Place { salt: self.salt, offset: self.at };
+        let place = BlockPosition { salt: self.salt, offset: self.at };
         if checksum(place, &self.block) != u32_at(&head, 4) {
             self.block.clear();
             return Err(damaged("a block's checksum is wrong"));

@@ -27,8 +27,8 @@
 //! - A checkpoint begins the next log, makes it durable, and then swaps the files: the lock of the
 //!   file is held for the swap alone. The old file is synced afterwards, while the new one is
 //!   written.
-//! - `sync` and the keeper write the pending changes, sync without a lock, and then write the batch
-//!   that records the sync.
+//! - `sync` and the maintenance thread write the pending changes, sync without a lock, and then
+//!   write the batch that records the sync.
 //!
 //! [`file::Device`] keeps the order of the logs on the device: the new file is not synced before
 //! the old one is. So no change counts as synced while one before it may be lost, and until then

@@ -62,7 +62,7 @@ pub(crate) enum Supply {
 /// The slab that a group of threads allocates from, and the granule where its next search begins.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Place {
+struct SlabCursor {
     slab: Option<usize>,
     cursor: usize,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Slabs {
     /// Array of [`Slab`], then the words of the bitmaps.
     about: Mapping,
     count: usize,
-    places: Vec<Mutex<Place>>,
+    places: Vec<Mutex<SlabCursor>>,
     shelf: Mutex<Shelf>,
     account: Arc<Account>,
     used: AtomicU64,
@@ -244,7 +244,7 @@ impl Slabs {
     }
 
     /// Chooses another slab for a place and allocates a run in it.
-    fn open(&self, from: Supply, place: &mut Place, len: usize) -> Option<(usize, usize)> {
+    fn open(&self, from: Supply, place: &mut SlabCursor, len: usize) -> Option<(usize, usize)> {
         let mut shelf = lock(&self.shelf);
         if let Some(old) = place.slab.take() {
             self.close(&mut shelf, old);
@@ -256,7 +256,7 @@ impl Slabs {
         }
         if let Some((n, start)) = found {
             self.slab(n).set(State::Open);
-            *place = Place { slab: Some(n), cursor: start + len };
+            *place = SlabCursor { slab: Some(n), cursor: start + len };
             return found;
         }
         // No slab is left to open: takes a run from any slab that has one, shared with its threads.

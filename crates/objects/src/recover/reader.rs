@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use terrace_sys::size::{to_u64, to_usize};
 
-use crate::durable::blocks::{BlockError, HEAD_BYTES, Head, Place, VERSION};
+use crate::durable::blocks::{BlockError, BlockPosition, HEAD_BYTES, Head, VERSION};
 use crate::durable::files::{Files, StoredFile, Stream};
 use crate::durable::log::{self, BATCH_HEAD_BYTES, BatchHead};
 use crate::error::ObjectError;
@@ -59,7 +59,10 @@ impl LogReader {
 
     /// Returns the batch at a position, and its changes; `None` if there is none or it is
     /// incomplete.
-    pub(super) fn batch(&self, place: Place) -> Result<Option<(BatchHead, Vec<u8>)>, ObjectError> {
+    pub(super) fn batch(
+        &self,
+        place: BlockPosition,
+    ) -> Result<Option<(BatchHead, Vec<u8>)>, ObjectError> {
         let begin = place.offset + to_u64(BATCH_HEAD_BYTES);
         let head = self.head_at(place)?.filter(|head| head.len <= self.len - begin);
         let Some(head) = head else { return Ok(None) };
@@ -72,7 +75,7 @@ impl LogReader {
     }
 
     /// Returns the head of a batch at a position, even if its changes are incomplete.
-    pub(super) fn head_at(&self, place: Place) -> Result<Option<BatchHead>, ObjectError> {
+    pub(super) fn head_at(&self, place: BlockPosition) -> Result<Option<BatchHead>, ObjectError> {
         let end = place.offset.checked_add(to_u64(BATCH_HEAD_BYTES));
         if end.is_none_or(|end| end > self.len) {
             return Ok(None);
@@ -108,7 +111,7 @@ impl LogReader {
     /// whatever its bytes are: no changes are read, and each candidate is checked once.
     pub(super) fn heads(
         &self,
-        from: Place,
+        from: BlockPosition,
         mut each: impl FnMut(BatchHead),
     ) -> Result<(), ObjectError> {
         let overlap = BATCH_HEAD_BYTES - 1;
@@ -123,7 +126,7 @@ impl LogReader {
                 }
                 let mut head = [0; BATCH_HEAD_BYTES];
                 head.copy_from_slice(bytes);
-                let place = Place { offset: start + to_u64(offset), ..from };
+                let place = BlockPosition { offset: start + to_u64(offset), ..from };
                 BatchHead::from_bytes(&head, place).into_iter().for_each(&mut each);
             }
         }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use terrace_objects::{
-    Backing, Durability, Keeper, KeeperConfig, ObjectConfig, ObjectError, ObjectId, ObjectStore,
+    Backing, Durability, Maintenance, MaintenanceConfig, ObjectConfig, ObjectError, ObjectId,
+    ObjectStore,
 };
 use terrace_sys::fault_injection;
 use terrace_sys::sync::lock;
@@ -144,20 +145,20 @@ fn a_child_that_outlives_its_parent_is_told() {
     assert_eq!(Model::of(&open(&dir)).objects.len(), 11);
 }
 
-/// A child has no keeper to wait for, and may have stores of its own.
+/// A child has no maintenance thread to wait for, and may have stores of its own.
 #[test]
-fn a_child_ends_without_its_parents_keeper() {
+fn a_child_ends_without_its_parents_maintenance() {
     let _alone = alone();
     let scratch = tempfile::tempdir().expect("a directory");
     let dir = scratch.path().join("log");
     let (store, _) = ObjectStore::open(config(), log(&dir, Durability::Deferred)).expect("empty");
     let store = Arc::new(store);
     let every = Duration::from_secs(3600);
-    let config = KeeperConfig { every, ..KeeperConfig::default() };
-    let keeper = Keeper::start(&store, config).expect("a thread");
-    // The keeper sleeps by now, and holds no locks.
+    let config = MaintenanceConfig { every, ..MaintenanceConfig::default() };
+    let maintenance = Maintenance::start(&store, config).expect("a thread");
+    // The maintenance thread sleeps by now, and holds no locks.
     std::thread::sleep(Duration::from_millis(50));
-    let slot = Mutex::new(Some(keeper));
+    let slot = Mutex::new(Some(maintenance));
     let status = child(|| {
         drop(lock(&slot).take());
         let memory = Backing::Dram { bytes: 8 * MIB };

@@ -2,7 +2,7 @@
 
 use super::Pager;
 use super::limits::FRAMES_MIN;
-use crate::block::{Place, Slot};
+use crate::block::{BlockState, Slot};
 use crate::config::Method;
 
 impl Pager {
@@ -71,7 +71,7 @@ impl Pager {
         let mut kept = 0;
         while let Some(block) = self.aside.pop() {
             self.block(block).listed = false;
-            let Place::Aside(slot) = self.place(block) else { continue };
+            let BlockState::Aside(slot) = self.place(block) else { continue };
             if self.is_awaited(block) && kept < self.aside.listed() {
                 kept += 1;
                 self.block(block).listed = true;
@@ -101,7 +101,7 @@ impl Pager {
     /// Evicts a block that is aside: from here on it is only in the source.
     pub(super) fn forget(&mut self, block: usize) {
         self.aside.left();
-        self.block(block).place = Place::Absent;
+        self.block(block).place = BlockState::Absent;
         self.block(block).hot = false;
         self.block(block).marker = false;
         self.shared.counters.evicted.add(1);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::Pager;
 use super::request_queue::Progress;
-use crate::block::Place;
+use crate::block::BlockState;
 use crate::command_queue::{Command, Want};
 use crate::config::Method;
 
@@ -22,14 +22,14 @@ impl Pager {
                 let most = self.shared.blocks_ahead_max().saturating_sub(self.ahead.len());
                 self.ahead.extend(blocks.into_iter().take(most));
             }
-            Command::Follow(asked) => self.follow(asked),
+            Command::Follow(requested) => self.follow(requested),
             Command::Want(want, blocks, waiter) => {
                 if want == Want::Evict {
                     // An eviction cancels earlier readahead of the same blocks. The blocks of a
                     // command are sorted.
                     self.ahead.cancel(&blocks);
                 }
-                self.asked.add_order(want, blocks, waiter);
+                self.requests.add_order(want, blocks, waiter);
             }
         }
     }
@@ -40,28 +40,28 @@ impl Pager {
             return Progress::Done;
         }
         match self.place(block) {
-            Place::Absent if self.has_waiter(block, Want::Pin) => {
+            BlockState::Absent if self.has_waiter(block, Want::Pin) => {
                 let state = self.block(block);
                 (state.faulted, state.marker) = (false, false);
                 self.begin(block, now);
             }
-            Place::Absent => self.waiters.end(block),
-            Place::Poisoned => self.end_waiters_of_poisoned(block, "it could not be read"),
-            Place::Unmapped => self.tell_unmapped(block),
-            Place::Aside(slot) if self.has_waiter(block, Want::Pin) => {
+            BlockState::Absent => self.waiters.end(block),
+            BlockState::Poisoned => self.end_waiters_of_poisoned(block, "it could not be read"),
+            BlockState::Unmapped => self.tell_unmapped(block),
+            BlockState::Aside(slot) if self.has_waiter(block, Want::Pin) => {
                 self.aside.left();
                 self.block(block).marker = false;
                 self.put_back(block, Some(slot));
             }
-            Place::Aside(slot) => {
+            BlockState::Aside(slot) => {
                 if self.has_waiter(block, Want::Evict) {
                     self.forget(block);
                     self.give_back(slot, self.shared.block_len(block));
                 }
                 self.waiters.end(block);
             }
-            Place::Resident => return self.serve_resident(block),
-            Place::Queued(_) | Place::Filling(..) | Place::Writing(..) => {}
+            BlockState::Resident => return self.serve_resident(block),
+            BlockState::Queued(_) | BlockState::Filling(..) | BlockState::Writing(..) => {}
         }
         self.progress(block)
     }
@@ -105,23 +105,23 @@ impl Pager {
             return Progress::NotYet;
         }
         match self.place(block) {
-            Place::Aside(slot) if self.has_waiter(block, Want::Evict) => {
+            BlockState::Aside(slot) if self.has_waiter(block, Want::Evict) => {
                 self.forget(block);
                 self.give_back(slot, self.shared.block_len(block));
                 self.waiters.end(block);
             }
-            Place::Aside(slot) => {
+            BlockState::Aside(slot) => {
                 self.aside.left();
                 let waiters = self.waiters.take(block);
                 self.put_back(block, Some(slot));
                 self.waiters.put_back(block, waiters);
                 self.waiters.end(block);
             }
-            Place::Absent => {
+            BlockState::Absent => {
                 self.drop_spare();
                 self.waiters.end(block);
             }
-            Place::Unmapped => self.tell_unmapped(block),
+            BlockState::Unmapped => self.tell_unmapped(block),
             _ => {}
         }
         self.progress(block)

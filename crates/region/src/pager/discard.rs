@@ -2,7 +2,7 @@
 
 use super::Pager;
 use super::limits::FRAMES_MIN;
-use crate::block::{Lost, Place, Slot};
+use crate::block::{BlockState, Lost, Slot};
 use crate::command_queue::CommandQueue;
 use crate::config::{Contents, DEPTH_MAX, Method};
 
@@ -61,32 +61,32 @@ impl Pager {
 
     fn drop_block(&mut self, block: usize) {
         match self.place(block) {
-            Place::Absent => {
+            BlockState::Absent => {
                 self.take_lost(block);
                 self.lose_bytes(block);
             }
-            Place::Aside(slot) => {
+            BlockState::Aside(slot) => {
                 self.take_lost(block);
                 self.forget(block);
                 self.lose_frame_of(block, slot);
             }
             // A block that was declared used again may have been written to and must stay.
-            Place::Resident if self.shared.words[block].is_unused() => {
+            BlockState::Resident if self.shared.words[block].is_unused() => {
                 self.take_out(block);
             }
-            Place::Poisoned => {
+            BlockState::Poisoned => {
                 self.take_lost(block);
                 let (at, len) = (self.offset(block), self.shared.block_len(block));
                 self.warn_of(self.shared.mapping.decommit(at, len), "dropping");
-                self.block(block).place = Place::Absent;
+                self.block(block).place = BlockState::Absent;
                 self.lose_bytes(block);
             }
             // These blocks are checked when their fill or write-back ends, or cannot be dropped.
-            Place::Resident
-            | Place::Queued(_)
-            | Place::Filling(..)
-            | Place::Writing(..)
-            | Place::Unmapped => {}
+            BlockState::Resident
+            | BlockState::Queued(_)
+            | BlockState::Filling(..)
+            | BlockState::Writing(..)
+            | BlockState::Unmapped => {}
         }
     }
 
@@ -103,7 +103,7 @@ impl Pager {
 
     /// Discards an unused block that is out of its place.
     pub(super) fn discard(&mut self, block: usize, slot: Slot) {
-        self.block(block).place = Place::Absent;
+        self.block(block).place = BlockState::Absent;
         self.shared.counters.evicted.add(1);
         self.lose_frame_of(block, slot);
     }

@@ -8,7 +8,7 @@ use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 
 use super::{Pager, fingerprint};
-use crate::block::{Lost, Place, Slot};
+use crate::block::{BlockState, Lost, Slot};
 use crate::command_queue::Want;
 use crate::config::Method;
 use crate::error::RegionError;
@@ -79,7 +79,7 @@ impl Pager {
     }
 
     pub(super) fn set_aside(&mut self, block: usize, slot: Slot) {
-        self.block(block).place = Place::Aside(slot);
+        self.block(block).place = BlockState::Aside(slot);
         self.aside.came();
         if !std::mem::replace(&mut self.block(block).listed, true) {
             self.aside.push(block);
@@ -87,7 +87,7 @@ impl Pager {
     }
 
     fn write(&mut self, block: usize, slot: Option<Slot>) {
-        self.block(block).place = Place::Writing(slot, false);
+        self.block(block).place = BlockState::Writing(slot, false);
         self.block(block).done = 0;
         self.writing_count += 1;
         self.transfer(block, true);
@@ -179,7 +179,7 @@ impl Pager {
         if is_unmapped {
             let (region, offset) = (&self.shared.name, to_u64(at));
             tracing::error!(region, offset, "a part of the region was unmapped");
-            self.block(block).place = Place::Unmapped;
+            self.block(block).place = BlockState::Unmapped;
             self.refusals.end(block);
             self.lose_frame();
             self.wake(block);
@@ -190,7 +190,7 @@ impl Pager {
     fn drop_copied(&mut self, block: usize, unused: bool) {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         self.warn_of(self.shared.mapping.decommit(at, len), "dropping");
-        self.block(block).place = Place::Absent;
+        self.block(block).place = BlockState::Absent;
         self.shared.counters.evicted.add(1);
         self.lose_frame();
         if unused {
@@ -201,7 +201,7 @@ impl Pager {
     }
 
     pub(super) fn written(&mut self, block: usize) {
-        let Place::Writing(slot, wanted) = self.place(block) else { return };
+        let BlockState::Writing(slot, wanted) = self.place(block) else { return };
         self.writing_count -= 1;
         self.cut_file(block);
         let state = self.block(block);
@@ -249,7 +249,7 @@ impl Pager {
     }
 
     pub(super) fn refused(&mut self, block: usize, message: &str) {
-        let Place::Writing(slot, _) = self.place(block) else { return };
+        let BlockState::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
         self.refusals.begin(block, message);
         // The source may hold part of the write, so the block is dirty, whatever its fingerprint.

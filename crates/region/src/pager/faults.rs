@@ -10,7 +10,7 @@ use terrace_sys::size::PAGE_BYTES;
 use terrace_sys::userfault::Fault;
 
 use super::Pager;
-use crate::block::Place;
+use crate::block::BlockState;
 use crate::command_queue::Command;
 
 /// A readahead window is at most one in so many of the frames of the cap.
@@ -39,7 +39,8 @@ impl Pager {
         let now = Instant::now();
         for fault in faults.drain(..) {
             let block = self.block_at(fault);
-            if block.is_some_and(|block| matches!(self.place(block), Place::Writing(None, _))) {
+            if block.is_some_and(|block| matches!(self.place(block), BlockState::Writing(None, _)))
+            {
                 self.answer_one(fault, now);
             }
         }
@@ -61,34 +62,34 @@ impl Pager {
         let at = self.at(fault);
         self.shared.counters.faults.add(1);
         match self.place(block) {
-            Place::Absent => {
+            BlockState::Absent => {
                 let state = self.block(block);
                 (state.dirty, state.faulted, state.marker) = (fault.write, true, false);
                 self.look_ahead(block);
                 self.begin(block, now);
             }
-            Place::Queued(_) | Place::Filling(..) => {
+            BlockState::Queued(_) | BlockState::Filling(..) => {
                 let state = self.block(block);
                 state.dirty |= fault.write;
                 // Latency counts from the first thread that faulted.
                 if !std::mem::replace(&mut state.faulted, true) {
-                    if let Place::Filling(_, since) = &mut state.place {
+                    if let BlockState::Filling(_, since) = &mut state.place {
                         *since = now;
                     }
                     self.look_ahead(block);
                 }
             }
-            Place::Resident if fault.protected => {
+            BlockState::Resident if fault.protected => {
                 self.block(block).dirty = true;
                 self.protect(block, false);
             }
-            Place::Unmapped if fault.protected => {
+            BlockState::Unmapped if fault.protected => {
                 let done = self.fault.protect(&self.shared.mapping, at, PAGE_BYTES, false);
                 self.warn_of(done, "protecting");
             }
             // The process dropped pages of the block, or the block came into place meanwhile.
-            Place::Resident | Place::Unmapped => self.mend_page(at),
-            Place::Aside(slot) => {
+            BlockState::Resident | BlockState::Unmapped => self.mend_page(at),
+            BlockState::Aside(slot) => {
                 self.aside.left();
                 self.shared.counters.returned.add(1);
                 let state = self.block(block);
@@ -97,15 +98,15 @@ impl Pager {
                 self.look_ahead(block);
                 self.record(now);
             }
-            Place::Writing(slot, _) if slot.is_some() || fault.protected => {
-                self.block(block).place = Place::Writing(slot, true);
+            BlockState::Writing(slot, _) if slot.is_some() || fault.protected => {
+                self.block(block).place = BlockState::Writing(slot, true);
             }
-            Place::Writing(slot, _) => {
+            BlockState::Writing(slot, _) => {
                 // Writes to a page filled here are not detected, so the block counts as dirty.
                 self.mend_page(at);
-                self.block(block).place = Place::Writing(slot, true);
+                self.block(block).place = BlockState::Writing(slot, true);
             }
-            Place::Poisoned => {
+            BlockState::Poisoned => {
                 // The process has dropped the poison marker.
                 let _ = self.fault.poison(&self.shared.mapping, at, PAGE_BYTES);
                 self.wake(block);
@@ -180,37 +181,37 @@ impl Pager {
         if most == 0 || !self.shared.looks_ahead.load(Ordering::Relaxed) {
             return;
         }
-        let Some(asked) = self.ahead.streams().touch(block, most) else { return };
-        let Some(pager) = self.window_pager(&asked) else { return };
+        let Some(requested) = self.ahead.streams().touch(block, most) else { return };
+        let Some(pager) = self.window_pager(&requested) else { return };
         if pager == self.number {
-            self.ask_window(asked);
+            self.ask_window(requested);
         } else {
-            self.ahead.streams().leave(asked.start);
-            self.shared.send(pager, Command::Follow(asked));
+            self.ahead.streams().leave(requested.start);
+            self.shared.send(pager, Command::Follow(requested));
         }
     }
 
     /// Returns the pager of a window's first block; `None` beyond the end of the region.
-    fn window_pager(&self, asked: &Range<usize>) -> Option<usize> {
-        (asked.start < self.shared.words.len()).then(|| self.shared.pager_of(asked.start))
+    fn window_pager(&self, requested: &Range<usize>) -> Option<usize> {
+        (requested.start < self.shared.words.len()).then(|| self.shared.pager_of(requested.start))
     }
 
     /// Takes over a sequential stream that began in another pager's stripe.
-    pub(super) fn follow(&mut self, asked: Range<usize>) {
-        self.ahead.streams().adopt(&asked);
-        self.ask_window(asked);
+    pub(super) fn follow(&mut self, requested: Range<usize>) {
+        self.ahead.streams().adopt(&requested);
+        self.ask_window(requested);
     }
 
     /// Queues a window for readahead. Resident blocks are touched without a fault, so the window's
     /// first block is kept out of its place: its first touch faults and triggers the next window.
-    fn ask_window(&mut self, asked: Range<usize>) {
-        let asked = asked.start..asked.end.min(self.shared.words.len());
+    fn ask_window(&mut self, requested: Range<usize>) {
+        let requested = requested.start..requested.end.min(self.shared.words.len());
         let (own, others): (Vec<usize>, Vec<usize>) =
-            asked.partition(|block| self.shared.pager_of(*block) == self.number);
+            requested.partition(|block| self.shared.pager_of(*block) == self.number);
         // Blocks of zeros are not read ahead: they are made as fast as they are requested.
         let absent = |block: &usize| {
             let state = &self.blocks[self.local(*block)];
-            state.stored && matches!(state.place, Place::Absent)
+            state.stored && matches!(state.place, BlockState::Absent)
         };
         let absent: Vec<usize> = own.into_iter().filter(absent).collect();
         absent.first().into_iter().for_each(|first| self.block(*first).marker = true);

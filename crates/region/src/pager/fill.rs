@@ -11,7 +11,7 @@ use terrace_sys::userfault::{FaultsOf, Partial};
 
 use super::request_queue::Progress;
 use super::{Pager, fingerprint};
-use crate::block::{Place, Slot};
+use crate::block::{BlockState, Slot};
 use crate::command_queue::Want;
 use crate::config::Method;
 use crate::error::RegionError;
@@ -31,14 +31,14 @@ impl Pager {
         match slot {
             Some(slot) => self.fill(block, slot, since),
             None => {
-                self.block(block).place = Place::Queued(since);
+                self.block(block).place = BlockState::Queued(since);
                 self.wanted.push_back(block);
             }
         }
     }
 
     pub(super) fn fill(&mut self, block: usize, slot: Slot, since: Instant) {
-        self.block(block).place = Place::Filling(slot, since);
+        self.block(block).place = BlockState::Filling(slot, since);
         self.block(block).done = 0;
         self.filling_count += 1;
         if self.take_lost(block).lost {
@@ -63,7 +63,7 @@ impl Pager {
     pub(super) fn transfer(&mut self, block: usize, is_write: bool) {
         let (done, len) = (self.block(block).done, self.shared.transfer_len(block));
         let (mapping, at) = match self.place(block) {
-            Place::Filling(slot, _) | Place::Writing(Some(slot), _) => self.memory(slot),
+            BlockState::Filling(slot, _) | BlockState::Writing(Some(slot), _) => self.memory(slot),
             // Copied blocks are written from their mapped pages, which are write-protected.
             _ => (&self.shared.mapping, self.offset(block)),
         };
@@ -118,9 +118,9 @@ impl Pager {
             return;
         }
         // A block that is being evicted leaves at once, so that its frame serves the next one.
-        let leaves = matches!(self.place(block), Place::Aside(_));
+        let leaves = matches!(self.place(block), BlockState::Aside(_));
         if !leaves || self.go_on_with(block, Instant::now()) != Progress::Done {
-            self.asked.look_at(block);
+            self.requests.look_at(block);
         }
     }
 
@@ -149,7 +149,7 @@ impl Pager {
     }
 
     fn read(&mut self, block: usize) {
-        let Place::Filling(slot, since) = self.place(block) else { return };
+        let BlockState::Filling(slot, since) = self.place(block) else { return };
         let (done, len) = (self.block(block).done, self.shared.block_len(block));
         let compares =
             self.shared.method == Method::Move && !self.shared.words[block].is_immutable();
@@ -200,7 +200,7 @@ impl Pager {
 
     /// Marks a block as resident and completes the pins that wait for it.
     pub(super) fn settle(&mut self, block: usize) {
-        self.block(block).place = Place::Resident;
+        self.block(block).place = BlockState::Resident;
         if !std::mem::replace(&mut self.block(block).queued, true) {
             self.queue.push_back(block);
         }
@@ -316,7 +316,7 @@ impl Pager {
     }
 
     fn poison(&mut self, block: usize, message: &str) {
-        let Place::Filling(slot, since) = self.place(block) else { return };
+        let BlockState::Filling(slot, since) = self.place(block) else { return };
         if self.take_lost(block).lost {
             // The bytes that could not be read are unused.
             self.lose_bytes(block);
@@ -327,7 +327,7 @@ impl Pager {
         self.warn_of(self.fault.poison(&self.shared.mapping, at, len), "poisoning");
         self.wake(block);
         self.shared.counters.poisoned.add(1);
-        self.block(block).place = Place::Poisoned;
+        self.block(block).place = BlockState::Poisoned;
         match self.shared.method {
             Method::Move => self.give_back(slot, len),
             Method::Copy => {

@@ -13,7 +13,7 @@ use terrace_sys::userfault::Fault;
 
 use super::Pager;
 use super::limits::LOOK_AGAIN;
-use crate::block::Place;
+use crate::block::BlockState;
 use crate::command_queue::{Command, Want};
 use crate::config::Method;
 use crate::waiter::Waiter;
@@ -48,23 +48,28 @@ impl Pager {
                 continue;
             }
             match self.place(block) {
-                Place::Aside(slot) => {
+                BlockState::Aside(slot) => {
                     self.move_in(block, slot);
                     self.settle(block);
                 }
-                Place::Writing(Some(slot), _) => {
+                BlockState::Writing(Some(slot), _) => {
                     // The write continues from the frame, whose bytes are copied into place.
                     self.copy_pages(block, slot, 0..self.shared.block_len(block), false);
                     self.wake(block);
                     self.settle(block);
                 }
-                Place::Writing(None, _) => {
+                BlockState::Writing(None, _) => {
                     self.protect(block, false);
                     self.settle(block);
                 }
-                Place::Resident if self.shared.method == Method::Copy => self.protect(block, false),
-                Place::Queued(_) | Place::Filling(..) => self.lose(block),
-                Place::Absent | Place::Resident | Place::Poisoned | Place::Unmapped => {}
+                BlockState::Resident if self.shared.method == Method::Copy => {
+                    self.protect(block, false)
+                }
+                BlockState::Queued(_) | BlockState::Filling(..) => self.lose(block),
+                BlockState::Absent
+                | BlockState::Resident
+                | BlockState::Poisoned
+                | BlockState::Unmapped => {}
             }
         }
         for (block, waiters) in self.waiters.take_all() {
@@ -72,7 +77,7 @@ impl Pager {
                 .into_iter()
                 .for_each(|(want, waiter)| self.refuse_one(want, block, &waiter, why));
         }
-        self.asked.take_orders().for_each(|(want, blocks, waiter)| {
+        self.requests.take_orders().for_each(|(want, blocks, waiter)| {
             blocks.for_each(|block| self.refuse_one(want, block, &waiter, why));
         });
         tracing::error!(region = self.shared.name, why, "a pager cannot go on");
@@ -80,7 +85,7 @@ impl Pager {
 
     /// Poisons a block and wakes every thread that faulted on it; each receives SIGBUS.
     fn lose(&mut self, block: usize) {
-        self.block(block).place = Place::Poisoned;
+        self.block(block).place = BlockState::Poisoned;
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         self.warn_of(self.fault.poison(&self.shared.mapping, at, len), "poisoning");
         self.wake(block);
@@ -108,13 +113,13 @@ impl Pager {
     fn answer_broken(&mut self, fault: Fault) {
         let block = self.block_at(fault);
         match block.map(|block| (block, self.place(block))) {
-            Some((block, Place::Absent)) => self.lose(block),
+            Some((block, BlockState::Absent)) => self.lose(block),
             _ => self.answer_one(fault, Instant::now()),
         }
     }
 
     fn refuse_one(&self, want: Want, block: usize, waiter: &Waiter, why: &str) {
-        let is_there = matches!(self.place(block), Place::Resident);
+        let is_there = matches!(self.place(block), BlockState::Resident);
         let word = &self.shared.words[block];
         let message = format!("its pager cannot go on: {why}");
         let result = match want {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::Pager;
 use super::limits::{ASIDE, AT_ONCE, FRAMES_MIN};
-use crate::block::Place;
+use crate::block::BlockState;
 use crate::command_queue::Want;
 use crate::config::Method;
 
@@ -25,13 +25,13 @@ impl Pager {
 
     fn serve_wanted(&mut self, end: Instant) -> bool {
         while let Some(block) = self.wanted.front().copied() {
-            let Place::Queued(since) = self.place(block) else {
+            let BlockState::Queued(since) = self.place(block) else {
                 self.wanted.pop_front();
                 continue;
             };
             if !self.block(block).faulted && !self.has_waiter(block, Want::Pin) {
                 // The caller that wanted to pin the block has stopped waiting.
-                self.block(block).place = Place::Absent;
+                self.block(block).place = BlockState::Absent;
                 self.wanted.pop_front();
                 continue;
             }
@@ -51,7 +51,7 @@ impl Pager {
 
     fn serve_ahead(&mut self, end: Instant) -> bool {
         while let Some(block) = self.ahead.first() {
-            if !matches!(self.place(block), Place::Absent) {
+            if !matches!(self.place(block), BlockState::Absent) {
                 self.ahead.pop();
                 continue;
             }
@@ -149,7 +149,7 @@ impl Pager {
         for _ in 0..LOOKS.min(2 * self.queue.len()) {
             let Some(block) = self.queue.pop_front() else { return false };
             self.block(block).queued = false;
-            if !matches!(self.place(block), Place::Resident) {
+            if !matches!(self.place(block), BlockState::Resident) {
                 continue;
             }
             let stuck = self.refusals.is_resting(block, now);

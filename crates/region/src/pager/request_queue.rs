@@ -30,7 +30,7 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
 
 /// Pending requests of a pager.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct RequestQueue {
     pins: VecDeque<Order>,
     /// Requests other than pins, the one whose turn it is first.
     orders: VecDeque<Order>,
@@ -71,7 +71,7 @@ pub(super) enum Progress {
     NoRoom,
 }
 
-impl Asked {
+impl RequestQueue {
     pub(super) fn add_order(&mut self, want: Want, blocks: Vec<usize>, waiter: Arc<Waiter>) {
         let orders = if want == Want::Pin { &mut self.pins } else { &mut self.orders };
         orders.push_back(Order { want, blocks: blocks.into_iter(), waiter });

@@ -6,21 +6,21 @@ use std::time::Instant;
 use super::Pager;
 use super::limits::{ASIDE, AT_ONCE};
 use super::request_queue::{Next, Progress};
-use crate::block::Place;
+use crate::block::BlockState;
 use crate::command_queue::Want;
 use crate::waiter::Waiter;
 
 impl Pager {
     /// True if any request is pending.
-    pub(super) fn is_asked(&self) -> bool {
-        !self.waiters.is_empty() || !self.asked.is_empty()
+    pub(super) fn has_requests(&self) -> bool {
+        !self.waiters.is_empty() || !self.requests.is_empty()
     }
 
     /// Serves requests; true if it ran out of time with work left over.
     pub(super) fn serve_asked(&mut self) -> bool {
         let began = Instant::now();
         let (mut now, mut has_room) = (began, true);
-        while let Some(next) = self.asked.next(now, has_room) {
+        while let Some(next) = self.requests.next(now, has_room) {
             let look = match next {
                 Next::Look(block) => Some(block),
                 Next::Note(want, block, waiter) => self.note(want, block, waiter),
@@ -28,9 +28,9 @@ impl Pager {
             let progress = look.map(|block| (block, self.go_on_with(block, now)));
             let before = std::mem::replace(&mut now, Instant::now());
             match progress {
-                Some((block, Progress::NotYet)) => self.asked.put_off(block, now - before),
+                Some((block, Progress::NotYet)) => self.requests.put_off(block, now - before),
                 Some((block, Progress::NoRoom)) => {
-                    self.asked.look_first(block);
+                    self.requests.look_first(block);
                     // A write in flight makes room. Without one, or with too many blocks aside,
                     // a block aside is evicted.
                     let is_soon = self.writing_count > 0 && self.aside.count() <= ASIDE.1;
@@ -48,7 +48,7 @@ impl Pager {
     /// Registers a waiter for a block. Returns the block if it needs a check.
     fn note(&mut self, want: Want, block: usize, waiter: Arc<Waiter>) -> Option<usize> {
         // Most blocks of a large range are absent: there is nothing to evict or to flush.
-        if want != Want::Pin && matches!(self.place(block), Place::Absent) {
+        if want != Want::Pin && matches!(self.place(block), BlockState::Absent) {
             waiter.done(block, Ok(()));
             return None;
         }

@@ -20,9 +20,9 @@ use super::interrupt::Interrupt;
 use super::prepared_statement::Statement;
 use super::query::Query;
 use super::status::status_of;
+use crate::connection_info::ConnectionInfo;
 use crate::failure::{Failure, SqlState};
 use crate::log::Logged;
-use crate::place::Place;
 use crate::postgres::furnished;
 use crate::registry::Registered;
 use crate::settings::Settings;
@@ -36,7 +36,7 @@ const SECRET_BYTES: usize = 32;
 pub(super) struct ClientSession {
     pub(super) shared: Arc<Shared>,
     pub(super) session: Session,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ConnectionInfo>,
     pub(super) registered: Registered,
     /// Held by a statement while it starts, or while it changes something.
     pub(super) turn: tokio::sync::Mutex<()>,
@@ -117,7 +117,7 @@ impl ClientSession {
         session.info().introduce(&format!("Flight SQL, {user}"));
         let registered = shared.registry.add(SecretKey::Bytes(secret.into()));
         registered.introduce(user);
-        let place = Arc::new(Place {
+        let place = Arc::new(ConnectionInfo {
             database: DATABASE,
             user: user.to_owned(),
             role,

@@ -68,7 +68,8 @@ impl ClientSession {
         let planned = async {
             let statement = self.parse_one(text)?;
             let access = Access::of(&statement);
-            let is_planned = access.is_none() && matches!(statement, SessionStatement::Sql(_));
+            let is_planned = access.is_none()
+                && matches!(statement, SessionStatement::Sql(_) | SessionStatement::Explain(_));
             let prepared = match is_planned {
                 true => {
                     let planning = self.session.prepare(statement.clone(), &[]);

@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 50;
 
 /// Column names of a result that differ from DataFusion's.
 #[derive(Debug, Default)]
-pub(crate) struct ColumnNames {
+pub struct ColumnNames {
     /// Names of the first columns, before any `*`.
     first: Vec<Option<String>>,
     /// Names of the last columns, after the last `*`, in reverse order.
@@ -31,7 +31,8 @@ pub(crate) struct ColumnNames {
 
 impl ColumnNames {
     /// Returns the column names of a statement's result.
-    pub(crate) fn of(statement: &SessionStatement) -> Self {
+    #[must_use]
+    pub fn of(statement: &SessionStatement) -> Self {
         let Some(SqlStatement::Query(query)) = parsed(statement) else { return Self::default() };
         let Some(select) = first_select(&query.body) else { return Self::default() };
         // The number of columns that a `*` expands to is not known.
@@ -50,7 +51,8 @@ impl ColumnNames {
     }
 
     /// Returns the columns of a result under the names that clients receive.
-    pub(crate) fn give(self, schema: &SchemaRef) -> SchemaRef {
+    #[must_use]
+    pub fn give(self, schema: &SchemaRef) -> SchemaRef {
         let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
         rename(self.first.into_iter().zip(&mut fields));
         rename(self.last.into_iter().zip(fields.iter_mut().rev()));

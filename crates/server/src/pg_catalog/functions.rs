@@ -61,7 +61,7 @@ pub(super) fn rows(source: &Source) -> Vec<Row> {
             ("prosrc", name.into()),
         ]
     };
-    let own = source.functions.get().into_iter().flatten();
+    let own = source.functions.all().iter();
     let own = own.map(|(name, kind)| row(oids::hashed(&[name]), name, kind));
     let of_types = types::functions().map(|(oid, name)| row(oid, name, "f"));
     own.chain(of_types).collect()

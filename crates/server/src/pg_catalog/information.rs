@@ -7,7 +7,7 @@ use super::relations::{self, Attribute};
 use super::schemas::SCHEMA;
 use super::source::Source;
 use super::value::{Row, Value};
-use super::{roles, types};
+use super::{column_facts, defined, described, roles, types};
 
 /// Privileges of a table's owner.
 const PRIVILEGES: &[&str] =
@@ -20,10 +20,21 @@ const PRIVILEGES: &[&str] =
 pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlError> {
     let objects = Objects::of(&source.names);
     let database = || Value::from(source.facts.database);
-    let of_objects = |row: &dyn Fn(&Object) -> Row| objects.relations.iter().map(row).collect();
     Ok(match name {
         "columns" => columns(&objects, source).await?,
-        "tables" => of_objects(&|object| table(object, source)),
+        "tables" => {
+            let tables = objects.relations.iter().filter(|object| object.relkind() != "S");
+            tables.map(|object| table(object, source)).collect()
+        }
+        "sequences" => described::sequences_of_standard(&objects, source),
+        "table_constraints" => {
+            let all = described::constraints_of_standard(&objects, source).await?;
+            all.into_iter().map(|(of_table, _)| of_table).collect()
+        }
+        "check_constraints" => {
+            let all = described::constraints_of_standard(&objects, source).await?;
+            all.into_iter().map(|(_, check)| check).collect()
+        }
         "views" => {
             let views = objects.relations.iter().filter(|object| object.relkind() == "v");
             views.map(|object| view(object, source)).collect()
@@ -40,6 +51,7 @@ pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlErr
         }
         "table_privileges" | "role_table_grants" => {
             let of = objects.relations.iter().filter(|object| object.is_of_user());
+            let of = of.filter(|object| object.relkind() != "S");
             of.flat_map(|object| privileges(object, source)).collect()
         }
         "column_privileges" | "role_column_grants" => column_privileges(&objects, source).await?,
@@ -51,6 +63,7 @@ pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlErr
         "administrable_role_authorizations" => {
             applicable_roles(source, |membership| membership.is_admin)
         }
+        "routines" => defined::routines(source),
         "information_schema_catalog_name" => vec![vec![("catalog_name", database())]],
         "character_sets" => vec![vec![
             ("character_set_name", "UTF8".into()),
@@ -176,9 +189,11 @@ async fn columns(objects: &Objects, source: &Source) -> Result<Vec<Row>, SqlErro
     let mut rows = Vec::new();
     for object in &objects.relations {
         let columns = relations::columns(object, source).await?;
+        let properties = column_facts::properties(object, source);
         rows.extend(columns.iter().zip(1..).map(|(column, number)| {
             let mut row = place(object, source);
             row.extend(self::column(column, number, object, source));
+            row.extend(described::values_of(object, source, &properties, &column.name));
             row
         }));
     }
@@ -197,13 +212,15 @@ fn column(column: &Attribute, number: i64, object: &Object, source: &Source) -> 
     };
     let data_type = if sql_name.ends_with("[]") { "ARRAY" } else { sql_name };
     let is_text = matches!(name, "text" | "varchar" | "bpchar");
-    let octets = is_text.then_some(1 << 30);
+    // The modifier of a text is its length plus 4, the size of a header in bytes.
+    let length = (is_text && column.modifier > 4).then_some(column.modifier - 4);
+    let octets = is_text.then(|| length.map_or(1 << 30, |length| 4 * length));
     vec![
         ("column_name", column.name.as_str().into()),
         ("ordinal_position", number.into()),
         ("is_nullable", yes(column.is_nullable)),
         ("data_type", data_type.into()),
-        ("character_maximum_length", Value::Null),
+        ("character_maximum_length", length.map(Value::Int).into()),
         ("character_octet_length", octets.map(Value::Int).into()),
         ("numeric_precision", precision.into()),
         ("numeric_precision_radix", radix.into()),
@@ -228,9 +245,6 @@ fn column(column: &Attribute, number: i64, object: &Object, source: &Source) -> 
         ("maximum_cardinality", Value::Null),
         ("dtd_identifier", number.to_string().into()),
         ("is_self_referencing", yes(false)),
-        ("is_identity", yes(false)),
-        ("identity_cycle", yes(false)),
-        ("is_generated", "NEVER".into()),
         ("is_updatable", yes(object.size().is_some())),
     ]
 }

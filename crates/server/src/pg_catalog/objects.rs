@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use terrace_sql::{Names, Relation, RelationKind, SearchPath};
+use terrace_sql::{Names, Relation, RelationKind, SearchPath, SequenceReport};
 
 use super::definition::{self, Definition};
 use super::oids;
@@ -30,6 +30,8 @@ pub(super) struct Object {
 pub(super) enum Kind {
     /// A relation of the database.
     Own(RelationKind),
+    /// A sequence of the database.
+    Sequence(SequenceReport),
     /// A relation of `pg_catalog` or `information_schema`.
     Catalog(&'static Definition),
 }
@@ -41,6 +43,7 @@ impl Object {
             Kind::Own(RelationKind::Table { .. }) => "r",
             Kind::Own(RelationKind::View(_) | RelationKind::System) => "v",
             Kind::Own(RelationKind::External) => "f",
+            Kind::Sequence(_) => "S",
             Kind::Catalog(definition) => definition.kind,
         }
     }
@@ -49,6 +52,7 @@ impl Object {
     pub(super) fn is_of_user(&self) -> bool {
         match &self.kind {
             Kind::Own(kind) => *kind != RelationKind::System,
+            Kind::Sequence(_) => true,
             Kind::Catalog(_) => false,
         }
     }
@@ -101,6 +105,11 @@ impl Objects {
                 _ => oids::hashed(&[&schema, &name]),
             };
             objects.add(free(oid, &mut taken), schema, name, Kind::Own(kind));
+        }
+        for report in names.sequences() {
+            let oid = free(oids::of_table(report.number), &mut taken);
+            let (schema, name) = (report.schema.clone(), report.name.clone());
+            objects.add(oid, schema, name, Kind::Sequence(report));
         }
         objects
     }

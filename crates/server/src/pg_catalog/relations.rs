@@ -8,8 +8,8 @@ use terrace_sql::SqlError;
 use super::objects::{Kind, Object, Objects};
 use super::source::Source;
 use super::value::{Row, Value};
-use super::{roles, types};
-use crate::column_types::{field_type, type_modifier};
+use super::{column_facts, roles, types};
+use crate::column_types::{field_modifier, field_type};
 
 /// Size of PostgreSQL's pages in bytes, the unit of `relpages`.
 const PAGE_BYTES: u64 = 8192;
@@ -47,7 +47,7 @@ fn attribute(field: &FieldRef) -> Attribute {
     Attribute {
         name: field.name().clone(),
         type_oid: field_type(field).oid().into(),
-        modifier: type_modifier(field.data_type()).into(),
+        modifier: field_modifier(field).into(),
         is_nullable: field.is_nullable(),
     }
 }
@@ -55,6 +55,17 @@ fn attribute(field: &FieldRef) -> Attribute {
 /// Returns a count as a signed integer.
 fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// `pg_class.relpersistence`: temporary objects end with their session.
+fn persistence(object: &Object) -> &'static str {
+    if object.schema.starts_with("pg_temp_") { "t" } else { "p" }
+}
+
+/// `pg_class.relchecks`
+fn checks(object: &Object, source: &Source) -> i64 {
+    let checks = column_facts::properties(object, source).checks.len();
+    i64::try_from(checks).unwrap_or(0).min(i16::MAX.into())
 }
 
 /// Returns the rows of `pg_class`.
@@ -75,8 +86,9 @@ pub(super) async fn classes(source: &Source) -> Result<Vec<Row>, SqlError> {
             ("relowner", roles::owner_oid(source, &object.schema, Some(&object.name)).into()),
             ("relpages", count(bytes.div_ceil(PAGE_BYTES)).min(i32::MAX.into()).into()),
             ("reltuples", tuples.into()),
-            ("relpersistence", "p".into()),
+            ("relpersistence", persistence(object).into()),
             ("relkind", object.relkind().into()),
+            ("relchecks", checks(object, source).into()),
             ("relnatts", i64::try_from(columns).unwrap_or(0).min(i16::MAX.into()).into()),
             ("relispopulated", true.into()),
             ("relreplident", if object.relkind() == "r" { "d" } else { "n" }.into()),
@@ -93,9 +105,14 @@ pub(super) async fn attributes(source: &Source) -> Result<Vec<Row>, SqlError> {
     let mut rows = Vec::new();
     for object in &Objects::of(&source.names).relations {
         let columns = columns(object, source).await?;
+        let properties = column_facts::properties(object, source);
         rows.extend(columns.into_iter().zip(1_i64..).map(|(column, number)| {
             let of = types::by_oid(column.type_oid);
+            let has_default = column_facts::expression(&properties, &column.name).is_some();
             vec![
+                ("atthasdef", has_default.into()),
+                ("attidentity", column_facts::identity(&properties, &column.name).into()),
+                ("attgenerated", column_facts::generated(&properties, &column.name).into()),
                 ("attrelid", object.oid.into()),
                 ("attname", column.name.into()),
                 ("atttypid", column.type_oid.into()),

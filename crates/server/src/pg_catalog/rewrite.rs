@@ -332,7 +332,7 @@ mod tests {
                  t.a) END AS x FROM t",
             ),
             (
-                "SELECT (SELECT d.b FROM pg_attrdef d WHERE d.a <> t.a) AS x FROM t",
+                "SELECT (SELECT d.b FROM pg_policy d WHERE d.a <> t.a) AS x FROM t",
                 "SELECT NULL AS x FROM t",
             ),
             (

@@ -1,18 +1,57 @@
 //! Sources of the catalog's rows, and of the results of its functions.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use datafusion::execution::SessionState;
+use datafusion::prelude::SessionContext;
 use terrace_sql::Names;
 
-use crate::place::Place;
+use crate::connection_info::ConnectionInfo;
 
 /// Sources of rows: the names of the database and facts about a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) names: Names,
-    pub(super) facts: Arc<Place>,
-    pub(super) functions: Functions,
+    pub(super) facts: Arc<ConnectionInfo>,
+    pub(super) functions: Arc<Functions>,
 }
 
-/// The functions of a session and their kinds (`pg_proc.prokind`), sorted by name.
-pub(super) type Functions = Arc<OnceLock<Vec<(String, &'static str)>>>;
+/// Name of a function and its kind (`pg_proc.prokind`).
+pub(super) type FunctionName = (String, &'static str);
+
+/// The functions of a session, which are listed when a statement first looks them up.
+pub(super) struct Functions {
+    list: Box<dyn Fn() -> Vec<FunctionName> + Send + Sync>,
+    all: OnceLock<Vec<FunctionName>>,
+}
+
+impl Functions {
+    /// Creates the list of the functions of a session. It does not hold the session's state, since
+    /// functions of the session hold the list.
+    pub(super) fn of(context: &SessionContext) -> Self {
+        let state = context.state_weak_ref();
+        let list = move || state.upgrade().map_or_else(Vec::new, |state| listed(&state.read()));
+        Self { list: Box::new(list), all: OnceLock::new() }
+    }
+
+    /// Returns the functions, sorted by name.
+    pub(super) fn all(&self) -> &[FunctionName] {
+        self.all.get_or_init(&self.list)
+    }
+}
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Functions")
+    }
+}
+
+fn listed(state: &SessionState) -> Vec<FunctionName> {
+    let mut all: Vec<FunctionName> = Vec::new();
+    all.extend(state.scalar_functions().keys().map(|name| (name.clone(), "f")));
+    all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "a")));
+    all.extend(state.window_functions().keys().map(|name| (name.clone(), "w")));
+    all.sort_unstable();
+    all
+}

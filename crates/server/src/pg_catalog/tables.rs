@@ -8,19 +8,25 @@ use super::objects::{Objects, Schema};
 use super::schemas::INFORMATION_SCHEMA;
 use super::source::Source;
 use super::value::{Row, Value};
-use super::{activity, functions, information, oids, relations, roles, types};
+use super::{activity, defined, described, functions, information, oids, relations, roles, types};
 
 /// The relations that [`rows`] returns rows for.
 const FILLED: &[&str] = &[
+    "pg_attrdef",
     "pg_attribute",
     "pg_auth_members",
     "pg_authid",
     "pg_class",
     "pg_collation",
+    "pg_constraint",
     "pg_database",
+    "pg_description",
+    "pg_enum",
     "pg_namespace",
     "pg_proc",
     "pg_roles",
+    "pg_sequence",
+    "pg_sequences",
     "pg_settings",
     "pg_shadow",
     "pg_stat_activity",
@@ -59,7 +65,12 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
     }
     let objects = || Objects::of(&source.names);
     Ok(match definition.name {
+        "pg_attrdef" => described::defaults(source).await?,
         "pg_attribute" => relations::attributes(source).await?,
+        "pg_constraint" => described::constraints(source),
+        "pg_description" => described::comments(source).await?,
+        "pg_sequence" => described::sequence_options(source),
+        "pg_sequences" => described::sequence_values(source),
         "pg_class" => relations::classes(source).await?,
         "pg_namespace" => {
             objects().schemas.iter().map(|schema| namespace(schema, source)).collect()
@@ -75,8 +86,11 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
         "pg_stat_sys_tables" | "pg_statio_sys_tables" => {
             relations::statistics(&objects(), |object| !object.is_of_user())
         }
-        "pg_type" => types::rows(),
-        "pg_proc" => functions::rows(source),
+        "pg_type" => types::rows().into_iter().chain(defined::types(source)).collect(),
+        "pg_enum" => defined::labels(source),
+        "pg_proc" => {
+            functions::rows(source).into_iter().chain(defined::functions(source)).collect()
+        }
         "pg_collation" => collations(),
         "pg_database" => vec![database(source)],
         "pg_tablespace" => vec![vec![

@@ -137,7 +137,8 @@ pub(super) fn format(oid: i64, modifier: Option<i64>) -> String {
             let digits = modifier - 4;
             format!("numeric({},{})", digits >> 16, digits & 0xffff)
         }
-        ("varchar" | "bpchar", Some(modifier)) => format!("{}({})", of.sql_name, modifier - 4),
+        ("varchar", Some(modifier)) => format!("{}({})", of.sql_name, modifier - 4),
+        ("bpchar", Some(modifier)) => format!("character({})", modifier - 4),
         _ => of.sql_name.to_owned(),
     }
 }

@@ -21,7 +21,8 @@ use pgwire::api::Type;
 
 use super::date_time::{EPOCH_DAYS, EPOCH_MICROS, Interval, put_date, put_time, put_timestamp};
 use super::number::{put_decimal, put_float, put_numeric};
-use crate::column_types::{field_type, pg_type};
+use super::text_cell::{jsonb, uuid};
+use crate::column_types::field_type;
 
 /// Formats of values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ impl ColumnWriter {
     ) -> Result<Self, ArrowError> {
         let cell: Cell = match (field_type(field), format) {
             (Type::OID | Type::XID, Format::Binary) => oid(array)?,
+            (Type::UUID, Format::Binary) => uuid(array)?,
+            (Type::JSONB, Format::Binary) => jsonb(array)?,
             (of @ (Type::OID_VECTOR | Type::INT2_VECTOR), format) => vector(array, &of, format)?,
             _ => return Self::new(array, format, zone),
         };
@@ -207,9 +210,9 @@ fn cell(array: &ArrayRef, writing: Writing) -> Result<Cell, ArrowError> {
                 }
             }
         }
-        DataType::List(_) => list(array.as_list::<i32>(), writing)?,
-        DataType::LargeList(_) => list(array.as_list::<i64>(), writing)?,
-        DataType::FixedSizeList(..) => fixed_list(array.as_fixed_size_list(), writing)?,
+        DataType::List(item) => list(array.as_list::<i32>(), item, writing)?,
+        DataType::LargeList(item) => list(array.as_list::<i64>(), item, writing)?,
+        DataType::FixedSizeList(item, _) => fixed_list(array.as_fixed_size_list(), item, writing)?,
         DataType::Struct(_) => record(array.as_struct(), writing)?,
         _ => return temporal(array, writing),
     })
@@ -385,17 +388,22 @@ fn intervals(format: Format, of: impl Fn(usize) -> Interval + Send + Sync + 'sta
 
 fn list<O: OffsetSizeTrait>(
     array: &GenericListArray<O>,
+    item: &Field,
     writing: Writing,
 ) -> Result<Cell, ArrowError> {
-    let items = Items::new(array.values(), writing)?;
+    let items = Items::new(array.values(), item, writing)?;
     let offsets = array.offsets().clone();
     Ok(Box::new(move |row, out| {
         items.put(offsets[row].as_usize()..offsets[row + 1].as_usize(), out);
     }))
 }
 
-fn fixed_list(array: &FixedSizeListArray, writing: Writing) -> Result<Cell, ArrowError> {
-    let items = Items::new(array.values(), writing)?;
+fn fixed_list(
+    array: &FixedSizeListArray,
+    item: &Field,
+    writing: Writing,
+) -> Result<Cell, ArrowError> {
+    let items = Items::new(array.values(), item, writing)?;
     let length = usize::try_from(array.value_length()).unwrap_or(0);
     Ok(Box::new(move |row, out| items.put(row * length..(row + 1) * length, out)))
 }
@@ -410,7 +418,7 @@ struct Items {
 }
 
 impl Items {
-    fn new(values: &ArrayRef, writing: Writing) -> Result<Self, ArrowError> {
+    fn new(values: &ArrayRef, item: &Field, writing: Writing) -> Result<Self, ArrowError> {
         let nested = values.data_type().is_list();
         // In a PostgreSQL array all rows of a dimension have the same length; arrays of arrays are
         // sent as text in braces in either format.
@@ -418,11 +426,14 @@ impl Items {
         let item_type = match values.data_type() {
             _ if nested => Type::TEXT,
             DataType::UInt32 => Type::OID,
-            data_type => pg_type(data_type),
+            _ => field_type(item),
         };
         let writer = match (&item_type, format) {
             (&Type::OID, Format::Binary) => {
                 ColumnWriter { nulls: values.logical_nulls(), cell: oid(values)? }
+            }
+            (&Type::UUID | &Type::JSONB, _) => {
+                ColumnWriter::of_field(values, item, format, writing.zone)?
             }
             _ => ColumnWriter::new(values, format, writing.zone)?,
         };
@@ -493,9 +504,10 @@ fn put_quoted(value: &[u8], escape: u8, out: &mut BytesMut) {
 
 /// Encodes records; as text: `(1,,"a b")`.
 fn record(array: &StructArray, writing: Writing) -> Result<Cell, ArrowError> {
-    let types: Vec<_> = array.fields().iter().map(|field| pg_type(field.data_type())).collect();
-    let columns = array.columns().iter();
-    let columns = columns.map(|column| ColumnWriter::new(column, writing.format, writing.zone));
+    let types: Vec<_> = array.fields().iter().map(|field| field_type(field)).collect();
+    let columns = array.columns().iter().zip(array.fields());
+    let columns = columns
+        .map(|(column, field)| ColumnWriter::of_field(column, field, writing.format, writing.zone));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
     Ok(match writing.format {
         Format::Binary => Box::new(move |row, out| {

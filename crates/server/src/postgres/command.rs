@@ -45,6 +45,7 @@ impl Command {
                 };
             }
             SessionStatement::Summarize(_) => return Self::Rows("SELECT"),
+            SessionStatement::Explain(_) => return Self::Rows("EXPLAIN"),
             SessionStatement::Maintenance(statement) => {
                 return done(match statement {
                     MaintenanceStatement::Checkpoint => "CHECKPOINT",
@@ -52,6 +53,7 @@ impl Command {
                     MaintenanceStatement::Analyze(_) => ANALYZE,
                 });
             }
+            SessionStatement::Comment(_) => return done("COMMENT"),
             SessionStatement::Role(RoleStatement::Grant { .. }) => return done("GRANT ROLE"),
             SessionStatement::Role(RoleStatement::Revoke { .. }) => return done("REVOKE ROLE"),
             other => return Self::by_words(other),
@@ -64,6 +66,7 @@ impl Command {
                 SqlStatement::Insert(insert) => change("INSERT 0", insert.returning.is_some()),
                 SqlStatement::Update(update) => change("UPDATE", update.returning.is_some()),
                 SqlStatement::Delete(delete) => change("DELETE", delete.returning.is_some()),
+                SqlStatement::Merge(merge) => change("MERGE", merge.output.is_some()),
                 SqlStatement::Execute { .. } => Self::Rows("EXECUTE"),
                 SqlStatement::Explain { .. } | SqlStatement::ExplainTable { .. } => {
                     Self::Rows("EXPLAIN")
@@ -101,7 +104,7 @@ impl Command {
     /// True if the statement may do more than return rows.
     pub(crate) fn is_change(&self) -> bool {
         match self {
-            Self::Rows(name) => matches!(*name, "INSERT 0" | "UPDATE" | "DELETE"),
+            Self::Rows(name) => matches!(*name, "INSERT 0" | "UPDATE" | "DELETE" | "MERGE"),
             _ => matches!(self, Self::Changes(_) | Self::Done(_)),
         }
     }

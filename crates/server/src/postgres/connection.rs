@@ -14,7 +14,7 @@ use super::portal::{NAMES_MAX, Portal, no_portal};
 use super::request::Request;
 use super::statement::Statement;
 use super::wire::Wire;
-use crate::place::Place;
+use crate::connection_info::ConnectionInfo;
 use crate::registry::Registered;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -27,7 +27,7 @@ pub(crate) struct Connection {
     pub(super) shared: Arc<Shared>,
     pub(super) wire: Wire,
     pub(super) control: Control,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<ConnectionInfo>,
     pub(super) session: Session,
     /// The settings that the client has logged in with.
     pub(super) login: Settings,

@@ -1,13 +1,17 @@
 //! Constant statements: their rows follow from their text, such as the `SELECT 1` with which
 //! connection pools check that a connection works. They are planned and run only once.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::response::CommandComplete;
 use terrace_sql::{Prepared, Session};
 
 use super::cell::{ColumnWriter, Format};
+use super::encoded::{encode, put_row};
 use super::failure::Failure;
 use super::session::zone;
 use super::statement::Statement;
@@ -49,17 +53,23 @@ impl Constants {
     }
 }
 
-/// Returns the writers of a row whose values are known.
+/// Returns the encoded row of a statement whose row is known, and its end. The settings under which
+/// it is known have the zone in which it is shown.
 ///
 /// # Errors
 /// A type that cannot be sent to clients.
-pub(super) fn columns(
+pub(super) fn answer<'a>(
+    statement: &'a Statement,
     rows: &RecordBatch,
     formats: &[Format],
     session: &Session,
-) -> Result<Vec<ColumnWriter>, Failure> {
-    let zone = zone(session)?;
-    let columns = rows.columns().iter().zip(formats);
-    let columns = columns.map(|(array, format)| ColumnWriter::new(array, *format, zone));
-    Ok(columns.collect::<Result<_, _>>()?)
+) -> Result<Cow<'a, [u8]>, Failure> {
+    statement.encoded.answer.messages(formats, |buffer| {
+        let zone = zone(session)?;
+        let columns = rows.columns().iter().zip(formats);
+        let columns = columns.map(|(array, format)| ColumnWriter::new(array, *format, zone));
+        put_row(buffer, &columns.collect::<Result<Vec<_>, _>>()?, 0)?;
+        let tag = statement.command.tag(1);
+        encode(&Out::CommandComplete(CommandComplete::new(tag)), buffer)
+    })
 }

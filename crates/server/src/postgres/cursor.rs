@@ -14,6 +14,7 @@ use super::cell::Format;
 use super::command::Command;
 use super::connection::Connection;
 use super::description::description;
+use super::encoded::Encoded;
 use super::failure::{Failure, SqlState};
 use super::portal::{Cursor, Portal, State, no_portal};
 use super::rows::{Rows, SCROLL_HINT, Target, forward_only};
@@ -36,8 +37,9 @@ impl Connection {
         let prepared = guard.wait(self.session.prepare(query, &[])).await??;
         drop(guard);
         let (command, shown) = (Command::Rows("SELECT"), self.control.registered.shown());
-        let statement_of =
-            Statement { prepared: Some(prepared), command, access: None, oids: vec![], shown };
+        let (prepared, encoded) = (Some(prepared), Encoded::default());
+        let (access, oids) = (None, vec![]);
+        let statement_of = Statement { prepared, command, access, oids, shown, encoded };
         self.declare(statement, Arc::new(statement_of), vec![]).await
     }
 

@@ -5,7 +5,7 @@ use pgwire::messages::data::{FieldDescription, RowDescription};
 
 use super::cell::Format;
 use super::failure::{Failure, SqlState};
-use crate::column_types::{field_type, type_modifier, type_size};
+use crate::column_types::{field_modifier, field_type, type_size};
 
 /// Returns the description of a result's columns for clients.
 ///
@@ -23,7 +23,7 @@ pub(super) fn description(
     let fields = schema.fields().iter().zip(formats).map(|(field, format)| {
         let of = field_type(field);
         let code = i16::from(*format == Format::Binary);
-        let (size, modifier) = (type_size(&of), type_modifier(field.data_type()));
+        let (size, modifier) = (type_size(&of), field_modifier(field));
         FieldDescription::new(field.name().clone(), 0, 0, of.oid(), size, modifier, code)
     });
     Ok(RowDescription::new(fields.collect()))

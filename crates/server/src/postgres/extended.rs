@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use pgwire::api::Type;
 use pgwire::messages::PgWireBackendMessage as Out;
-use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::data::ParameterDescription;
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete,
     PortalSuspended,
@@ -17,14 +18,13 @@ use super::cell::Format;
 use super::command::Command;
 use super::connection::Connection;
 use super::constants;
-use super::description::description;
+use super::encoded::Encoded;
 use super::failure::{Failure, SqlState};
 use super::parameter::{self, formats_of, type_of};
 use super::portal::{NAMES_MAX, Portal, State, no_portal};
 use super::rows::{Keep, Rows};
 use super::session::zone;
 use super::statement::{Statement, refuse_execute};
-use crate::column_types::pg_type;
 use crate::registry::Shown;
 
 /// Target of `Describe` and `Close` that means a statement; any other means a portal.
@@ -61,6 +61,7 @@ impl Connection {
                 access: None,
                 oids: vec![],
                 shown,
+                encoded: Encoded::default(),
             },
             Some(statement) => {
                 refuse_execute(&statement)?;
@@ -79,7 +80,8 @@ impl Connection {
                         Some(guard.wait(self.session.prepare(statement, &types)).await??)
                     }
                 };
-                Statement { prepared, command, access, oids: parse.type_oids, shown }
+                let (oids, encoded) = (parse.type_oids, Encoded::default());
+                Statement { prepared, command, access, oids, shown, encoded }
             }
         };
         let statement = Arc::new(statement);
@@ -106,10 +108,12 @@ impl Connection {
                 guard.wait(typed).await??
             }
         };
-        let sent = bind.parameters.iter().zip(&formats).zip(statement.parameters()).enumerate();
-        let values = sent.map(|(index, ((bytes, format), data_type))| {
+        let types = statement.parameter_types();
+        let types = types.iter().zip(statement.parameters());
+        let sent = bind.parameters.iter().zip(&formats).zip(types).enumerate();
+        let values = sent.map(|(index, ((bytes, format), (of, data_type)))| {
             let what = format_args!("parameter ${}", index + 1);
-            parameter::value(bytes.as_ref(), *format, what, data_type)
+            parameter::value_of(bytes.as_ref(), *format, what, of, data_type)
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let formats = formats_of(&bind.result_column_format_codes, self.columns_of(&statement))?;
@@ -123,12 +127,7 @@ impl Connection {
         let (statement, formats, is_cursor) = match describe.target_type {
             STATEMENT => {
                 let statement = self.statement(name)?;
-                let types = statement.parameters().iter().enumerate();
-                let types = types.map(|(index, data_type)| match statement.oids.get(index) {
-                    None | Some(0) => pg_type(data_type).oid(),
-                    Some(named) => *named,
-                });
-                let types = types.collect();
+                let types = statement.parameter_types().iter().map(Type::oid).collect();
                 self.wire.put(Out::ParameterDescription(ParameterDescription::new(types)))?;
                 let formats = vec![Format::Text; self.columns_of(&statement)];
                 (statement, formats, false)
@@ -142,10 +141,8 @@ impl Connection {
         if let Some(access) = statement.access.as_ref().filter(|_| !is_cursor) {
             return self.describe_access(access, &formats);
         }
-        match statement.schema() {
-            Some(schema) => self.wire.put(Out::RowDescription(description(&schema, &formats)?)),
-            None => self.wire.put(Out::NoData(NoData::new())),
-        }
+        self.wire.put_encoded(&statement.described(&formats)?);
+        Ok(())
     }
 
     pub(super) async fn execute(&mut self, execute: &Execute) -> Result<(), Failure> {
@@ -180,10 +177,9 @@ impl Connection {
             && let Some(rows) = self.session.known_rows(prepared)?
         {
             portal.state = State::Ended;
-            let columns = constants::columns(&rows, &portal.formats, &self.session)?;
-            self.wire.put_row(&columns, 0)?;
-            let tag = statement.command.tag(1);
-            return self.wire.put(Out::CommandComplete(CommandComplete::new(tag)));
+            let answer = constants::answer(&statement, &rows, &portal.formats, &self.session)?;
+            self.wire.put_answer(&answer);
+            return Ok(());
         }
         let guard = self.control.guard(&self.settings);
         if matches!(portal.state, State::Bound) {

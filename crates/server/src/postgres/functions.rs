@@ -9,7 +9,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::place::Place;
+use crate::connection_info::ConnectionInfo;
 use crate::settings::SERVER_VERSION;
 
 /// A function without arguments.
@@ -33,7 +33,7 @@ enum Kind {
 
 /// The user that statements of a connection run as. Two are equal if they are of one connection.
 #[derive(Clone, Debug)]
-struct ActingUser(Arc<Place>);
+struct ActingUser(Arc<ConnectionInfo>);
 
 impl PartialEq for ActingUser {
     fn eq(&self, other: &Self) -> bool {
@@ -50,7 +50,7 @@ impl Hash for ActingUser {
 }
 
 /// Returns the functions of a connection.
-pub(super) fn functions(place: &Arc<Place>) -> Vec<ScalarUDF> {
+pub(super) fn functions(place: &Arc<ConnectionInfo>) -> Vec<ScalarUDF> {
     let version = format!("PostgreSQL {SERVER_VERSION}");
     let facts: [(&'static str, &[&str], Kind); 6] = [
         ("version", &[], Kind::Text(version)),

@@ -15,7 +15,7 @@ use super::login::{Client, log_in};
 use super::request::Request;
 use super::session::session_with;
 use super::wire::Wire;
-use crate::place::Place;
+use crate::connection_info::ConnectionInfo;
 use crate::runtimes::Runtimes;
 use crate::shared::Shared;
 use crate::shared_settings::SharedSettings;
@@ -90,7 +90,7 @@ impl LoggedIn {
         registered.introduce(&user);
         let (number, peer, tls) = (registered.number(), wire.peer().to_string(), wire.is_secure());
         tracing::debug!(connection = number, user, peer, tls, "a client has logged in");
-        let place = Arc::new(Place {
+        let place = Arc::new(ConnectionInfo {
             database: DATABASE,
             user,
             role,

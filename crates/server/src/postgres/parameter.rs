@@ -3,14 +3,16 @@
 use std::fmt::Arguments;
 
 use bytes::{Buf, Bytes};
-use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, IntervalMonthDayNano};
 use datafusion::common::ScalarValue;
 use pgwire::api::Type;
+use terrace_functions::columns::parse_interval;
 use terrace_sql::bytea;
 
 use super::cell::Format;
 use super::date_time::{EPOCH_DAYS, EPOCH_MICROS};
 use super::failure::{Failure, SqlState};
+use super::text_cell::{jsonb_of_bytes, uuid_of_bytes};
 use crate::array_text::array_items;
 use crate::column_types::{arrow_type, pg_type};
 
@@ -37,6 +39,29 @@ pub(super) fn value(
         Failure::new(SqlState::INVALID_TEXT, text)
     };
     sent.cast_to(data_type).map_err(invalid)
+}
+
+/// Decodes a value of the type `of`, whose values have the type `data_type` here.
+///
+/// # Errors
+/// As [`value`].
+pub(super) fn value_of(
+    bytes: Option<&Bytes>,
+    format: Format,
+    what: Arguments<'_>,
+    of: &Type,
+    data_type: &DataType,
+) -> Result<ScalarValue, Failure> {
+    let text = match (bytes, format) {
+        (Some(bytes), Format::Binary) if *of == Type::UUID => uuid_of_bytes(bytes),
+        (Some(bytes), Format::Binary) if *of == Type::JSONB => jsonb_of_bytes(bytes),
+        _ => return value(bytes, format, what, data_type),
+    };
+    let Some(text) = text else {
+        let text = format!("{what} is no {of}: {} bytes", bytes.map_or(0, Bytes::len));
+        return Err(Failure::new(SqlState::INVALID_BINARY, text));
+    };
+    value(Some(&Bytes::from(text.into_bytes())), Format::Text, what, data_type)
 }
 
 /// Decodes an array of one dimension.
@@ -140,6 +165,15 @@ fn text(bytes: &Bytes, what: Arguments<'_>, data_type: &DataType) -> Result<Scal
         Failure::new(SqlState::INVALID_TEXT, text)
     };
     let text = std::str::from_utf8(bytes).map_err(not_utf8)?;
+    if pg_type(data_type) == Type::INTERVAL {
+        return match parse_interval(text) {
+            Some(interval) => Ok(ScalarValue::IntervalMonthDayNano(Some(interval))),
+            None => {
+                let text = format!("invalid input syntax for type interval: {text:?} ({what})");
+                Err(Failure::new(SqlState::INVALID_TEXT, text))
+            }
+        };
+    }
     if pg_type(data_type) != Type::BYTEA {
         return Ok(ScalarValue::from(text));
     }
@@ -194,10 +228,21 @@ fn of_binary(bytes: &Bytes, pg_type: &Type, known: &DataType) -> Option<ScalarVa
         }
         Type::TIMESTAMP => ScalarValue::TimestampMicrosecond(Some(micros()?), None),
         Type::TIMESTAMPTZ => ScalarValue::TimestampMicrosecond(Some(micros()?), Some("UTC".into())),
+        Type::INTERVAL => interval(bytes.clone())?,
+        Type::UUID => ScalarValue::from(uuid_of_bytes(bytes)?),
+        Type::JSONB => ScalarValue::from(jsonb_of_bytes(bytes)?),
         Type::NUMERIC => ScalarValue::from(numeric(bytes.clone())?),
         _ if *known == DataType::Utf8 => ScalarValue::from(std::str::from_utf8(bytes).ok()?),
         _ => return None,
     })
+}
+
+/// Reads the binary format of `interval`: microseconds, days and months.
+fn interval(mut bytes: Bytes) -> Option<ScalarValue> {
+    let micros = bytes.try_get_i64().ok()?;
+    let (days, months) = (bytes.try_get_i32().ok()?, bytes.try_get_i32().ok()?);
+    let value = IntervalMonthDayNano::new(months, days, micros.checked_mul(1_000)?);
+    bytes.is_empty().then_some(ScalarValue::IntervalMonthDayNano(Some(value)))
 }
 
 /// Converts the binary format of `numeric` to decimal text: number of groups, weight of the first

@@ -31,6 +31,10 @@ impl Request {
     /// Logs a message that has failed, or a statement that took at least `logged_time`. The request
     /// is named by the number of the connection and that of the statement in it.
     pub(super) fn log(&self, registered: &Registered, user: &str, failure: Option<&Failure>) {
+        let may_be_slow = self.runs && self.logged_time.is_some();
+        if failure.is_none() && !may_be_slow {
+            return;
+        }
         let took = self.began.elapsed();
         let is_slow = self.runs && self.logged_time.is_some_and(|least| took >= least);
         if failure.is_none() && !is_slow {

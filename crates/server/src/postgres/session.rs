@@ -8,8 +8,8 @@ use terrace_sql::Session;
 
 use super::failure::Failure;
 use super::functions::functions;
+use crate::connection_info::ConnectionInfo;
 use crate::pg_catalog;
-use crate::place::Place;
 use crate::settings::{NO_ROLE, ROLE, Settings};
 use crate::shared::Shared;
 use crate::shared_settings::SharedSettings;
@@ -20,7 +20,7 @@ type Told = (&'static str, String);
 /// Opens a session for a connection, with its client's settings.
 pub(super) async fn session_with(
     shared: &Shared,
-    place: &Arc<Place>,
+    place: &Arc<ConnectionInfo>,
     settings: &Settings,
 ) -> Result<Session, Failure> {
     let session = new_session(shared, place)?;
@@ -29,7 +29,7 @@ pub(super) async fn session_with(
 }
 
 /// Opens a session for a connection.
-fn new_session(shared: &Shared, place: &Arc<Place>) -> Result<Session, Failure> {
+fn new_session(shared: &Shared, place: &Arc<ConnectionInfo>) -> Result<Session, Failure> {
     let session = match &place.role {
         Some(role) => shared.engine.session_of(role)?,
         None => shared.engine.session()?,
@@ -38,7 +38,7 @@ fn new_session(shared: &Shared, place: &Arc<Place>) -> Result<Session, Failure> 
 }
 
 /// Adds `pg_catalog` to a session, and the functions that describe its connection.
-pub(crate) fn furnished(session: Session, place: &Arc<Place>) -> Session {
+pub(crate) fn furnished(session: Session, place: &Arc<ConnectionInfo>) -> Session {
     for function in functions(place) {
         session.context().register_udf(function);
     }

@@ -11,8 +11,9 @@ use super::access::Access;
 use super::cell::Format;
 use super::command::Command;
 use super::connection::Connection;
-use super::constants::{TEXT_BYTES_MAX, columns};
+use super::constants::{TEXT_BYTES_MAX, answer};
 use super::description::description;
+use super::encoded::Encoded;
 use super::failure::Failure;
 use super::rows::{Keep, Rows};
 use super::session::zone;
@@ -133,7 +134,9 @@ impl Connection {
         };
         drop(guard);
         let (prepared, access, oids, shown) = (Some(prepared), None, vec![], Shown::of(text));
-        let statement = Arc::new(Statement { prepared, command, access, oids, shown });
+        let encoded = Encoded::default();
+        let statement = Statement { prepared, command, access, oids, shown, encoded };
+        let statement = Arc::new(statement);
         self.constants.keep(text, &statement);
         self.answer_known(&statement)
     }
@@ -142,12 +145,8 @@ impl Connection {
         let Some(prepared) = &statement.prepared else { return Ok(false) };
         let Some(rows) = self.session.known_rows(prepared)? else { return Ok(false) };
         let formats = vec![Format::Text; rows.num_columns()];
-        let columns = columns(&rows, &formats, &self.session)?;
-        let schema = statement.schema().unwrap_or_else(|| rows.schema());
-        self.wire.put(Out::RowDescription(description(&schema, &formats)?))?;
-        self.wire.put_row(&columns, 0)?;
-        let tag = statement.command.tag(1);
-        self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))?;
+        self.wire.put_encoded(&statement.described(&formats)?);
+        self.wire.put_answer(&answer(statement, &rows, &formats, &self.session)?);
         Ok(true)
     }
 }

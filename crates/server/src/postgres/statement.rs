@@ -1,5 +1,6 @@
 //! Prepared statements of a connection.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,14 +8,20 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use pgwire::api::Type;
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::data::NoData;
+use terrace_functions::columns::TextType;
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{Prepared, Session};
 
 use super::access::Access;
 use super::cell::Format;
 use super::command::Command;
+use super::description::description;
+use super::encoded::{Encoded, encode};
 use super::failure::{Failure, SqlState};
 use super::parameter;
+use crate::column_types::{pg_type, text_type};
 use crate::pg_catalog::ColumnNames;
 use crate::registry::Shown;
 use crate::syntax::parsed;
@@ -30,6 +37,8 @@ pub(super) struct Statement {
     pub(super) oids: Vec<u32>,
     /// The statement's text, as shown to others.
     pub(super) shown: Shown,
+    /// Messages of its runs.
+    pub(super) encoded: Encoded,
 }
 
 impl Statement {
@@ -47,6 +56,19 @@ impl Statement {
     /// Returns the types of the parameters.
     pub(super) fn parameters(&self) -> &[DataType] {
         self.prepared.as_ref().map_or(&[], Prepared::parameters)
+    }
+
+    /// Returns the types of the parameters for clients: those that the client has named, or else
+    /// those of the values that a parameter is used as.
+    pub(super) fn parameter_types(&self) -> Vec<Type> {
+        let texts = self.prepared.as_ref().map(Prepared::text_types).unwrap_or_default();
+        let texts = texts.into_iter().chain(std::iter::repeat(None));
+        let of = |(index, (data_type, text)): (usize, (&DataType, Option<TextType>))| {
+            let named = self.oids.get(index).copied().filter(|oid| *oid != 0);
+            let named = named.and_then(Type::from_oid);
+            named.or_else(|| text.map(text_type)).unwrap_or_else(|| pg_type(data_type))
+        };
+        self.parameters().iter().zip(texts).enumerate().map(of).collect()
     }
 
     /// Returns the statement planned for its `numeric` parameters: the number of their digits is
@@ -76,13 +98,29 @@ impl Statement {
         let prepared = Some(Box::pin(again).await?);
         let Self { command, access, oids, shown, .. } = self.as_ref();
         let (command, access, oids) = (command.clone(), access.clone(), oids.clone());
-        Ok(Arc::new(Self { prepared, command, access, oids, shown: shown.clone() }))
+        let (shown, encoded) = (shown.clone(), Encoded::default());
+        Ok(Arc::new(Self { prepared, command, access, oids, shown, encoded }))
     }
 
     /// Returns the result's columns, under the names that clients receive.
     pub(super) fn schema(&self) -> Option<SchemaRef> {
         let prepared = self.prepared.as_ref()?;
         Some(ColumnNames::of(prepared.statement()).give(prepared.schema()?))
+    }
+
+    /// Returns the encoded description of the result's columns in these formats, or of their
+    /// absence.
+    ///
+    /// # Errors
+    /// More columns than the protocol can count.
+    pub(super) fn described(&self, formats: &[Format]) -> Result<Cow<'_, [u8]>, Failure> {
+        self.encoded.description.messages(formats, |buffer| {
+            let message = match self.schema() {
+                Some(schema) => Out::RowDescription(description(&schema, formats)?),
+                None => Out::NoData(NoData::new()),
+            };
+            encode(&message, buffer)
+        })
     }
 
     /// Returns the number of columns of the result.

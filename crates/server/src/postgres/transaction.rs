@@ -39,8 +39,13 @@ impl Connection {
     /// Reads the next message. In a transaction, waits no longer than the client's settings allow.
     /// Queries of open portals are suspended meanwhile.
     pub(super) async fn next(&mut self) -> Result<Option<In>, Failure> {
-        let limit = self.settings.idle_in_transaction();
-        let limit = limit.filter(|_| self.status() != Status::Idle);
+        if self.wire.has_next() {
+            return self.wire.next().await;
+        }
+        let limit = match self.status() {
+            Status::Idle => None,
+            _ => self.settings.idle_in_transaction(),
+        };
         let ended = self.control.registered.terminated();
         let stopping = stopping(&mut self.control.stopped);
         let resting = rest_between(&mut self.portals);

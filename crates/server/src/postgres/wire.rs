@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{Buf as _, BufMut as _, BytesMut};
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage};
 use terrace_sql::sessions::{HeldBytes, HeldFor, SessionInfo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::cell::ColumnWriter;
+use super::encoded::{encode, put_row};
 use super::failure::{Failure, SqlState};
 use super::message;
 use crate::counters::Counters;
@@ -237,31 +238,27 @@ impl Wire {
     /// # Errors
     /// A message that is too long; none of it is sent.
     pub(super) fn put(&mut self, message: PgWireBackendMessage) -> Result<(), Failure> {
-        let start = self.output.len();
         self.counters.count(&message);
-        message.encode(&mut self.output).map_err(|error| {
-            self.output.truncate(start);
-            Failure::new(SqlState::TOO_LARGE, error.to_string())
-        })
+        encode(&message, &mut self.output)
+    }
+
+    /// Adds encoded messages that end no statement to the output buffer.
+    pub(super) fn put_encoded(&mut self, messages: &[u8]) {
+        self.output.extend_from_slice(messages);
+    }
+
+    /// Adds the encoded rows and the end of a statement to the output buffer.
+    pub(super) fn put_answer(&mut self, messages: &[u8]) {
+        self.counters.count_statement();
+        self.put_encoded(messages);
     }
 
     /// Adds a row of a batch to the output buffer.
+    ///
+    /// # Errors
+    /// As [`put_row`].
     pub(super) fn put_row(&mut self, columns: &[ColumnWriter], row: usize) -> Result<(), Failure> {
-        let start = self.output.len();
-        self.output.put_u8(b'D');
-        self.output.put_i32(0);
-        self.output.put_i16(i16::try_from(columns.len()).unwrap_or(i16::MAX));
-        for column in columns {
-            column.append_with_length(row, &mut self.output);
-        }
-        let length = self.output.len() - start - 1;
-        let Ok(length) = i32::try_from(length) else {
-            self.output.truncate(start);
-            let text = format!("a row of {length} bytes; messages have at most {}", i32::MAX);
-            return Err(Failure::new(SqlState::TOO_LARGE, text));
-        };
-        self.output[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
-        Ok(())
+        put_row(&mut self.output, columns, row)
     }
 
     /// Adds bytes of a COPY to the output buffer.
@@ -291,11 +288,7 @@ impl Wire {
     /// A broken connection, and a client that does not read.
     pub(super) async fn flush(&mut self) -> Result<(), Failure> {
         self.account();
-        let sent = async {
-            self.stream.write_all_buf(&mut self.output).await?;
-            self.stream.flush().await
-        };
-        match timeout(self.unread_time, sent).await {
+        match timeout(self.unread_time, self.send()).await {
             Ok(sent) => sent?,
             Err(_) => {
                 let text = format!("the client has read nothing for {:?}", self.unread_time);
@@ -308,6 +301,21 @@ impl Wire {
             self.account();
         }
         Ok(())
+    }
+
+    /// Writes the output buffer. What has been written is out of the buffer also if this future is
+    /// dropped.
+    async fn send(&mut self) -> io::Result<()> {
+        while !self.output.is_empty() {
+            // A vectored write of one buffer takes longer.
+            match self.stream.write(&self.output).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                // The buffer begins again at its start.
+                written if written == self.output.len() => self.output.clear(),
+                written => self.output.advance(written),
+            }
+        }
+        self.stream.flush().await
     }
 
     /// Sends the output buffer if it is full.

@@ -1,6 +1,8 @@
 //! Catalog queries of clients: psql's commands, and recorded queries of drivers (`catalog/`).
 
+mod definitions;
 mod forms;
+mod routines;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -2,6 +2,7 @@
 
 mod catalog;
 mod clients;
+mod column_types;
 mod common;
 mod cursors;
 mod direct_tls;

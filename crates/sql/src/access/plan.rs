@@ -3,7 +3,7 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::dml::{InsertOp, MergeIntoAction, MergeIntoClause};
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan, TableSource, WriteOp};
 use std::sync::Arc;
 use terrace_table::access::{Privilege, Privileges};
@@ -13,10 +13,13 @@ use super::rights::Rights;
 use crate::file_tables;
 use crate::provider::StoredTable;
 
+/// Name of the plan node above a change whose rows are returned.
+pub(crate) const RETURNING: &str = "Returning";
+
 /// Refuses a plan that reads or changes tables without the privilege, or that reads or writes
 /// files, which requires a superuser. Tables below views have already been checked with the rights
-/// of the views' owners. UPDATE and DELETE read the rows that they change, so they also require
-/// SELECT.
+/// of the views' owners. UPDATE, DELETE, MERGE and RETURNING read the rows that they change, so
+/// they also require SELECT.
 ///
 /// # Errors
 /// [`SqlError::Denied`].
@@ -40,6 +43,14 @@ fn check_node(node: &LogicalPlan, rights: &Rights<'_>) -> Result<()> {
         LogicalPlan::Dml(DmlStatement { target, op, .. }) => {
             check_table(target, privileges_of(op), rights)
         }
+        LogicalPlan::Extension(extension) if extension.node.name() == RETURNING => {
+            extension.node.inputs().into_iter().try_for_each(|change| match change {
+                LogicalPlan::Dml(DmlStatement { target, .. }) => {
+                    check_table(target, [Privilege::Select].into_iter().collect(), rights)
+                }
+                _ => Ok(()),
+            })
+        }
         LogicalPlan::Copy(copy) => {
             Ok(rights.require_superuser(&format!("writing the file {}", copy.output_url))?)
         }
@@ -58,6 +69,14 @@ fn privileges_of(op: &WriteOp) -> Privileges {
         WriteOp::Insert(_) => [Insert, Delete].into_iter().collect(),
         WriteOp::Update => [Update].into_iter().collect(),
         WriteOp::Delete | WriteOp::Truncate => [Delete].into_iter().collect(),
+        WriteOp::MergeInto(merge) => {
+            let of_clause = |clause: &MergeIntoClause| match clause.action {
+                MergeIntoAction::Update(_) => Update,
+                MergeIntoAction::Delete => Delete,
+                MergeIntoAction::Insert { .. } => Insert,
+            };
+            merge.clauses.iter().map(of_clause).chain([Privilege::Select]).collect()
+        }
         _ => Privileges::of_tables(),
     }
 }

@@ -6,6 +6,8 @@ use terrace_table::access::{Access, Privilege};
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 
+use crate::names::is_temporary;
+
 /// The rights of a role under a snapshot of the catalog: its own privileges, and those of the roles
 /// that it inherits from.
 #[derive(Clone)]
@@ -67,6 +69,10 @@ impl<'a> Rights<'a> {
         object: Option<&str>,
     ) -> Result<(), SqlError> {
         let Some(role) = self.limited()? else { return Ok(()) };
+        // Only its own session can name a schema of temporary objects.
+        if object.is_none() && is_temporary(schema) {
+            return Ok(());
+        }
         let inherited = self.snapshot.inherited(role);
         let allows = |access: &Access| inherited.iter().any(|role| access.allows(role, privilege));
         if self.snapshot.access(schema, object).is_some_and(allows) {
@@ -101,6 +107,32 @@ impl<'a> Rights<'a> {
         Err(SqlError::Denied {
             role: role.to_owned(),
             what: format!("{what} takes the owner of {on}, or a superuser"),
+        })
+    }
+
+    /// Requires the owner of an object that is no table or view, as [`Rights::require_owner`] does
+    /// for those.
+    ///
+    /// # Errors
+    /// [`SqlError::Denied`].
+    pub(crate) fn require_owner_of(
+        &self,
+        what: &str,
+        schema: &str,
+        name: &str,
+        owner: Option<&str>,
+    ) -> Result<(), SqlError> {
+        let Some(role) = self.limited()? else { return Ok(()) };
+        let inherited = self.snapshot.inherited(role);
+        let is_owner = |owner: &str| inherited.iter().any(|role| *role == owner);
+        let of_schema = self.snapshot.access(schema, None);
+        let of_schema = of_schema.and_then(|access| access.owner.as_deref());
+        if [owner, of_schema].into_iter().flatten().any(is_owner) {
+            return Ok(());
+        }
+        Err(SqlError::Denied {
+            role: role.to_owned(),
+            what: format!("{what} takes the owner of {name}, or a superuser"),
         })
     }
 

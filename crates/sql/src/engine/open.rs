@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use terrace_cloud::CloudFiles;
 use terrace_governor::market::Market;
 use terrace_governor::memory::{DRAM_BYTES_MIN, MemoryBudget, ProcessLimit, ProcessMemory, Watch};
 use terrace_governor::pins::PagePins;
@@ -32,6 +33,8 @@ const OWN_STORE: &str = "own";
 
 /// Minimum floor of the pool, unless the budget is tiny.
 const FLOOR_BYTES_MIN: u64 = 8 * MIB;
+/// Share of the store that files of other machines may be cached in: 1 / `CLOUD_SHARE`.
+const CLOUD_SHARE: u64 = 4;
 
 /// The parts of an engine.
 pub(super) struct Parts {
@@ -248,6 +251,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         merger,
         migrator: OnceLock::new(),
         heaps: Arc::default(),
+        cloud: remote_files(&pool)?,
         catalog,
         resources: QueryResources { budget, pool, pins, market, watch: Arc::new(watch) },
         queries,
@@ -258,6 +262,12 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         memory_tiers,
         data_dir,
     })
+}
+
+/// Opens the cache of files of other machines in a share of the store.
+fn remote_files(pool: &Pool) -> Result<CloudFiles, SqlError> {
+    let store_bytes = pool.store().map_or(0, |store| store.stats().capacity_bytes);
+    Ok(CloudFiles::new(pool, store_bytes / CLOUD_SHARE)?)
 }
 
 /// Opens the catalog of the data directory over the pool.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use terrace_cloud::CloudFiles;
 use terrace_exec::run_blocking;
 use terrace_governor::pins::PagePins;
 use terrace_governor::query::Queries;
@@ -35,6 +36,8 @@ pub(crate) struct EngineState {
     /// Started with the first heap.
     pub(super) migrator: OnceLock<Migrator>,
     pub(super) heaps: Arc<Heaps>,
+    /// Files of other machines, cached in the pool.
+    pub(super) cloud: CloudFiles,
     pub(super) catalog: Arc<Catalog>,
     pub(super) resources: QueryResources,
     pub(super) queries: Arc<Queries>,
@@ -57,6 +60,11 @@ impl EngineState {
 
     pub(crate) fn pool(&self) -> &Pool {
         &self.resources.pool
+    }
+
+    /// Files of other machines.
+    pub(crate) fn cloud(&self) -> &CloudFiles {
+        &self.cloud
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {

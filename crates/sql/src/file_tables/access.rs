@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use terrace_cloud::CloudFiles;
 use terrace_sys::sync::lock;
 use terrace_table::error::SqlError;
 
@@ -28,6 +29,11 @@ impl FileAccess {
         acting_role: ActingRole,
     ) -> Self {
         Self { engine, login_role, acting_role }
+    }
+
+    /// Files of other machines.
+    pub(crate) fn cloud(&self) -> &CloudFiles {
+        self.engine.cloud()
     }
 
     /// Refuses `what` unless the session may use files.

@@ -7,6 +7,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, UnaryOperator, Value as Literal,
 };
+use terrace_cloud::CloudFiles;
 
 /// The arguments of a call.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Arguments {
     function: String,
     /// Paths and patterns, from the first argument.
     pub(super) paths: Vec<String>,
+    /// Files of other machines.
+    pub(super) cloud: CloudFiles,
     options: Vec<(String, Value)>,
 }
 
@@ -34,7 +37,11 @@ impl Arguments {
     /// # Errors
     /// A first argument that is no path, further unnamed ones, repeated names, and values that are
     /// not constant.
-    pub(super) fn of(function: &str, arguments: &[FunctionArg]) -> Result<Self> {
+    pub(super) fn of(
+        function: &str,
+        arguments: &[FunctionArg],
+        cloud: &CloudFiles,
+    ) -> Result<Self> {
         let (mut paths, mut options) = (None, Vec::<(String, Value)>::new());
         for argument in arguments {
             match named(argument) {
@@ -59,7 +66,10 @@ impl Arguments {
             }
         }
         match paths {
-            Some(paths) => Ok(Self { function: function.to_owned(), paths, options }),
+            Some(paths) => {
+                let (function, cloud) = (function.to_owned(), cloud.clone());
+                Ok(Self { function, paths, cloud, options })
+            }
             None => plan_err!("{function} takes a path: {function}('file')"),
         }
     }

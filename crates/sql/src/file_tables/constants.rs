@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn files(paths: &[&str]) -> Vec<FoundFile> {
-        paths.iter().map(|path| FoundFile { path: path.into(), bytes: 0 }).collect()
+        paths.iter().map(|path| FoundFile::local(path.into(), 0)).collect()
     }
 
     fn options(hive_partitioning: Option<bool>) -> ConstantOptions {

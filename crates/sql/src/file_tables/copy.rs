@@ -8,6 +8,8 @@ use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
+use terrace_cloud::CloudFiles;
+
 use super::constants::ConstantOptions;
 use super::csv::{self, CsvOptions};
 use super::found::FoundFile;
@@ -49,8 +51,13 @@ pub(crate) struct CopyText {
 ///
 /// # Errors
 /// Missing files, errors of the files, and columns that cannot be read from them.
-pub(crate) fn copied(path: &str, source: CopySource, schema: &SchemaRef) -> Result<LogicalPlan> {
-    let files = files(&[path.to_owned()])?;
+pub(crate) fn copied(
+    path: &str,
+    source: CopySource,
+    schema: &SchemaRef,
+    cloud: &CloudFiles,
+) -> Result<LogicalPlan> {
+    let files = files(&[path.to_owned()], cloud)?;
     let shared = SharedOptions {
         constants: ConstantOptions { hive_partitioning: Some(false), ..Default::default() },
         ..SharedOptions::default()

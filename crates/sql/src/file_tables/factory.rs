@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::{TableProvider, UrlTableFactory};
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
 use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 
 use super::access::FileAccess;
@@ -13,7 +13,7 @@ use super::csv::CsvOptions;
 use super::found::{self, FoundFile, Kind, kind_of};
 use super::json::JsonOptions;
 use super::read_csv::{self, SharedOptions};
-use super::read_json;
+use super::{read_json, read_parquet};
 
 /// Creates tables for names that are paths or patterns of files.
 #[derive(Debug)]
@@ -58,7 +58,8 @@ impl UrlTableFactory for FileTables {
             return Ok(None);
         }
         self.access.require("reading files")?;
-        let files = found::find(name)?;
+        let files = found::find(name, self.access.cloud())?;
+        let is_remote = files.iter().any(|file| file.remote.is_some());
         if files.is_empty() {
             return found::missing(name);
         }
@@ -70,6 +71,13 @@ impl UrlTableFactory for FileTables {
             Some((files, Kind::Json)) => {
                 read_json::of_files(files, JsonOptions::default(), &shared).map(Some)
             }
+            Some((files, Kind::Parquet)) if is_remote => {
+                read_parquet::of_files(files, &shared).map(Some)
+            }
+            None if is_remote => plan_err!(
+                "the format of {name} is not known by its name; call read_csv, read_json or \
+                 read_parquet"
+            ),
             Some((_, Kind::Parquet)) | None => self.stock.try_new(name).await,
         }
     }

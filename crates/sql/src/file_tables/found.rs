@@ -5,23 +5,51 @@ use std::path::{Path, PathBuf};
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use glob::{MatchOptions, Pattern, glob_with};
+use terrace_cloud::address::Address;
+use terrace_cloud::{CloudFile, CloudFiles};
 
 /// Maximum number of files of one table.
 const FILES_MAX: usize = 100_000;
 
 /// A file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct FoundFile {
-    /// The path as the statement, or the pattern in it, spells it.
+    /// The path as the statement, or the pattern in it, spells it; the address of a remote file,
+    /// without the query of HTTP.
     pub(crate) path: PathBuf,
     /// Length in bytes.
     pub(crate) bytes: u64,
+    /// The file of another machine, if it is one.
+    pub(crate) remote: Option<RemoteFile>,
+}
+
+/// A file of another machine, and its reader.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteFile {
+    pub(crate) files: CloudFiles,
+    pub(crate) file: CloudFile,
 }
 
 impl FoundFile {
-    /// The path as text.
+    /// A file of this machine.
+    pub(crate) fn local(path: PathBuf, bytes: u64) -> Self {
+        Self { path, bytes, remote: None }
+    }
+
+    fn remote(files: &CloudFiles, file: CloudFile) -> Self {
+        let (address, key) = (&file.address, file.address.path());
+        let scheme = address.text.split("://").next().unwrap_or_default();
+        let path = format!("{scheme}://{}/{key}", address.authority);
+        let (path, bytes) = (path.into(), file.bytes);
+        Self { path, bytes, remote: Some(RemoteFile { files: files.clone(), file }) }
+    }
+
+    /// The path or address as text.
     pub(crate) fn name(&self) -> String {
-        self.path.display().to_string()
+        match &self.remote {
+            Some(remote) => remote.file.address.text.clone(),
+            None => self.path.display().to_string(),
+        }
     }
 
     /// The keys and values of directories such as `year=2024`, from the outermost inwards.
@@ -68,18 +96,23 @@ pub(crate) fn kind_of(path: &Path) -> Option<(Kind, FileCompressionType)> {
 }
 
 /// The files that `pattern` stands for, in the order of their paths; empty if there are none. A
-/// directory stands for the files in it and below.
+/// directory stands for the files in it and below. Files of other machines are read by `cloud`.
 ///
 /// # Errors
-/// Addresses of other machines, malformed patterns, unreadable directories, and too many files.
-pub(crate) fn find(pattern: &str) -> Result<Vec<FoundFile>> {
-    let local = pattern.strip_prefix("file://").unwrap_or(pattern);
-    if let Some((scheme, _)) = local.split_once("://") {
-        return plan_err!(
-            "'{pattern}' cannot be read: {scheme}:// names another machine, and only local files \
-             can be read; copy the file to this machine and name its path"
-        );
+/// Addresses that cannot be read, malformed patterns, unreadable directories, and too many files.
+pub(crate) fn find(pattern: &str, cloud: &CloudFiles) -> Result<Vec<FoundFile>> {
+    let failed = |error: terrace_cloud::CloudError| plan_datafusion_err!("{error}");
+    match Address::parse(pattern).map_err(failed)? {
+        Some(address) => {
+            let files = cloud.find(&address, FILES_MAX).map_err(failed)?;
+            Ok(files.into_iter().map(|file| FoundFile::remote(cloud, file)).collect())
+        }
+        None => find_local(pattern),
     }
+}
+
+fn find_local(pattern: &str) -> Result<Vec<FoundFile>> {
+    let local = pattern.strip_prefix("file://").unwrap_or(pattern);
     let path = Path::new(local);
     // A path may contain the special characters of patterns.
     if path.is_file() {
@@ -120,11 +153,14 @@ fn matches(pattern: &str, given: &str) -> Result<Vec<FoundFile>> {
 fn file(path: PathBuf) -> Result<FoundFile> {
     let metadata = std::fs::metadata(&path)
         .map_err(|error| plan_datafusion_err!("cannot read '{}': {error}", path.display()))?;
-    Ok(FoundFile { path, bytes: metadata.len() })
+    Ok(FoundFile::local(path, metadata.len()))
 }
 
 /// The error for a pattern that stands for no file.
 pub(crate) fn missing<T>(pattern: &str) -> Result<T> {
+    if pattern.contains("://") && !pattern.starts_with("file://") {
+        return plan_err!("{pattern} does not exist");
+    }
     let directory = std::env::current_dir().map(|path| path.display().to_string());
     let directory = directory.unwrap_or_else(|_| "the current directory".to_owned());
     if pattern.contains(['*', '?', '[']) {
@@ -139,7 +175,7 @@ mod tests {
 
     fn names(directory: &Path, pattern: &str) -> Vec<String> {
         let pattern = directory.join(pattern).display().to_string();
-        let files = find(&pattern).expect("files");
+        let files = find_local(&pattern).expect("files");
         let inside = |file: &FoundFile| file.path.strip_prefix(directory).map(Path::to_owned);
         files.iter().map(|file| inside(file).expect("inside").display().to_string()).collect()
     }
@@ -159,22 +195,16 @@ mod tests {
         assert_eq!(names(at, "h/**/*.csv"), ["h/y=1/k=a b/c.csv"]);
         assert_eq!(names(at, "h"), ["h/y=1/k=a b/c.csv"]);
         assert_eq!(names(at, "nosuch.csv"), [""; 0]);
-        let deep = find(&at.join("h/").display().to_string()).expect("files");
+        let deep = find_local(&at.join("h/").display().to_string()).expect("files");
         let parts = deep[0].partitions();
         assert_eq!(parts, [("y".into(), "1".into()), ("k".into(), "a b".into())]);
         assert_eq!(deep[0].bytes, 1);
     }
 
     #[test]
-    fn other_machines_and_malformed_patterns_are_refused() {
-        for (pattern, why) in [
-            ("s3://b/x.csv", "only local files"),
-            ("https://h/x.csv", "only local files"),
-            ("a***b", "no pattern"),
-        ] {
-            let error = find(pattern).expect_err("refused").to_string();
-            assert!(error.contains(why) && error.contains(pattern), "{error}");
-        }
+    fn malformed_patterns_are_refused() {
+        let error = find_local("a***b").expect_err("refused").to_string();
+        assert!(error.contains("no pattern") && error.contains("a***b"), "{error}");
     }
 
     #[test]

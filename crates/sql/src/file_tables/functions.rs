@@ -35,6 +35,11 @@ impl FileFunctions {
         Self { access }
     }
 
+    /// True if one of the functions has this name, in lower case.
+    pub(crate) fn has(name: &str) -> bool {
+        function(name).is_some()
+    }
+
     /// The table of a call; `None` for other functions.
     fn table(
         &self,
@@ -42,19 +47,24 @@ impl FileFunctions {
         arguments: &[datafusion::sql::sqlparser::ast::FunctionArg],
         types: &mut dyn FnMut(&str) -> Result<DataType>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
-        let read: Read = match name {
-            "read_csv" | "read_csv_auto" => read_csv::table,
-            "read_json" | "read_json_auto" => read_json::table,
-            "read_ndjson" | "read_ndjson_auto" => read_json::table_of_lines,
-            "read_parquet" | "parquet_scan" => read_parquet::table,
-            "parquet_metadata" => listing::parquet_metadata,
-            "parquet_schema" => listing::parquet_schema,
-            "glob" => listing::glob,
-            _ => return Ok(None),
-        };
+        let Some(read) = function(name) else { return Ok(None) };
         self.access.require("reading files")?;
-        read(Arguments::of(name, arguments)?, types).map(Some)
+        read(Arguments::of(name, arguments, self.access.cloud())?, types).map(Some)
     }
+}
+
+/// The table function of this name.
+fn function(name: &str) -> Option<Read> {
+    Some(match name {
+        "read_csv" | "read_csv_auto" => read_csv::table,
+        "read_json" | "read_json_auto" => read_json::table,
+        "read_ndjson" | "read_ndjson_auto" => read_json::table_of_lines,
+        "read_parquet" | "parquet_scan" => read_parquet::table,
+        "parquet_metadata" => listing::parquet_metadata,
+        "parquet_schema" => listing::parquet_schema,
+        "glob" => listing::glob,
+        _ => return None,
+    })
 }
 
 impl fmt::Debug for FileFunctions {

@@ -1,12 +1,15 @@
 //! Bytes of files, decompressed.
 
 use std::fs::File;
-use std::io::{Read, Seek as _, SeekFrom};
+use std::io::{Cursor, Read};
 
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 
-use super::found::{FoundFile, kind_of};
+use terrace_cloud::CloudReader;
+use terrace_sys::size::to_u64;
+
+use super::found::{FoundFile, RemoteFile, kind_of};
 
 /// Bytes of the longest sample.
 const SAMPLE_BYTES: u64 = 1 << 20;
@@ -31,16 +34,28 @@ pub(super) fn open(
     compression: FileCompressionType,
 ) -> Result<Box<dyn Read + Send>> {
     let failed = |error| exec_datafusion_err!("cannot read {}: {error}", file.name());
-    let mut opened = File::open(&file.path).map_err(failed)?;
+    if let Some(RemoteFile { files, file }) = &file.remote {
+        let opened = CloudReader::new(files, file, 0);
+        if compression.is_compressed() {
+            return compression.convert_read(opened);
+        }
+        return Ok(Box::new(behind_mark(opened).map_err(failed)?));
+    }
+    let opened = File::open(&file.path).map_err(failed)?;
     if compression.is_compressed() {
         return compression.convert_read(opened);
     }
-    let mut mark = vec![];
-    let marked = opened.by_ref().take(3).read_to_end(&mut mark).map_err(failed)?;
-    if marked < BYTE_ORDER_MARK.len() || mark != BYTE_ORDER_MARK {
-        opened.seek(SeekFrom::Start(0)).map_err(failed)?;
+    Ok(Box::new(behind_mark(opened).map_err(failed)?))
+}
+
+/// The bytes behind the byte order mark, if there is one.
+fn behind_mark<R: Read>(mut file: R) -> std::io::Result<impl Read + use<R>> {
+    let mut start = vec![];
+    file.by_ref().take(to_u64(BYTE_ORDER_MARK.len())).read_to_end(&mut start)?;
+    if start == BYTE_ORDER_MARK {
+        start.clear();
     }
-    Ok(Box::new(opened))
+    Ok(Cursor::new(start).chain(file))
 }
 
 /// The first bytes of a file, and true if those are all.

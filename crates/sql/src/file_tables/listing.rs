@@ -117,7 +117,7 @@ pub(super) fn glob(
     arguments.finish("none")?;
     let mut rows = vec![];
     for pattern in &arguments.paths {
-        let found = found::find(pattern)?;
+        let found = found::find(pattern, &arguments.cloud)?;
         rows.extend(found.iter().map(|file| vec![Fact::from(file.name())]));
     }
     Facts { names: &["file"], rows }.table(|_| false)
@@ -172,7 +172,7 @@ pub(super) fn parquet_metadata(
 ) -> Result<Arc<dyn TableProvider>> {
     arguments.finish("none")?;
     let mut rows = vec![];
-    for file in files(&arguments.paths)? {
+    for file in files(&arguments.paths, &arguments.cloud)? {
         let footer = footer(&file)?;
         for (number, group) in (0..).zip(footer.metadata().row_groups()) {
             for (column, chunk) in group.columns().iter().enumerate() {
@@ -272,7 +272,7 @@ pub(super) fn parquet_schema(
 ) -> Result<Arc<dyn TableProvider>> {
     arguments.finish("none")?;
     let mut rows = vec![];
-    for file in files(&arguments.paths)? {
+    for file in files(&arguments.paths, &arguments.cloud)? {
         let footer = footer(&file)?;
         // Files with deep schemas are refused when they are opened; a stack needs no limit.
         let mut open = vec![footer.metadata().file_metadata().schema_descr().root_schema_ptr()];

@@ -7,6 +7,8 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, plan_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 
+use terrace_cloud::CloudFiles;
+
 use super::arguments::{Arguments, Value};
 use super::constants::{ConstantOptions, Constants};
 use super::csv::{self, CsvOptions, ROW_BYTES_MAX, SAMPLE_ROWS};
@@ -33,7 +35,7 @@ pub(super) fn table(
     let shared = SharedOptions::take(&mut arguments)?;
     let _sniffs = arguments.boolean("auto_detect")?;
     arguments.finish(OPTIONS)?;
-    let files = files(&arguments.paths)?;
+    let files = files(&arguments.paths, &arguments.cloud)?;
     of_files(files, options, &shared)
 }
 
@@ -85,10 +87,10 @@ impl SharedOptions {
 ///
 /// # Errors
 /// A path or pattern without files.
-pub(super) fn files(paths: &[String]) -> Result<Vec<FoundFile>> {
+pub(super) fn files(paths: &[String], cloud: &CloudFiles) -> Result<Vec<FoundFile>> {
     let mut files = vec![];
     for path in paths {
-        let found = found::find(path)?;
+        let found = found::find(path, cloud)?;
         if found.is_empty() {
             return found::missing(path);
         }

@@ -64,7 +64,7 @@ fn of_layout(
     // The columns of several files are united in any case.
     let shared = SharedOptions::take(&mut arguments)?;
     arguments.finish(OPTIONS)?;
-    of_files(files(&arguments.paths)?, options, &shared)
+    of_files(files(&arguments.paths, &arguments.cloud)?, options, &shared)
 }
 
 /// The table of files of JSON.

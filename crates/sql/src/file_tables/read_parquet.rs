@@ -4,6 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
@@ -18,13 +19,17 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
+use datafusion::parquet::file::reader::{ChunkReader, Length};
 use datafusion::physical_plan::ExecutionPlan;
 use object_store::ObjectMeta;
 use object_store::path::Path as StorePath;
+use terrace_cloud::{CloudReader, STORE_URL};
+use terrace_sys::size::to_u64;
 
 use super::arguments::Arguments;
 use super::constants::Constants;
-use super::found::FoundFile;
+use super::found::{FoundFile, RemoteFile};
 use super::read_csv::{SharedOptions, files};
 
 /// Names of the options, for errors.
@@ -35,6 +40,8 @@ const OPTIONS: &str =
 #[derive(Debug)]
 pub(crate) struct ParquetTable {
     files: Vec<PartitionedFile>,
+    /// The store of the files.
+    store: ObjectStoreUrl,
     schema: TableSchema,
     statistics: Statistics,
 }
@@ -65,7 +72,7 @@ pub(super) fn table(
     if shared.compression.is_some_and(|compression| compression.is_compressed()) {
         return plan_err!("Parquet files name their compression themselves; leave it out");
     }
-    of_files(files(&arguments.paths)?, &shared)
+    of_files(files(&arguments.paths, &arguments.cloud)?, &shared)
 }
 
 /// The table of Parquet files.
@@ -87,9 +94,42 @@ pub(super) fn of_files(
 /// Errors of the file, such as another format.
 pub(super) fn footer(file: &FoundFile) -> Result<ArrowReaderMetadata> {
     let failed = |error: String| exec_datafusion_err!("cannot read {}: {error}", file.name());
-    let opened = File::open(&file.path).map_err(|error| failed(error.to_string()))?;
     let options = ArrowReaderOptions::new();
-    ArrowReaderMetadata::load(&opened, options).map_err(|error| failed(error.to_string()))
+    let loaded = match &file.remote {
+        Some(remote) => ArrowReaderMetadata::load(&RemoteChunks(remote), options),
+        None => {
+            let opened = File::open(&file.path).map_err(|error| failed(error.to_string()))?;
+            ArrowReaderMetadata::load(&opened, options)
+        }
+    };
+    loaded.map_err(|error| failed(error.to_string()))
+}
+
+/// A file of another machine as the reader of footers asks for its bytes.
+struct RemoteChunks<'a>(&'a RemoteFile);
+
+impl Length for RemoteChunks<'_> {
+    fn len(&self) -> u64 {
+        self.0.file.bytes
+    }
+}
+
+impl ChunkReader for RemoteChunks<'_> {
+    type T = CloudReader;
+
+    fn get_read(&self, start: u64) -> ParquetResult<CloudReader> {
+        Ok(CloudReader::new(&self.0.files, &self.0.file, start))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let end = start.saturating_add(to_u64(length));
+        let read = self.0.files.read(&self.0.file, start..end);
+        let bytes = read.map_err(|error| ParquetError::External(Box::new(error)))?;
+        if bytes.len() != length {
+            return Err(ParquetError::EOF(format!("{length} bytes at {start}, beyond the end")));
+        }
+        Ok(bytes)
+    }
 }
 
 impl Opened {
@@ -107,6 +147,7 @@ impl ParquetTable {
         let keys: Vec<FieldRef> = constants.fields.iter().cloned().map(Arc::new).collect();
         let is_key = |name: &str| keys.iter().any(|key| key.name() == name);
         let schema = common_schema(&opened, is_united)?;
+        let store = store_of(&opened)?;
         let fields = schema.fields().iter().filter(|field| !is_key(field.name()));
         let schema: SchemaRef = Arc::new(Schema::new(fields.cloned().collect::<Vec<_>>()));
         let table_schema =
@@ -127,7 +168,19 @@ impl ParquetTable {
             let file = file.with_partition_values(values).with_statistics(Arc::new(of_file));
             files.push(file);
         }
-        Ok(Self { files, schema: table_schema, statistics })
+        Ok(Self { files, store, schema: table_schema, statistics })
+    }
+}
+
+/// The store of files, which must all be remote or all be local.
+fn store_of(opened: &[Opened]) -> Result<ObjectStoreUrl> {
+    let is_remote = |opened: &Opened| opened.file.remote.is_some();
+    match (opened.iter().any(is_remote), opened.iter().all(is_remote)) {
+        (true, true) => ObjectStoreUrl::parse(STORE_URL),
+        (true, false) => plan_err!(
+            "files of this machine and of others are not one table; read them by UNION ALL"
+        ),
+        (false, _) => Ok(ObjectStoreUrl::local_filesystem()),
     }
 }
 
@@ -159,8 +212,11 @@ fn common_schema(opened: &[Opened], is_united: bool) -> Result<SchemaRef> {
     Ok(Arc::clone(&first.schema))
 }
 
-/// The file as an object of DataFusion's store of local files.
+/// The file as an object of DataFusion's store of local files, or of the store of remote ones.
 fn meta(file: &FoundFile) -> Result<ObjectMeta> {
+    if let Some(remote) = &file.remote {
+        return Ok(remote.file.object());
+    }
     let failed = |error: String| exec_datafusion_err!("cannot read {}: {error}", file.name());
     let path = std::path::absolute(&file.path).map_err(|error| failed(error.to_string()))?;
     let location =
@@ -204,7 +260,7 @@ impl TableProvider for ParquetTable {
         let source = format.file_source(self.schema.clone());
         let groups = FileGroup::new(self.files.clone());
         let groups = groups.split_files(state.config().target_partitions());
-        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), source)
+        let config = FileScanConfigBuilder::new(self.store.clone(), source)
             .with_file_groups(groups)
             .with_statistics(self.statistics.clone())
             .with_projection_indices(projection.cloned())?

@@ -19,9 +19,13 @@ use super::information::{INFORMATION_SCHEMA, InformationSchema};
 use super::path::SearchPath;
 use super::reserved::{CATALOG, SYSTEM_SCHEMA};
 use super::search::PathSchemas;
+use super::sequences::{self, SequenceUse};
 use super::shared::{AddedSchema, Names, SessionSource, Shared};
+use super::temporary::{TEMPORARY, temporary_schema};
+use super::types::TypeSnapshot;
 use crate::engine::EngineState;
 use crate::provider::StoredTable;
+use crate::session::OfView;
 use crate::system::SystemSchema;
 use crate::view;
 
@@ -42,6 +46,11 @@ impl Shared {
         snapshot: &Snapshot,
         is_granted: bool,
     ) {
+        if snapshot.has_schema(&self.temporary) {
+            let path = &mut state.config_mut().options_mut().catalog.default_schema;
+            *path = format!("{}, {path}", self.temporary);
+        }
+        TypeSnapshot::put_in(state, snapshot);
         let (shared, snapshot) = (Arc::clone(self), Some(snapshot.clone()));
         let main = MemoryCatalogProviderList::new();
         let catalog = MainCatalog { shared, snapshot, is_granted };
@@ -90,15 +99,17 @@ pub(crate) struct MainCatalog {
 }
 
 impl MainCatalog {
-    /// The catalog of a session with this transaction. `files` creates tables for names that are
-    /// paths.
+    /// The catalog of the session of this number with this transaction. `files` creates tables for
+    /// names that are paths.
     pub(crate) fn new(
         engine: Arc<EngineState>,
         files: Arc<dyn UrlTableFactory>,
         transaction: OpenTransaction,
+        session: u64,
     ) -> Self {
+        let temporary = temporary_schema(session);
         let (external, session, added) = (Mutex::default(), OnceLock::new(), OnceLock::new());
-        let shared = Shared { engine, external, session, files, transaction, added };
+        let shared = Shared { engine, external, session, files, temporary, transaction, added };
         Self { shared: Arc::new(shared), snapshot: None, is_granted: false }
     }
 
@@ -141,8 +152,17 @@ impl MainCatalog {
         let _ = self.shared.added.set(schema);
     }
 
+    /// The schema of the session's temporary objects, which exists once there are any.
+    pub(crate) fn temporary(&self) -> &str {
+        &self.shared.temporary
+    }
+
     /// The schema of this name.
     fn single_schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let name = if name == TEMPORARY { self.temporary() } else { name };
+        if !self.shared.is_visible(name) {
+            return None;
+        }
         if name == SYSTEM_SCHEMA {
             return Some(Arc::new(SystemSchema::new(Arc::clone(&self.shared.engine))));
         }
@@ -166,6 +186,11 @@ impl MainCatalog {
         functions::all(&self.shared)
     }
 
+    /// The functions over sequences.
+    pub(crate) fn sequence_functions(&self, session: SequenceUse) -> Vec<ScalarUDF> {
+        sequences::all(&self.shared, &Arc::new(session))
+    }
+
     /// The catalog as a statement that begins now sees it.
     pub(crate) fn current(&self) -> Snapshot {
         self.shared.now()
@@ -186,6 +211,7 @@ impl fmt::Debug for MainCatalog {
 impl CatalogProvider for MainCatalog {
     fn schema_names(&self) -> Vec<String> {
         let mut names = self.now().schemas();
+        names.retain(|name| self.shared.is_visible(name));
         names.push(SYSTEM_SCHEMA.to_owned());
         names.extend(self.shared.added.get().map(|added| added.name().to_owned()));
         names
@@ -200,7 +226,8 @@ impl CatalogProvider for MainCatalog {
         if matches!(path.schemas(), [schema] if schema == name) {
             return None;
         }
-        let schemas = path.schemas().iter().filter_map(|name| self.single_schema(name)).collect();
+        let all = path.temporary().into_iter().chain(path.schemas().iter().map(String::as_str));
+        let schemas = all.filter_map(|name| self.single_schema(name)).collect();
         Some(Arc::new(PathSchemas::new(schemas, Arc::clone(&self.shared))))
     }
 
@@ -273,7 +300,9 @@ impl SchemaProvider for MainSchema {
             Some(text) => {
                 // A statement that lists all tables must not fail because of one of them.
                 let state = self.shared.state_of_view(&snapshot)?;
-                let planned = view::provider(&state, &snapshot, (&self.name, name), &text).await;
+                let name_of_view = (self.name.as_str(), name);
+                let planned = view::provider(&state, &snapshot, name_of_view, &text);
+                let planned = OfView::new(planned).await;
                 let full_name = || format!("{}.{name}", self.name);
                 Ok(Some(planned.unwrap_or_else(|error| view::broken(full_name(), &error))))
             }

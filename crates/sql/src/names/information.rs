@@ -12,6 +12,7 @@ use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TablePr
 use datafusion::common::{Result, exec_err};
 use terrace_table::catalog::Snapshot;
 
+use super::own_routines::with_own;
 use super::reserved::CATALOG;
 use super::shared::Shared;
 use crate::view;
@@ -86,7 +87,9 @@ impl SchemaProvider for InformationSchema {
                 let session = self.shared.session.get().and_then(|session| session());
                 let functions = session.map(|state| state.table_functions().clone());
                 let tables = InformationSchemaProvider::new(Arc::clone(&self.catalogs));
-                tables.with_table_functions(functions.unwrap_or_default()).table(name).await
+                let tables = tables.with_table_functions(functions.unwrap_or_default());
+                let routines = tables.table(name).await?;
+                routines.map(|routines| with_own(routines, &self.snapshot)).transpose()
             }
             _ => self.tables.table(name).await,
         }

@@ -9,18 +9,21 @@ use datafusion::config::ConfigOptions;
 use terrace_table::catalog::Snapshot;
 
 use super::reserved::SYSTEM_SCHEMA;
+use super::temporary::{TEMPORARY, is_temporary};
 
 /// The schemas in which names without a schema are looked up, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchPath {
     schemas: Vec<String>,
+    /// Schema of the session's temporary objects, which is searched first.
+    temporary: Option<String>,
 }
 
 impl SearchPath {
     /// Creates a path of these schemas.
     #[must_use]
     pub fn new(schemas: Vec<String>) -> Self {
-        Self { schemas }
+        Self { schemas, temporary: None }
     }
 
     /// Parses names that are separated by commas. A name that has a comma in it is quoted.
@@ -39,7 +42,10 @@ impl SearchPath {
         }
         schemas.push(name);
         let schemas = schemas.iter().map(|name| unquoted(name.trim()));
-        Self { schemas: schemas.filter(|name| !name.is_empty()).collect() }
+        let mut schemas: Vec<String> = schemas.filter(|name| !name.is_empty()).collect();
+        let is_first = schemas.first().is_some_and(|name| is_temporary(name));
+        let temporary = is_first.then(|| schemas.remove(0));
+        Self { schemas, temporary }
     }
 
     /// The path of a session's settings.
@@ -48,7 +54,13 @@ impl SearchPath {
         Self::parse(&options.catalog.default_schema)
     }
 
-    /// The schemas, in order. They need not exist.
+    /// The schema of the session's temporary objects, once there are any.
+    #[must_use]
+    pub(crate) fn temporary(&self) -> Option<&str> {
+        self.temporary.as_deref()
+    }
+
+    /// The schemas, in order, without the one of temporary objects. They need not exist.
     #[must_use]
     pub fn schemas(&self) -> &[String] {
         &self.schemas
@@ -83,7 +95,7 @@ impl SearchPath {
             SYSTEM_SCHEMA => crate::system::names().any(|known| known == name),
             schema => snapshot.has_object(schema, name),
         };
-        self.schemas.iter().find(has).map(String::as_str)
+        self.temporary.iter().chain(&self.schemas).find(has).map(String::as_str)
     }
 
     /// Resolves a reference, as [`resolve`].
@@ -99,7 +111,11 @@ impl SearchPath {
         };
         let schema = schema.or_else(|| self.first(snapshot));
         let schema = schema.unwrap_or_else(|| self.schemas.first().map_or("", String::as_str));
-        reference.resolve(catalog, schema)
+        let mut full = reference.resolve(catalog, schema);
+        if let (TEMPORARY, Some(temporary)) = (full.schema.as_ref(), &self.temporary) {
+            full.schema = temporary.as_str().into();
+        }
+        full
     }
 }
 
@@ -134,11 +150,14 @@ mod tests {
             ("", vec![], ""),
             (",,", vec![], ""),
             ("\"", vec!["\""], "\"\"\"\""),
+            ("s1, pg_temp_3", vec!["s1", "pg_temp_3"], "s1, pg_temp_3"),
         ] {
             let path = SearchPath::parse(text);
             assert_eq!(path.schemas(), schemas, "{text}");
             assert_eq!(path.text(), formatted, "{text}");
             assert_eq!(SearchPath::parse(&path.text()), path, "{text}");
         }
+        let path = SearchPath::parse("pg_temp_3, s1");
+        assert_eq!((path.temporary(), path.text().as_str()), (Some("pg_temp_3"), "s1"));
     }
 }

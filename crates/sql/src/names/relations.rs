@@ -54,6 +54,7 @@ impl Names {
     #[must_use]
     pub fn schemas(&self) -> Vec<String> {
         let mut schemas = self.shared.now().schemas();
+        schemas.retain(|schema| self.shared.is_visible(schema));
         schemas.push(SYSTEM_SCHEMA.to_owned());
         schemas
     }
@@ -63,15 +64,15 @@ impl Names {
     pub fn relations(&self) -> Vec<Relation> {
         let snapshot = self.shared.now();
         let mut relations = Vec::new();
-        for schema in snapshot.schemas() {
+        for schema in self.schemas().iter().filter(|schema| snapshot.has_schema(schema)) {
             let relation = |name: String, kind| Relation { schema: schema.clone(), name, kind };
-            relations.extend(snapshot.table_names(&schema).into_iter().filter_map(|name| {
-                let (table, version) = snapshot.table(&schema, &name)?;
+            relations.extend(snapshot.table_names(schema).into_iter().filter_map(|name| {
+                let (table, version) = snapshot.table(schema, &name)?;
                 let (rows, bytes) = (to_u64(version.rows()), version.extent_bytes());
                 Some(relation(name, RelationKind::Table { number: table.id(), rows, bytes }))
             }));
-            relations.extend(snapshot.view_names(&schema).into_iter().filter_map(|name| {
-                let text = snapshot.view(&schema, &name)?;
+            relations.extend(snapshot.view_names(schema).into_iter().filter_map(|name| {
+                let text = snapshot.view(schema, &name)?;
                 let query = view::query_text(&text).ok()?;
                 Some(relation(name, RelationKind::View(query)))
             }));

@@ -13,6 +13,7 @@ use terrace_sys::sync::lock;
 use terrace_table::catalog::Snapshot;
 use terrace_table::transaction::OpenTransaction;
 
+use super::temporary::is_temporary;
 use crate::engine::EngineState;
 
 /// Returns the state of the session; `None` after its end.
@@ -28,6 +29,8 @@ pub(super) struct Shared {
     pub(super) session: OnceLock<SessionSource>,
     /// Creates tables for names that are paths of files.
     pub(super) files: Arc<dyn UrlTableFactory>,
+    /// Schema of the session's temporary objects, which exists once there are any.
+    pub(super) temporary: String,
     /// The transaction of the session, whose changes its statements see.
     pub(super) transaction: OpenTransaction,
     /// The schema added by the embedding program.
@@ -76,6 +79,11 @@ impl Shared {
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(added) = self.added.get() else { return Ok(None) };
         added.tables(Names { shared: Arc::clone(self) }).table(name).await
+    }
+
+    /// True unless the schema has the temporary objects of another session.
+    pub(super) fn is_visible(&self, schema: &str) -> bool {
+        !is_temporary(schema) || schema == self.temporary
     }
 
     /// The catalog as a statement that begins now sees it.

@@ -2,13 +2,21 @@
 
 mod acting_role;
 mod alter;
+mod comment;
 pub(super) mod copy;
 mod copy_files;
+pub(super) mod drop_several;
+mod explain;
 mod grant;
 mod heap;
 pub(super) mod like;
 mod maintenance;
 mod role;
+mod routines;
+mod secret;
+mod sequence;
+mod temporary;
 mod tenant;
 mod tier;
 mod transaction;
+mod types;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::compute::can_cast_types;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::common::DFSchema;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, ExprSchemable as _, ident};
 use datafusion::sql::parser::Statement;
@@ -23,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DropBehavior,
     Ident, RenameTableNameKind, Statement as SqlStatement, TableConstraint,
 };
+use terrace_functions::columns::TextType;
 use terrace_table::catalog::{Properties, TableDefinition};
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
@@ -30,8 +32,10 @@ use terrace_table::write::{Check, ColumnSource};
 
 use super::checks;
 use super::column_options::{Written, WrittenCheck, normalized, text_of};
+use super::enums::field::enum_of;
+use super::enums::written;
 use super::expressions::Expressions;
-use super::properties::{add_check, columns_of, default_of, null_of, renamed};
+use super::properties::{add_check, columns_of, default_of, generation_of, null_of, renamed};
 use super::refusal::refused;
 use super::sql_column::planned_column;
 use super::sql_type;
@@ -204,9 +208,14 @@ impl<'a> Alteration<'a> {
                 }
             }
         }
+        if !written.sequences.is_empty() {
+            let what = format!("ADD COLUMN {name} with a sequence of its own");
+            return Err(refused(&what, "say CREATE SEQUENCE s, and DEFAULT nextval('s')"));
+        }
         let field = planned_column(self.state, &column).await?;
         let field = field.with_nullable(is_nullable);
         let value = match written.defaults.first() {
+            None if !written.generated.is_empty() => self.generation(&field, &written)?,
             None => null_of(field.data_type())?,
             Some((_, text)) => {
                 let value = default_of(self.state, &field, text)?;
@@ -214,10 +223,61 @@ impl<'a> Alteration<'a> {
                 value
             }
         };
+        let value = written::value(self.state, value, &field)?;
         let value = Expressions::new(self.state, self.before.schema())?.compiled(value)?;
         self.fields.push(Arc::new(field));
         self.sources.push(ColumnSource::Computed(value));
         written.checks.iter().try_for_each(|check| self.add_check(check))
+    }
+
+    /// The values of a new generated column, over the columns before the statement.
+    fn generation(&mut self, field: &Field, written: &Written) -> Result<Expr, SqlError> {
+        let Some((column, text)) = written.generated.first() else {
+            return null_of(field.data_type());
+        };
+        let schema = DFSchema::try_from(Arc::clone(self.before.schema()))?;
+        let properties = self.before.properties();
+        let is_generated = |column: &str| properties.generated(column).is_some();
+        let field = Arc::new(field.clone());
+        let value = generation_of(self.state, &schema, &field, text, is_generated)?;
+        self.properties.change(column, |column| column.generated = Some(text.clone()));
+        Ok(value)
+    }
+
+    /// The generated columns whose expressions use a column.
+    fn generated_from(&self, column: &str) -> Result<Vec<String>, SqlError> {
+        let mut users = Vec::new();
+        for (name, properties) in &self.properties.columns {
+            if let Some(text) = &properties.generated
+                && columns_of(text)?.contains(column)
+            {
+                users.push(name.clone());
+            }
+        }
+        Ok(users)
+    }
+
+    /// Refuses a change of a column that a generated column is computed from.
+    fn refuse_source(&self, column: &str, what: &str) -> Result<(), SqlError> {
+        match self.generated_from(column)?.first() {
+            None => Ok(()),
+            Some(user) => Err(refused(
+                &format!("{what} column {column}, which generated column {user} is computed from"),
+                &format!("drop column {user} first"),
+            )),
+        }
+    }
+
+    /// Refuses a change that the values of a generated or identity column do not allow.
+    fn refuse_generated(&self, column: &str) -> Result<(), SqlError> {
+        let kind = match self.properties.of(column) {
+            Some(properties) if properties.generated.is_some() => "a generated column",
+            Some(properties) if properties.identity.is_some() => "an identity column",
+            _ => return Ok(()),
+        };
+        let table = &self.name;
+        let what = format!("column \"{column}\" of relation \"{table}\" is {kind}");
+        Err(SqlError::GeneratedAlways { what })
     }
 
     /// Drops a column, and the constraints that it has a part in.
@@ -226,6 +286,7 @@ impl<'a> Alteration<'a> {
             Err(_) if if_exists => return Ok(()),
             found => found?,
         };
+        self.refuse_source(self.fields[index].name(), "dropping")?;
         let field = self.fields.remove(index);
         self.sources.remove(index);
         self.properties.columns.remove(field.name());
@@ -256,6 +317,11 @@ impl<'a> Alteration<'a> {
         if let Some(properties) = self.properties.columns.remove(&from) {
             self.properties.columns.insert(to.clone(), properties);
         }
+        for user in self.generated_from(&from)? {
+            let text = self.properties.generated(&user).unwrap_or_default();
+            let text = renamed(text, &from, &to)?;
+            self.properties.change(&user, |column| column.generated = Some(text));
+        }
         for name in self.checks_of(&from)? {
             if let Some(text) = self.properties.checks.get_mut(&name) {
                 *text = renamed(text, &from, &to)?;
@@ -274,21 +340,32 @@ impl<'a> Alteration<'a> {
         let nullable = |is| Arc::new(self.fields[index].as_ref().clone().with_nullable(is));
         match op {
             AlterColumnOperation::SetNotNull => self.fields[index] = nullable(false),
-            AlterColumnOperation::DropNotNull => self.fields[index] = nullable(true),
+            AlterColumnOperation::DropNotNull => {
+                if self.properties.identity(&column).is_some() {
+                    self.refuse_generated(&column)?;
+                }
+                self.fields[index] = nullable(true);
+            }
             AlterColumnOperation::SetDefault { value } => {
+                self.refuse_generated(&column)?;
                 let text = text_of(value);
                 default_of(self.state, &self.fields[index], &text)?;
                 self.properties.change(&column, |column| column.default = Some(text));
             }
             AlterColumnOperation::DropDefault => {
+                self.refuse_generated(&column)?;
                 self.properties.change(&column, |column| column.default = None);
             }
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                self.refuse_source(&column, "a new type for")?;
+                if self.properties.generated(&column).is_some() {
+                    self.refuse_generated(&column)?;
+                }
                 let (name, data_type) = (name.clone(), data_type.clone());
                 let written = ColumnDef { name, data_type, options: vec![] };
                 let field = planned_column(self.state, &written).await?;
                 let using = using.as_ref().map(text_of);
-                self.set_type(index, field.data_type(), using.as_deref())?;
+                self.set_type(index, &field, using.as_deref())?;
             }
             AlterColumnOperation::AddGenerated { .. } => {
                 let what = format!("ALTER COLUMN {column} {op}");
@@ -299,31 +376,31 @@ impl<'a> Alteration<'a> {
     }
 
     /// Gives a column another type, with the values of `using` or else its own.
-    fn set_type(
-        &mut self,
-        index: usize,
-        data_type: &DataType,
-        using: Option<&str>,
-    ) -> Result<(), SqlError> {
-        let field = Arc::clone(&self.fields[index]);
+    fn set_type(&mut self, index: usize, new: &Field, using: Option<&str>) -> Result<(), SqlError> {
+        let (field, data_type) = (Arc::clone(&self.fields[index]), new.data_type());
         let Some(origin) = self.sources[index].kept() else {
             let what = format!("a new type for column {}, which has just been added", field.name());
             return Err(refused(&what, "say it in another statement"));
         };
-        if field.data_type() == data_type && using.is_none() {
+        let is_same = field.data_type() == data_type
+            && TextType::of(&field) == TextType::of(new)
+            && enum_of(&field) == enum_of(new);
+        if is_same && using.is_none() {
             return Ok(());
         }
         let expressions = Expressions::new(self.state, self.before.schema())?;
         let value = match using {
             Some(text) => expressions.planned(text)?,
             None => {
-                refuse_cast(&field, data_type)?;
+                refuse_cast(&field, new)?;
                 ident(self.before.schema().field(origin).name())
             }
         };
         let value = cast_to(value, data_type, &expressions)?;
+        let value = written::value(self.state, value, new)?;
         self.sources[index] = ColumnSource::Computed(expressions.compiled(value)?);
-        self.fields[index] = Arc::new(field.as_ref().clone().with_data_type(data_type.clone()));
+        let altered = field.as_ref().clone().with_data_type(data_type.clone());
+        self.fields[index] = Arc::new(altered.with_metadata(new.metadata().clone()));
         if let Some(text) = self.properties.default_of(field.name()) {
             default_of(self.state, &self.fields[index], text)?;
         }
@@ -377,23 +454,30 @@ fn cast_to(
 
 /// Refuses a conversion that has to be written. As in PostgreSQL, numbers become other numbers,
 /// days become times, and anything becomes a text without an explicit cast.
-fn refuse_cast(field: &Field, to: &DataType) -> Result<(), SqlError> {
+fn refuse_cast(field: &Field, new: &Field) -> Result<(), SqlError> {
     let is_text = |data_type: &DataType| {
         matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
     };
-    let from = field.data_type();
+    let (from, to) = (field.data_type(), new.data_type());
+    let is_plain = match TextType::of(new) {
+        Some(TextType::Uuid) => TextType::of(field) == Some(TextType::Uuid),
+        Some(TextType::Json | TextType::Jsonb) => {
+            matches!(TextType::of(field), Some(TextType::Json | TextType::Jsonb))
+        }
+        _ => true,
+    };
     let is_day = |it: &DataType| matches!(it, DataType::Date32 | DataType::Timestamp(..));
     let is_implicit = is_text(to)
         || (from.is_numeric() && to.is_numeric())
         || (is_day(from) && is_day(to))
         || std::mem::discriminant(from) == std::mem::discriminant(to);
-    if is_implicit && can_cast_types(from, to) {
+    if is_plain && is_implicit && can_cast_types(from, to) {
         return Ok(());
     }
     let name = field.name();
     Err(refused(
-        &format!("casting column {name} automatically to {}", sql_type::name(to)),
-        &format!("say USING CAST({name} AS {})", sql_type::name(to)),
+        &format!("casting column {name} automatically to {}", sql_type::of(new)),
+        &format!("say USING CAST({name} AS {})", sql_type::of(new)),
     ))
 }
 

@@ -79,11 +79,12 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     {
         return with_values(plan, |_| true);
     }
-    let inputs = merge_schema(&plan.inputs());
-    let is_of_inputs = inputs.fields().iter().any(|field| has_floats(field.data_type()));
-    if !is_of_inputs && !mentions_floats(&plan)? {
+    let inputs = plan.inputs();
+    let mut fields = inputs.iter().flat_map(|input| input.schema().fields());
+    if !fields.any(|field| has_floats(field.data_type())) && !mentions_floats(&plan)? {
         return Ok(Transformed::no(plan));
     }
+    let inputs = merge_schema(&inputs);
     let schema = match &plan {
         LogicalPlan::TableScan(scan) => {
             let name = scan.table_name.clone();

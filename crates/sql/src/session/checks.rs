@@ -6,6 +6,7 @@ use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 use terrace_table::write::{Check, Checks};
 
+use super::enums::written;
 use super::expressions::Expressions;
 
 /// Compiles the constraints of a table, in the order of their names.
@@ -15,7 +16,12 @@ use super::expressions::Expressions;
 pub(super) fn compiled(state: &SessionState, table: &Table) -> Result<Checks, SqlError> {
     let checks = table.properties().checks.iter();
     let checks = checks.map(|(name, text)| compile(state, table.schema(), name, text));
-    Ok(Checks::new(checks.collect::<Result<_, _>>()?))
+    let mut checks = checks.collect::<Result<Vec<_>, _>>()?;
+    for (name, condition) in written::conditions(state, table)? {
+        let condition = Expressions::new(state, table.schema())?.compiled(condition)?;
+        checks.push(Check { name, condition });
+    }
+    Ok(Checks::new(checks))
 }
 
 /// Compiles one constraint over rows of `schema`.

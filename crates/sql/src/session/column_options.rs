@@ -3,9 +3,10 @@
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, ColumnOptionDef, Expr, Ident, Statement as SqlStatement,
-    TableConstraint,
+    ColumnDef, ColumnOption, ColumnOptionDef, DataType, Expr, GeneratedAs, GeneratedExpressionMode,
+    Ident, SequenceOptions, Statement as SqlStatement, TableConstraint,
 };
+use terrace_table::catalog::Identity;
 use terrace_table::error::SqlError;
 
 /// Properties of a new table, as written.
@@ -14,6 +15,20 @@ pub(super) struct Written {
     /// Columns, and the text of their default.
     pub(super) defaults: Vec<(String, String)>,
     pub(super) checks: Vec<WrittenCheck>,
+    /// Generated columns, and the text of their expression.
+    pub(super) generated: Vec<(String, String)>,
+    /// Columns with sequences of their own.
+    pub(super) sequences: Vec<WrittenSequence>,
+}
+
+/// A column with a sequence of its own, as written.
+#[derive(Clone, Debug)]
+pub(super) struct WrittenSequence {
+    pub(super) column: String,
+    /// `None` for SERIAL.
+    pub(super) identity: Option<Identity>,
+    /// Text of the options of the sequence.
+    pub(super) options: String,
 }
 
 /// A CHECK constraint, as written.
@@ -25,10 +40,11 @@ pub(super) struct WrittenCheck {
     pub(super) text: String,
 }
 
-/// Removes defaults and CHECK constraints from a CREATE TABLE, which is then planned without them.
+/// Removes defaults, generated columns, sequences and CHECK constraints from a CREATE TABLE, which
+/// is then planned without them.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for two defaults of one column.
+/// [`SqlError::Refused`] for two values of one column.
 pub(super) fn take(statement: &mut Statement) -> Result<Written, SqlError> {
     let mut written = Written::default();
     let Statement::Statement(statement) = statement else { return Ok(written) };
@@ -50,18 +66,34 @@ pub(super) fn take(statement: &mut Statement) -> Result<Written, SqlError> {
 }
 
 impl Written {
-    /// Removes the default and the CHECK constraints of a column.
+    /// Removes the default, the expression, the sequence and the CHECK constraints of a column.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] for a second default.
+    /// [`SqlError::Refused`] for a second value.
     pub(super) fn take(&mut self, column: &mut ColumnDef) -> Result<(), SqlError> {
         let name = normalized(column.name.clone());
         let options = std::mem::take(&mut column.options);
+        self.take_serial(&name, column)?;
         for ColumnOptionDef { name: constraint, option } in options {
             match option {
                 ColumnOption::Default(_) if self.has_default(&name) => {
                     return Err(refused(&format!("a second DEFAULT for column {name}"), "say one"));
                 }
+                ColumnOption::Default(_) | ColumnOption::Generated { .. }
+                    if self.has_value(&name) =>
+                {
+                    return Err(second_value(&name));
+                }
+                ColumnOption::Generated {
+                    generated_as,
+                    sequence_options,
+                    generation_expr,
+                    generation_expr_mode,
+                    ..
+                } => match generation_expr {
+                    Some(expr) => self.take_expression(&name, &expr, generation_expr_mode)?,
+                    None => self.take_identity(&name, &generated_as, sequence_options),
+                },
                 ColumnOption::Default(value) => {
                     self.defaults.push((name.clone(), text_of(&value)));
                 }
@@ -72,7 +104,68 @@ impl Written {
                 option => column.options.push(ColumnOptionDef { name: constraint, option }),
             }
         }
+        let has_sequence = self.sequences.iter().any(|sequence| sequence.column == name);
+        let is_not_null = |option: &ColumnOptionDef| option.option == ColumnOption::NotNull;
+        if has_sequence && !column.options.iter().any(is_not_null) {
+            column.options.push(ColumnOptionDef { name: None, option: ColumnOption::NotNull });
+        }
         Ok(())
+    }
+
+    /// Replaces SERIAL by the type of its numbers.
+    fn take_serial(&mut self, name: &str, column: &mut ColumnDef) -> Result<(), SqlError> {
+        let DataType::Custom(of, _) = &column.data_type else { return Ok(()) };
+        column.data_type = match of.to_string().to_ascii_lowercase().as_str() {
+            "serial" | "serial4" => DataType::Integer(None),
+            "bigserial" | "serial8" => DataType::BigInt(None),
+            "smallserial" | "serial2" => DataType::SmallInt(None),
+            _ => return Ok(()),
+        };
+        let (column, options) = (name.to_owned(), String::new());
+        self.sequences.push(WrittenSequence { column, identity: None, options });
+        Ok(())
+    }
+
+    fn take_expression(
+        &mut self,
+        name: &str,
+        expr: &Expr,
+        mode: Option<GeneratedExpressionMode>,
+    ) -> Result<(), SqlError> {
+        if mode == Some(GeneratedExpressionMode::Virtual) {
+            let what = format!("the VIRTUAL generated column {name}");
+            return Err(refused(
+                &what,
+                "say STORED: the values are computed when rows are written",
+            ));
+        }
+        self.generated.push((name.to_owned(), text_of(expr)));
+        Ok(())
+    }
+
+    fn take_identity(
+        &mut self,
+        name: &str,
+        generated_as: &GeneratedAs,
+        options: Option<Vec<SequenceOptions>>,
+    ) {
+        let identity = match generated_as {
+            GeneratedAs::ByDefault => Identity::ByDefault,
+            _ => Identity::Always,
+        };
+        let options = options.unwrap_or_default();
+        self.sequences.push(WrittenSequence {
+            column: name.to_owned(),
+            identity: Some(identity),
+            options: options.iter().map(ToString::to_string).collect(),
+        });
+    }
+
+    /// True for a column with an expression, or with a sequence of its own.
+    fn has_value(&self, column: &str) -> bool {
+        self.has_default(column)
+            || self.generated.iter().any(|(name, _)| name == column)
+            || self.sequences.iter().any(|sequence| sequence.column == column)
     }
 
     fn has_default(&self, column: &str) -> bool {
@@ -91,6 +184,11 @@ pub(super) fn text_of(expr: &Expr) -> String {
 /// Returns a name as it is looked up: in lower case unless it is quoted.
 pub(super) fn normalized(name: Ident) -> String {
     IdentNormalizer::default().normalize(name)
+}
+
+fn second_value(column: &str) -> SqlError {
+    let what = format!("a DEFAULT, a generation expression or a sequence together for {column}");
+    refused(&what, "say one of them")
 }
 
 fn refused(what: &str, instead: &str) -> SqlError {

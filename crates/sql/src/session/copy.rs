@@ -113,7 +113,7 @@ struct Options {
 
 /// Returns true if a COPY from or to the client follows.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
-    if !is_word(&parser.peek_nth_token(0).token, "copy") {
+    if !is_word(&parser.peek_nth_token_ref(0).token, "copy") {
         return false;
     }
     let mut depth = 0_usize;

@@ -53,6 +53,18 @@ impl Session {
             .texts("definition", [Some(definition)]))
     }
 
+    /// The rows of `DESCRIBE t`; `None` if no table or view has the name.
+    pub(super) async fn described(&self, state: &SessionState, name: &ObjectName) -> Option<Rows> {
+        let columns = self.columns_of(state, &name.to_string()).await.ok()?;
+        let fields = columns.fields();
+        let is_nullable = |field: &FieldRef| Some(if field.is_nullable() { "YES" } else { "NO" });
+        let rows = Rows::default()
+            .texts("column_name", fields.iter().map(|field| Some(field.name())))
+            .texts("data_type", fields.iter().map(|field| Some(sql_type::of(field))))
+            .texts("is_nullable", fields.iter().map(is_nullable));
+        Some(rows)
+    }
+
     /// The rows of `PRAGMA table_info`.
     pub(super) async fn table_info(
         &self,
@@ -71,7 +83,7 @@ impl Session {
         Ok(Rows::default()
             .numbers("cid", 0..fields.len())
             .texts("name", fields.iter().map(|field| Some(field.name())))
-            .texts("type", fields.iter().map(|field| Some(sql_type::name(field.data_type()))))
+            .texts("type", fields.iter().map(|field| Some(sql_type::of(field))))
             .flags("notnull", fields.iter().map(|field| !field.is_nullable()))
             .texts("dflt_value", fields.iter().map(default))
             .flags("pk", fields.iter().map(|_| false)))
@@ -124,10 +136,17 @@ fn table_definition(table: &Table) -> String {
 
 /// The definition of a column.
 fn column(field: &FieldRef, properties: &Properties) -> String {
-    let mut text = format!("{} {}", identifier(field.name()), sql_type::name(field.data_type()));
+    let mut text = format!("{} {}", identifier(field.name()), sql_type::of(field));
     let own = properties.of(field.name());
-    if let Some(default) = own.and_then(|own| own.default.as_ref()) {
-        text.push_str(&format!(" DEFAULT {default}"));
+    match own.and_then(|own| own.identity) {
+        Some(identity) => {
+            text.push_str(&format!(" GENERATED {} AS IDENTITY", identity.keywords()));
+        }
+        None => {
+            if let Some(default) = own.and_then(|own| own.default.as_ref()) {
+                text.push_str(&format!(" DEFAULT {default}"));
+            }
+        }
     }
     if let Some(generated) = own.and_then(|own| own.generated.as_ref()) {
         text.push_str(&format!(" GENERATED ALWAYS AS ({generated}) STORED"));

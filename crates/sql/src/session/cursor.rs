@@ -154,9 +154,9 @@ impl fmt::Display for CursorStatement {
 
 /// True if a statement about one cursor follows. `CLOSE ALL` is about all of them.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
-    let [first, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
-    ["declare", "fetch", "move"].iter().any(|verb| is_word(&first, verb))
-        || (is_word(&first, "close") && !is_word(&second, "all"))
+    let [first, second] = [0, 1].map(|n| &parser.peek_nth_token_ref(n).token);
+    ["declare", "fetch", "move"].iter().any(|verb| is_word(first, verb))
+        || (is_word(first, "close") && !is_word(second, "all"))
 }
 
 /// Parses a statement about a cursor.

@@ -70,7 +70,11 @@ fn write_out_sql(
 }
 
 /// The stored table of a name; `None` for any other.
-fn target(state: &SessionState, snapshot: &Snapshot, name: &ObjectName) -> Option<Arc<Table>> {
+pub(super) fn target(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    name: &ObjectName,
+) -> Option<Arc<Table>> {
     let reference = object_name_to_table_reference(name.clone(), true).ok()?;
     let full = resolve(state.config_options(), snapshot, reference);
     let (table, _) = snapshot.table(&full.schema, &full.table)?;
@@ -127,7 +131,8 @@ fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
 
-fn is_default(expr: &SqlExpr) -> bool {
+/// True for DEFAULT in place of a value.
+pub(super) fn is_default(expr: &SqlExpr) -> bool {
     match expr {
         SqlExpr::Identifier(name) => {
             name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default")
@@ -137,7 +142,10 @@ fn is_default(expr: &SqlExpr) -> bool {
 }
 
 /// The default of a column as written; null if it has none.
-fn written(table: &Table, column: &str) -> Result<SqlExpr, SqlError> {
+///
+/// # Errors
+/// Errors of the text of the default.
+pub(super) fn written(table: &Table, column: &str) -> Result<SqlExpr, SqlError> {
     match table.properties().default_of(column) {
         Some(text) => Ok(SqlExpr::Nested(Box::new(parsed_expr(text)?))),
         None => Ok(SqlExpr::Value(Value::Null.into())),

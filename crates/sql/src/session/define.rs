@@ -1,13 +1,11 @@
 //! Statements that define tables, views and schemas.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{FieldRef, Fields, Schema};
-use datafusion::common::{
-    Constraints, DFSchema, ResolvedTableReference, Result, SchemaReference, TableReference,
-    plan_err,
-};
+use datafusion::arrow::datatypes::{Field, FieldRef, Fields, Schema};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Constraints, DFSchema, DFSchemaRef, Result, SchemaReference, plan_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, DropTable,
@@ -15,26 +13,21 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
-use terrace_table::catalog::{Draft, IfExists, Snapshot, TableDefinition};
+use terrace_table::catalog::{Draft, IfExists, Snapshot, TableDefinition, with_named_type};
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 use terrace_table::write::{CountExec, Terms, write_rows};
 
+use super::enums::plan::columns_of;
 use super::exclusive::{Begun, Exclusive};
+pub(super) use super::object_name::Name;
+use super::object_name::{other_catalog, refuse_reserved};
 use super::options::TableOptions;
-use super::properties;
 use super::state::{Planned, Session};
-use crate::access::Privilege;
-use crate::names::{CATALOG, SearchPath, resolve};
+use super::{owned_sequences, properties, sequence_calls};
+use crate::names::{CATALOG, SearchPath, TEMPORARY, is_temporary, resolve};
 use crate::provider::StoredTable;
-use crate::system::SYSTEM_SCHEMA;
 use crate::view;
-
-/// Schema and name of an object in the database.
-pub(super) struct Name {
-    pub(super) schema: String,
-    pub(super) name: String,
-}
 
 /// Context of a definition: names are resolved in the state's snapshot.
 #[derive(Clone, Copy)]
@@ -62,6 +55,12 @@ impl Session {
             DdlStatement::DropTable(drop) => self.drop_table(at, drop).await,
             DdlStatement::DropView(drop) => self.drop_view(at, drop).await,
             DdlStatement::DropCatalogSchema(drop) => self.drop_schema(at, drop).await,
+            DdlStatement::CreateExternalTable(mut create) => {
+                create.schema = plain_columns(&create.schema)?;
+                let create = DdlStatement::CreateExternalTable(create);
+                self.context.execute_logical_plan(LogicalPlan::Ddl(create)).await?;
+                Ok(Planned::nothing())
+            }
             other => {
                 self.context.execute_logical_plan(LogicalPlan::Ddl(other)).await?;
                 Ok(Planned::nothing())
@@ -85,22 +84,41 @@ impl Session {
             (false, true) => IfExists::Replace,
             (false, false) => IfExists::Fail,
         };
-        let Name { schema: schema_name, name } = self.new_name(state, create.name)?;
         let replaces = if_exists == IfExists::Replace;
-        self.refuse_making(snapshot, &schema_name, &name, replaces)?;
+        let name = create.name;
+        let Name { schema: schema_name, name } = match options.is_temporary {
+            true => self.make_temporary(scope, &name).await?,
+            false => self.name_to_make(state, snapshot, name, replaces)?,
+        };
         let input = Arc::unwrap_or_clone(create.input);
         refuse_duplicates(input.schema())?;
         let has_rows =
             !matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row);
         let columns = Arc::clone(input.schema().inner());
-        let columns = if has_rows { Arc::new(nullable(&columns)) } else { columns };
+        let columns = match has_rows {
+            true => Arc::new(nullable(&with_enums(&columns, &columns_of(state, &input)?))),
+            false => columns,
+        };
         let owner = self.role().as_deref().map(str::to_owned);
-        let TableOptions { encoding, written } = options;
-        let properties = properties::validated(state, &name, &columns, &written)?;
+        let TableOptions { encoding, mut written, on_commit, .. } = options;
+        if has_rows && !(written.generated.is_empty() && written.sequences.is_empty()) {
+            let what = format!("table {name} with generated columns and the rows of a query");
+            return Err(refused(&what, "create the table first, and say INSERT"));
+        }
+        for (_, text) in &mut written.defaults {
+            *text = sequence_calls::qualified(state, snapshot, text)?;
+        }
+        let mut properties = properties::validated(state, &name, &columns, &written)?;
+        let catalog = self.engine.catalog();
+        properties.on_commit = on_commit;
+        self.note_on_commit(on_commit);
+        let named = (schema_name.as_str(), name.as_str());
+        let sequences =
+            owned_sequences::make(catalog, snapshot, named, &columns, &written, &mut properties)?;
         let definition =
             TableDefinition { schema_name, name, columns, encoding, properties, owner };
         if !has_rows {
-            self.engine.catalog().create_table_in(scope, definition, if_exists).await?;
+            catalog.create_table_with(scope, definition, sequences, if_exists).await?;
             return Ok(Planned::nothing());
         }
         let replaced =
@@ -171,19 +189,27 @@ impl Session {
 
     async fn create_view(&self, at: At<'_>, create: CreateView) -> Result<Planned, SqlError> {
         let At { state, snapshot, scope } = at;
-        if create.temporary {
-            return Err(refused("a temporary view", "leave TEMPORARY out, or use WITH"));
-        }
         refuse_duplicates(create.input.schema())?;
-        let Name { schema, name } = self.new_name(state, create.name)?;
-        self.refuse_making(snapshot, &schema, &name, create.or_replace)?;
+        let Name { schema, name } = match create.temporary {
+            true => self.make_temporary(scope, &create.name).await?,
+            false => {
+                refuse_temporary(state, snapshot, &create.input)?;
+                self.name_to_make(state, snapshot, create.name, create.or_replace)?
+            }
+        };
         let Some(definition) = create.definition else {
             return Err(refused("a view without its text", "define it by CREATE VIEW"));
         };
-        let default_schema = &state.config_options().catalog.default_schema;
-        let text = view::text(default_schema, &definition);
+        let path = SearchPath::of(state.config_options());
+        let path = match (create.temporary, path.temporary()) {
+            (true, Some(temporary)) => format!("{temporary}, {}", path.text()),
+            _ => path.text(),
+        };
+        let text = view::text(&path, &definition);
         view::refuse_cycle(snapshot, state, (&schema, &name), &text)?;
+        let tables = view::tables_of(snapshot, state, &text)?;
         let put = |draft: &mut Draft| {
+            tables.iter().try_for_each(|table| draft.depend_on_table(table))?;
             draft.put_view(&schema, &name, &text, create.or_replace)?;
             draft.own(&schema, Some(&name), self.role().as_deref())
         };
@@ -204,6 +230,10 @@ impl Session {
             Some((catalog, _)) => return Err(other_catalog(catalog)),
         };
         refuse_reserved(name)?;
+        if name == TEMPORARY || is_temporary(name) {
+            let what = format!("a schema {name}");
+            return Err(refused(&what, "the prefix pg_temp is for temporary objects"));
+        }
         let make = |draft: &mut Draft| match draft.create_schema(name, create.if_not_exists)? {
             true => draft.own(name, None, self.role().as_deref()),
             false => Ok(()),
@@ -224,6 +254,10 @@ impl Session {
         if !dropped && snapshot.view(&schema, &name).is_some() {
             let name = format!("{schema}.{name}");
             return Err(refused(&format!("DROP TABLE of the view {name}"), "say DROP VIEW"));
+        }
+        if !dropped && snapshot.sequence(&schema, &name).is_some() {
+            let what = format!("DROP TABLE of the sequence {schema}.{name}");
+            return Err(refused(&what, "say DROP SEQUENCE"));
         }
         missing_unless(dropped || drop.if_exists, &schema, &name)
     }
@@ -262,83 +296,47 @@ impl Session {
         }
         Err(SqlError::MissingSchema { name: name.to_string() })
     }
-
-    /// Resolves a reference to the schema and name of an existing object, which must be in the
-    /// database. Without such an object the schema is the one in which it would be created.
-    pub(super) fn own_name(
-        &self,
-        state: &SessionState,
-        reference: TableReference,
-    ) -> Result<Name, SqlError> {
-        let snapshot = self.names.current();
-        in_database(resolve(state.config_options(), &snapshot, reference))
-    }
-
-    /// Resolves a reference to the schema and name of a new object, which must be in the database.
-    pub(super) fn new_name(
-        &self,
-        state: &SessionState,
-        reference: TableReference,
-    ) -> Result<Name, SqlError> {
-        let options = state.config_options();
-        let (path, snapshot) = (SearchPath::of(options), self.names.current());
-        let schema = match (&reference, path.first(&snapshot)) {
-            (TableReference::Bare { .. }, None) => {
-                return Err(refused(
-                    &format!("creating {reference}: no schema of the search path exists"),
-                    "name the schema, or say SET search_path = public",
-                ));
-            }
-            (_, schema) => schema.unwrap_or_default(),
-        };
-        in_database(reference.resolve(&options.catalog.default_catalog, schema))
-    }
-
-    /// Refuses a table or view that the role may not create, a replacement that it may not make,
-    /// and a name that would hide an external table.
-    pub(super) fn refuse_making(
-        &self,
-        snapshot: &Snapshot,
-        schema: &str,
-        name: &str,
-        replaces: bool,
-    ) -> Result<(), SqlError> {
-        if snapshot.has_schema(schema) {
-            self.rights(snapshot).require(Privilege::Create, schema, None)?;
-        }
-        if replaces && snapshot.has_object(schema, name) {
-            self.rights(snapshot).require_owner("replacing it", schema, Some(name))?;
-        }
-        self.refuse_external(schema, name)
-    }
-
-    fn refuse_external(&self, schema: &str, name: &str) -> Result<(), SqlError> {
-        match self.names.has_external(schema, name) {
-            true => Err(SqlError::Exists { name: format!("external table {schema}.{name}") }),
-            false => Ok(()),
-        }
-    }
 }
 
-/// The schema and name of an object, which must be in the database.
-fn in_database(full: ResolvedTableReference) -> Result<Name, SqlError> {
-    if full.catalog.as_ref() != CATALOG {
-        return Err(other_catalog(&full.catalog));
+/// Refuses a view over temporary objects that would outlive them.
+fn refuse_temporary(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    query: &LogicalPlan,
+) -> Result<(), SqlError> {
+    let mut found = None;
+    query.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let full = resolve(state.config_options(), snapshot, scan.table_name.clone());
+            found = found.take().or_else(|| is_temporary(&full.schema).then_some(full.table));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    match found {
+        None => Ok(()),
+        Some(name) => {
+            Err(refused(&format!("a view over the temporary {name}"), "say CREATE TEMP VIEW"))
+        }
     }
-    refuse_reserved(&full.schema)?;
-    Ok(Name { schema: full.schema.to_string(), name: full.table.to_string() })
 }
 
 /// Refuses properties that a table would not enforce.
 fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
-    if create.temporary {
-        return Err(refused("a temporary table", "leave TEMPORARY out and drop it when done"));
-    }
     if create.constraints != Constraints::default() {
         let instead = "leave the constraint out: no index enforces it";
         return Err(refused("a table with PRIMARY KEY or UNIQUE", instead));
     }
     Ok(())
+}
+
+/// Returns columns with the enums that their values are of.
+fn with_enums(columns: &Schema, enums: &[Option<(String, String)>]) -> Schema {
+    let fields = columns.fields().iter().zip(enums).map(|(field, of)| {
+        let of = of.as_ref().map(|(schema, name)| (schema.as_str(), name.as_str()));
+        Arc::new(with_named_type(field, of))
+    });
+    let fields: Fields = fields.collect();
+    Schema::new_with_metadata(fields, columns.metadata().clone())
 }
 
 /// Returns the columns of a table with the rows of a query: NOT NULL belongs to the tables that the
@@ -347,6 +345,13 @@ fn nullable(columns: &Schema) -> Schema {
     let field = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
     let fields: Fields = columns.fields().iter().map(field).collect();
     Schema::new_with_metadata(fields, columns.metadata().clone())
+}
+
+/// Returns the columns of a file: nothing checks that its texts are UUIDs, or have a length.
+fn plain_columns(columns: &DFSchema) -> Result<DFSchemaRef> {
+    let fields = columns.fields().iter();
+    let plain = fields.map(|field| Field::clone(field).with_metadata(HashMap::new()));
+    Ok(Arc::new(DFSchema::try_from(Schema::new(plain.collect::<Vec<_>>()))?))
 }
 
 /// Refuses columns of the same name, which a query may have and a table may not.
@@ -359,23 +364,6 @@ fn refuse_duplicates(schema: &DFSchema) -> Result<(), SqlError> {
             "give one of them another name with AS",
         )),
     }
-}
-
-fn refuse_reserved(schema: &str) -> Result<(), SqlError> {
-    match schema {
-        SYSTEM_SCHEMA | "information_schema" | "pg_catalog" => Err(refused(
-            &format!("defining anything in schema {schema}"),
-            "its tables show the state of the engine; name another schema",
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn other_catalog(catalog: &str) -> SqlError {
-    refused(
-        &format!("defining anything in catalog {catalog}"),
-        &format!("the database is the catalog {CATALOG}"),
-    )
 }
 
 fn missing_unless(done: bool, schema: &str, name: &str) -> Result<Planned, SqlError> {

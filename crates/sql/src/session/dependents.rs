@@ -1,6 +1,7 @@
 //! Changes of a table that views may depend on.
 
-use datafusion::sql::sqlparser::ast::AlterTableOperation;
+use datafusion::sql::sqlparser::ast::{AlterColumnOperation, AlterTableOperation};
+use terrace_table::error::SqlError;
 
 use super::column_options::normalized;
 
@@ -12,6 +13,21 @@ pub(super) struct Lost {
     pub(super) what: String,
     /// True if `SELECT *` depends on it too.
     pub(super) is_dropped: bool,
+    /// True if the column gets another type.
+    pub(super) is_type: bool,
+}
+
+impl Lost {
+    /// The error of the change if a view depends on it.
+    pub(super) fn refused(self, view: String) -> SqlError {
+        match self.column {
+            Some(column) if self.is_type => SqlError::Refused {
+                what: format!("altering the type of column {column}, which view {view} uses,"),
+                instead: "drop the view first".to_owned(),
+            },
+            _ => SqlError::InUse { what: self.what, view },
+        }
+    }
 }
 
 /// Returns the changes of a statement that views of the table may depend on.
@@ -24,6 +40,7 @@ pub(super) fn lost(table: &str, operations: &[AlterTableOperation]) -> Vec<Lost>
                     what: format!("drop column {column} of table {table}"),
                     column: Some(column),
                     is_dropped: true,
+                    is_type: false,
                 }));
             }
             AlterTableOperation::RenameColumn { old_column_name, .. } => {
@@ -32,13 +49,27 @@ pub(super) fn lost(table: &str, operations: &[AlterTableOperation]) -> Vec<Lost>
                     what: format!("rename column {column} of table {table}"),
                     column: Some(column),
                     is_dropped: false,
+                    is_type: false,
                 });
             }
             AlterTableOperation::RenameTable { .. } => all.push(Lost {
                 column: None,
                 what: format!("rename table {table}"),
                 is_dropped: false,
+                is_type: false,
             }),
+            AlterTableOperation::AlterColumn {
+                column_name,
+                op: AlterColumnOperation::SetDataType { .. },
+            } => {
+                let column = normalized(column_name.clone());
+                all.push(Lost {
+                    what: format!("alter the type of column {column} of table {table}"),
+                    column: Some(column),
+                    is_dropped: true,
+                    is_type: true,
+                });
+            }
             _ => {}
         }
     }

@@ -251,6 +251,30 @@ impl<F: Future> Future for OnStack<F> {
     }
 }
 
+/// Bytes of stack that planning one view may take.
+const VIEW_BYTES: usize = 1 << 20;
+/// Bytes of a stack for planning views of views.
+const VIEWS_BYTES: usize = 8 << 20;
+
+/// A future that plans a view, whose query may read views: each poll has stack enough for one.
+pub(crate) struct OfView<F>(Pin<Box<F>>);
+
+impl<F: Future> OfView<F> {
+    /// Wraps `future`, which plans the view.
+    pub(crate) fn new(future: F) -> Self {
+        Self(Box::pin(future))
+    }
+}
+
+impl<F: Future> Future for OfView<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let future = self.0.as_mut();
+        stacker::maybe_grow(VIEW_BYTES, VIEWS_BYTES, || future.poll(context))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,6 +78,16 @@ impl Dialect for TerraceDialect {
         true
     }
 
+    /// `(s).*` is all fields of a struct.
+    fn supports_select_expr_star(&self) -> bool {
+        true
+    }
+
+    /// RETURNING names columns of the table by it.
+    fn supports_insert_table_alias(&self) -> bool {
+        true
+    }
+
     /// Clients send `UNLISTEN` when they return a connection to a pool.
     fn supports_listen_notify(&self) -> bool {
         true

@@ -8,8 +8,10 @@
 //! SELECT k, v AS a, w AS a FROM t   ->   SELECT k, v AS "a #1", w AS "a #2" FROM t
 //! ```
 //! Of columns with the same value the first keeps its name. All others lose theirs, and a reference
-//! to it from an ORDER BY or from an outer query could find another column: the statement is
-//! refused as before if such a name stands anywhere but in the SELECT itself.
+//! to it could find another column. The names of a result, and of a subquery of an expression, are
+//! seen by their own clauses only, such as ORDER BY. Those of a subquery in FROM or in WITH are
+//! seen by other queries: the statement is refused as before if such a name stands anywhere but in
+//! the SELECT itself.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -21,8 +23,8 @@ use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
-    SetQuantifier, Statement as SqlStatement, VisitorMut,
+    Distinct, Expr, GroupByExpr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+    SetQuantifier, Statement as SqlStatement, TableFactor, VisitorMut,
 };
 
 use super::walk::Walk;
@@ -98,9 +100,9 @@ fn distinguish(statement: &mut Statement, extent: Extent) -> Given {
     let _ = statement.walk(&mut renaming);
     let mut all = References::default();
     let _ = statement.walk(&mut all);
-    let is_needed = |(name, within): (&String, &usize)| {
+    let is_needed = |(name, (alias, within)): (&String, &(Option<String>, usize))| {
         let ordering = renaming.ordering.get(name).copied().unwrap_or(0);
-        all.named.get(name).is_some_and(|all| *all > within + ordering)
+        all.count(name, alias.as_deref()) > within + ordering
     };
     if renaming.names_are_kept || renaming.within.iter().any(is_needed) {
         return Given::new();
@@ -144,13 +146,29 @@ fn restore(plan: LogicalPlan, given: &Given) -> Result<LogicalPlan> {
 struct Renaming {
     extent: Extent,
     given: Given,
-    /// Lost names, and the number of references to columns of that name within their SELECTs, whose
-    /// expressions do not see the names of its result.
-    within: HashMap<String, usize>,
+    /// Lost names that other queries see, with the alias under which they do, if there is one, and
+    /// the number of references to columns of that name within their SELECTs, whose expressions do
+    /// not see the names of its result.
+    within: HashMap<String, (Option<String>, usize)>,
     /// References to columns of FROM in the ORDER BY of a query.
     ordering: HashMap<String, usize>,
     /// True if the names of a result are those of a new table, or pair columns.
     names_are_kept: bool,
+    /// The queries around the current place.
+    queries: Vec<Names>,
+    /// The names of queries that stand in FROM, in WITH or in the body of another one, by the
+    /// addresses of the queries.
+    known: HashMap<usize, Names>,
+}
+
+/// The queries that see the names of a query's result.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    /// The alias under which other queries see the names, in FROM and in WITH; the latter has none
+    /// here, as it may be seen under any.
+    seen: Option<Option<String>>,
+    /// The names by which rows are ordered.
+    order: BTreeSet<String>,
 }
 
 impl VisitorMut for Renaming {
@@ -158,16 +176,39 @@ impl VisitorMut for Renaming {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.names_are_kept |= is_by_name(&query.body);
-        // A name with its table in ORDER BY is one of FROM.
+        let mut names = self.known.remove(&address(query)).unwrap_or_default();
         if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by {
             for key in keys {
-                if let Expr::CompoundIdentifier(names) = &key.expr
-                    && let Some(name) = names.last()
-                {
-                    let name = IdentNormalizer::default().normalize(name.clone());
-                    *self.ordering.entry(name).or_default() += 1;
+                match &key.expr {
+                    // A name with its table in ORDER BY is one of FROM.
+                    Expr::CompoundIdentifier(parts) => {
+                        if let Some(name) = parts.last() {
+                            *self.ordering.entry(normal(name)).or_default() += 1;
+                        }
+                    }
+                    key => names.order.extend(bare(key)),
                 }
             }
+        }
+        for with in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let seen = Names { seen: Some(None), ..Names::default() };
+            self.known.insert(address(&with.query), seen);
+        }
+        self.add_operands(&query.body, &names);
+        self.queries.push(names);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, alias, .. } = table {
+            let alias = alias.as_ref().map(|alias| normal(&alias.name));
+            let seen = Names { seen: Some(alias), ..Names::default() };
+            self.known.insert(address(subquery), seen);
         }
         ControlFlow::Continue(())
     }
@@ -187,8 +228,8 @@ impl VisitorMut for Renaming {
             }
         }
         let mut seen: HashMap<String, usize> = HashMap::new();
-        let mut lost = BTreeSet::new();
-        for item in &mut select.projection {
+        let (mut lost, mut renamed) = (BTreeSet::new(), Vec::new());
+        for (place, item) in select.projection.iter().enumerate() {
             let Some((name, _)) = named(item) else { continue };
             let key = key(&name, item);
             let values = &same[&key];
@@ -200,27 +241,96 @@ impl VisitorMut for Renaming {
                 if renames_all || !are_equal {
                     lost.insert(name.clone());
                 }
-                self.given.insert(rename(item, &name, number), name);
+                renamed.push((place, name, number));
             }
         }
-        if !lost.is_empty() {
-            let mut references = References::default();
-            let _ = select.from.walk(&mut references);
-            // A group is a column of FROM before one of the result.
-            if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
-                let _ = groups.iter_mut().try_for_each(|group| group.walk(&mut references));
-            }
-            let _ = select.selection.walk(&mut references);
-            let _ = select.projection.iter_mut().try_for_each(|item| item.walk(&mut references));
-            for name in lost {
-                let within = references.named.get(&name).copied().unwrap_or(0);
-                // A name that several SELECTs lose may be used by one of the other's.
-                let known = self.within.insert(name, within);
-                self.names_are_kept |= known.is_some_and(|known| known + within > 0);
+        if self.may_lose(select, lost) {
+            for (place, name, number) in renamed {
+                self.given.insert(rename(&mut select.projection[place], &name, number), name);
             }
         }
         ControlFlow::Continue(())
     }
+}
+
+impl Renaming {
+    /// Gives the operands of a set operation, and a query in parentheses, the names of the whole.
+    fn add_operands(&mut self, body: &SetExpr, names: &Names) {
+        match body {
+            SetExpr::Query(query) => {
+                self.known.insert(address(query), names.clone());
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.add_operands(left, names);
+                self.add_operands(right, names);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns false for a SELECT whose own clauses need a lost name. Notes the names that other
+    /// queries see.
+    fn may_lose(&mut self, select: &mut Select, lost: BTreeSet<String>) -> bool {
+        let is_nested = self.queries.len() > 1;
+        let Some(names) = self.queries.last().cloned() else { return true };
+        let Some(alias) = names.seen else {
+            let of_clauses = own_uses(select, is_nested);
+            return lost.is_disjoint(&names.order) && lost.is_disjoint(&of_clauses);
+        };
+        if lost.is_empty() {
+            return true;
+        }
+        let mut references = References::default();
+        let _ = select.from.walk(&mut references);
+        // A group is a column of FROM before one of the result.
+        if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
+            let _ = groups.iter_mut().try_for_each(|group| group.walk(&mut references));
+        }
+        let _ = select.selection.walk(&mut references);
+        let _ = select.projection.iter_mut().try_for_each(|item| item.walk(&mut references));
+        for name in lost {
+            let within = references.count(&name, alias.as_deref());
+            // A name that several SELECTs lose may be used by one of the other's.
+            let known = self.within.insert(name, (alias.clone(), within));
+            self.names_are_kept |= known.is_some_and(|(_, known)| known + within > 0);
+        }
+        true
+    }
+}
+
+/// The names that clauses of a SELECT may take from its result. Those of GROUP BY and HAVING are
+/// columns of FROM first; only in a subquery could they be columns of an outer query otherwise.
+fn own_uses(select: &mut Select, is_nested: bool) -> BTreeSet<String> {
+    let mut uses = References::default();
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        let _ = keys.iter_mut().try_for_each(|key| key.walk(&mut uses));
+    }
+    if is_nested {
+        if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
+            let _ = groups.iter_mut().try_for_each(|group| group.walk(&mut uses));
+        }
+        let _ = select.having.walk(&mut uses);
+        let _ = select.qualify.walk(&mut uses);
+    }
+    uses.bare.into_keys().collect()
+}
+
+/// The name that a key of ORDER BY is.
+fn bare(key: &Expr) -> Option<String> {
+    match key {
+        Expr::Nested(inner) => bare(inner),
+        Expr::Identifier(name) => Some(normal(name)),
+        _ => None,
+    }
+}
+
+fn normal(name: &Ident) -> String {
+    IdentNormalizer::default().normalize(name.clone())
+}
+
+/// A query's place in memory, which stays the same during a walk.
+fn address(query: &Query) -> usize {
+    std::ptr::from_ref(query).addr()
 }
 
 /// True if columns are paired by their names.
@@ -240,21 +350,36 @@ fn is_by_name(body: &SetExpr) -> bool {
 /// Counts references to columns by the last part of their names.
 #[derive(Default)]
 struct References {
-    named: HashMap<String, usize>,
+    /// Those without a table.
+    bare: HashMap<String, usize>,
+    /// Those with a table, by its name and theirs.
+    qualified: HashMap<(String, String), usize>,
+}
+
+impl References {
+    /// The number of references to columns of a name, of a table if it has one.
+    fn count(&self, name: &str, table: Option<&str>) -> usize {
+        let is_it = |(of, column): &(String, String)| {
+            column == name && table.is_none_or(|table| table == of)
+        };
+        let qualified = self.qualified.iter().filter(|(key, _)| is_it(key));
+        let bare = self.bare.get(name).copied().unwrap_or(0);
+        bare + qualified.map(|(_, count)| count).sum::<usize>()
+    }
 }
 
 impl VisitorMut for References {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let name = match expr {
-            Expr::Identifier(name) => Some(&*name),
-            Expr::CompoundIdentifier(names) => names.last(),
-            _ => None,
-        };
-        if let Some(name) = name {
-            let name = IdentNormalizer::default().normalize(name.clone());
-            *self.named.entry(name).or_default() += 1;
+        match expr {
+            Expr::Identifier(name) => *self.bare.entry(normal(name)).or_default() += 1,
+            Expr::CompoundIdentifier(parts) => {
+                if let [.., table, name] = parts.as_slice() {
+                    *self.qualified.entry((normal(table), normal(name))).or_default() += 1;
+                }
+            }
+            _ => {}
         }
         ControlFlow::Continue(())
     }

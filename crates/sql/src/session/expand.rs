@@ -1,21 +1,29 @@
 //! Parts of a query that depend on the columns or rows of its tables, written out before planning.
 //!
-//! - `COLUMNS(...)` and `* RENAME` become lists of columns (`stars`).
+//! - `COLUMNS(...)` and `* RENAME` become lists of columns, in a view every `*` (`stars`): it keeps
+//!   the columns that its tables have when it is made.
+//! - The lambda of a COLUMNS becomes a list of names (`name_lambdas`), and `s.*` of a struct the
+//!   list of its fields (`struct_stars`).
 //! - A PIVOT without values gets those of its keys (`pivots`).
+//! - A name in an expression of ORDER BY becomes the column of FROM that has it (`sort_keys`).
 //! - A name that is no column of FROM becomes the expression of that alias (`aliases`), in
 //!   statements that could not be planned as they are.
 //!
 //! Each part asks a query about its tables, with the WITH queries in scope, innermost part first.
 
 mod aliases;
+mod name_lambdas;
 mod pivots;
 mod planned;
 mod scopes;
+mod sort_keys;
 mod stars;
+mod struct_stars;
 
 use std::ops::ControlFlow;
 
-use datafusion::common::DataFusionError;
+use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::{DataFusionError, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
@@ -29,7 +37,7 @@ use planned::planned;
 use super::refusal::refused;
 use super::state::Session;
 use super::walk::Walk;
-use super::{column_series, duplicate_names};
+use super::{column_series, duplicate_names, order_by_all};
 use crate::access::Rights;
 use scopes::Scopes;
 use stars::Column;
@@ -95,9 +103,13 @@ async fn expand(
         if matches!(statement.as_ref(), SqlStatement::CreateView(_)));
     let volatile = |name: &str| aliases::is_volatile(state, name);
     let (mut answer, mut done, mut is_written, mut parts) = (None, 0, false, 0);
+    let (mut sorted, mut checked) = (0, 0);
     loop {
         is_written |= matches!(answer, Some(Answer::Columns(_)));
         let mut writer = Writer {
+            state,
+            checked,
+            structs: 0,
             aliases,
             is_view,
             volatile: &volatile,
@@ -105,12 +117,15 @@ async fn expand(
             answer,
             done,
             selects: 0,
+            sorted,
+            queries: 0,
             question: None,
             error: None,
         };
         let _ = statement.walk(&mut writer);
         let (question, error) = (writer.question.take(), writer.error.take());
         let selects = writer.selects;
+        (sorted, checked) = (writer.sorted, writer.checked);
         if let Some(error) = error {
             return Err(error);
         }
@@ -128,9 +143,14 @@ async fn expand(
                 match columns(state, rights, *query).await {
                     Ok(columns) => Answer::Columns(columns),
                     // The planner reports the error of a FROM itself.
-                    Err(_) if aliases => Answer::Unknown,
+                    Err(_) if aliases || is_view => Answer::Unknown,
                     Err(error) => return Err(error),
                 }
+            }
+            Question::Inputs(query) => {
+                // The planner reports the error of a FROM itself.
+                let columns = columns(state, rights, *query).await;
+                columns.map_or(Answer::Unknown, Answer::Columns)
             }
             Question::Values(query) => {
                 Answer::Values(pivots::values(session, state, rights, *query).await?)
@@ -142,6 +162,8 @@ async fn expand(
 /// A query whose columns or rows are needed.
 enum Question {
     Columns(Box<Query>),
+    /// As `Columns`, for a FROM that may have columns of an outer query.
+    Inputs(Box<Query>),
     Values(Box<Query>),
 }
 
@@ -160,12 +182,20 @@ async fn columns(
 ) -> Result<Vec<Column>, SqlError> {
     let plan = planned(state, rights, query).await?;
     let schema = plan.schema();
-    let columns = schema.columns().into_iter();
-    Ok(columns.map(|column| Column { table: column.relation, name: column.name }).collect())
+    let column = |(table, field): (Option<&TableReference>, &FieldRef)| Column {
+        table: table.cloned(),
+        name: field.name().clone(),
+        data_type: field.data_type().clone(),
+    };
+    Ok(schema.iter().map(column).collect())
 }
 
 /// Writes out the first part for which it has an answer, and asks about the next.
 struct Writer<'a> {
+    state: &'a SessionState,
+    /// The number of the SELECTs before with stars that may be of structs, which are written out.
+    checked: usize,
+    structs: usize,
     aliases: bool,
     is_view: bool,
     /// True for a function whose result differs between calls.
@@ -175,6 +205,9 @@ struct Writer<'a> {
     /// The number of the SELECTs before, whose aliases are written out.
     done: usize,
     selects: usize,
+    /// The number of the queries before, whose ORDER BY is written out.
+    sorted: usize,
+    queries: usize,
     question: Option<Question>,
     error: Option<SqlError>,
 }
@@ -183,6 +216,34 @@ impl Writer<'_> {
     fn ask(&mut self, question: Question) -> ControlFlow<()> {
         self.question = Some(question);
         ControlFlow::Break(())
+    }
+
+    /// Writes out the ORDER BY of a query.
+    fn sort_keys(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        if self.aliases || self.queries <= self.sorted {
+            return ControlFlow::Continue(());
+        }
+        let Some(select) = sort_keys::select_of(query) else { return ControlFlow::Continue(()) };
+        match self.answer.take() {
+            Some(Answer::Columns(columns)) => {
+                if let Err(error) = sort_keys::write_out(query, &columns) {
+                    return self.goes_on(Err(error));
+                }
+            }
+            Some(_) => {}
+            None => {
+                return match stars::question(select) {
+                    Ok(asked) => {
+                        let asked = self.scopes.within(asked);
+                        self.ask(Question::Inputs(Box::new(asked)))
+                    }
+                    Err(error) => self.goes_on(Err(error)),
+                };
+            }
+        }
+        self.sorted = self.queries;
+        ControlFlow::Continue(())
     }
 
     fn goes_on(&mut self, result: Result<(), SqlError>) -> ControlFlow<()> {
@@ -205,8 +266,13 @@ impl VisitorMut for Writer<'_> {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if !self.aliases {
+            // The columns of some stars are known only now.
+            order_by_all::write_out(query);
+        }
+        let flow = self.sort_keys(query);
         self.scopes.leave(query);
-        ControlFlow::Continue(())
+        flow
     }
 
     fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
@@ -236,8 +302,15 @@ impl VisitorMut for Writer<'_> {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let has_structs = !self.aliases && struct_stars::are_in(select);
+        self.structs += usize::from(has_structs);
+        let is_struct = has_structs && self.structs > self.checked;
         let is_needed = match self.aliases {
-            false => stars::are_in(select),
+            false => {
+                self.selects += usize::from(self.is_view);
+                let is_next = self.is_view && self.selects > self.done;
+                is_struct || stars::are_in(select) || (is_next && stars::has_plain(select))
+            }
             true => {
                 self.selects += 1;
                 self.selects > self.done && aliases::are_in(select)
@@ -250,19 +323,30 @@ impl VisitorMut for Writer<'_> {
             Some(Answer::Columns(columns)) if self.aliases => {
                 aliases::write_out(select, &columns, self.volatile)
             }
-            Some(Answer::Columns(columns)) => stars::write_out(select, &columns),
+            Some(Answer::Columns(columns)) => struct_stars::write_out(select, &columns)
+                .and_then(|()| name_lambdas::write_out(select, &columns, self.state))
+                .and_then(|()| stars::write_out(select, &columns, self.is_view)),
             Some(Answer::Unknown) => Ok(()),
             _ => {
                 self.selects = self.selects.saturating_sub(1);
                 return match stars::question(select) {
                     Ok(query) => {
-                        let query = self.scopes.within(query);
-                        self.ask(Question::Columns(Box::new(query)))
+                        let query = Box::new(self.scopes.within(query));
+                        // Most of these stars are of tables after all.
+                        let is_sure = self.aliases || stars::are_in(select);
+                        match is_struct && !is_sure {
+                            true => self.ask(Question::Inputs(query)),
+                            false => self.ask(Question::Columns(query)),
+                        }
                     }
                     Err(error) => self.goes_on(Err(error)),
                 };
             }
         };
+        if has_structs {
+            self.structs -= usize::from(!struct_stars::are_in(select));
+            self.checked = self.structs;
+        }
         self.goes_on(written)
     }
 }

@@ -20,7 +20,7 @@ use terrace_table::error::SqlError;
 
 use super::parse::parse;
 use super::statement::SessionStatement;
-use super::{canonical, floats, lists, semantics};
+use super::{canonical, enums, floats, lists, semantics, types};
 use crate::names::Added;
 
 /// Compiler of expressions over rows of one schema.
@@ -57,6 +57,8 @@ impl<'a> Expressions<'a> {
     /// If the expression does not fit the schema.
     pub(super) fn simplified(&self, expression: Expr) -> Result<Expr> {
         let expression = unqualified(expression)?;
+        let expression = enums::plan::rewrite_expr(self.state, expression, &self.schema)?;
+        let expression = types::rewrite(expression, self.schema.as_ref())?.data;
         let expression = floats::in_double_precision(expression, self.schema.as_ref())?.data;
         let mut expression = self.simplifier.coerce(expression, &self.schema)?;
         let options = self.state.config().options();
@@ -108,9 +110,11 @@ pub(super) fn planned(
     let statement = statements.pop().and_then(SessionStatement::into_sql);
     let mut statement = statement.filter(|_| statements.is_empty()).ok_or_else(|| damaged(text))?;
     Added::rewrite(state, &mut statement);
+    enums::names::write_out(state, &mut statement)?;
     let expr = selected(statement).ok_or_else(|| damaged(text))?;
     let expr = SqlExprWithAlias { expr, alias: None };
-    Ok(state.create_logical_expr_from_sql_expr(expr, schema)?)
+    let expr = state.create_logical_expr_from_sql_expr(expr, schema)?;
+    Ok(enums::plan::rewrite_expr(state, expr, schema)?)
 }
 
 /// Returns the expression of `SELECT expression`.

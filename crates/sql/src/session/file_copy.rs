@@ -40,7 +40,7 @@ pub(super) enum FileCopy {
 /// Returns true if a COPY from or to files follows that this module parses. `COPY ... TO 'file'
 /// STORED AS` is DataFusion's.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
-    if !is_word(&parser.peek_nth_token(0).token, "copy") {
+    if !is_word(&parser.peek_nth_token_ref(0).token, "copy") {
         return false;
     }
     let mut depth = 0_usize;
@@ -116,13 +116,13 @@ fn of_columns(name: &ObjectName, columns: &[Ident]) -> Result<Box<Query>, Parser
 
 /// Returns true if EXPORT DATABASE or IMPORT DATABASE follows.
 pub(super) fn is_of_database(parser: &Parser<'_>) -> bool {
-    let [first, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
-    is_word(&second, "database") && (is_word(&first, "export") || is_word(&first, "import"))
+    let [first, second] = [0, 1].map(|n| &parser.peek_nth_token_ref(n).token);
+    is_word(second, "database") && (is_word(first, "export") || is_word(first, "import"))
 }
 
 /// The error for EXPORT DATABASE and IMPORT DATABASE.
 pub(super) fn refuse_database(parser: &Parser<'_>) -> ParserError {
-    match is_word(&parser.peek_nth_token(0).token, "export") {
+    match is_word(&parser.peek_nth_token_ref(0).token, "export") {
         true => refused("EXPORT DATABASE", "say COPY table TO 'table.parquet' for each table"),
         false => refused("IMPORT DATABASE", "say CREATE TABLE t AS SELECT * FROM 'file'"),
     }

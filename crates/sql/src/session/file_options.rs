@@ -65,8 +65,7 @@ impl FileFormat {
     fn of_path(path: &str) -> Self {
         let path = Path::new(path);
         let last = extension(path);
-        let is_compressed = ["gz", "gzip", "zst", "zstd", "bz2", "xz"].contains(&last.as_str());
-        let inner = path.file_stem().filter(|_| is_compressed).map(Path::new);
+        let inner = path.file_stem().filter(|_| compression(path).is_some()).map(Path::new);
         match inner.map_or(last, extension).as_str() {
             "json" | "ndjson" | "jsonl" => Self::Json,
             "parquet" => Self::Parquet,
@@ -179,8 +178,22 @@ pub(super) fn read(
     if tab_separated(path) && format == FileFormat::Csv && options.delimiter.is_none() {
         options.delimiter = Some(b'\t');
     }
+    if !is_in && format != FileFormat::Parquet && options.compression.is_none() {
+        options.compression = compression(Path::new(path)).map(str::to_owned);
+    }
     options.check(format)?;
     Ok((format, options))
+}
+
+/// The compression that the extension of a path names.
+fn compression(path: &Path) -> Option<&'static str> {
+    match extension(path).as_str() {
+        "gz" | "gzip" => Some("gzip"),
+        "zst" | "zstd" => Some("zstd"),
+        "bz2" => Some("bzip2"),
+        "xz" => Some("xz"),
+        _ => None,
+    }
 }
 
 /// The extension of a path, in lower case.

@@ -92,6 +92,10 @@ fn push_down(
     phase: FilterPushdownPhase,
     config: &ConfigOptions,
 ) -> Result<FilterPushdownPropagation<Plan>> {
+    if parents.is_empty() && node.children().is_empty() {
+        // A leaf would return a copy of itself, and all nodes above it would be built again.
+        return Ok(FilterPushdownPropagation::with_parent_pushdown_result(vec![]));
+    }
     let offered: Vec<usize> =
         (0..parents.len()).filter(|&place| may_pass(node, &parents[place])).collect();
     let predicates = offered.iter().map(|&place| Arc::clone(&parents[place])).collect();

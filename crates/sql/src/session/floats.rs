@@ -8,7 +8,7 @@
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result};
 use datafusion::logical_expr::expr::{InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -138,6 +138,9 @@ fn of_keys(mut join: Join) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn of_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !has_groups(&plan)? {
+        return Ok(Transformed::no(plan));
+    }
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         schema =
@@ -145,9 +148,25 @@ fn of_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
+        if !may_mix(&expr, &schema)? {
+            return Ok(Transformed::no(expr));
+        }
         let name = names.save(&expr);
         Ok(in_double_precision(expr, &schema)?.update_data(|expr| name.restore(expr)))
     })
+}
+
+/// True if an expression of a node has operands or alternatives, whose types may differ. The schema
+/// and the names that a rewrite needs take longer than this.
+fn has_groups(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found = expr.exists(|part| {
+            Ok(!matches!(part, Expr::Column(_) | Expr::Literal(..) | Expr::Alias(_)))
+        })?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// Makes an expression over rows of `schema` compute in double precision where floats meet decimals

@@ -4,6 +4,7 @@
 //! GRANT SELECT, INSERT ON orders, lines TO ada;
 //! GRANT SELECT ON ALL TABLES IN SCHEMA sales TO PUBLIC;
 //! GRANT USAGE, CREATE ON SCHEMA sales TO ada;
+//! GRANT USAGE ON SEQUENCE numbers TO ada;
 //! REVOKE ALL ON orders FROM ada;
 //! ALTER TABLE orders OWNER TO ada;
 //! ALTER SCHEMA sales OWNER TO ada;
@@ -49,6 +50,8 @@ pub(super) enum Objects {
     Tables(Vec<ObjectName>),
     /// All tables and views of schemas.
     TablesIn(Vec<ObjectName>),
+    /// Sequences.
+    Sequences(Vec<ObjectName>),
     /// Schemas.
     Schemas(Vec<ObjectName>),
 }
@@ -115,15 +118,18 @@ fn parts(
             Objects::Tables(names.clone())
         }
         Some(GrantObjects::AllTablesInSchema { schemas }) => Objects::TablesIn(schemas.clone()),
+        Some(GrantObjects::Sequences(names)) => Objects::Sequences(names.clone()),
         Some(GrantObjects::Schemas(names)) => Objects::Schemas(names.clone()),
         None => return Err(refused(text, "name ON and an object")),
         Some(_) => {
-            let instead = "objects are tables and views, ALL TABLES IN SCHEMA s, and SCHEMA s";
+            let instead = "objects are tables and views, ALL TABLES IN SCHEMA s, SEQUENCE s, and \
+                SCHEMA s";
             return Err(refused(text, instead));
         }
     };
     let possible = match objects {
         Objects::Schemas(_) => Privileges::of_schemas(),
+        Objects::Sequences(_) => Privileges::of_sequences(),
         _ => Privileges::of_tables(),
     };
     let AstPrivileges::Actions(actions) = privileges else { return Ok((objects, None)) };

@@ -5,6 +5,9 @@
 //! sets, returns a row even for no input: `SELECT n FROM (SELECT count(*) AS n, 1 AS k FROM t)
 //! WHERE k = 2` would return 0. And a volatile filter, such as `random() < 0.5`, would drop rows of
 //! groups instead of groups.
+//!
+//! A filter also stays above outer rows that are evaluated once (`unnest`): one of their copies
+//! must not have other rows.
 
 use std::sync::Arc;
 
@@ -15,6 +18,8 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::push_down_filter::PushDownFilter as Stock;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::unnest::is_once;
 
 /// The optimizer rule.
 #[derive(Debug, Default)]
@@ -41,6 +46,9 @@ impl OptimizerRule for PushDownFilter {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = &plan else { return self.stock.rewrite(plan, config) };
+        if is_once(&filter.input) {
+            return Ok(Transformed::no(plan));
+        }
         let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref() else {
             return self.stock.rewrite(plan, config);
         };

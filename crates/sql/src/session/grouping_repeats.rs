@@ -1,12 +1,15 @@
-//! Columns that a grouping set repeats.
+//! Keys that a grouping set, DISTINCT ON or its ORDER BY repeats.
 //!
-//! A column counts once within a grouping set, in PostgreSQL and here; DataFusion refuses it:
+//! A key counts once, in PostgreSQL and here; DataFusion refuses it:
 //! ```text
-//! GROUPING SETS ((a, b, a))  ->  GROUPING SETS ((a, b))
-//! CUBE (a, a)                ->  GROUPING SETS ((a), (a), (a), ())
+//! GROUPING SETS ((a, b, a))             ->  GROUPING SETS ((a, b))
+//! CUBE (a, a)                           ->  GROUPING SETS ((a), (a), (a), ())
+//! DISTINCT ON (a, a, b) ORDER BY a, a, b  ->  DISTINCT ON (a, b) ORDER BY a, b
 //! ```
 
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, OrderByKind, Query, Select, SetExpr,
+};
 use terrace_table::error::SqlError;
 
 use super::refusal::refused;
@@ -43,6 +46,21 @@ pub(super) fn write_out(select: &mut Select) -> Result<(), SqlError> {
         *key = Expr::GroupingSets(sets.iter().map(|set| once(set)).collect());
     }
     Ok(())
+}
+
+/// Drops repeated keys of DISTINCT ON, and of the ORDER BY that chooses its rows.
+pub(super) fn distinct_on(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(Distinct::On(keys)) = &mut select.distinct else { return };
+    *keys = once(keys);
+    let Some(order) = &mut query.order_by else { return };
+    let OrderByKind::Expressions(keys) = &mut order.kind else { return };
+    let mut seen: Vec<Expr> = Vec::with_capacity(keys.len());
+    keys.retain(|key| {
+        let is_new = !seen.contains(&key.expr);
+        seen.push(key.expr.clone());
+        is_new
+    });
 }
 
 /// The sets of a CUBE, with those of more parts first.

@@ -14,6 +14,7 @@ use datafusion::common::tree_node::{
     Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion,
 };
 use datafusion::common::{Column, Result};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::simplify_expressions::{ExprSimplifier, SimplifyExpressions};
@@ -43,7 +44,14 @@ impl OptimizerRule for Simplify {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let apart = plan.map_expressions(set_apart)?;
+        if !may_merge(&plan)? {
+            return self.0.rewrite(plan, config);
+        }
+        let names = NamePreserver::new(&plan);
+        let apart = plan.map_expressions(|expr| match expr {
+            Expr::GroupingSet(_) => expr.map_children(|key| set_apart_named(key, &names)),
+            expr => set_apart_named(expr, &names),
+        })?;
         if !apart.transformed {
             return self.0.rewrite(apart.data, config);
         }
@@ -55,6 +63,17 @@ impl OptimizerRule for Simplify {
     }
 }
 
+/// True if a node has an expression with two lists. The names that a rewrite needs take longer than
+/// this.
+fn may_merge(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found = has_two_lists(expr)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
 /// Simplifies a single expression.
 ///
 /// # Errors
@@ -64,6 +83,14 @@ pub(crate) fn simplify(simplifier: &ExprSimplifier, expr: Expr) -> Result<Expr> 
     let is_apart = apart.transformed;
     let simple = simplifier.simplify(apart.data)?;
     if is_apart { put_back(simple).data() } else { Ok(simple) }
+}
+
+/// As [`set_apart`], under the name of the expression: DataFusion would give the column the name of
+/// the wrapped one.
+fn set_apart_named(expr: Expr, names: &NamePreserver) -> Result<Transformed<Expr>> {
+    let name = names.save(&expr);
+    let apart = set_apart(expr)?;
+    Ok(if apart.transformed { apart.update_data(|expr| name.restore(expr)) } else { apart })
 }
 
 /// Wraps lists that must not be merged, so that DataFusion does not see them together.

@@ -57,8 +57,8 @@ impl fmt::Display for MaintenanceStatement {
 
 /// Returns true if a statement of this kind follows.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
-    let first = parser.peek_nth_token(0).token;
-    ["checkpoint", "vacuum", "analyze", "analyse"].iter().any(|word| is_word(&first, word))
+    let first = &parser.peek_token_ref().token;
+    ["checkpoint", "vacuum", "analyze", "analyse"].iter().any(|word| is_word(first, word))
 }
 
 /// Parses the statement that [`is_next`] has found.

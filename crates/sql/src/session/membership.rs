@@ -14,10 +14,10 @@ use super::words::{is_word, names, take_all};
 /// Returns true if a GRANT or REVOKE of roles follows: unlike one of privileges, it has no ON
 /// before its TO or FROM.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
-    let first = parser.peek_token().token;
-    let end = if is_word(&first, "grant") {
+    let first = &parser.peek_token_ref().token;
+    let end = if is_word(first, "grant") {
         "to"
-    } else if is_word(&first, "revoke") {
+    } else if is_word(first, "revoke") {
         "from"
     } else {
         return false;

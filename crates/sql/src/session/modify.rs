@@ -1,5 +1,5 @@
 //! Statements that change rows of a stored table and that DataFusion's planner would get wrong:
-//! DELETE, UPDATE, and an INSERT OVERWRITE that reads the table it overwrites.
+//! DELETE, UPDATE, MERGE, and an INSERT OVERWRITE that reads the table it overwrites.
 //!
 //! DataFusion passes a table the filters that remain in the optimized plan of a DELETE or UPDATE.
 //! Conditions with a subquery or a second table are not among them, nor is one that the optimizer
@@ -23,12 +23,14 @@ use datafusion::logical_expr::{
 use futures::FutureExt as _;
 use terrace_table::error::SqlError;
 use terrace_table::write::{
-    ByNumber, CountExec, Required, ReturnedColumns, Selection, Terms, insert_plan, write_rows,
+    ByNumber, CountExec, MergedColumns, Required, ReturnedColumns, Selection, Terms, insert_plan,
+    write_rows,
 };
 
 use super::checks;
 use super::dml::dml_plan;
 use super::exclusive::{Begun, Exclusive, stored_table};
+use super::merge_statement::{MergeQuery, merge_query};
 use super::returning::{self, ReturningNode};
 use super::state::{Planned, Session};
 use super::target::{ROW_NUMBER, TargetTable};
@@ -50,23 +52,27 @@ impl Session {
             return Ok(None);
         }
         let target = stored_table(&statement.target)?;
-        let returned = node.map(|node| node.columns(state, target.table())).transpose()?;
+        let returned = Returned {
+            columns: node.map(|node| node.columns(state)).transpose()?,
+            others: node.map(ReturningNode::others).unwrap_or_default(),
+        };
         match &statement.op {
             WriteOp::Delete | WriteOp::Update
                 if concerns_one_table(&statement.input, &statement.table_name)? =>
             {
-                let plan = dml_plan(state, target.table(), statement, returned)?;
+                let plan = dml_plan(state, target.table(), statement, returned.columns)?;
                 Ok(Some(Planned { plan, watched: None }))
             }
-            WriteOp::Delete | WriteOp::Update => {
+            WriteOp::Delete | WriteOp::Update | WriteOp::MergeInto(_) => {
                 self.modify_by_query(state, statement, target, returned).await.map(Some)
             }
             // It reads its rows once it has locked the table.
             WriteOp::Insert(InsertOp::Overwrite) => {
-                self.overwrite(state, statement, target, returned).await.map(Some)
+                self.overwrite(state, statement, target, returned.columns).await.map(Some)
             }
             WriteOp::Insert(op) => {
                 let checks = checks::compiled(state, target.table())?;
+                let returned = returned.columns;
                 if returned.is_none() && checks.is_empty() {
                     return Ok(None);
                 }
@@ -85,22 +91,23 @@ impl Session {
         state: &SessionState,
         statement: &DmlStatement,
         target: StoredTable,
-        returned: Option<ReturnedColumns>,
+        returned: Returned<'_>,
     ) -> Result<Planned, SqlError> {
-        let RowQuery { plan, columns } = row_query(statement, &target)?;
+        let RowQuery { plan, change } = row_query(statement, &target, returned.others)?;
         let catalog = Arc::clone(self.engine.catalog());
         let exclusive = Arc::new(Exclusive::new(catalog, state.clone(), plan, &target).await?);
         let watched = Some(Arc::clone(exclusive.physical()));
         let what = format!("{}Exec: table={}", statement.op, target.table().full_name());
-        let plan = CountExec::changing(what, returned, move |context, returning| {
-            let (exclusive, columns) = (Arc::clone(&exclusive), columns.clone());
+        let plan = CountExec::changing(what, returned.columns, move |context, returning| {
+            let (exclusive, change) = (Arc::clone(&exclusive), change.clone());
             async move {
                 let memory = Arc::clone(context.memory_pool());
                 let Begun { rewrite, rows, checks } = exclusive.begin(context).await?;
                 let terms = Terms { checks, returning };
-                let rows = match columns {
-                    None => ByNumber::deleted(rows),
-                    Some(columns) => ByNumber::updated(rows, columns),
+                let rows = match change {
+                    Change::Delete => ByNumber::deleted(rows),
+                    Change::Update(columns) => ByNumber::updated(rows, columns),
+                    Change::Merge(columns) => ByNumber::merged(rows, columns),
                 };
                 let table = Arc::clone(rewrite.table());
                 Ok(table.rewrite_rows(rewrite, Selection::Numbers(rows), terms, &memory).await?)
@@ -157,36 +164,61 @@ fn concerns_one_table(plan: &LogicalPlan, table: &TableReference) -> DataFusionR
     Ok(simple)
 }
 
-/// A query for the rows that a statement changes.
-struct RowQuery {
-    /// Returns the number of each row and its new values, ordered by number.
-    plan: LogicalPlan,
-    /// The columns that get the values; `None` for a DELETE.
-    columns: Option<Vec<usize>>,
+/// The columns that a statement returns.
+struct Returned<'a> {
+    /// `None` if it returns the number of rows.
+    columns: Option<ReturnedColumns>,
+    /// Columns of its other tables that they are computed from.
+    others: &'a [Column],
 }
 
-fn row_query(statement: &DmlStatement, target: &StoredTable) -> DataFusionResult<RowQuery> {
-    let (input, columns) = match (&statement.op, statement.input.as_ref()) {
+/// The change of the rows that a query returns.
+#[derive(Clone)]
+enum Change {
+    Delete,
+    /// These columns get the values.
+    Update(Vec<usize>),
+    Merge(MergedColumns),
+}
+
+/// A query for the rows that a statement changes.
+struct RowQuery {
+    /// Returns the number of each row, its new values, and the columns for RETURNING, ordered by
+    /// number.
+    plan: LogicalPlan,
+    change: Change,
+}
+
+fn row_query(
+    statement: &DmlStatement,
+    target: &StoredTable,
+    others: &[Column],
+) -> Result<RowQuery, SqlError> {
+    let (input, values, change) = match (&statement.op, statement.input.as_ref()) {
+        (WriteOp::MergeInto(op), _) => {
+            let MergeQuery { plan, columns } = merge_query(statement, op, target, others)?;
+            return Ok(RowQuery { plan, change: Change::Merge(columns) });
+        }
         (WriteOp::Update, LogicalPlan::Projection(projection)) => {
             let input = numbered(&projection.input, target)?;
             let (columns, values) = new_values(&projection.expr, &input, target)?;
-            let number = Expr::Column(number_of(&input)?);
-            let values = values.into_iter().enumerate();
-            let values = values.map(|(place, value)| value.alias(format!("value {place}")));
-            let rows =
-                LogicalPlanBuilder::from(input).project([number].into_iter().chain(values))?;
-            (rows.build()?, Some(columns))
+            (input, values, Change::Update(columns))
         }
-        (WriteOp::Delete, input) => {
-            let input = numbered(input, target)?;
-            let number = Expr::Column(number_of(&input)?);
-            (LogicalPlanBuilder::from(input).project([number])?.build()?, None)
+        (WriteOp::Delete, input) => (numbered(input, target)?, vec![], Change::Delete),
+        (op, input) => {
+            return Ok(not_impl_err!("{op} of rows chosen by {}", input.display())?);
         }
-        (op, input) => return not_impl_err!("{op} of rows chosen by {}", input.display()),
     };
     let number = Expr::Column(number_of(&input)?);
+    let values = values.into_iter().enumerate();
+    let values = values.map(|(place, value)| value.alias(format!("value {place}")));
+    let others = others.iter().cloned().map(Expr::Column).enumerate();
+    let others = others.map(|(place, value)| value.alias(format!("other {place}")));
+    let rows = [number].into_iter().chain(values).chain(others);
+    let input = LogicalPlanBuilder::from(input).project(rows)?.build()?;
+    let number = Expr::Column(number_of(&input)?);
     let plan = LogicalPlanBuilder::from(input).sort([number.sort(true, false)])?.build()?;
-    Ok(RowQuery { plan, columns })
+    Ok(RowQuery { plan, change })
 }
 
 /// The columns that an UPDATE assigns another value than their own, and these values.

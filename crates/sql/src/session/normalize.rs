@@ -5,7 +5,8 @@
 //!   (`limits`), and joins of other databases parts of relations (`special_joins`).
 //! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
 //! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
-//! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
+//! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`, if
+//!   it returns no columns of `u`.
 //! - Comparisons of rows become comparisons of their columns (`row_values`), memberships of rows in
 //!   subqueries conditions with EXISTS (`row_subqueries`).
 //! - `generate_series(1, r.a)` in FROM becomes `unnest` of a list (`column_series`).
@@ -14,7 +15,11 @@
 //!   (`within_group`).
 //! - Casts to JSON, and its aggregates and set-returning functions (`json_calls`), and functions of
 //!   structs (`struct_calls`) become calls of scalar functions.
+//! - The cast in `nextval('s'::regclass)` is left out (`sequence_calls`).
+//! - Literals of intervals with hours and minutes become casts (`types/literals.rs`).
 //! - Positions within ROLLUP, CUBE and GROUPING SETS become expressions (`grouping_positions`).
+//! - Slices of lists (`slices`), windows that extend a named one (`window_names`), and DuckDB's
+//!   functions about the database (`metadata_functions`) are written out.
 //! - A number with an exponent becomes double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
 //!   with their length.
@@ -39,8 +44,9 @@ use super::join_constraint::constraint;
 use super::refusal::refused;
 use super::walk::Walk;
 use super::{
-    column_series, grouping_positions, grouping_repeats, json_calls, limits, order_by_all,
-    row_subqueries, row_values, samples, similar_to, special_joins, struct_calls, within_group,
+    column_series, grouping_positions, grouping_repeats, json_calls, limits, metadata_functions,
+    order_by_all, row_subqueries, row_values, samples, sequence_calls, similar_to, slices,
+    special_joins, struct_calls, types, window_names, within_group,
 };
 
 /// Maximum number of columns of a SELECT. Planning time grows faster than their number, and
@@ -102,6 +108,10 @@ impl VisitorMut for Normalizer {
                 join_updated(update);
                 write_out_condition(update.selection.as_mut())
             }
+            SqlStatement::Install { .. } | SqlStatement::Load { .. } => Err(refused(
+                &statement.to_string(),
+                "leave it out: there are no extensions, and CSV, Parquet and JSON are built in",
+            )),
             _ => Ok(()),
         })
     }
@@ -112,6 +122,7 @@ impl VisitorMut for Normalizer {
         self.goes_on(match query.locks.first() {
             None => {
                 order_by_all::write_out(query);
+                grouping_repeats::distinct_on(query);
                 limits::write_out(query)
             }
             Some(lock) => Err(refused(
@@ -143,6 +154,7 @@ impl VisitorMut for Normalizer {
         let joined = joins.try_for_each(|join| refuse_join(&join.join_operator));
         select.from.iter_mut().for_each(special_joins::write_out);
         let joined = sampled.and(joined);
+        let joined = joined.and_then(|()| window_names::write_out(select));
         let joined = joined.and_then(|()| grouping_positions::write_out(select));
         let joined = joined.and_then(|()| grouping_repeats::write_out(select));
         self.goes_on(joined.and_then(|()| write_out_condition(select.selection.as_mut())))
@@ -150,19 +162,25 @@ impl VisitorMut for Normalizer {
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         column_series::write_out(table);
+        let described = metadata_functions::write_out(table);
         json_calls::write_out_table(table);
         special_joins::write_out_nested(table);
-        self.goes_on(samples::write_out(table))
+        self.goes_on(described.and_then(|()| samples::write_out(table)))
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         // The walk visits the rewritten expression next, which measures its depth.
+        slices::write_out(expr);
+        types::write_out(expr);
         let written = row_values::write_out(expr)
             .and_then(|()| row_subqueries::write_out(expr))
             .and_then(|()| similar_to::write_out(expr))
             .and_then(|()| within_group::write_out(expr))
             .and_then(|()| json_calls::write_out(expr))
             .and_then(|()| struct_calls::write_out(expr));
+        if let Expr::Function(function) = expr {
+            sequence_calls::without_cast(function);
+        }
         balance_chain(expr);
         self.enter(1);
         self.goes_on(written)
@@ -214,8 +232,11 @@ fn join_updated(update: &mut Update) {
 }
 
 /// Rewrites `DELETE FROM t USING u WHERE c` as `DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE
-/// c)`.
+/// c)`, unless it has RETURNING, which can name columns of `u`.
 fn delete_using(delete: &mut Delete) -> Result<(), SqlError> {
+    if delete.returning.is_some() {
+        return Ok(());
+    }
     let Some(using) = delete.using.take() else { return Ok(()) };
     let mut query = parsed_query("SELECT 1 FROM t")?;
     if let SetExpr::Select(select) = query.body.as_mut() {

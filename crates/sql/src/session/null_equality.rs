@@ -25,6 +25,8 @@ use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::guards::{has_any, is_join};
+
 /// Flattens inner joins, those by IS NOT DISTINCT FROM separately, and keeps joins together whose
 /// columns are combined in one key.
 #[derive(Debug, Default)]
@@ -44,6 +46,9 @@ impl OptimizerRule for CrossJoins {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        if !has_any(&plan, is_join)? {
+            return Ok(Transformed::no(plan));
+        }
         let apart = plan.transform_up_with_subqueries(|node| {
             set_apart(node).transform_data(|node| Ok(keep_keys(node)))
         })?;

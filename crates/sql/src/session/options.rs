@@ -2,9 +2,10 @@
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    CreateTableOptions, Expr, SqlOption, Statement as SqlStatement, Value,
+    CreateTableOptions, Expr, OnCommit as SqlOnCommit, SqlOption, Statement as SqlStatement, Value,
 };
 use terrace_table::Encoding;
+use terrace_table::catalog::OnCommit;
 use terrace_table::error::SqlError;
 
 use super::column_options::{self, Written};
@@ -16,6 +17,10 @@ pub(super) struct TableOptions {
     pub(super) encoding: Encoding,
     /// Defaults and constraints.
     pub(super) written: Written,
+    /// True for a temporary table.
+    pub(super) is_temporary: bool,
+    /// Effect of the end of a transaction on a temporary table.
+    pub(super) on_commit: Option<OnCommit>,
 }
 
 /// Removes the parts that DataFusion does not plan from a CREATE TABLE, and returns them.
@@ -24,7 +29,34 @@ pub(super) struct TableOptions {
 /// [`SqlError::Refused`] for an option that is not supported.
 pub(super) fn take(statement: &mut Statement) -> Result<TableOptions, SqlError> {
     let (encoding, written) = (take_encoding(statement)?, column_options::take(statement)?);
-    Ok(TableOptions { encoding, written })
+    let on_commit = take_on_commit(statement)?;
+    Ok(TableOptions { encoding, written, is_temporary: take_temporary(statement), on_commit })
+}
+
+/// Removes TEMPORARY from a CREATE TABLE. Returns true if it was there.
+fn take_temporary(statement: &mut Statement) -> bool {
+    let Statement::Statement(statement) = statement else { return false };
+    match statement.as_mut() {
+        SqlStatement::CreateTable(create) => std::mem::take(&mut create.temporary),
+        _ => false,
+    }
+}
+
+fn take_on_commit(statement: &mut Statement) -> Result<Option<OnCommit>, SqlError> {
+    let Statement::Statement(statement) = statement else { return Ok(None) };
+    let SqlStatement::CreateTable(create) = statement.as_mut() else { return Ok(None) };
+    let Some(effect) = create.on_commit.take() else { return Ok(None) };
+    if !create.temporary {
+        return Err(SqlError::Refused {
+            what: format!("ON COMMIT of table {}", create.name),
+            instead: "ON COMMIT can only be used on temporary tables".to_owned(),
+        });
+    }
+    Ok(match effect {
+        SqlOnCommit::PreserveRows => None,
+        SqlOnCommit::DeleteRows => Some(OnCommit::DeleteRows),
+        SqlOnCommit::Drop => Some(OnCommit::Drop),
+    })
 }
 
 /// Removes the options from a statement, which DataFusion would refuse, and returns the table's

@@ -17,6 +17,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Projection, Union};
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
+use terrace_functions::columns::TextType;
 use terrace_governor::pins::Reader;
 use terrace_sys::size::to_u64;
 use terrace_sys::sync::lock;
@@ -27,65 +28,16 @@ use terrace_table::transaction::Scope;
 use super::actions::like;
 use super::constant::Constant;
 use super::depth::{self, OnStack};
+use super::prepared_statement::{Kept, Prepared};
 use super::state::{Planned, Session};
 use super::statement::SessionStatement;
-use super::{alter, options, own_settings, snapshot};
+use super::{alter, options, own_settings, returning, snapshot};
 use crate::execution::{QueryHandle, supervised};
 use crate::series;
-use crate::sessions::{HeldBytes, HeldFor};
+use crate::sessions::HeldFor;
 
 /// Maximum number of parameters of a statement: PostgreSQL's protocol counts them in 16 bits.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
-
-/// A planned statement with `$1`, `$2` and so on in place of values.
-#[derive(Debug)]
-pub struct Prepared {
-    statement: SessionStatement,
-    parameters: Vec<DataType>,
-    schema: Option<SchemaRef>,
-    /// The kept plan; `None` for a statement that is planned at each run.
-    plan: Option<Mutex<Kept>>,
-    /// The row of a constant statement; `None` for a statement that has to run.
-    constant: Option<Constant>,
-    _held: HeldBytes,
-}
-
-/// A logical plan without versions of tables, and the context that its names were resolved in.
-#[derive(Clone, Debug)]
-struct Kept {
-    plan: LogicalPlan,
-    /// [`Snapshot::changes`] at planning.
-    changes: u64,
-    default_schema: String,
-}
-
-impl Prepared {
-    /// The statement.
-    #[must_use]
-    pub fn statement(&self) -> &SessionStatement {
-        &self.statement
-    }
-
-    /// The types of its parameters, `$1` first. A parameter whose type is undetermined is a text.
-    #[must_use]
-    pub fn parameters(&self) -> &[DataType] {
-        &self.parameters
-    }
-
-    /// The columns of its rows; `None` for a statement that returns no rows: a definition, a
-    /// setting, or a change of rows, whose only row is their number.
-    #[must_use]
-    pub fn schema(&self) -> Option<&SchemaRef> {
-        self.schema.as_ref()
-    }
-
-    /// True for a statement that reads no table and returns the same single row in each run, under
-    /// the settings that it was prepared with: [`Session::known_rows`].
-    #[must_use]
-    pub fn is_constant(&self) -> bool {
-        self.constant.is_some()
-    }
-}
 
 impl Session {
     /// Plans a statement without running it. `types` are the parameter types known to the caller,
@@ -100,14 +52,16 @@ impl Session {
     ) -> BoxFuture<'a, Result<Prepared, SqlError>> {
         Box::pin(async move {
             let planned = match &statement {
-                SessionStatement::Sql(parsed) if !is_own_definition(parsed) => Some(parsed),
+                SessionStatement::Sql(parsed) => Some(parsed.as_ref()),
+                SessionStatement::Explain(explain) => Some(explain.statement()),
                 _ => None,
             };
-            let Some(parsed) = planned else {
+            let Some(parsed) = planned.filter(|parsed| !is_own_definition(parsed)) else {
                 let (parameters, plan, constant) = (vec![], None, None);
                 let schema = statement.fixed_schema();
                 let _held = self.info.hold(HeldFor::Prepared, 0);
-                return Ok(Prepared { statement, parameters, schema, plan, constant, _held });
+                let text = String::new();
+                return Ok(Prepared { statement, text, parameters, schema, plan, constant, _held });
             };
             own_settings::refuse(parsed)?;
             self.refuse_settings(parsed)?;
@@ -115,7 +69,7 @@ impl Session {
             let text = depth::text_of(&statement);
             let (state, current) = self.state_in(&self.scope())?;
             let planning = async {
-                let statement = parsed.as_ref().clone();
+                let statement = parsed.clone();
                 let (kept, parameters) =
                     self.plan_with_parameters(&state, &current, statement, types).await?;
                 let schema = Self::schema_of(&kept.plan, &parameters, &state, &current)?;
@@ -124,10 +78,14 @@ impl Session {
             };
             let planning = OnStack::new(&text, supervised(Box::pin(planning)));
             let (kept, parameters, schema, constant) = planning.await?;
+            let (schema, constant) = match statement.fixed_schema() {
+                Some(schema) => (Some(schema), None),
+                None => (schema, constant),
+            };
             let bytes = to_u64(text.len()).saturating_add(plan_bytes(&kept.plan)?);
             let plan = is_kept(&kept.plan).then(|| Mutex::new(kept));
             let _held = self.info.hold(HeldFor::Prepared, bytes);
-            Ok(Prepared { statement, parameters, schema, plan, constant, _held })
+            Ok(Prepared { statement, text, parameters, schema, plan, constant, _held })
         })
     }
 
@@ -172,7 +130,7 @@ impl Session {
             let Some(plan) = &prepared.plan else {
                 return self.execute(prepared.statement.clone()).await;
             };
-            let text = depth::text_of(&prepared.statement);
+            let text = prepared.text.clone();
             let scope = self.begin_statement()?;
             let run = |reader| self.plan_prepared(prepared, plan, values, scope.clone(), reader);
             self.start(text, scope.clone(), true, run).await.inspect_err(|error| self.failed(error))
@@ -190,19 +148,80 @@ impl Session {
     ) -> Result<Planned, SqlError> {
         self.follow_engine()?;
         let (state, current) = self.state_in(&scope)?;
-        let before = lock(kept).clone();
-        let is_current =
-            before.changes == current.changes() && before.default_schema == default_schema(&state);
-        let plan = match is_current {
-            true => before.plan,
-            false => {
-                let now = self.plan_again(prepared, &state, &current).await?;
-                *lock(kept) = now.clone();
-                now.plan
-            }
-        };
+        let plan = self.current_plan(prepared, kept, &state, &current).await?;
         let plan = with_values(snapshot::pin(plan, &current)?, values, &state)?;
-        self.physical_plan(state, plan, &current, &scope, reader).await
+        match &prepared.statement {
+            SessionStatement::Explain(explain) => {
+                self.explain_prepared(state, plan, &current, &scope, reader, explain).await
+            }
+            _ => self.physical_plan(state, plan, &current, &scope, reader).await,
+        }
+    }
+
+    /// The kept plan of a statement, made again if the meaning of its names may have changed.
+    async fn current_plan(
+        &self,
+        prepared: &Prepared,
+        kept: &Mutex<Kept>,
+        state: &SessionState,
+        current: &Snapshot,
+    ) -> Result<LogicalPlan, SqlError> {
+        let before = lock(kept).clone();
+        if before.changes == current.changes() && before.default_schema == default_schema(state) {
+            return Ok(before.plan);
+        }
+        let now = self.plan_again(prepared, state, current).await?;
+        *lock(kept) = now.clone();
+        Ok(now.plan)
+    }
+
+    /// The plan of a PREPARE's statement, with its text in place of the statement's name.
+    ///
+    /// # Errors
+    /// Errors of planning; [`SqlError::Refused`] for a statement that is no query and no change of
+    /// rows.
+    pub(super) fn kept(
+        &self,
+        statement: Statement,
+        plan: LogicalPlan,
+        types: &[Option<DataType>],
+        state: &SessionState,
+        current: &Snapshot,
+    ) -> Result<Prepared, SqlError> {
+        if !is_kept(&plan) {
+            return Err(SqlError::Refused {
+                what: format!("PREPARE of {statement}"),
+                instead: "prepare a query, INSERT, UPDATE, DELETE or MERGE".to_owned(),
+            });
+        }
+        let plan = with_types(snapshot::unpinned(plan)?, types)?;
+        let parameters = parameters_of(&plan, types)?;
+        let schema = Self::schema_of(&plan, &parameters, state, current)?;
+        let statement = SessionStatement::Sql(Box::new(statement));
+        let text = depth::text_of(&statement);
+        let bytes = to_u64(text.len()).saturating_add(plan_bytes(&plan)?);
+        let _held = self.info.hold(HeldFor::Prepared, bytes);
+        let (changes, default_schema) = (current.changes(), default_schema(state).to_owned());
+        let plan = Some(Mutex::new(Kept { plan, changes, default_schema }));
+        Ok(Prepared { statement, text, parameters, schema, plan, constant: None, _held })
+    }
+
+    /// The logical plan of a run with these values.
+    ///
+    /// # Errors
+    /// Errors of planning; [`SqlError::Refused`] for another number of values.
+    pub(super) async fn plan_with_values(
+        &self,
+        prepared: &Prepared,
+        values: Vec<ScalarValue>,
+        state: &SessionState,
+        current: &Snapshot,
+    ) -> Result<LogicalPlan, SqlError> {
+        let Some(kept) = &prepared.plan else {
+            return Err(SqlError::Task("a prepared statement has no plan".to_owned()));
+        };
+        let plan = self.current_plan(prepared, kept, state, current).await?;
+        Ok(with_values(snapshot::pin(plan, current)?, values, state)?)
     }
 
     /// Plans a statement again, since its names may have other meanings now.
@@ -212,21 +231,28 @@ impl Session {
         state: &SessionState,
         current: &Snapshot,
     ) -> Result<Kept, SqlError> {
-        let Some(statement) = prepared.statement.clone().into_sql() else {
-            return Err(SqlError::Task("a plan was kept of no SQL statement".to_owned()));
+        let statement = match &prepared.statement {
+            SessionStatement::Sql(statement) => statement.as_ref().clone(),
+            SessionStatement::Explain(explain) => explain.statement().clone(),
+            _ => return Err(SqlError::Task("a plan was kept of no SQL statement".to_owned())),
         };
         let types: Vec<_> = prepared.parameters.iter().cloned().map(Some).collect();
         let (kept, parameters) =
             self.plan_with_parameters(state, current, statement, &types).await?;
-        let schema = Self::schema_of(&kept.plan, &parameters, state, current)?;
+        let schema = match prepared.statement.fixed_schema() {
+            Some(schema) => Some(schema),
+            None => Self::schema_of(&kept.plan, &parameters, state, current)?,
+        };
         let same = match (&schema, &prepared.schema) {
             (Some(now), Some(before)) => columns_of(now).eq(columns_of(before)),
             (now, before) => now.is_none() && before.is_none(),
         };
         if !same || parameters.len() != prepared.parameters.len() {
             return Err(SqlError::Refused {
-                what: "running a prepared statement whose columns have other names or types since"
-                    .to_owned(),
+                what:
+                    "cached plan must not change result type: running a prepared statement whose \
+                       columns have other names or types since"
+                        .to_owned(),
                 instead: "prepare it again".to_owned(),
             });
         }
@@ -252,7 +278,7 @@ impl Session {
     /// A state of the session that resolves names in the current catalog, and a snapshot of it.
     pub(super) fn state_in(&self, scope: &Scope) -> Result<(SessionState, Snapshot), SqlError> {
         let current = scope.snapshot(self.engine.catalog())?;
-        let mut state = self.context.state();
+        let mut state = self.copy.take(&self.context);
         self.names.resolve_in(&mut state, &current);
         Ok((state, current))
     }
@@ -272,6 +298,8 @@ impl Session {
         let plan = with_values(snapshot::pin(plan.clone(), current)?, nulls, state)?;
         let plan = match plan {
             LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => plan,
+            // The expressions of the change are over more columns than its input has.
+            plan if returning::of(&plan).is_some() => plan,
             plan => state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?,
         };
         let fields = plan.schema().fields().iter().cloned();
@@ -332,7 +360,7 @@ fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult
             };
             let known = number(&id).and_then(|number| types.get(number - 1)?.clone());
             let field = match (known, field) {
-                (None, Some(field)) => Some(field),
+                (None, Some(field)) => Some(with_mark(&field)),
                 (known, None) => known.or_else(|| used_as.clone()).map(parameter),
                 (Some(known), Some(_)) => Some(parameter(known)),
             };
@@ -365,7 +393,7 @@ fn typed_by_cast(expr: Expr) -> DataFusionResult<Transformed<Expr>> {
         Expr::Placeholder(Placeholder { id, field: None })
             if !matches!(data_type, DataType::Interval(_)) =>
         {
-            let field = Some(parameter(data_type.clone()));
+            let field = Some(with_mark(&target));
             (Expr::Placeholder(Placeholder { id, field }), true)
         }
         inner => (inner, false),
@@ -389,6 +417,34 @@ fn typed_by_element(expr: Expr, schema: &DFSchema) -> DataFusionResult<Transform
     }
     let expr = Expr::ScalarFunction(call);
     Ok(if is_typed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+/// The field of a parameter that is compared with values of a field, or stored in it. Of texts with
+/// a maximum length, those of different lengths are of one type.
+fn with_mark(field: &Field) -> FieldRef {
+    let plain = parameter(field.data_type().clone());
+    match TextType::of(field) {
+        Some(of @ (TextType::Uuid | TextType::Json | TextType::Jsonb)) => {
+            Arc::new(of.field("").with_data_type(field.data_type().clone()))
+        }
+        _ => plain,
+    }
+}
+
+impl Prepared {
+    /// The types of the parameters that are values of a text type, `$1` first; `None` for others.
+    #[must_use]
+    pub fn text_types(&self) -> Vec<Option<TextType>> {
+        let mut types = vec![None; self.parameters.len()];
+        let Some(kept) = &self.plan else { return types };
+        for (id, field) in lock(kept).plan.get_parameter_fields().unwrap_or_default() {
+            let place = number(&id).and_then(|number| types.get_mut(number - 1));
+            if let (Some(place), Some(field)) = (place, field) {
+                *place = TextType::of(&field);
+            }
+        }
+        types
+    }
 }
 
 fn parameter(data_type: DataType) -> FieldRef {

@@ -2,20 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, ExprSchemable as _, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable as _, Volatility, lit};
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident, Query, VisitorMut};
+use terrace_functions::columns::{Usage, as_type, is_checked};
 use terrace_table::catalog::Properties;
 use terrace_table::error::SqlError;
 
 use super::checks;
 use super::column_options::{Written, WrittenCheck, normalized};
 use super::dialect::parsed_expr;
+use super::enums::written;
 use super::expressions::{Expressions, planned};
 use super::sql_type;
 use super::walk::Walk;
@@ -37,10 +40,29 @@ pub(super) fn validated(
         default_of(state, field, text)?;
         properties.change(column, |column| column.default = Some(text.clone()));
     }
+    add_generated(state, columns, written, &mut properties)?;
     for check in &written.checks {
         add_check(state, table, columns, &mut properties.checks, check)?;
     }
     Ok(properties)
+}
+
+/// Adds the expressions of generated columns.
+fn add_generated(
+    state: &SessionState,
+    columns: &SchemaRef,
+    written: &Written,
+    properties: &mut Properties,
+) -> Result<(), SqlError> {
+    let schema = DFSchema::try_from(Arc::clone(columns))?;
+    let is_generated = |column: &str| written.generated.iter().any(|(name, _)| name == column);
+    for (column, text) in &written.generated {
+        let field = Arc::new(columns.field_with_name(column)?.clone());
+        let value = generation_of(state, &schema, &field, text, is_generated)?;
+        Expressions::new(state, columns)?.compiled(value)?;
+        properties.change(column, |column| column.generated = Some(text.clone()));
+    }
+    Ok(())
 }
 
 /// Plans the default of a column, as a value of the column's type.
@@ -62,7 +84,11 @@ pub(super) fn default_of(
     }
     let value = planned(state, text, &DFSchema::empty())?;
     refuse_rows(&value, &what)?;
-    let value = value.cast_to(field.data_type(), &DFSchema::empty())?;
+    let value = match is_checked(field) {
+        true => as_type(value, field, Usage::Assignment),
+        false => value.cast_to(field.data_type(), &DFSchema::empty())?,
+    };
+    let value = written::value(state, value, field)?;
     refuse_unfit(state, field, &value, text)?;
     Ok(value)
 }
@@ -78,7 +104,7 @@ fn refuse_unfit(
         what: format!(
             "the default {text} of column {}, whose type is {} ({error})",
             field.name(),
-            sql_type::name(field.data_type())
+            sql_type::of(field)
         ),
         instead: "say a value of that type".to_owned(),
     })
@@ -91,6 +117,12 @@ fn evaluated(state: &SessionState, value: &Expr) -> Result<(), SqlError> {
     let value = expressions.physical(&simplified)?;
     let is_constant = match &simplified {
         Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Literal(..)),
+        // The planner evaluates it unless it fails.
+        Expr::ScalarFunction(call) => {
+            let mut arguments = call.args.iter();
+            call.func.signature().volatility == Volatility::Immutable
+                && arguments.all(|argument| matches!(argument, Expr::Literal(..)))
+        }
         _ => false,
     };
     if is_constant {
@@ -98,6 +130,45 @@ fn evaluated(state: &SessionState, value: &Expr) -> Result<(), SqlError> {
         value.evaluate(&RecordBatch::try_from_iter(row)?)?;
     }
     Ok(())
+}
+
+/// Validates the expression of a generated column over `fields`, the columns of its table, of which
+/// `generated` are generated too, and returns it as a value of the column's type.
+///
+/// # Errors
+/// [`SqlError::Refused`] for an expression that is not possible there; errors of planning.
+pub(super) fn generation_of(
+    state: &SessionState,
+    schema: &DFSchema,
+    field: &FieldRef,
+    text: &str,
+    is_generated: impl Fn(&str) -> bool,
+) -> Result<Expr, SqlError> {
+    let what = format!("the expression of generated column {}", field.name());
+    refuse_subquery(text, &what)?;
+    for column in columns_of(text)? {
+        if is_generated(&column) {
+            return Err(SqlError::Refused {
+                what: format!("column {column} in {what}, which is generated too"),
+                instead: "write out its expression".to_owned(),
+            });
+        }
+    }
+    let value = planned(state, text, schema)?;
+    refuse_rows(&value, &what)?;
+    let is_volatile = |part: &Expr| {
+        Ok(match part {
+            Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
+            _ => false,
+        })
+    };
+    if value.exists(is_volatile)? {
+        return Err(SqlError::Refused {
+            what: format!("{what}, {text}, which is not immutable"),
+            instead: "use functions whose result depends on their arguments alone".to_owned(),
+        });
+    }
+    Ok(value.cast_to(field.data_type(), schema)?)
 }
 
 /// Adds a CHECK constraint, and returns its name.

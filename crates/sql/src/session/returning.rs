@@ -7,76 +7,22 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::{DFSchema, DFSchemaRef, Result, TableReference, internal_err};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, TableReference, internal_err};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::logical_plan::Statement as PlanStatement;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore, ident,
-};
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, ExprWithAlias as SqlExprWithAlias, FromTable, Ident, SelectItem,
-    Statement as SqlStatement, TableFactor,
+    DmlStatement, Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore,
 };
 use terrace_table::error::SqlError;
-use terrace_table::table::Table;
 use terrace_table::write::ReturnedColumns;
 
-use super::column_options::normalized;
-use super::expressions::{Expressions, unqualified};
-use super::properties::{refuse_rows, refuse_subquery};
+use super::expressions::Expressions;
 use super::refusal::refused;
-use crate::access::{Privilege, Rights};
+use super::returned_columns::{Returned, returned};
+use super::returning_clause::Clause;
+use crate::access::RETURNING;
 use crate::provider::StoredTable;
-
-/// A RETURNING clause, as written.
-pub(super) struct Clause {
-    items: Vec<SelectItem>,
-    /// Name that the statement gives the table.
-    alias: Option<Ident>,
-}
-
-/// Removes the RETURNING clause from a statement, which DataFusion would refuse, and returns it.
-pub(super) fn take(statement: &mut Statement) -> Option<Clause> {
-    match statement {
-        Statement::Statement(statement) => take_sql(statement),
-        // The plan of the change is the same without it.
-        Statement::Explain(explain) => {
-            drop(take(&mut explain.statement));
-            None
-        }
-        _ => None,
-    }
-}
-
-fn take_sql(statement: &mut SqlStatement) -> Option<Clause> {
-    let alias_of = |table: &TableFactor| match table {
-        TableFactor::Table { alias, .. } => alias.as_ref().map(|alias| alias.name.clone()),
-        _ => None,
-    };
-    match statement {
-        SqlStatement::Prepare { statement, .. } => take_sql(statement),
-        SqlStatement::Explain { statement, .. } => {
-            drop(take_sql(statement));
-            None
-        }
-        SqlStatement::Insert(insert) => {
-            let alias = insert.table_alias.as_ref().map(|alias| alias.alias.clone());
-            insert.returning.take().map(|items| Clause { items, alias })
-        }
-        SqlStatement::Update(update) => {
-            let alias = alias_of(&update.table.relation);
-            update.returning.take().map(|items| Clause { items, alias })
-        }
-        SqlStatement::Delete(delete) => {
-            let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-            let alias = from.first().and_then(|table| alias_of(&table.relation));
-            delete.returning.take().map(|items| Clause { items, alias })
-        }
-        _ => None,
-    }
-}
 
 /// Adds a RETURNING clause to the plan of its statement.
 ///
@@ -105,8 +51,12 @@ pub(super) fn add(
 /// A change of rows and the values that it returns of them.
 pub(super) struct ReturningNode {
     change: LogicalPlan,
-    /// Expressions over the columns of the table, without their qualifiers.
+    /// Expressions over the columns of `rows`.
     values: Vec<Expr>,
+    /// Columns of the statement's other tables that the expressions use.
+    others: Vec<Column>,
+    /// The columns of the table, then those of other tables.
+    rows: SchemaRef,
     schema: DFSchemaRef,
 }
 
@@ -117,39 +67,36 @@ impl ReturningNode {
             let what = format!("RETURNING for {}", change.table_name);
             return Err(refused(&what, "only tables of the database return rows"));
         };
-        let alias = clause.alias.clone().map(|alias| TableReference::bare(normalized(alias)));
-        let name = alias.unwrap_or_else(|| change.table_name.clone());
-        let columns = Columns { state, table: stored.table(), name };
-        let mut returned = Vec::new();
-        for item in &clause.items {
-            columns.add(item, &mut returned)?;
-        }
-        let expressions = Expressions::new(state, stored.table().schema())?;
+        let Returned { columns, others, rows } = returned(state, &change, stored.table(), clause)?;
+        let expressions = Expressions::new(state, &rows)?;
         let (mut values, mut fields) = (Vec::new(), Vec::new());
-        for (name, value) in returned {
+        for (place, (name, value)) in columns.into_iter().enumerate() {
             let value = expressions.simplified(value)?;
-            let data_type = expressions.physical(&value)?.data_type(stored.table().schema())?;
-            fields.push(Arc::new(Field::new(name, data_type, true)));
+            let data_type = expressions.physical(&value)?.data_type(&rows)?;
+            // Columns of one name differ in their table.
+            let table = TableReference::bare(format!("column {place}"));
+            fields.push((Some(table), Arc::new(Field::new(name, data_type, true))));
             values.push(value);
         }
-        let fields = fields.into_iter().map(|field| (None, field)).collect();
-        let schema = DFSchema::new_with_metadata(fields, Default::default())?;
-        Ok(Self { change: LogicalPlan::Dml(change), values, schema: Arc::new(schema) })
+        let schema = Arc::new(DFSchema::new_with_metadata(fields, Default::default())?);
+        Ok(Self { change: LogicalPlan::Dml(change), values, others, rows, schema })
     }
 
     /// Compiles the returned columns.
     ///
     /// # Errors
     /// Errors of planning.
-    pub(super) fn columns(
-        &self,
-        state: &SessionState,
-        table: &Table,
-    ) -> Result<ReturnedColumns, SqlError> {
-        let expressions = Expressions::new(state, table.schema())?;
+    pub(super) fn columns(&self, state: &SessionState) -> Result<ReturnedColumns, SqlError> {
+        let expressions = Expressions::new(state, &self.rows)?;
         let values = self.values.iter().map(|value| expressions.physical(value));
         let schema: SchemaRef = Arc::new(Schema::new(self.schema.fields().clone()));
         Ok(ReturnedColumns { values: values.collect::<Result<_>>()?, schema })
+    }
+
+    /// Returns the columns of the statement's other tables that the values are computed from, in
+    /// addition to those of the table.
+    pub(super) fn others(&self) -> &[Column] {
+        &self.others
     }
 
     /// Returns the change below the clause.
@@ -166,87 +113,9 @@ pub(super) fn of(plan: &LogicalPlan) -> Option<&ReturningNode> {
     }
 }
 
-/// Refuses a RETURNING of rows that the role may not read.
-///
-/// # Errors
-/// [`SqlError::Denied`].
-pub(super) fn check(plan: &LogicalPlan, rights: &Rights<'_>) -> Result<(), SqlError> {
-    let Some(LogicalPlan::Dml(change)) = of(plan).map(ReturningNode::change) else {
-        return Ok(());
-    };
-    let provider = source_as_provider(&change.target)?;
-    match provider.downcast_ref::<StoredTable>().map(StoredTable::table) {
-        Some(table) => rights.require(Privilege::Select, table.schema_name(), Some(table.name())),
-        None => Ok(()),
-    }
-}
-
-/// The name of a returned column without an alias, as PostgreSQL names it.
-fn name_of(value: &Expr) -> String {
-    match value {
-        Expr::Column(column) => column.name.clone(),
-        Expr::ScalarFunction(call) => call.name().to_owned(),
-        Expr::Cast(cast) => name_of(&cast.expr),
-        _ => "?column?".to_owned(),
-    }
-}
-
-/// The columns of the table that a clause names.
-struct Columns<'a> {
-    state: &'a SessionState,
-    table: &'a Table,
-    name: TableReference,
-}
-
-impl Columns<'_> {
-    /// Adds the columns of an item, with their names.
-    fn add(&self, item: &SelectItem, to: &mut Vec<(String, Expr)>) -> Result<(), SqlError> {
-        match item {
-            SelectItem::UnnamedExpr(expr) => {
-                let value = self.planned(expr)?;
-                to.push((name_of(&value), unqualified(value)?));
-            }
-            SelectItem::ExprWithAlias { expr, alias } => {
-                to.push((normalized(alias.clone()), unqualified(self.planned(expr)?)?));
-            }
-            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
-                self.refuse_other(item)?;
-                let names = self.table.schema().fields().iter().map(|field| field.name());
-                to.extend(names.map(|name| (name.clone(), ident(name))));
-            }
-            other => return Err(refused(&format!("RETURNING {other}"), "name each column once")),
-        }
-        Ok(())
-    }
-
-    /// Refuses the columns of another table, which are not those of changed rows.
-    fn refuse_other(&self, item: &SelectItem) -> Result<(), SqlError> {
-        let SelectItem::QualifiedWildcard(kind, _) = item else { return Ok(()) };
-        let text = kind.to_string();
-        let table = text.trim_end_matches(".*").rsplit('.').next().unwrap_or_default();
-        match table.trim_matches('"').eq_ignore_ascii_case(self.name.table()) {
-            true => Ok(()),
-            false => {
-                let what = format!("RETURNING {item}");
-                Err(refused(&what, &format!("only columns of {} are returned", self.name)))
-            }
-        }
-    }
-
-    fn planned(&self, expr: &SqlExpr) -> Result<Expr, SqlError> {
-        refuse_subquery(&expr.to_string(), "RETURNING")?;
-        let schema = self.table.schema().as_ref();
-        let schema = DFSchema::try_from_qualified_schema(self.name.clone(), schema)?;
-        let expr = SqlExprWithAlias { expr: expr.clone(), alias: None };
-        let value = self.state.create_logical_expr_from_sql_expr(expr, &schema)?;
-        refuse_rows(&value, "RETURNING")?;
-        Ok(value)
-    }
-}
-
 impl UserDefinedLogicalNodeCore for ReturningNode {
     fn name(&self) -> &str {
-        "Returning"
+        RETURNING
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
@@ -270,8 +139,9 @@ impl UserDefinedLogicalNodeCore for ReturningNode {
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         match (inputs.pop(), inputs.is_empty()) {
             (Some(change), true) => {
-                let (values, schema) = (self.values.clone(), Arc::clone(&self.schema));
-                Ok(Self { change, values, schema })
+                let (values, others) = (self.values.clone(), self.others.clone());
+                let (rows, schema) = (Arc::clone(&self.rows), Arc::clone(&self.schema));
+                Ok(Self { change, values, others, rows, schema })
             }
             _ => internal_err!("RETURNING has one input"),
         }

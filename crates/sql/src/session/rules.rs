@@ -15,15 +15,20 @@ use super::floats::DoublePrecision;
 use super::group_filters::PushDownFilter;
 use super::group_keys::{self, GroupKeys};
 use super::grouping_sets::{self, GroupingSetOrder};
+use super::guards::guarded;
 use super::lists::Simplify;
+use super::missing_rows::MissingRows;
 use super::not_in::{self, NotIn};
 use super::null_equality::{CrossJoins, EquijoinKeys};
 use super::order_keys::OrderKeys;
 use super::outer_aggregates::OuterAggregates;
 use super::selectivity::{self, Selectivity};
 use super::semantics::PostgresSemantics;
+use super::soft_limits::SoftLimits;
 use super::subqueries::SubqueryComparisons;
+use super::types::TypedValues;
 use super::unnest::GeneralUnnesting;
+use super::window_exclusion::WindowExclusion;
 
 /// The optimizer rules: DataFusion's, of which those that confuse joins, groups or lists are
 /// replaced; explicit conditions for NOT IN where a join cannot be null-aware; the keys of groups
@@ -42,7 +47,7 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(GroupKeys));
         }
         let own = ours.iter().find(|own| own.name() == name);
-        rules.push(own.cloned().unwrap_or(rule));
+        rules.push(own.cloned().unwrap_or_else(|| guarded(rule)));
         if name == not_in::AFTER {
             rules.push(Arc::new(NotIn));
         }
@@ -54,22 +59,26 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 /// The analyzer rules. Before DataFusion coerces types, aggregates of outer queries are refused,
 /// comparisons with subqueries expanded, the columns of conditions on outer rows renamed, and the
 /// subqueries unnested that DataFusion does not unnest. PostgreSQL's arithmetic and casts follow
-/// after that.
+/// after that, and functions over frames with EXCLUDE.
 pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(OuterAggregates));
     rules.insert(1, Arc::new(SubqueryComparisons));
     rules.insert(2, Arc::new(CorrelatedNames));
     rules.insert(3, Arc::new(GeneralUnnesting));
-    rules.insert(4, Arc::new(DoublePrecision));
+    rules.insert(4, Arc::new(MissingRows));
+    rules.insert(5, Arc::new(TypedValues));
+    rules.insert(6, Arc::new(DoublePrecision));
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(CanonicalFloats));
+    rules.push(Arc::new(WindowExclusion));
     rules
 }
 
 /// The physical rules: DataFusion's, with filters pushed down by column index, the selectivity of
 /// filters estimated before sides of joins are chosen, those sides reconsidered, the order of
-/// values in grouping sets corrected, and paged operators last.
+/// values in grouping sets corrected, limits dropped that aggregations cannot apply, and paged
+/// operators last.
 pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::default().rules;
     for rule in &mut rules {
@@ -85,7 +94,10 @@ pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
     rules.insert(0, Arc::new(AnyOrder));
     rules.insert(0, Arc::new(OrderedLists));
+    rules.push(Arc::new(SoftLimits));
     rules.push(Arc::new(PagedOperators));
+    // Paged operators may have other orders than those that they replace.
+    rules.push(Arc::new(SoftLimits));
     rules
 }
 

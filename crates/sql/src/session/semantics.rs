@@ -14,17 +14,19 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Values;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable as _, LogicalPlan, TryCast};
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, Expr, ExprSchemable as _, LogicalPlan, Operator, TryCast,
+};
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation};
 
-use crate::scalar::{BytesOfText, RoundToInteger};
+use crate::scalar::{BytesOfText, MomentOfText, RoundToInteger};
 
 /// The analyzer rule.
 #[derive(Debug)]
@@ -62,6 +64,9 @@ fn with_nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !has_any(&plan)? {
+        return Ok(Transformed::no(plan));
+    }
     let mut schema = match &plan {
         LogicalPlan::TableScan(scan) => {
             DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?
@@ -74,6 +79,9 @@ fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let names = NamePreserver::new(&plan);
     let rewritten = plan.map_expressions(|expr| {
+        if !may_differ(&expr)? {
+            return Ok(Transformed::no(expr));
+        }
         let name = names.save(&expr);
         Ok(rewrite(expr, &schema)?.update_data(|expr| name.restore(expr)))
     })?;
@@ -83,10 +91,37 @@ fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
+/// True if a node has an expression whose semantics may differ. The schema and the names that a
+/// rewrite needs take longer than this.
+fn has_any(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found = may_differ(expr)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// True if [`rewrite`] may change an expression.
+fn may_differ(expr: &Expr) -> Result<bool> {
+    expr.exists(|part| {
+        Ok(match part {
+            Expr::BinaryExpr(binary) => is_checked(binary.op),
+            Expr::WindowFunction(call) => is_shift_by_null(call),
+            part => matches!(part, Expr::Negative(_) | Expr::Cast(_) | Expr::TryCast(_)),
+        })
+    })
+}
+
+/// True for an operator that [`CheckedArithmetic`] may replace.
+fn is_checked(op: Operator) -> bool {
+    matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide)
+}
+
 /// Gives an expression over rows of `schema`, with coerced types, PostgreSQL's semantics.
 pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_checked(op) => {
             let types = (type_of(&left, schema)?, type_of(&right, schema)?);
             Ok(match CheckedArithmetic::of(op, &types.0, &types.1) {
                 Some(function) => Transformed::yes(function.call(vec![*left, *right])),
@@ -134,7 +169,7 @@ fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
 }
 
 /// The operand of a cast to `to`: rounded if the cast would truncate its fraction, and parsed if it
-/// is a text cast to bytes.
+/// is a text cast to bytes or a moment.
 fn operand(
     operand: Expr,
     to: &DataType,
@@ -142,7 +177,8 @@ fn operand(
     is_lenient: bool,
 ) -> Result<Transformed<Expr>> {
     let is_done = matches!(&operand, Expr::ScalarFunction(function)
-        if function.func.inner().is::<RoundToInteger>());
+        if function.func.inner().is::<RoundToInteger>()
+            || function.func.inner().is::<MomentOfText>());
     if is_done {
         return Ok(Transformed::no(operand));
     }
@@ -151,6 +187,8 @@ fn operand(
         RoundToInteger::function()
     } else if BytesOfText::is_needed(&from, to) {
         BytesOfText::function(is_lenient)
+    } else if MomentOfText::is_needed(&from, to) {
+        MomentOfText::function(to)
     } else {
         return Ok(Transformed::no(operand));
     };

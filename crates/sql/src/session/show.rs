@@ -6,7 +6,8 @@
 //! PRAGMA table_info('t');  PRAGMA database_list;
 //! ```
 //!
-//! `SHOW TABLES` without further words, `SHOW COLUMNS` and DESCRIBE are planned by DataFusion.
+//! `SHOW TABLES` without further words, `SHOW COLUMNS`, and DESCRIBE of queries and files are
+//! planned by DataFusion.
 
 use std::collections::BTreeMap;
 
@@ -75,6 +76,12 @@ impl Session {
             SqlStatement::ShowFunctions { filter } => {
                 let plan = functions(state).logical()?;
                 matching(plan, "function_name", statement, filter.as_ref())?
+            }
+            SqlStatement::ExplainTable { table_name, .. } => {
+                match self.described(state, table_name).await {
+                    Some(rows) => rows.logical()?,
+                    None => return Ok(None),
+                }
             }
             SqlStatement::ShowCreate { obj_type, obj_name } => {
                 self.creation(state, *obj_type, obj_name)?.logical()?
@@ -177,7 +184,7 @@ impl Session {
             let found = names.columns(schema, name).await?;
             let fields = found.iter().flat_map(|columns| columns.fields().iter());
             columns.push(fields.clone().map(|field| field.name().clone()).collect::<Vec<_>>());
-            types.push(fields.map(|field| sql_type::name(field.data_type())).collect::<Vec<_>>());
+            types.push(fields.map(|field| sql_type::of(field)).collect::<Vec<_>>());
         }
         Ok(Rows::default()
             .texts("database", relations.iter().map(|_| Some(CATALOG)))
@@ -208,6 +215,10 @@ fn functions(state: &SessionState) -> Rows {
     let mut all: BTreeMap<(String, &'static str), Facts> = BTreeMap::new();
     let mut add =
         |name: &str, kind, documentation: Option<&datafusion::logical_expr::Documentation>| {
+            // Names with a space are no functions of users.
+            if name.contains(' ') {
+                return;
+            }
             let description = documentation.map(|it| it.description.clone());
             let example = documentation.map(|it| it.syntax_example.clone());
             all.insert((name.to_owned(), kind), (kind, example, description));

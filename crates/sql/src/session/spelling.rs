@@ -2,37 +2,50 @@
 //!
 //! ```text
 //! TABLE t                       ->  SELECT * FROM t
+//! FROM t WHERE a > 1            ->  SELECT * FROM t WHERE a > 1
 //! LIMIT 50%                     ->  LIMIT "limit percent"(50)
 //! a POSITIONAL JOIN b           ->  a GLOBAL CROSS JOIN b
 //! a ASOF LEFT JOIN b ON c       ->  a GLOBAL LEFT JOIN b ON c
 //! FROM t USING SAMPLE 10 ROWS   ->  FROM "using sample"() TABLESAMPLE (10 ROWS), t
 //! SELECT * LIKE 's%'            ->  SELECT COLUMNS('^s.*$')
+//! x > ALL ((q) EXCEPT (r))      ->  x > ALL (SELECT * FROM ((q) EXCEPT (r)))
 //! PIVOT t ON k USING sum(v)     ->  SELECT * FROM t PIVOT (... FOR ... IN (SELECT ...))
 //! UNPIVOT t ON a, b             ->  SELECT * FROM t UNPIVOT (value FOR name IN (a, b))
+//! WHEN MATCHED THEN DO NOTHING  ->  WHEN MATCHED THEN UPDATE SET "do nothing" = NULL
+//! CREATE TABLE t (s STRUCT(x INT)) ->  CREATE TABLE t (s STRUCT<x INT>)
+//! INSERT INTO t BY NAME SELECT  ->  INSERT INTO t ("by name") SELECT
+//! (LIKE t INCLUDING ALL)        ->  (LIKE t."like +all")
 //! ```
 //!
 //! Each clause becomes one that the parser accepts and that has no other meaning; the rewrites of
 //! the syntax tree and the planners of relations give it its own. A view is stored in that form.
 
+mod changes;
+mod definitions;
 mod frames;
+mod from_first;
 mod joins;
 mod limit;
+mod nested;
 mod pivot;
 mod sample;
 mod stars;
+mod structs;
 mod tokens;
 
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::dialect::TerraceDialect;
+pub(super) use changes::{BY_NAME, DEFAULTS, NOTHING};
+pub(super) use definitions::{LIKE, OVERRIDING};
 pub(super) use limit::PERCENT;
 pub(super) use pivot::{ON, PIVOT, VALUE};
 pub(super) use sample::SAMPLE;
 use tokens::is;
 
 /// Words that only texts with one of these clauses have; others are parsed as they are.
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 15] = [
     "table",
     "percent",
     "fetch",
@@ -43,32 +56,64 @@ const WORDS: [&str; 10] = [
     "pivot",
     "unpivot",
     "exclude",
+    "merge",
+    "identity",
+    "including",
+    "excluding",
+    "overriding",
 ];
+
+/// Words that begin a query.
+const QUERIES: [&str; 6] = ["select", "with", "from", "values", "pivot", "unpivot"];
 
 /// Splits a text into the tokens that the parser reads.
 ///
 /// # Errors
-/// Errors of the tokenizer, and a clause that is incomplete.
+/// Errors of the tokenizer, a name without characters, and a clause that is incomplete.
 pub(super) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
     let mut tokens = Tokenizer::new(&TerraceDialect, text).tokenize_with_location()?;
+    refuse_empty_names(&tokens)?;
     let has_share = tokens.iter().any(|token| token.token == Token::Mod)
         && tokens.iter().any(|token| is(token, "limit"));
-    let is_special = has_share || stars::is_in(&tokens);
+    let is_special = has_share
+        || stars::is_in(&tokens)
+        || nested::is_in(&tokens)
+        || from_first::is_in(&tokens)
+        || structs::is_in(&tokens)
+        || changes::inserts_by_name(&tokens);
     if !is_special && !tokens.iter().any(|token| WORDS.iter().any(|word| is(token, word))) {
         return Ok(tokens);
     }
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    let tokens = stars::write_out(&table(&frames::write_out(&tokens)?));
-    let tokens = joins::write_out(&limit::write_out(&tokens));
-    pivot::write_out(&sample::write_out(&tokens)?)
+    let tokens = structs::write_out(&definitions::write_out(&tokens));
+    let tokens = stars::write_out(&table(&frames::write_out(&from_first::write_out(&tokens))));
+    let tokens = changes::write_out(&joins::write_out(&limit::write_out(&tokens)));
+    pivot::write_out(&sample::write_out(&nested::write_out(&tokens))?)
+}
+
+/// Refuses `""`, which is no name.
+fn refuse_empty_names(tokens: &[TokenWithSpan]) -> Result<(), ParserError> {
+    let is_empty = |token: &&TokenWithSpan| match &token.token {
+        Token::Word(word) => word.quote_style.is_some() && word.value.is_empty(),
+        _ => false,
+    };
+    match tokens.iter().find(is_empty) {
+        None => Ok(()),
+        Some(token) => {
+            let start = token.span.start;
+            Err(ParserError::TokenizerError(format!("zero-length delimited identifier{start}")))
+        }
+    }
 }
 
 /// Rewrites `TABLE t`.
 fn table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut written = Vec::with_capacity(tokens.len());
     for (place, token) in tokens.iter().enumerate() {
-        let next = tokens.get(place + 1).map(|next| &next.token);
-        let is_name = matches!(next, Some(Token::Word(_)));
+        let next = tokens.get(place + 1);
+        // A query follows in the definition of a macro.
+        let is_query = next.is_some_and(|next| QUERIES.iter().any(|word| is(next, word)));
+        let is_name = next.is_some_and(|next| matches!(next.token, Token::Word(_))) && !is_query;
         match is(token, "table") && is_name && tokens::begins_query(&tokens[..place]) {
             true => written.extend(tokens::words("SELECT * FROM")),
             false => written.push(token.clone()),
@@ -96,8 +141,31 @@ mod tests {
             ("SELECT (TABLE t)", "SELECT ( SELECT * FROM t )"),
             ("CREATE TABLE t (a INT)", "CREATE TABLE t ( a INT )"),
             ("ALTER TABLE t ADD a INT", "ALTER TABLE t ADD a INT"),
+            ("CREATE MACRO f() AS TABLE SELECT 1", "CREATE MACRO f ( ) AS TABLE SELECT 1"),
             ("GRANT SELECT ON TABLE t TO r", "GRANT SELECT ON TABLE t TO r"),
             ("SELECT \"table\" x", "SELECT \"table\" x"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(written(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn definitions_are_written_for_the_parser() {
+        let cases = [
+            (
+                "CREATE TABLE t (a INT AS IDENTITY (START WITH 5 NO CYCLE INCREMENT BY -2))",
+                "CREATE TABLE t ( a INT AS IDENTITY ( INCREMENT BY - 2 START WITH 5 NO CYCLE ) )",
+            ),
+            (
+                "CREATE TABLE t (LIKE s.u INCLUDING ALL EXCLUDING IDENTITY)",
+                "CREATE TABLE t ( LIKE s . u . \"like +all -identity\" )",
+            ),
+            (
+                "INSERT INTO t (a) OVERRIDING SYSTEM VALUE VALUES (1)",
+                "INSERT INTO t ( a , \"overriding system value\" ) VALUES ( 1 )",
+            ),
+            ("SELECT identity, including FROM t", "SELECT identity , including FROM t"),
         ];
         for (text, expected) in cases {
             assert_eq!(written(text), expected, "{text}");
@@ -113,9 +181,12 @@ mod tests {
                 "(TABLE t LIMIT (1+2) PERCENT) x",
                 "( SELECT * FROM t LIMIT \"limit percent\" ( ( 1 + 2 ) ) ) x",
             ),
-            ("FROM a POSITIONAL JOIN b", "FROM a GLOBAL CROSS JOIN b"),
-            ("FROM a ASOF JOIN b ON c", "FROM a GLOBAL INNER JOIN b ON c"),
-            ("FROM a ASOF LEFT OUTER JOIN b ON c", "FROM a GLOBAL LEFT OUTER JOIN b ON c"),
+            ("SELECT * FROM a POSITIONAL JOIN b", "SELECT * FROM a GLOBAL CROSS JOIN b"),
+            ("SELECT * FROM a ASOF JOIN b ON c", "SELECT * FROM a GLOBAL INNER JOIN b ON c"),
+            (
+                "SELECT * FROM a ASOF LEFT OUTER JOIN b ON c",
+                "SELECT * FROM a GLOBAL LEFT OUTER JOIN b ON c",
+            ),
             ("SELECT asof FROM positional", "SELECT asof FROM positional"),
         ];
         for (text, expected) in cases {
@@ -126,9 +197,15 @@ mod tests {
     #[test]
     fn samples_are_those_of_the_parser() {
         let cases = [
-            ("FROM t TABLESAMPLE 10%", "FROM t TABLESAMPLE ( 10 PERCENT )"),
-            ("FROM t TABLESAMPLE SYSTEM (10)", "FROM t TABLESAMPLE SYSTEM ( 10 )"),
-            ("FROM t TABLESAMPLE reservoir(10 ROWS)", "FROM t TABLESAMPLE ROW ( 10 ROWS )"),
+            ("SELECT * FROM t TABLESAMPLE 10%", "SELECT * FROM t TABLESAMPLE ( 10 PERCENT )"),
+            (
+                "SELECT * FROM t TABLESAMPLE SYSTEM (10)",
+                "SELECT * FROM t TABLESAMPLE SYSTEM ( 10 )",
+            ),
+            (
+                "SELECT * FROM t TABLESAMPLE reservoir(10 ROWS)",
+                "SELECT * FROM t TABLESAMPLE ROW ( 10 ROWS )",
+            ),
             (
                 "SELECT 1 FROM t, u WHERE a USING SAMPLE 10 PERCENT (bernoulli, 7)",
                 "SELECT 1 FROM \"using sample\" ( ) TABLESAMPLE BERNOULLI ( 10 PERCENT ) \
@@ -178,8 +255,9 @@ mod tests {
                     .to_owned(),
             ),
             (
-                "FROM (UNPIVOT t ON a INTO NAME n VALUE v, w LIMIT 1)",
-                "FROM ( SELECT * FROM t UNPIVOT ( ( v , w ) FOR n IN ( a ) ) LIMIT 1 )".to_owned(),
+                "SELECT * FROM (UNPIVOT t ON a INTO NAME n VALUE v, w LIMIT 1)",
+                "SELECT * FROM ( SELECT * FROM t UNPIVOT ( ( v , w ) FOR n IN ( a ) ) LIMIT 1 )"
+                    .to_owned(),
             ),
         ];
         for (text, expected) in cases {

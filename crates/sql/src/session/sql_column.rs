@@ -6,6 +6,7 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::sqlparser::ast::ColumnDef;
 use terrace_table::error::SqlError;
 
+use super::enums::names;
 use super::parse::parse;
 use super::refusal::refused;
 use super::statement::SessionStatement;
@@ -24,6 +25,7 @@ pub(super) async fn planned_column(
     let statement = parse(&text)?.pop().and_then(SessionStatement::into_sql);
     let mut statement = statement.ok_or_else(unknown)?;
     Added::rewrite(state, &mut statement);
+    names::write_out(state, &mut statement)?;
     let plan = state.statement_to_plan(statement).await?;
     let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = plan else {
         return Err(unknown());

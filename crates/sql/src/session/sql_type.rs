@@ -1,13 +1,28 @@
 //! Names of types, as a statement writes them.
 
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::sql::sqlparser::keywords::{
     ALL_KEYWORDS, ALL_KEYWORDS_INDEX, Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER,
     RESERVED_FOR_TABLE_ALIAS,
 };
+use terrace_functions::columns::TextType;
+use terrace_table::catalog::DEFAULT_SCHEMA;
 
-/// The name of a type in SQL: a column that is defined with it has the type. A type that no
-/// definition gives has Arrow's name.
+use super::enums::field::enum_of;
+
+/// The name of a column's type in SQL: a column that is defined with it has the type. A type that
+/// no definition gives has Arrow's name.
+#[must_use]
+pub fn of(field: &Field) -> String {
+    if let Some((schema, name)) = enum_of(field) {
+        let schema = Some(schema).filter(|schema| *schema != DEFAULT_SCHEMA);
+        let schema = schema.map(|schema| format!("{}.", identifier(schema)));
+        return format!("{}{}", schema.unwrap_or_default(), identifier(name));
+    }
+    TextType::of(field).map_or_else(|| name(field.data_type()), TextType::name)
+}
+
+/// The name of a type in SQL, as [`of`].
 pub(super) fn name(data_type: &DataType) -> String {
     let fixed = match data_type {
         DataType::Boolean => "BOOLEAN",
@@ -25,26 +40,38 @@ pub(super) fn name(data_type: &DataType) -> String {
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTEA",
         DataType::Date32 => "DATE",
         DataType::Interval(_) => "INTERVAL",
-        DataType::Time64(TimeUnit::Nanosecond) => "TIME",
+        DataType::Time32(TimeUnit::Second) => "TIME(0)",
+        DataType::Time32(_) => "TIME(3)",
+        DataType::Time64(TimeUnit::Nanosecond) => "TIME(9)",
+        DataType::Time64(_) => "TIME",
+        _ => return composed(data_type),
+    };
+    fixed.to_owned()
+}
+
+fn composed(data_type: &DataType) -> String {
+    match data_type {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
-        | DataType::Decimal256(precision, scale) => {
-            return format!("DECIMAL({precision},{scale})");
-        }
-        DataType::Timestamp(unit, zone) => return timestamp(*unit, zone.is_some()),
-        DataType::List(item) | DataType::LargeList(item) => {
-            return format!("{}[]", name(item.data_type()));
-        }
+        | DataType::Decimal256(precision, scale) => format!("DECIMAL({precision},{scale})"),
+        DataType::Timestamp(unit, zone) => timestamp(*unit, zone.is_some()),
+        DataType::List(item) | DataType::LargeList(item) => format!("{}[]", of(item)),
+        DataType::FixedSizeList(item, length) => format!("{}[{length}]", of(item)),
         DataType::Struct(fields) => {
-            let field = |field: &datafusion::arrow::datatypes::FieldRef| {
-                format!("{} {}", identifier(field.name()), name(field.data_type()))
-            };
-            return format!("STRUCT<{}>", fields.iter().map(field).collect::<Vec<_>>().join(", "));
+            let field = |field: &FieldRef| format!("{} {}", identifier(field.name()), of(field));
+            format!("STRUCT<{}>", fields.iter().map(field).collect::<Vec<_>>().join(", "))
         }
-        other => return other.to_string(),
-    };
-    fixed.to_owned()
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => {
+                let types = fields.iter().map(|field| of(field)).collect::<Vec<_>>();
+                format!("MAP({})", types.join(", "))
+            }
+            other => other.to_string(),
+        },
+        DataType::Dictionary(_, values) => name(values),
+        other => other.to_string(),
+    }
 }
 
 fn timestamp(unit: TimeUnit, has_zone: bool) -> String {

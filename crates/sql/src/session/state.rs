@@ -10,13 +10,13 @@ use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalog
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::execution::{FunctionRegistry as _, SessionStateBuilder};
+use datafusion::execution::{FunctionRegistry as _, SessionState, SessionStateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use object_store::memory::InMemory;
+use terrace_cloud::VersionStore;
 use terrace_exec::PagedOptions;
-use terrace_functions::json::JsonTypes;
 use terrace_governor::running::{Environment, environment};
 use terrace_governor::tenancy::Seat;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
@@ -26,13 +26,22 @@ use terrace_table::error::SqlError;
 use terrace_table::scan::STORE_URL;
 use terrace_table::transaction::{OpenTransaction, Transaction};
 
+use super::enums::listing;
+use super::enums::planner::EnumColumns;
+use super::function_list;
 use super::group_keys::Relations;
+use super::prepared_statement::NamedStatements;
 use super::relations::Special;
+use super::routines::routine::Routine;
 use super::rules;
 use super::setting_names::LocalSetting;
+use super::state_copy::StateCopy;
+use super::types::ColumnTypes;
+use super::unnest::OncePlanner;
+use super::window_exclusion;
 use crate::engine::EngineState;
 use crate::file_tables::{ActingRole, FileAccess, FileFunctions, FileTables};
-use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names};
+use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names, SequenceUse};
 use crate::sessions::SessionInfo;
 use crate::{functions, scalar, series};
 
@@ -44,6 +53,8 @@ static SESSIONS: AtomicU64 = AtomicU64::new(0);
 pub struct Session {
     pub(super) engine: Arc<EngineState>,
     pub(super) context: SessionContext,
+    /// A copy of the context's state for the next statement.
+    pub(super) copy: StateCopy,
     pub(super) names: Arc<MainCatalog>,
     pub(super) transaction: OpenTransaction,
     /// The role that the session has logged in with; `None` is unrestricted.
@@ -53,9 +64,15 @@ pub struct Session {
     /// The session's seat in its tenant.
     seat: Option<Arc<Seat>>,
     /// True if transactions are READ ONLY by default.
-    pub(super) reads_only: AtomicBool,
+    pub(super) reads_only: Arc<AtomicBool>,
+    /// True once a temporary table loses its rows, or is dropped, with a transaction.
+    pub(super) ends_rows: AtomicBool,
     /// Settings to restore at the end of the transaction.
     pub(super) locals: Mutex<Vec<LocalSetting>>,
+    /// The statements of PREPARE.
+    pub(super) prepared: NamedStatements,
+    /// Functions and macros of the session.
+    pub(super) routines: Mutex<Vec<Routine>>,
     /// State of the session that other sessions can see.
     pub(super) info: Arc<SessionInfo>,
 }
@@ -93,20 +110,16 @@ impl Session {
         info: Option<Arc<SessionInfo>>,
     ) -> Result<Self, SqlError> {
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed) + 1;
-        let name = format!("session {number}");
-        let base = RuntimeEnv::default();
-        let url = ObjectStoreUrl::parse(STORE_URL)?;
-        base.register_object_store(url.as_ref(), Arc::new(InMemory::new()));
+        let base = stores(&engine)?;
         // Planning outside of a query, by way of `context`, is accounted for too.
+        let name = format!("session {number}");
         let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
         let acting_role = ActingRole::default();
         let access = FileAccess::new(Arc::clone(&engine), role.clone(), Arc::clone(&acting_role));
-        let access = Arc::new(access);
+        let (access, transaction) = (Arc::new(access), OpenTransaction::default());
         let files = Arc::new(FileTables::new(Arc::clone(&access)));
-        let transaction = OpenTransaction::default();
-        let names =
-            MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _, transaction.clone());
-        let names = Arc::new(names);
+        let (tables, open) = (Arc::clone(&files) as _, transaction.clone());
+        let names = Arc::new(MainCatalog::new(Arc::clone(&engine), tables, open, number));
         let catalogs = catalogs(&names, &files);
         let mut state = SessionStateBuilder::new()
             .with_config(config(&engine))
@@ -116,41 +129,45 @@ impl Session {
             .with_analyzer_rules(rules::analyzer())
             .with_optimizer_rules(rules::logical())
             .with_physical_optimizer_rules(rules::physical())
+            .with_query_planner(Arc::new(OncePlanner))
             .with_relation_planners(vec![
                 Arc::new(Relations),
                 Arc::new(FileFunctions::new(access)),
                 Arc::new(Special),
             ])
-            .with_type_planner(Arc::new(JsonTypes))
+            .with_type_planner(Arc::new(EnumColumns(ColumnTypes)))
             .build();
-        functions::register(&mut state)?;
-        for function in scalar::functions() {
-            state.register_udf(function)?;
-        }
-        for function in names.functions() {
-            state.register_udf(Arc::new(function))?;
-        }
+        let reads_only = Arc::new(AtomicBool::default());
+        let sequences =
+            SequenceUse::new(role.clone(), Arc::clone(&acting_role), Arc::clone(&reads_only));
+        register(&mut state, &names, sequences)?;
         let context = SessionContext::new_with_state(state);
         for (name, function) in series::functions() {
             context.register_udtf(&name, function);
         }
+        for (name, function) in function_list::functions() {
+            context.register_udtf(name, function);
+        }
         files.stock().session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
-        let reads_only = AtomicBool::default();
         let tenant = seat.as_ref().map(|seat| Arc::clone(seat.tenant()));
         let info = info.unwrap_or_else(|| engine.sessions().add(number, role.clone(), tenant));
         info.follow(&transaction);
         let session = Self {
             engine,
             context,
+            copy: StateCopy::default(),
             names,
             transaction,
             login_role: role,
             acting_role,
             seat,
             reads_only,
+            ends_rows: AtomicBool::default(),
             locals: Mutex::default(),
+            routines: Mutex::default(),
+            prepared: NamedStatements::default(),
             info,
         };
         session.reset_settings();
@@ -210,6 +227,35 @@ impl Session {
     }
 }
 
+/// The stores that a session reads files from.
+fn stores(engine: &EngineState) -> Result<RuntimeEnv, SqlError> {
+    let base = RuntimeEnv::default();
+    let url = ObjectStoreUrl::parse(STORE_URL)?;
+    base.register_object_store(url.as_ref(), Arc::new(InMemory::new()));
+    let remote = VersionStore::new(engine.cloud().clone());
+    let url = ObjectStoreUrl::parse(terrace_cloud::STORE_URL)?;
+    base.register_object_store(url.as_ref(), Arc::new(remote));
+    Ok(base)
+}
+
+/// Registers the functions of a session.
+fn register(
+    state: &mut SessionState,
+    names: &MainCatalog,
+    sequences: SequenceUse,
+) -> Result<(), SqlError> {
+    functions::register(state)?;
+    for function in scalar::functions().into_iter().chain(listing::functions()) {
+        state.register_udf(function)?;
+    }
+    let own = names.functions().into_iter().chain(names.sequence_functions(sequences));
+    for function in own {
+        state.register_udf(Arc::new(function))?;
+    }
+    state.register_udf(window_exclusion::mark())?;
+    Ok(())
+}
+
 /// A planned statement, ready to run.
 pub(super) struct Planned {
     pub(super) plan: Arc<dyn ExecutionPlan>,
@@ -226,10 +272,15 @@ impl Planned {
 }
 
 impl Drop for Session {
-    /// Rolls the transaction back; statements that still run cannot add to it any more.
+    /// Rolls the transaction back; statements that still run cannot add to it any more. Drops the
+    /// temporary objects.
     fn drop(&mut self) {
         if let Some(transaction) = self.transaction().take() {
             transaction.roll_back();
+        }
+        let temporary = self.names.temporary();
+        if self.engine.catalog().has_schema(temporary) {
+            self.engine.catalog().drop_schema_later(temporary);
         }
     }
 }

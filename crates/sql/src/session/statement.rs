@@ -14,19 +14,26 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::acting_role;
 use super::alter_syntax;
+use super::comment::{self, CommentStatement};
 use super::copy::{self, CopySource, CopyStatement};
 use super::cursor::{self, CursorAction, CursorStatement};
+use super::enums::syntax::{self as type_syntax, TypeStatement};
+use super::explain::{self, ExplainStatement, Explained};
 use super::file_copy::{self, CopyFrom, FileCopy};
 use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
 use super::maintenance::{self, MaintenanceStatement};
 use super::membership;
 use super::role::{self, RoleStatement};
+use super::routines::routine::RoutineStatement;
+use super::routines::syntax as routine_syntax;
+use super::secret::{self, SecretStatement};
+use super::sequence::{self, SequenceStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
 use super::transaction::{self, TransactionStatement};
@@ -49,6 +56,10 @@ pub enum SessionStatement {
     Tenant(TenantStatement),
     /// A statement that creates, alters, drops, grants or revokes roles.
     Role(RoleStatement),
+    /// COMMENT.
+    Comment(CommentStatement),
+    /// A statement about sequences.
+    Sequence(SequenceStatement),
     /// A statement that changes privileges or an owner.
     Grant(Box<GrantStatement>),
     /// A statement that changes a memory tier.
@@ -65,8 +76,16 @@ pub enum SessionStatement {
     Cursor(CursorStatement),
     /// SUMMARIZE of a query, or of all columns of a table.
     Summarize(Box<Statement>),
+    /// EXPLAIN, unless DataFusion writes it.
+    Explain(Box<ExplainStatement>),
     /// CHECKPOINT, VACUUM or ANALYZE.
     Maintenance(MaintenanceStatement),
+    /// A statement about a secret for files of other machines.
+    Secret(SecretStatement),
+    /// A statement that defines or drops functions or macros.
+    Routine(Box<RoutineStatement>),
+    /// A statement that creates, changes or drops types.
+    Type(Box<TypeStatement>),
 }
 
 /// Action of a statement on another query.
@@ -97,6 +116,7 @@ impl SessionStatement {
     pub(super) fn planned_mut(&mut self) -> Option<&mut Statement> {
         match self {
             Self::Sql(statement) | Self::Summarize(statement) => Some(statement),
+            Self::Explain(explain) => Some(explain.statement_mut()),
             Self::Cursor(cursor) => cursor.query_mut(),
             _ => None,
         }
@@ -105,7 +125,11 @@ impl SessionStatement {
     /// The columns of a statement that has the same ones whatever it is about; `None` for any
     /// other.
     pub(super) fn fixed_schema(&self) -> Option<SchemaRef> {
-        matches!(self, Self::Summarize(_)).then(summarize::schema)
+        match self {
+            Self::Summarize(_) => Some(summarize::schema()),
+            Self::Explain(_) => Some(explain::schema()),
+            _ => None,
+        }
     }
 
     /// The statement that DataFusion plans; `None` for any other.
@@ -128,13 +152,20 @@ impl SessionStatement {
     /// True for a statement that waits in the queue of its tenant. Statements that end a
     /// transaction, which releases its locks, do not wait, nor do others that may unblock queries.
     pub(super) fn waits_for_its_turn(&self) -> bool {
-        matches!(self, Self::Sql(_) | Self::Summarize(_) | Self::CopyFrom(_)) && !self.is_setting()
+        let waits = matches!(
+            self,
+            Self::Sql(_) | Self::Summarize(_) | Self::Explain(_) | Self::CopyFrom(_)
+        );
+        waits && !self.is_setting()
     }
 
     /// True for a statement that changes the engine and cannot be part of a transaction.
     #[must_use]
     pub fn is_of_the_engine(&self) -> bool {
-        matches!(self, Self::Tenant(_) | Self::Role(_) | Self::Tier(_) | Self::Heap(_))
+        matches!(
+            self,
+            Self::Tenant(_) | Self::Role(_) | Self::Tier(_) | Self::Heap(_) | Self::Secret(_)
+        )
     }
 }
 
@@ -164,6 +195,8 @@ impl fmt::Display for SessionStatement {
             Self::Query { action, id } => write!(f, "{} QUERY {id}", action.keyword()),
             Self::Tenant(statement) => statement.fmt(f),
             Self::Role(statement) => statement.fmt(f),
+            Self::Comment(statement) => statement.fmt(f),
+            Self::Sequence(statement) => statement.fmt(f),
             Self::Grant(statement) => statement.fmt(f),
             Self::Tier(statement) => statement.fmt(f),
             Self::Heap(statement) => statement.fmt(f),
@@ -172,7 +205,11 @@ impl fmt::Display for SessionStatement {
             Self::CopyFrom(statement) => statement.fmt(f),
             Self::Cursor(statement) => statement.fmt(f),
             Self::Summarize(query) => write!(f, "SUMMARIZE {query}"),
+            Self::Explain(statement) => statement.fmt(f),
             Self::Maintenance(statement) => statement.fmt(f),
+            Self::Secret(statement) => statement.fmt(f),
+            Self::Routine(statement) => statement.fmt(f),
+            Self::Type(statement) => statement.fmt(f),
         }
     }
 }
@@ -194,17 +231,8 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
         }
         statements.push_back(if let Some(action) = query_action(&parser) {
             about_query(&mut parser, action).map_err(refused)?
-        } else if tenant::is_next(&parser.parser) {
-            let statement = tenant::parse(&mut parser.parser).map_err(refused)?;
-            SessionStatement::Tenant(statement)
-        } else if role::is_next(&parser.parser) {
-            SessionStatement::Role(role::parse(&mut parser.parser).map_err(refused)?)
-        } else if membership::is_next(&parser.parser) {
-            SessionStatement::Role(membership::parse(&mut parser.parser).map_err(refused)?)
-        } else if tier::is_next(&parser.parser) {
-            SessionStatement::Tier(tier::parse(&mut parser.parser).map_err(refused)?)
-        } else if heap::is_next(&parser.parser) {
-            SessionStatement::Heap(heap::parse(&mut parser.parser).map_err(refused)?)
+        } else if let Some(definition) = definition(&mut parser.parser) {
+            definition.map_err(refused)?
         } else if copy::is_next(&parser.parser) {
             SessionStatement::Copy(copy::parse(&mut parser.parser).map_err(refused)?)
         } else if file_copy::is_next(&parser.parser) {
@@ -216,6 +244,11 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             return Err(refused(file_copy::refuse_database(&parser.parser)));
         } else if cursor::is_next(&parser.parser) {
             SessionStatement::Cursor(cursor::parse(&mut parser)?)
+        } else if explain::is_next(&parser.parser) {
+            match explain::parse(&mut parser)? {
+                Explained::Terrace(statement) => SessionStatement::Explain(statement),
+                Explained::DataFusion(statement) => SessionStatement::Sql(statement),
+            }
         } else if summarize::is_next(&parser) {
             SessionStatement::Summarize(Box::new(summarize::parse(&mut parser)?))
         } else if maintenance::is_next(&parser.parser) {
@@ -246,9 +279,36 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
     }
 }
 
+/// Parses a definition that DataFusion does not plan, if one follows.
+fn definition(parser: &mut Parser<'_>) -> Option<Result<SessionStatement, ParserError>> {
+    Some(if tenant::is_next(parser) {
+        tenant::parse(parser).map(SessionStatement::Tenant)
+    } else if role::is_next(parser) {
+        role::parse(parser).map(SessionStatement::Role)
+    } else if membership::is_next(parser) {
+        membership::parse(parser).map(SessionStatement::Role)
+    } else if comment::is_next(parser) {
+        comment::parse(parser).map(SessionStatement::Comment)
+    } else if sequence::is_next(parser) {
+        sequence::parse(parser).map(SessionStatement::Sequence)
+    } else if tier::is_next(parser) {
+        tier::parse(parser).map(SessionStatement::Tier)
+    } else if secret::is_next(parser) {
+        secret::parse(parser).map(SessionStatement::Secret)
+    } else if heap::is_next(parser) {
+        heap::parse(parser).map(SessionStatement::Heap)
+    } else if type_syntax::is_next(parser) {
+        type_syntax::parse(parser).map(|it| SessionStatement::Type(Box::new(it)))
+    } else if routine_syntax::is_next(parser) {
+        routine_syntax::parse(parser).map(|it| SessionStatement::Routine(Box::new(it)))
+    } else {
+        return None;
+    })
+}
+
 fn query_action(parser: &DFParser<'_>) -> Option<QueryAction> {
-    let first = parser.parser.peek_token().token;
-    QueryAction::ALL.into_iter().find(|action| is_word(&first, action.keyword()))
+    let first = &parser.parser.peek_token_ref().token;
+    QueryAction::ALL.into_iter().find(|action| is_word(first, action.keyword()))
 }
 
 fn about_query(

@@ -41,7 +41,7 @@ const MICROS_OF_DAY: f64 = 86_400_000_000.0;
 
 /// Returns true if a SUMMARIZE follows.
 pub(super) fn is_next(parser: &DFParser<'_>) -> bool {
-    is_word(&parser.parser.peek_nth_token(0).token, "summarize")
+    is_word(&parser.parser.peek_nth_token_ref(0).token, "summarize")
 }
 
 /// Parses the statement that [`is_next`] has found, into the query that it summarizes.
@@ -115,7 +115,7 @@ fn unpivoted(
     let mut lists: Vec<Vec<Expr>> = vec![Vec::new(); result.len()];
     for (field, statistics) in fields.iter().zip(statistics) {
         lists[0].push(text(field.name().clone()));
-        lists[1].push(text(sql_type::name(field.data_type())));
+        lists[1].push(text(sql_type::of(field)));
         for (list, value) in lists[2..].iter_mut().zip(statistics.values) {
             list.push(value);
         }

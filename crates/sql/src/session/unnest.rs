@@ -30,12 +30,13 @@
 //! ORDER BY, GROUP BY, aggregates, windows and conditions of joins become columns of a projection
 //! below first (`positions`).
 //!
-//! `L` is evaluated twice, once for `D`. If the two could differ in `C`, the rule refuses the
-//! statement (`repeatable`).
+//! `L` is evaluated twice, once for `D`. If the two could differ in `C` (`repeatable`), its rows
+//! are stored when it is evaluated first, and read again (`once`).
 
 mod domain;
 mod fields;
 mod lateral;
+mod once;
 mod outer_rows;
 mod positions;
 mod push_down;
@@ -50,6 +51,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
 use fields::Names;
+pub(super) use once::{OncePlanner, is_once};
 use references::{has_correlated, has_subqueries};
 
 /// The analyzer rule. It runs after comparisons with subqueries are expanded, and before DataFusion

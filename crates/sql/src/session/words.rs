@@ -13,8 +13,8 @@ pub(super) fn is_word(token: &Token, word: &str) -> bool {
 
 /// Returns true if one of the verbs and then the noun follow.
 pub(super) fn is_next(parser: &Parser<'_>, verbs: &[&str], noun: &str) -> bool {
-    let [first, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
-    is_word(&second, noun) && verbs.iter().any(|verb| is_word(&first, verb))
+    let [first, second] = [0, 1].map(|n| &parser.peek_nth_token_ref(n).token);
+    is_word(second, noun) && verbs.iter().any(|verb| is_word(first, verb))
 }
 
 /// Parses a name, in lower case unless it is quoted.
@@ -34,7 +34,8 @@ pub(super) fn names(parser: &mut Parser<'_>) -> Result<Vec<String>, ParserError>
 
 /// Consumes the words if all of them follow.
 pub(super) fn take_all(parser: &mut Parser<'_>, words: &[&str]) -> bool {
-    let there = (0..).zip(words).all(|(n, word)| is_word(&parser.peek_nth_token(n).token, word));
+    let there =
+        (0..).zip(words).all(|(n, word)| is_word(&parser.peek_nth_token_ref(n).token, word));
     if there {
         words.iter().for_each(|_| parser.advance_token());
     }

@@ -50,7 +50,7 @@ async fn impossible_changes_are_refused_and_change_nothing() {
             "ALTER b TYPE INT",
             "casting column b automatically to INTEGER is not possible; say USING",
         ),
-        ("ALTER b TYPE INT USING b::int", "x"),
+        ("ALTER b TYPE INT USING b::int", "view public.av uses"),
         ("ALTER a SET NOT NULL", "column a: the column is NOT NULL"),
         ("DROP COLUMN zz", "column \"zz\" of relation \"al\" does not exist"),
         ("DROP COLUMN b", "cannot drop column b of table al because view public.av depends on it"),

@@ -137,6 +137,24 @@ async fn json_and_parquet_are_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extensions_name_the_compression() {
+    let home = Home::new();
+    for (name, magic) in [
+        ("x.csv.gz", &[0x1f, 0x8b][..]),
+        ("x.json.zst", &[0x28, 0xb5, 0x2f, 0xfd]),
+        ("x.csv.bz2", b"BZh"),
+        ("x.tsv.xz", &[0xfd, b'7', b'z', b'X', b'Z']),
+    ] {
+        home.run(&format!("COPY (SELECT 1 AS a, 2 AS b) TO '@/{name}'")).await;
+        let bytes = fs::read(home.path(name)).expect("a file");
+        assert!(bytes.starts_with(magic), "{name}: {bytes:?}");
+        home.check(&[(&format!("SELECT a, b FROM '@/{name}'"), "1 2")]).await;
+    }
+    home.run("COPY (SELECT 1 AS a) TO '@/plain.csv.gz' (COMPRESSION none)").await;
+    assert_eq!(home.read("plain.csv.gz"), "a\n1\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_that_fails_leaves_the_old_file() {
     let home = Home::new().with(&[("x.csv", "old\n"), ("x.parquet", "old"), ("x.json", "old")]);
     for file in ["x.csv", "x.parquet", "x.json", "new.csv"] {
@@ -251,7 +269,7 @@ async fn all_rows_are_copied_in_or_none() {
         ("COPY t FROM PROGRAM 'cat'", &["PROGRAM"]),
         ("COPY (SELECT 1) FROM '@/a.csv'", &["name a table"]),
         ("COPY b FROM '@/bytes.csv'", &["line 2, column x: 'zz\\9' is no BYTEA"]),
-        ("COPY t FROM 'https://h/a.csv'", &["only local files"]),
+        ("COPY t FROM 'ftp://h/a.csv'", &["ftp:// is not supported"]),
     ])
     .await;
     assert_eq!(home.run("SELECT count(*) FROM t").await, "0");

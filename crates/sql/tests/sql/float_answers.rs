@@ -132,7 +132,8 @@ async fn zeros_are_equal_in_joins_whose_rows_are_sorted() {
         "SELECT r.n, row_number() OVER (ORDER BY r.n) FROM l JOIN r ON l.x = r.x ORDER BY 1";
     check(&session, &[(sorted, "1\n2\n3"), (ranked, "1 1\n2 2\n3 3")]).await;
     for query in [sorted, ranked] {
-        let plan = show(&session, &format!("EXPLAIN {query}")).await.replace("PagedHashJoin", "");
+        let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {query}")).await;
+        let plan = plan.replace("PagedHashJoin", "");
         assert!(!plan.contains("HashJoin"), "{plan}");
     }
 }

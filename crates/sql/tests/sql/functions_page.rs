@@ -63,7 +63,8 @@ fn functions_page_is_that_of_the_registry() {
         }
         names
     };
-    let scalar = state.scalar_functions().values();
+    // Names with a space are no functions of users.
+    let scalar = state.scalar_functions().values().filter(|it| !it.name().contains(' '));
     let scalar = scalar.map(|it| (it.name().to_owned(), it.aliases().to_vec())).collect();
     section(&mut page, "Scalar functions", &names(scalar));
     let higher = state.higher_order_functions().values();

@@ -252,3 +252,16 @@ async fn maintenance_does_what_it_says() {
         assert!(text.contains(part), "{wrong}: {text}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_tables_are_dropped_together_or_not_at_all() {
+    let engine = engine(64 * MIB);
+    let session = engine.session().expect("a session");
+    show(&session, "CREATE TABLE a (x INT); CREATE TABLE b (x INT); CREATE VIEW v AS SELECT 1")
+        .await;
+    let missing = error(&session, "DROP TABLE a, b, nosuch").await;
+    assert!(missing.contains("nosuch"), "{missing}");
+    let count = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'";
+    check(&session, &[(count, "3")]).await;
+    show(&session, "DROP TABLE IF EXISTS a, nosuch, b; DROP VIEW v").await;
+}

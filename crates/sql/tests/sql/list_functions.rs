@@ -213,7 +213,6 @@ async fn errors_name_the_function_and_its_argument() {
         ("SELECT struct_insert(1, a := 2)", "struct_insert takes a struct, not Int64"),
         ("SELECT struct_pack(1)", "the argument 1 of a struct"),
         ("SELECT map_from_entries([(1,'a'),(1,'b')])", "the keys of a map are different"),
-        ("SELECT [x FOR x, i IN [1] IF x > 0]", "one variable in a list comprehension with IF"),
     ];
     for (statement, expected) in cases {
         let found = error(&session, statement).await;

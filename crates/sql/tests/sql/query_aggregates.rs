@@ -301,7 +301,7 @@ async fn ordered_lists_of_many_values_fit_a_small_budget() {
     let all = list(&|_| true, &|id| id % 100).join(",");
     assert_eq!(show(&session, "SELECT string_agg(p, ',' ORDER BY k) FROM s").await, all);
     for list in ["string_agg(p, ',' ORDER BY k)", "array_agg(p ORDER BY k DESC)"] {
-        let plan = show(&session, &format!("EXPLAIN SELECT {list} FROM s")).await;
+        let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) SELECT {list} FROM s")).await;
         let in_order = ["mode=Single", "PagedSortPreservingMergeExec", "PagedSortExec"];
         assert!(in_order.iter().all(|node| plan.contains(node)), "{plan}");
     }

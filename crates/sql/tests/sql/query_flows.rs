@@ -176,7 +176,7 @@ async fn settings_prepared_statements_and_explain() {
     assert!(show(&session, "SHOW datafusion.execution.batch_size").await.ends_with('4'));
     show(&session, "PREPARE p(BIGINT) AS SELECT count(*) FROM t WHERE a > $1").await;
     assert_eq!(show(&session, "EXECUTE p(7)").await, "3");
-    let plan = show(&session, "EXPLAIN SELECT a FROM t WHERE a > 3").await;
+    let plan = show(&session, "EXPLAIN (FORMAT INDENT) SELECT a FROM t WHERE a > 3").await;
     assert!(plan.contains("file_type=segments") && plan.contains("prunes_by=a@0 > 3"), "{plan}");
     let tables = show(&session, "SHOW TABLES").await;
     for name in ["public t BASE TABLE", "terrace tiers VIEW", "terrace queries VIEW"] {

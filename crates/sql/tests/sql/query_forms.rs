@@ -229,11 +229,6 @@ async fn operators_of_other_databases_work() {
         ),
     ])
     .await;
-    check_errors(&[(
-        "SELECT sum(id) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING EXCLUDE TIES) FROM emp",
-        "EXCLUDE TIES in a window frame is not supported",
-    )])
-    .await;
 }
 
 #[tokio::test]

@@ -85,7 +85,7 @@ async fn answers_are_those_of_datafusion() {
         let expected = show(&session, text).await;
         stock(&session, false).await;
         assert_eq!(show(&session, text).await, expected, "{text}");
-        let plan = show(&session, &format!("EXPLAIN {text}")).await;
+        let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {text}")).await;
         assert!(plan.contains("PagedRecursionExec"), "{plan}");
     }
 }

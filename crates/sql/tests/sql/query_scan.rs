@@ -94,7 +94,8 @@ async fn above_the_limit_of_pins_batches_are_copies() {
     assert_eq!(engine.pins().copied_bytes(), 0);
     // One column of a chunk per partition is pinned while it is copied.
     assert!(most <= limit + 16 * MIB, "{most} bytes pinned, {limit} allowed");
-    let plan = show(&session, "EXPLAIN ANALYZE SELECT max(word || 'x') FROM t").await;
+    let query = "EXPLAIN (ANALYZE, FORMAT INDENT) SELECT max(word || 'x') FROM t";
+    let plan = show(&session, query).await;
     assert_ne!(metric(&plan, "chunks_copied"), "");
 }
 
@@ -145,7 +146,7 @@ async fn chunks_that_no_row_can_come_from_are_not_read() {
         ("SELECT sum(digit) FROM t WHERE digit = 3", "10", "0"),
     ];
     for (query, scanned, pruned) in cases {
-        let plan = show(&session, &format!("EXPLAIN ANALYZE {query}")).await;
+        let plan = show(&session, &format!("EXPLAIN (ANALYZE, FORMAT INDENT) {query}")).await;
         assert_eq!(metric(&plan, "chunks_scanned"), scanned, "{query}\n{plan}");
         assert_eq!(metric(&plan, "chunks_pruned"), pruned, "{query}\n{plan}");
     }
@@ -159,17 +160,17 @@ async fn joins_and_top_k_prune_while_they_run() {
     show(&session, "SET datafusion.execution.target_partitions = 1").await;
     let join = "SELECT count(t.word) FROM t JOIN few ON t.id = few.id";
     assert_eq!(show(&session, join).await, "5");
-    let plan = show(&session, &format!("EXPLAIN ANALYZE {join}")).await;
+    let plan = show(&session, &format!("EXPLAIN (ANALYZE, FORMAT INDENT) {join}")).await;
     let scan =
         plan.lines().find(|line| line.contains("chunks=10")).unwrap_or_else(|| panic!("{plan}"));
     assert_eq!(metric(scan, "chunks_scanned"), "1", "{plan}");
     let top = "SELECT id, word FROM t ORDER BY id LIMIT 3";
     assert!(show(&session, top).await.starts_with("1 a value"));
-    let plan = show(&session, &format!("EXPLAIN ANALYZE {top}")).await;
+    let plan = show(&session, &format!("EXPLAIN (ANALYZE, FORMAT INDENT) {top}")).await;
     assert_eq!(metric(&plan, "chunks_pruned"), "9", "{plan}");
     let last = "SELECT word, id AS n FROM t ORDER BY n DESC NULLS LAST LIMIT 3";
     assert!(show(&session, last).await.ends_with("655358"));
-    let plan = show(&session, &format!("EXPLAIN ANALYZE {last}")).await;
+    let plan = show(&session, &format!("EXPLAIN (ANALYZE, FORMAT INDENT) {last}")).await;
     assert_eq!(metric(&plan, "chunks_pruned"), "9", "{plan}");
 }
 
@@ -197,7 +198,7 @@ async fn few_wide_rows_are_put_into_the_table_rather_than_many_narrow_ones() {
     let sums: Vec<String> = (0..12).map(|n| format!("sum(wide.c{n})")).collect();
     let query =
         format!("SELECT sum(t.digit), {} FROM t JOIN wide ON t.id = wide.id", sums.join(", "));
-    let plan = show(&session, &format!("EXPLAIN {query}")).await;
+    let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {query}")).await;
     assert_eq!(build_side(&plan), "wide", "{plan}");
     assert!(show(&session, &query).await.starts_with("675000 "));
     // Two keys that identify a row together are not estimated by one of them, which has many
@@ -212,7 +213,7 @@ async fn few_wide_rows_are_put_into_the_table_rather_than_many_narrow_ones() {
                 AND wide.kilo = pairs.other) AS both";
     let query = format!("SELECT count(both.id), sum(t.digit) FROM t JOIN {both} ON both.id = t.id");
     assert_eq!(show(&session, &query).await, "150000 675000");
-    let plan = show(&session, &format!("EXPLAIN {query}")).await;
+    let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {query}")).await;
     assert_eq!(build_side(&plan), "wide", "{plan}");
 }
 
@@ -252,9 +253,9 @@ async fn what_a_join_above_leaves_counts_below_it() {
         )
     };
     let (one, all) = (of("kinds.name = 'kind 3'"), of("kinds.name > 'a'"));
-    let plan = show(&session, &format!("EXPLAIN {one}")).await;
+    let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {one}")).await;
     assert_eq!(build_side(&plan), "t", "one row in ten of 655,360: {plan}");
-    let plan = show(&session, &format!("EXPLAIN {all}")).await;
+    let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {all}")).await;
     assert_eq!(build_side(&plan), "other", "{plan}");
     assert_eq!(show(&session, &one).await, "30000");
     assert_eq!(show(&session, &all).await, "300000");
@@ -265,7 +266,7 @@ async fn a_projection_reads_its_columns_and_a_limit_its_chunks() {
     let (_engine, session) = filled(256 * MIB).await;
     let table = "SELECT sum(bytes) FROM terrace.segments WHERE column_name = 'digit'";
     let digits: u64 = show(&session, table).await.parse().expect("bytes");
-    let plan = show(&session, "EXPLAIN ANALYZE SELECT sum(digit) FROM t").await;
+    let plan = show(&session, "EXPLAIN (ANALYZE, FORMAT INDENT) SELECT sum(digit) FROM t").await;
     assert_eq!(total_bytes(&session, "SELECT sum(digit) FROM t").await, digits, "{plan}");
     assert_eq!(total_bytes(&session, "SELECT count(*) FROM t").await, 0);
     let all = total_bytes(&session, "SELECT id FROM t").await;
@@ -288,11 +289,12 @@ async fn total_bytes(session: &Session, text: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_planner_knows_rows_bounds_and_distinct_values() {
     let (_engine, session) = filled(256 * MIB).await;
-    let plan = show(&session, "EXPLAIN SELECT count(*), min(id), max(id) FROM t").await;
+    let query = "EXPLAIN (FORMAT INDENT) SELECT count(*), min(id), max(id) FROM t";
+    let plan = show(&session, query).await;
     assert!(plan.contains("PlaceholderRowExec"), "answered from statistics: {plan}");
     assert_eq!(show(&session, "SELECT count(*), min(id), max(id) FROM t").await, "655360 1 655360");
     show(&session, "SET datafusion.explain.show_statistics = true").await;
-    let plan = show(&session, "EXPLAIN SELECT digit FROM t").await;
+    let plan = show(&session, "EXPLAIN (FORMAT INDENT) SELECT digit FROM t").await;
     for part in
         ["Rows=Exact(655360)", "Min=Exact(Int64(0))", "Max=Exact(Int64(9))", "Distinct=Inexact(10)"]
     {

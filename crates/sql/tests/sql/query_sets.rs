@@ -204,7 +204,7 @@ async fn not_in_of_nullable_columns_leaves_memory() {
     let count = |table: &str| {
         format!("SELECT count(*), max(p) IS NOT NULL FROM l WHERE x NOT IN (SELECT x FROM {table})")
     };
-    let plan = show(&session, &format!("EXPLAIN {}", count("r"))).await;
+    let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {}", count("r"))).await;
     assert!(plan.contains("PagedHashJoinExec") && plan.contains("null_aware"), "{plan}");
     assert_eq!(show(&session, &count("r")).await, "200000 true");
     assert_eq!(show(&session, &count("n")).await, "0 false");

@@ -201,7 +201,7 @@ async fn first_rows_of_joins_in_order_are_those_of_the_order() {
     let first = "SELECT w.n, w.place FROM l JOIN (SELECT n, x, row_number() OVER (ORDER BY n) \
                  AS place FROM r) w ON l.x = w.x ORDER BY w.n LIMIT 3";
     assert_eq!(show(&session, first).await, "1 1\n2 2\n3 3");
-    let plan = show(&session, &format!("EXPLAIN {first}")).await;
+    let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {first}")).await;
     let mut paged = plan.lines().filter(|line| line.contains("PagedHashJoinExec"));
     assert!(paged.all(|join| !join.contains("fetch=")), "{plan}");
 }
@@ -541,4 +541,37 @@ async fn keys_that_may_be_null_by_their_columns_alone_are_grouped() {
     ] {
         assert_eq!(show(&session, &query).await, answer, "{query}");
     }
+}
+
+/// Dates and timestamps in the forms that PostgreSQL 15 reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn moments_are_read_in_short_forms() {
+    let session = engine(DRAM).session().expect("session");
+    show(
+        &session,
+        "CREATE TABLE m (at TIMESTAMP, d DATE); INSERT INTO m VALUES \
+        ('2024-05-01 08:00', '2024-5-1'), ('20240501', '2024-05-01 23:59:59')",
+    )
+    .await;
+    check(
+        &session,
+        &[
+            (
+                "SELECT * FROM m ORDER BY at DESC",
+                "2024-05-01T08:00:00 2024-05-01\n2024-05-01T00:00:00 2024-05-01",
+            ),
+            ("SELECT count(*) FROM m WHERE at >= '2024-05-01 8:00'", "1"),
+            ("SELECT TIMESTAMP '2024-1-31 8:05 pm' + INTERVAL '1 hour'", "2024-01-31T21:05:00"),
+            (
+                "SELECT '2024-05-01 08:00+02'::TIMESTAMPTZ = '2024-05-01 06:00:00Z'::TIMESTAMPTZ",
+                "true",
+            ),
+            ("SELECT TRY_CAST('2024-13-01 08:00' AS TIMESTAMP) IS NULL", "true"),
+        ],
+    )
+    .await;
+    check(&session, &[("SELECT '080000'::TIME, '10:11'::TIME", "08:00:00 10:11:00")]).await;
+    assert!(error(&session, "SELECT '8'::TIME").await.contains("'8'"));
+    let refused = error(&session, "SELECT 'x'::TIMESTAMP").await;
+    assert!(refused.contains("'x'"), "{refused}");
 }

@@ -363,14 +363,9 @@ async fn refusals_name_the_construct() {
             "WITH RECURSIVE",
         ),
         (
-            "SELECT (SELECT count(*) FROM s WHERE s.x < q.c) FROM (SELECT random() * a AS c FROM \
-             r) q",
+            "SELECT (SELECT max((SELECT count(*) FROM s WHERE s.x < q.c)) FROM (SELECT random() * \
+             r.a AS c) q) FROM r",
             "a volatile function",
-        ),
-        (
-            "SELECT (SELECT count(*) FROM s WHERE s.x < q.c) FROM (SELECT sum(CAST(b AS DOUBLE)) \
-             AS c FROM r) q",
-            "sum(",
         ),
         (
             "SELECT count(*) FROM r LEFT JOIN t ON (SELECT count(*) FROM s WHERE s.x < r.a AND \

@@ -22,6 +22,10 @@
 //! | `t.k` after `FULL` or `RIGHT JOIN ... USING (k)` | `k` alone |
 //! | a scalar subquery of two rows | aggregates, or a limit of one row |
 //! | text compared with numbers | none |
+//! | the rows of one key in an ASOF JOIN | one row for each key |
+//! | the order of rows in a POSITIONAL JOIN | orders by all columns |
+//! | `FETCH FIRST n ROWS WITH TIES` | `QUALIFY rank() OVER (...) <= n` for DuckDB |
+//! | a name that two columns of a subquery have | names of their own, but for the outermost query |
 //! | the order of DISTINCT ON in `x IN (SELECT ...)`, which DuckDB 2.0.0 drops | `OFFSET 0` there |
 
 mod aggregate;
@@ -30,6 +34,7 @@ mod expression;
 mod from;
 mod one_value;
 mod predicate;
+mod relation;
 mod select;
 mod window;
 

@@ -1,6 +1,7 @@
 # Answers lists of statements, a line of JSON each: {"rows": [[value]]} of the last statement, or
 # {"error": text}. A value is null or a letter for its type and the value: b(ool), n(umber), f(loat),
-# s(tring), t (microseconds since 1970). Arguments: seconds and rows that an answer has at most.
+# s(tring), t (microseconds since 1970), i(nterval), l(ist, as JSON of such values). Arguments: seconds
+# and rows that an answer has at most.
 
 import datetime
 import decimal
@@ -31,21 +32,30 @@ def shown(value):
         return "t" + str((value.replace(tzinfo=None) - EPOCH) // MICROSECOND)
     if isinstance(value, datetime.date):
         return "t" + str((datetime.datetime(value.year, value.month, value.day) - EPOCH) // MICROSECOND)
+    if isinstance(value, dict):
+        return "l" + json.dumps([shown(member) for member in value.values()])
+    if isinstance(value, (list, tuple)):
+        return "l" + json.dumps([shown(element) for element in value])
+    if isinstance(value, bytes):
+        return "s\\x" + value.hex()
     return "s" + str(value)
 
 
 def fetched(con, statement):
-    """The rows; moments with a time zone as numbers, since their class wants another package."""
+    """The rows; moments with a time zone as numbers, since their class wants another package, and
+    intervals as texts, since their class has no months."""
     con.execute(statement)
-    zoned = [str(column[1]) == "TIMESTAMP WITH TIME ZONE" for column in con.description or []]
-    if any(zoned):
-        names = [f"c{index}" for index in range(len(zoned))]
-        items = [f"epoch_us({n})" if z else n for n, z in zip(names, zoned)]
+    types = [str(column[1]) for column in con.description or []]
+    written = {"TIMESTAMP WITH TIME ZONE": "epoch_us(%s)", "INTERVAL": "CAST(%s AS VARCHAR)"}
+    if any(kind in written for kind in types):
+        names = [f"c{index}" for index in range(len(types))]
+        items = [written.get(kind, "%s") % name for name, kind in zip(names, types)]
         con.execute(f"SELECT {', '.join(items)} FROM ({statement}) AS q({', '.join(names)})")
     rows = con.fetchmany(most + 1)
     if len(rows) > most:
         raise RuntimeError(f"peer limit: more than {most} rows")
-    letter = ["t" + "%d" if z else None for z in zoned]
+    letters = {"TIMESTAMP WITH TIME ZONE": "t%d", "INTERVAL": "i%s"}
+    letter = [letters.get(kind) for kind in types]
     return [
         [shown(v) if v is None or not l else l % v for v, l in zip(row, letter)] for row in rows
     ]

@@ -95,7 +95,12 @@ impl Duck {
         Ok(duck)
     }
 
-    fn ask(&mut self, statements: &[String]) -> Result<Answer> {
+    /// Runs statements; returns the reply of the process: the rows of the last statement, or an
+    /// error.
+    ///
+    /// # Errors
+    /// [`CheckError::Peer`] if the process has ended.
+    pub fn reply(&mut self, statements: &[String]) -> Result<Json> {
         let failed = |error: &dyn std::fmt::Display| CheckError::Peer(error.to_string());
         let mut request = serde_json::to_string(statements).map_err(|error| failed(&error))?;
         request.push('\n');
@@ -106,7 +111,11 @@ impl Duck {
         if line.is_empty() {
             return Err(CheckError::Peer(format!("it ended at: {}", statements.join("; "))));
         }
-        let reply: Json = serde_json::from_str(&line).map_err(|error| failed(&error))?;
+        serde_json::from_str(&line).map_err(|error| failed(&error))
+    }
+
+    fn ask(&mut self, statements: &[String]) -> Result<Answer> {
+        let reply = self.reply(statements)?;
         if let Some(error) = reply["error"].as_str() {
             return Ok(Err(error.to_owned()));
         }

@@ -77,7 +77,7 @@ impl Catalog {
         Ok(writers)
     }
 
-    fn settle(&self, draft: Draft) -> Result<(), SqlError> {
+    pub(super) fn settle(&self, draft: Draft) -> Result<(), SqlError> {
         let gone: Vec<_> = draft.dropped().map(Arc::clone).collect();
         // Chunks that only the snapshot keeps alive free their space with the commit.
         let Draft { definitions, tables, snapshot, .. } = draft;

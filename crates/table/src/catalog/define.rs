@@ -8,6 +8,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use futures::future::BoxFuture;
 
 use super::draft::Draft;
+use super::sequence::Sequence;
 use super::state::Catalog;
 use super::table_definition::{IfExists, TableDefinition};
 use crate::error::SqlError;
@@ -57,6 +58,21 @@ impl Catalog {
         definition: TableDefinition,
         if_exists: IfExists,
     ) -> Result<Option<Arc<Table>>, SqlError> {
+        self.create_table_with(scope, definition, vec![], if_exists).await
+    }
+
+    /// Creates a table as [`Catalog::create_table_in`] does, together with the sequences of its
+    /// columns.
+    ///
+    /// # Errors
+    /// As [`Catalog::create_table`].
+    pub async fn create_table_with(
+        self: &Arc<Self>,
+        scope: &Scope,
+        definition: TableDefinition,
+        sequences: Vec<Arc<Sequence>>,
+        if_exists: IfExists,
+    ) -> Result<Option<Arc<Table>>, SqlError> {
         if scope.snapshot(self)?.is_kept(&definition, if_exists)? {
             return Ok(None);
         }
@@ -64,7 +80,12 @@ impl Catalog {
         let table = self.unnamed(definition)?;
         let empty = Changes::empty(table.schema());
         let put = |draft: &mut Draft| {
-            draft.put_owned_table(&table, empty.clone(), if_exists, owner.as_deref())
+            let owner = owner.as_deref();
+            let is_made = draft.put_owned_table(&table, empty.clone(), if_exists, owner)?;
+            for sequence in sequences.iter().filter(|_| is_made) {
+                draft.put_sequence(sequence, false, owner)?;
+            }
+            Ok(is_made)
         };
         Ok(scope.define(self, put).await?.then_some(table))
     }

@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
+use super::comment_records::Comments;
+use super::dependency::Dependency;
 use super::file::FileTransaction;
+use super::name_changes::{changed, conflict, names_of};
+use super::named_type::{missing_type, user_of};
 use super::names::{SchemaNames, Schemas};
 use super::record::TableRecord;
+use super::schema_text::{SchemaText, TextKind};
+use super::sequence::Sequence;
 use crate::access::Access;
 use crate::error::SqlError;
 use crate::table::Table;
@@ -42,6 +48,34 @@ pub(super) enum Definition {
         name: String,
         sql: Arc<str>,
     },
+    /// An object that is stored as text; `None` drops it.
+    PutText {
+        kind: TextKind,
+        schema: String,
+        name: String,
+        object: Option<Arc<SchemaText>>,
+        replaced: Option<Arc<SchemaText>>,
+    },
+    PutSequence {
+        sequence: Arc<Sequence>,
+    },
+    DropSequence {
+        sequence: Arc<Sequence>,
+    },
+    /// Replaces a sequence, possibly by one with another name in the schema.
+    AlterSequence {
+        before: Arc<Sequence>,
+        after: Arc<Sequence>,
+    },
+    /// Comments on a view or sequence, or on the schema if `object` is `None`.
+    PutComments {
+        schema: String,
+        object: Option<String>,
+        comments: Arc<Comments>,
+        replaced: Option<Arc<Comments>>,
+    },
+    /// Changes nothing, and conflicts with a change of what it depends on.
+    Depend(Dependency),
     /// Owner and grants of a table or view, or of the schema if `object` is `None`.
     PutAccess {
         schema: String,
@@ -66,6 +100,9 @@ impl Definition {
     /// # Errors
     /// [`SqlError::Conflict`] if the names are not those that the definition was made for.
     pub(super) fn apply(&self, schemas: &mut Schemas) -> Result<(), SqlError> {
+        if let Some(missing) = self.made().and_then(|table| missing_type(schemas, table)) {
+            return Err(conflict(format_args!("type {missing} was dropped")));
+        }
         match self {
             Self::CreateSchema { name } => {
                 if schemas.contains_key(name) {
@@ -75,60 +112,58 @@ impl Definition {
             }
             Self::DropSchema { name } => {
                 let schema = schemas.get(name);
-                if !schema.is_some_and(|s| s.tables.is_empty() && s.views.is_empty()) {
+                if !schema.is_some_and(SchemaNames::is_empty) {
                     return Err(conflict(format_args!("schema {name} was changed")));
                 }
                 schemas.remove_mut(name);
             }
             Self::PutTable { table, replaced } => {
-                let names = names_of(schemas, table.schema_name())?;
-                let there = names.tables.get(table.name());
-                let is_same = match (there, replaced) {
-                    (Some(there), Some(replaced)) => Arc::ptr_eq(there, &replaced.table),
-                    (there, replaced) => there.is_none() && replaced.is_none(),
-                };
-                if !is_same || names.views.contains_key(table.name()) {
-                    return Err(changed(&table.full_name()));
-                }
-                names.tables.insert_mut(table.name().to_owned(), Arc::clone(table));
+                let replaced = replaced.as_ref().map(|replaced| &replaced.table);
+                names_of(schemas, table.schema_name())?.put_table(table, replaced)?;
             }
             Self::DropTable { table } => {
-                let names = names_of(schemas, table.schema_name())?;
-                let there = names.tables.get(table.name());
-                if !there.is_some_and(|there| Arc::ptr_eq(there, table)) {
-                    return Err(changed(&table.full_name()));
-                }
-                names.tables.remove_mut(table.name());
-                names.access.remove_mut(table.name());
+                names_of(schemas, table.schema_name())?.remove_table(table)?;
             }
             Self::AlterTable { replaced, table } => alter(schemas, &replaced.table, table)?,
+            Self::Depend(dependency) => dependency.check(schemas)?,
             Self::PutView { schema, name, sql, replaced } => {
-                let names = names_of(schemas, schema)?;
-                if names.views.get(name) != replaced.as_ref() || names.tables.contains_key(name) {
+                if !names_of(schemas, schema)?.put_view(name, sql, replaced.as_ref()) {
                     return Err(changed(&format!("{schema}.{name}")));
                 }
-                names.views.insert_mut(name.clone(), Arc::clone(sql));
             }
             Self::DropView { schema, name, sql } => {
-                let names = names_of(schemas, schema)?;
-                if names.views.get(name) != Some(sql) {
+                if !names_of(schemas, schema)?.remove_view(name, sql) {
                     return Err(changed(&format!("{schema}.{name}")));
                 }
-                names.views.remove_mut(name);
-                names.access.remove_mut(name);
+            }
+            Self::PutText { kind, schema, name, object, replaced } => {
+                put_text(schemas, (*kind, schema, name), object.as_ref(), replaced.as_ref())?;
+            }
+            Self::PutSequence { sequence } => {
+                names_of(schemas, sequence.schema_name())?.add_sequence(sequence)?;
+            }
+            Self::DropSequence { sequence } => {
+                let names = names_of(schemas, sequence.schema_name())?;
+                names.remove_sequence(sequence)?;
+                names.access.remove_mut(sequence.name());
+                names.comments.remove_mut(sequence.name());
+            }
+            Self::AlterSequence { before, after } => {
+                let names = names_of(schemas, before.schema_name())?;
+                names.remove_sequence(before)?;
+                names.add_sequence(after)?;
+                names.rename(before.name(), after.name());
+            }
+            Self::PutComments { schema, object, comments, replaced } => {
+                let (names, object) = (names_of(schemas, schema)?, object.as_deref());
+                if !names.replace_comments(object, comments, replaced.as_ref()) {
+                    return Err(changed(object.unwrap_or(schema)));
+                }
             }
             Self::PutAccess { schema, object, access, replaced } => {
-                let names = names_of(schemas, schema)?;
-                let there = match object {
-                    Some(object) => names.access.get(object),
-                    None => names.own.as_ref(),
-                };
-                if there != replaced.as_ref() || !names.has(object.as_deref()) {
-                    return Err(changed(object.as_deref().unwrap_or(schema)));
-                }
-                match object {
-                    Some(object) => names.access.insert_mut(object.clone(), Arc::clone(access)),
-                    None => names.own = Some(Arc::clone(access)),
+                let (names, object) = (names_of(schemas, schema)?, object.as_deref());
+                if !names.replace_access(object, access, replaced.as_ref()) {
+                    return Err(changed(object.unwrap_or(schema)));
                 }
             }
         }
@@ -144,6 +179,7 @@ impl Definition {
             Self::CreateSchema { name } => transaction.put_schema(name),
             Self::DropSchema { name } => {
                 transaction.put_access(name, None, None)?;
+                transaction.put_comments(name, None, &Comments::default())?;
                 transaction.remove_schema(name)
             }
             Self::PutTable { table, replaced } => {
@@ -162,10 +198,35 @@ impl Definition {
                 transaction.rename_access(schema, name, table.name())?;
                 transaction.put_table(table.id(), &record_of(table))
             }
+            Self::Depend(_) => Ok(()),
             Self::PutView { schema, name, sql, .. } => transaction.put_view(schema, name, sql),
             Self::DropView { schema, name, .. } => {
                 transaction.put_access(schema, Some(name), None)?;
+                transaction.put_comments(schema, Some(name), &Comments::default())?;
                 transaction.remove_view(schema, name)
+            }
+            Self::PutSequence { sequence } => sequence.write(transaction),
+            Self::DropSequence { sequence } => {
+                let (schema, name) = (sequence.schema_name(), Some(sequence.name()));
+                transaction.put_access(schema, name, None)?;
+                transaction.put_comments(schema, name, &Comments::default())?;
+                transaction.remove_sequence(sequence.id())
+            }
+            Self::AlterSequence { before, after } => {
+                let (schema, from, to) = (before.schema_name(), before.name(), after.name());
+                transaction.rename_access(schema, from, to)?;
+                transaction.rename_comments(schema, from, to)?;
+                if before.id() == after.id() {
+                    return after.write_definition(transaction);
+                }
+                transaction.remove_sequence(before.id())?;
+                after.write(transaction)
+            }
+            Self::PutComments { schema, object, comments, .. } => {
+                transaction.put_comments(schema, object.as_deref(), comments)
+            }
+            Self::PutText { kind, schema, name, object, .. } => {
+                transaction.put_text(*kind, schema, name, object.as_deref())
             }
             Self::PutAccess { schema, object, access, .. } => {
                 transaction.put_access(schema, object.as_deref(), Some(access))
@@ -210,13 +271,6 @@ impl Definition {
     }
 }
 
-impl SchemaNames {
-    /// Returns true if there is the table or view; always true for the schema itself (`None`).
-    fn has(&self, object: Option<&str>) -> bool {
-        object.is_none_or(|it| self.tables.contains_key(it) || self.views.contains_key(it))
-    }
-}
-
 /// Replaces a table by `table`, which may have another name in the schema.
 ///
 /// # Errors
@@ -231,12 +285,30 @@ fn alter(schemas: &mut Schemas, before: &Arc<Table>, table: &Arc<Table>) -> Resu
     }
     names.tables.remove_mut(before.name());
     names.tables.insert_mut(table.name().to_owned(), Arc::clone(table));
-    if let (true, Some(access)) = (is_renamed, names.access.get(before.name())) {
-        let access = Arc::clone(access);
-        names.access.remove_mut(before.name());
-        names.access.insert_mut(table.name().to_owned(), access);
-    }
+    names.rename(before.name(), table.name());
     Ok(())
+}
+
+/// Replaces an object that is stored as text; a type without an object is dropped.
+///
+/// # Errors
+/// As [`Definition::apply`]; [`SqlError::TypeInUse`] for a type that a column is of.
+fn put_text(
+    schemas: &mut Schemas,
+    (kind, schema, name): (TextKind, &str, &str),
+    object: Option<&Arc<SchemaText>>,
+    replaced: Option<&Arc<SchemaText>>,
+) -> Result<(), SqlError> {
+    if let (TextKind::Type, None) = (kind, object)
+        && let Some(column) = user_of(schemas, (schema, name))
+    {
+        return Err(SqlError::TypeInUse { what: format!("drop type {name}"), column });
+    }
+    let names = names_of(schemas, schema)?;
+    match names.replace_text((kind, name.to_owned()), object, replaced) {
+        true => Ok(()),
+        false => Err(changed(&format!("{} {schema}.{name}", kind.noun()))),
+    }
 }
 
 fn record_of(table: &Table) -> TableRecord {
@@ -247,17 +319,4 @@ fn record_of(table: &Table) -> TableRecord {
         columns: Arc::clone(table.schema()),
         properties: table.properties().clone(),
     }
-}
-
-fn names_of<'a>(schemas: &'a mut Schemas, name: &str) -> Result<&'a mut SchemaNames, SqlError> {
-    let missing = || conflict(format_args!("schema {name} was dropped"));
-    schemas.get_mut(name).ok_or_else(missing)
-}
-
-fn changed(name: &str) -> SqlError {
-    conflict(format_args!("{name} was made, replaced or dropped"))
-}
-
-fn conflict(what: std::fmt::Arguments<'_>) -> SqlError {
-    SqlError::Conflict { what: what.to_string() }
 }

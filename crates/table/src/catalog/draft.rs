@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::definition::{Definition, Replaced};
+use super::dependency::{Dependency, KnownViews};
 use super::snapshot::Snapshot;
 use super::table_definition::IfExists;
 use crate::access::Access;
@@ -97,6 +98,11 @@ impl Draft {
         let (tables, views) = (self.snapshot.table_names(name), self.snapshot.view_names(name));
         let held = tables.first().map(|table| format!("table {table}"));
         let held = held.or_else(|| views.first().map(|view| format!("view {view}")));
+        let texts = self.texts_of(name);
+        let held =
+            held.or_else(|| texts.first().map(|(kind, text)| format!("{} {text}", kind.noun())));
+        let sequences = self.snapshot.sequences(name);
+        let held = held.or_else(|| sequences.first().map(|it| format!("sequence {}", it.name())));
         if let Some(held) = held.filter(|_| !cascade) {
             return Err(SqlError::SchemaNotEmpty { name: name.to_owned(), held });
         }
@@ -105,6 +111,12 @@ impl Draft {
         }
         for view in views {
             self.drop_view(name, &view)?;
+        }
+        for sequence in self.snapshot.sequences(name) {
+            self.drop_sequence(name, sequence.name())?;
+        }
+        for (kind, text) in texts {
+            self.drop_text(kind, (name, &text))?;
         }
         self.define(Definition::DropSchema { name: name.to_owned() })?;
         Ok(true)
@@ -127,8 +139,8 @@ impl Draft {
             number: (self.is_of_transaction && !self.made(&table)).then_some(version.number),
             table,
         });
-        let is_view = self.snapshot.view(schema, name).is_some();
-        if is_view || (replaced.is_some() && if_exists != IfExists::Replace) {
+        let is_other = replaced.is_none() && self.snapshot.has_object(schema, name);
+        if is_other || (replaced.is_some() && if_exists != IfExists::Replace) {
             return match if_exists {
                 IfExists::Keep => Ok(false),
                 _ => Err(SqlError::Exists { name: table.full_name() }),
@@ -136,6 +148,7 @@ impl Draft {
         }
         if let Some(replaced) = &replaced {
             self.forget(&replaced.table);
+            self.drop_owned_sequences(&replaced.table, Some(table))?;
         }
         self.define(Definition::PutTable { table: Arc::clone(table), replaced })?;
         self.put_rows(table, changes);
@@ -181,6 +194,7 @@ impl Draft {
         let number = (self.is_of_transaction && !self.made(before)).then_some(version.number);
         let replaced = Replaced { table: Arc::clone(before), number };
         self.forget(before);
+        self.drop_owned_sequences(before, Some(table))?;
         self.define(Definition::AlterTable { replaced, table: Arc::clone(table) })?;
         self.put_rows(table, changes);
         Ok(())
@@ -206,6 +220,7 @@ impl Draft {
     pub fn drop_table(&mut self, schema: &str, name: &str) -> Result<bool, SqlError> {
         let Some((table, _)) = self.snapshot.table(schema, name) else { return Ok(false) };
         self.forget(&table);
+        self.drop_owned_sequences(&table, None)?;
         self.define(Definition::DropTable { table })?;
         Ok(true)
     }
@@ -223,13 +238,30 @@ impl Draft {
         replace: bool,
     ) -> Result<(), SqlError> {
         let replaced = self.snapshot.view(schema, name);
-        let is_table = self.snapshot.table(schema, name).is_some();
-        if is_table || (replaced.is_some() && !replace) {
+        let is_other = replaced.is_none() && self.snapshot.has_object(schema, name);
+        if is_other || (replaced.is_some() && !replace) {
             return Err(SqlError::Exists { name: format!("{schema}.{name}") });
         }
         self.require_schema(schema)?;
         let (schema, name, sql) = (schema.to_owned(), name.to_owned(), sql.into());
         self.define(Definition::PutView { schema, name, sql, replaced })
+    }
+
+    /// Makes the definitions of the draft depend on a table, which must not change before they are
+    /// committed.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`] if it has changed already.
+    pub fn depend_on_table(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
+        self.define(Definition::Depend(Dependency::Table(Arc::clone(table))))
+    }
+
+    /// Makes the definitions of the draft conflict with the making of other views than these.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`] if there are others already.
+    pub fn depend_on_views(&mut self, views: &Arc<KnownViews>) -> Result<(), SqlError> {
+        self.define(Definition::Depend(Dependency::Views(Arc::clone(views))))
     }
 
     /// Drops a view. Returns true if it existed.
@@ -333,7 +365,7 @@ impl Draft {
         self.define(Definition::PutAccess { schema, object, access: Arc::new(access), replaced })
     }
 
-    fn define(&mut self, definition: Definition) -> Result<(), SqlError> {
+    pub(super) fn define(&mut self, definition: Definition) -> Result<(), SqlError> {
         self.snapshot.change_names(|schemas| definition.apply(schemas))?;
         self.definitions.push(definition);
         Ok(())
@@ -352,7 +384,7 @@ impl Draft {
         self.tables.remove(&table.id());
     }
 
-    fn require_schema(&self, name: &str) -> Result<(), SqlError> {
+    pub(super) fn require_schema(&self, name: &str) -> Result<(), SqlError> {
         match self.snapshot.has_schema(name) {
             true => Ok(()),
             false => Err(SqlError::MissingSchema { name: name.to_owned() }),

@@ -7,13 +7,19 @@ use std::path::{Path, PathBuf};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::bytes::Missing;
+use super::comment_records::{self, LoadedComments};
 use super::label::DatabaseId;
-use super::record::{
-    ChunkRecord, TableRecord, access_from_bytes, access_to_bytes, view_from_bytes, view_to_bytes,
+use super::load_failure::{LoadFailure, damaged};
+use super::object_records::{
+    ACCESS, OBJECT, ROLES, SCHEMA, TENANTS, TEXTS, TenantRecord, load_access, load_roles,
+    load_tenants, load_texts,
 };
+use super::record::{ChunkRecord, TableRecord, access_to_bytes, view_from_bytes, view_to_bytes};
 use super::role::Role;
-use super::role_record::{role_from_bytes, role_to_bytes};
-use super::tenant_record::{tenant_from_bytes, tenant_to_bytes};
+use super::role_record::role_to_bytes;
+use super::schema_text::{self, SchemaText, TextKind};
+use super::sequence_records::{self, LoadedSequence};
+use super::tenant_record::tenant_to_bytes;
 use crate::access::Access;
 use crate::data_dir::unfinished;
 use crate::error::SqlError;
@@ -38,17 +44,6 @@ const SKETCHES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("s
 /// Key: schema and view.
 const VIEWS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("views");
 
-/// Key: name. Databases older than tenants do not have this table.
-const TENANTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("tenants");
-
-/// Key: name. Databases older than roles have neither this table nor the next.
-const ROLES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("roles");
-/// Key: schema, kind and object: [`OBJECT`] and the name of a table or view, or [`SCHEMA`] and no
-/// name for the schema itself.
-const ACCESS: TableDefinition<'_, (&str, u8, &str), &[u8]> = TableDefinition::new("access");
-const SCHEMA: u8 = 0;
-const OBJECT: u8 = 1;
-
 const META_VERSION: &str = "version";
 const META_NEXT_TABLE: &str = "next table";
 /// Lower and upper half of the database's id.
@@ -61,9 +56,6 @@ pub(super) struct LoadedTable {
     /// By chunk id, ascending.
     pub chunks: Vec<(u64, ChunkRecord)>,
 }
-
-/// SLA and limits of a tenant.
-type TenantRecord = (Option<String>, TenantLimits);
 
 /// All contents of the file.
 pub(super) struct Loaded {
@@ -78,6 +70,10 @@ pub(super) struct Loaded {
     pub roles: Vec<(String, Role)>,
     /// Schema, and table or view; `None` for the schema itself.
     pub access: Vec<(String, Option<String>, Access)>,
+    /// Schema, kind, name and object.
+    pub texts: Vec<(String, TextKind, String, SchemaText)>,
+    pub sequences: Vec<LoadedSequence>,
+    pub comments: Vec<LoadedComments>,
 }
 
 impl Loaded {
@@ -277,6 +273,7 @@ impl FileTransaction<'_> {
             write.open_table(TENANTS)?;
             write.open_table(ROLES)?;
             write.open_table(ACCESS)?;
+            write.open_table(TEXTS)?;
             Ok(())
         })
     }
@@ -353,6 +350,27 @@ impl FileTransaction<'_> {
             match access {
                 Some(access) => {
                     table.insert(key, access_to_bytes(access).as_slice()).map(drop)?;
+                }
+                None => table.remove(key).map(drop)?,
+            }
+            Ok(())
+        })
+    }
+
+    /// Stores an object as text, or removes it if it is `None`.
+    pub(super) fn put_text(
+        &self,
+        kind: TextKind,
+        schema: &str,
+        name: &str,
+        object: Option<&SchemaText>,
+    ) -> Result<(), SqlError> {
+        let key = (schema, kind.code(), name);
+        self.change(|write| {
+            let mut table = write.open_table(TEXTS)?;
+            match object {
+                Some(object) => {
+                    table.insert(key, schema_text::to_bytes(object).as_slice()).map(drop)?;
                 }
                 None => table.remove(key).map(drop)?,
             }
@@ -438,7 +456,7 @@ impl FileTransaction<'_> {
         damaged.map_or(Ok(()), |column| Err(self.file.damaged(unreadable(table, column))))
     }
 
-    fn change(
+    pub(super) fn change(
         &self,
         change: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
     ) -> Result<(), SqlError> {
@@ -455,21 +473,6 @@ impl FileTransaction<'_> {
 
 fn unreadable(table: u64, column: u64) -> String {
     format!("sketch {column} of table number {table} cannot be read")
-}
-
-enum LoadFailure {
-    Read(redb::Error),
-    Damaged(String),
-}
-
-impl<E: Into<redb::Error>> From<E> for LoadFailure {
-    fn from(error: E) -> Self {
-        Self::Read(error.into())
-    }
-}
-
-fn damaged(what: impl std::fmt::Display) -> impl FnOnce(Missing) -> LoadFailure {
-    move |missing| LoadFailure::Damaged(format!("{what} cannot be read: {missing}"))
 }
 
 fn load(database: &Database) -> Result<Loaded, LoadFailure> {
@@ -501,56 +504,20 @@ fn load(database: &Database) -> Result<Loaded, LoadFailure> {
     }
     no_orphans(&read, &tables)?;
     let tenants = load_tenants(&read)?;
-    let (roles, access) = (load_roles(&read)?, load_access(&read)?);
-    Ok(Loaded { id: DatabaseId(id), next_table, schemas, tables, views, tenants, roles, access })
-}
-
-fn load_tenants(read: &redb::ReadTransaction) -> Result<Vec<(String, TenantRecord)>, LoadFailure> {
-    let table = match read.open_table(TENANTS) {
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        table => table?,
-    };
-    let mut tenants = Vec::new();
-    for entry in table.iter()? {
-        let (name, record) = entry?;
-        let tenant = tenant_from_bytes(record.value());
-        let tenant = tenant.map_err(damaged(format_args!("tenant {}", name.value())))?;
-        tenants.push((name.value().to_owned(), tenant));
-    }
-    Ok(tenants)
-}
-
-fn load_roles(read: &redb::ReadTransaction) -> Result<Vec<(String, Role)>, LoadFailure> {
-    let table = match read.open_table(ROLES) {
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        table => table?,
-    };
-    let mut roles = Vec::new();
-    for entry in table.iter()? {
-        let (name, record) = entry?;
-        let role = role_from_bytes(record.value());
-        let role = role.map_err(damaged(format_args!("role {}", name.value())))?;
-        roles.push((name.value().to_owned(), role));
-    }
-    Ok(roles)
-}
-
-fn load_access(
-    read: &redb::ReadTransaction,
-) -> Result<Vec<(String, Option<String>, Access)>, LoadFailure> {
-    let table = match read.open_table(ACCESS) {
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        table => table?,
-    };
-    let mut all = Vec::new();
-    for entry in table.iter()? {
-        let (key, record) = entry?;
-        let (schema, kind, object) = key.value();
-        let access = access_from_bytes(record.value());
-        let access = access.map_err(damaged(format_args!("access to {schema}.{object}")))?;
-        all.push((schema.to_owned(), (kind == OBJECT).then(|| object.to_owned()), access));
-    }
-    Ok(all)
+    let (roles, access, texts) = (load_roles(&read)?, load_access(&read)?, load_texts(&read)?);
+    Ok(Loaded {
+        id: DatabaseId(id),
+        next_table,
+        schemas,
+        tables,
+        views,
+        tenants,
+        roles,
+        access,
+        texts,
+        sequences: sequence_records::load(&read)?,
+        comments: comment_records::load(&read)?,
+    })
 }
 
 fn load_table(

@@ -7,10 +7,13 @@ use terrace_pool::{Pool, Space};
 use terrace_store::Store;
 use terrace_sys::size::{exact_bytes, format_bytes};
 
+use super::comment_records::LoadedComments;
 use super::file::{Loaded, LoadedTable};
 use super::journal::Journal;
 use super::names::{Names, Roles, SchemaNames, Schemas};
 use super::record::{ChunkRecord, SegmentRecord, TableRecord};
+use super::sequence::Sequence;
+use super::sequence_records::LoadedSequence;
 use super::tenant::Tenant;
 use crate::chunk::{Chunk, ChunkKey, ColumnSegment, SegmentParts};
 use crate::error::SqlError;
@@ -52,12 +55,30 @@ pub(super) fn names(
         let names = schemas.get_mut(&schema).ok_or_else(|| missing(&name, &schema))?;
         names.views.insert_mut(name, sql.into());
     }
+    for (schema, kind, name, object) in loaded.texts {
+        let names = schemas.get_mut(&schema).ok_or_else(|| missing(&name, &schema))?;
+        names.texts.insert_mut((kind, name), Arc::new(object));
+    }
     for table in loaded.tables {
         let table = adopt(table, journal, pool)?;
         let names = schemas.get_mut(table.schema_name());
         let names = names.ok_or_else(|| missing(table.name(), table.schema_name()))?;
         journal.versions.put(table.id(), table.snapshot());
         names.tables.insert_mut(table.name().to_owned(), table);
+    }
+    for LoadedSequence { id, schema_name, name, options, position } in loaded.sequences {
+        let names = schemas.get_mut(&schema_name).ok_or_else(|| missing(&name, &schema_name))?;
+        let full_name = (schema_name, name.clone());
+        let sequence = Sequence::new(id, full_name, options, Arc::clone(journal));
+        names.sequences.insert_mut(name, Arc::new(sequence.at(position).stored()));
+    }
+    for LoadedComments { schema, object, comments } in loaded.comments {
+        let what = object.as_deref().unwrap_or("a comment");
+        let names = schemas.get_mut(&schema).ok_or_else(|| missing(what, &schema))?;
+        match object {
+            Some(object) => names.comments.insert_mut(object, Arc::new(comments)),
+            None => names.comment = Some(Arc::new(comments)),
+        }
     }
     let mut tenants = BTreeMap::new();
     for (name, (sla, limits)) in loaded.tenants {

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
+use super::comment_records::Comments;
 use super::role::Role;
+use super::schema_text::SchemaTexts;
+use super::sequence::Sequence;
 use super::tenant::Tenant;
 use crate::access::Access;
 use crate::table::Table;
@@ -13,15 +16,21 @@ use crate::table::Table;
 /// Roles by name.
 pub(super) type Roles = RedBlackTreeMapSync<String, Arc<Role>>;
 
-/// The tables and views of one schema, by name, and the access to them.
+/// The tables, views and objects stored as text of one schema, by name, and the access to them.
 #[derive(Clone, Default)]
 pub(super) struct SchemaNames {
     pub(super) tables: RedBlackTreeMapSync<String, Arc<Table>>,
     pub(super) views: RedBlackTreeMapSync<String, Arc<str>>,
+    pub(super) texts: SchemaTexts,
+    pub(super) sequences: RedBlackTreeMapSync<String, Arc<Sequence>>,
     /// By table or view; an object without an owner and grants is absent.
     pub(super) access: RedBlackTreeMapSync<String, Arc<Access>>,
     /// Access to the schema itself.
     pub(super) own: Option<Arc<Access>>,
+    /// By view or sequence; an object without comments is absent.
+    pub(super) comments: RedBlackTreeMapSync<String, Arc<Comments>>,
+    /// Comment on the schema itself.
+    pub(super) comment: Option<Arc<Comments>>,
 }
 
 /// The schemas by name.

@@ -12,7 +12,7 @@ use datafusion::common::ScalarValue;
 use terrace_store::{Extent, Stored};
 
 use super::bytes::{FieldReader, FieldWriter, Missing};
-use super::properties::{ColumnProperties, Properties};
+use super::properties::{ColumnProperties, Identity, OnCommit, Properties};
 use crate::access::{Access, Grantee, Privileges};
 use crate::chunk::Chunk;
 use crate::segment::Encoding;
@@ -76,18 +76,28 @@ const GENERATED: u8 = 2;
 const COLUMN_COMMENT: u8 = 3;
 const CHECK: u8 = 4;
 const TABLE_COMMENT: u8 = 5;
+const IDENTITY: u8 = 6;
+const SEQUENCE: u8 = 7;
+const ON_COMMIT: u8 = 8;
 
 /// Writes the number of properties, then each as its kind, the column or constraint, and its text.
 fn write_properties(properties: &Properties, fields: &mut FieldWriter) {
     let mut all = Vec::new();
     for (column, properties) in &properties.columns {
-        let ColumnProperties { default, generated, comment } = properties;
-        let kinds = [(DEFAULT, default), (GENERATED, generated), (COLUMN_COMMENT, comment)];
-        let present = kinds.into_iter().filter_map(|(kind, text)| Some((kind, text.as_ref()?)));
+        let ColumnProperties { default, generated, comment, identity, sequence } = properties;
+        let kinds = [
+            (DEFAULT, default.as_deref()),
+            (GENERATED, generated.as_deref()),
+            (COLUMN_COMMENT, comment.as_deref()),
+            (IDENTITY, identity.map(Identity::keywords)),
+            (SEQUENCE, sequence.as_deref()),
+        ];
+        let present = kinds.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
         all.extend(present.map(|(kind, text)| (kind, column.as_str(), text)));
     }
-    all.extend(properties.checks.iter().map(|(name, text)| (CHECK, name.as_str(), text)));
-    all.extend(properties.comment.iter().map(|text| (TABLE_COMMENT, "", text)));
+    all.extend(properties.checks.iter().map(|(name, text)| (CHECK, name.as_str(), text.as_str())));
+    all.extend(properties.comment.iter().map(|text| (TABLE_COMMENT, "", text.as_str())));
+    all.extend(properties.on_commit.map(|effect| (ON_COMMIT, "", effect.keywords())));
     fields.len(all.len());
     for (kind, name, text) in all {
         fields.byte(kind);
@@ -104,8 +114,19 @@ fn read_properties(fields: &mut FieldReader<'_>) -> Result<Properties, Missing> 
             DEFAULT => properties.change(&name, |column| column.default = Some(text)),
             GENERATED => properties.change(&name, |column| column.generated = Some(text)),
             COLUMN_COMMENT => properties.change(&name, |column| column.comment = Some(text)),
+            IDENTITY => {
+                let identity = Identity::ALL.into_iter().find(|it| it.keywords() == text);
+                let identity = identity.ok_or_else(|| format!("an identity {text}"))?;
+                properties.change(&name, |column| column.identity = Some(identity));
+            }
+            SEQUENCE => properties.change(&name, |column| column.sequence = Some(text)),
             CHECK => drop(properties.checks.insert(name, text)),
             TABLE_COMMENT => properties.comment = Some(text),
+            ON_COMMIT => {
+                let effect = OnCommit::ALL.into_iter().find(|it| it.keywords() == text);
+                let effect = effect.ok_or_else(|| format!("an effect {text}"))?;
+                properties.on_commit = Some(effect);
+            }
             other => return Err(format!("a property of kind {other}, which is none")),
         }
     }

@@ -70,11 +70,11 @@ impl Snapshot {
         self.schemas.contains_key(name)
     }
 
-    /// Returns true if a schema has a table or view of this name.
+    /// Returns true if a schema has a table, view or sequence of this name.
     #[must_use]
     pub fn has_object(&self, schema: &str, name: &str) -> bool {
         let schema = self.schemas.get(schema);
-        schema.is_some_and(|it| it.tables.contains_key(name) || it.views.contains_key(name))
+        schema.is_some_and(|it| it.has(Some(name)))
     }
 
     /// Returns the owner and grants of a table or view, or of the schema if `object` is `None`;
@@ -118,13 +118,13 @@ impl Snapshot {
         let Some(schema) = self.schemas.get(schema_name) else {
             return Err(SqlError::MissingSchema { name: schema_name.clone() });
         };
-        let is_view = schema.views.contains_key(name);
-        if !is_view && !schema.tables.contains_key(name) {
+        if !schema.has(Some(name)) {
             return Ok(false);
         }
+        let is_table = schema.tables.contains_key(name);
         match if_exists {
             IfExists::Keep => Ok(true),
-            IfExists::Replace if !is_view => Ok(false),
+            IfExists::Replace if is_table => Ok(false),
             _ => Err(SqlError::Exists { name: format!("{schema_name}.{name}") }),
         }
     }

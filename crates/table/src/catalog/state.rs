@@ -63,7 +63,9 @@ impl Catalog {
         let names = load::names(loaded, &journal, &pool)?;
         journal.store().trim();
         let changes = Arc::new(AsyncMutex::new(()));
-        Ok(Arc::new(Self { journal, pool, names: RwLock::new(names), changes }))
+        let catalog = Self { journal, pool, names: RwLock::new(names), changes };
+        catalog.drop_temporary_schemas()?;
+        Ok(Arc::new(catalog))
     }
 
     /// Returns a snapshot of the catalog as of the last commit.
@@ -139,7 +141,7 @@ impl Catalog {
         Ok(load::successor(self.next_table_id(), record, space, before))
     }
 
-    fn next_table_id(&self) -> u64 {
+    pub(super) fn next_table_id(&self) -> u64 {
         let mut names = self.names_mut();
         names.next_table += 1;
         names.next_table - 1

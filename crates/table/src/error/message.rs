@@ -42,6 +42,9 @@ pub(super) fn of_datafusion(error: &DataFusionError) -> String {
 fn unsupported(text: &str) -> String {
     match text.strip_prefix("Unsupported SQL statement: ") {
         Some(statement) => {
+            // The options of a secret are keys.
+            let end = statement.to_ascii_lowercase().find("secret").unwrap_or(statement.len());
+            let statement = &statement[..end];
             let shown: String = statement.chars().take(SHOWN_MAX).collect();
             let rest = if shown.len() < statement.len() { "..." } else { "" };
             format!("this kind of statement is not supported: {shown}{rest}")

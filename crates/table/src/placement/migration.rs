@@ -7,8 +7,8 @@ use terrace_heap::HeapError;
 use terrace_sys::size::{MIB, to_u64};
 
 use super::heaps::NamedHeap;
+use super::request::{Scope, Target};
 use super::segment_placement::Copied;
-use super::wish::{Scope, Target};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};

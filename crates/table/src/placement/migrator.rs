@@ -17,8 +17,8 @@ use terrace_sys::sync::lock;
 use super::auto::{Candidate, plan};
 use super::heaps::{Heaps, NamedHeap};
 use super::migration::move_segment;
+use super::request::{PlacementRequest, Target};
 use super::segment_placement::copy_bytes;
-use super::wish::{Target, Wish};
 use crate::catalog::Catalog;
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::table::Table;
@@ -192,16 +192,18 @@ impl Round<'_> {
         let catalog = &self.parts.catalog;
         let tables = catalog.schemas().into_iter().flat_map(|schema| catalog.tables(&schema));
         let mut own = Vec::new();
-        for table in tables.filter(|table| !table.wishes().is_empty()) {
+        for table in tables.filter(|table| !table.placement_requests().is_empty()) {
             let version = table.snapshot();
-            table.wishes().tidy(&version);
+            table.placement_requests().tidy(&version);
             for (chunk, column) in version.segments_by_column() {
                 let (table, chunk) = (Arc::clone(&table), Arc::clone(chunk));
-                let wish = table.wishes().of(chunk.id, column);
+                let request = table.placement_requests().of(chunk.id, column);
                 let segment = Own { table, chunk, column };
-                match &wish {
-                    Some(wish @ Wish::There(target)) => self.put(&segment, wish, target),
-                    Some(Wish::Auto) => own.push(segment),
+                match &request {
+                    Some(request @ PlacementRequest::Fixed(target)) => {
+                        self.put(&segment, request, target)
+                    }
+                    Some(PlacementRequest::Auto) => own.push(segment),
                     None => {}
                 }
             }
@@ -249,18 +251,18 @@ impl Round<'_> {
         let homes = plan(&candidates, &heaps.iter().enumerate().map(room).collect::<Vec<_>>());
         // Segments that move out make room for those that move in.
         for (own, _) in own.iter().zip(&homes).filter(|(_, to)| to.is_none()) {
-            self.put(own, &Wish::Auto, &Target::Pool);
+            self.put(own, &PlacementRequest::Auto, &Target::Pool);
         }
         for (own, to) in own.iter().zip(homes) {
             if let Some(heap) = to.and_then(|to| heaps.get(to)) {
-                self.put(own, &Wish::Auto, &Target::Heap(Arc::clone(heap)));
+                self.put(own, &PlacementRequest::Auto, &Target::Heap(Arc::clone(heap)));
             }
         }
     }
 
     /// Moves a segment as requested, unless it is there already, another task is moving segments of
     /// the table, or the request has changed.
-    fn put(&mut self, own: &Own, wish: &Wish, target: &Target) {
+    fn put(&mut self, own: &Own, request: &PlacementRequest, target: &Target) {
         let bytes = own.taken_bytes();
         let is_first = self.left_bytes == MOVED_BYTES_MAX;
         if self.stop.has_ended() || (self.left_bytes < bytes && !is_first) {
@@ -273,8 +275,8 @@ impl Round<'_> {
         if !self.paces.lets(place, bytes, Instant::now()) {
             return;
         }
-        let Some(_moving) = own.table.wishes().try_lock() else { return };
-        if !own.table.wishes().says(own.chunk.id, own.column, wish) {
+        let Some(_moving) = own.table.placement_requests().try_lock() else { return };
+        if !own.table.placement_requests().matches(own.chunk.id, own.column, request) {
             return;
         }
         let parts = (&*self.parts.budget, &self.parts.pins);

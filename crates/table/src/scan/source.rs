@@ -71,6 +71,12 @@ impl SegmentSource {
         }
     }
 
+    /// Returns the name of the table, with its schema.
+    #[must_use]
+    pub fn table_name(&self) -> &str {
+        &self.table
+    }
+
     /// Returns the progress of the scan.
     #[must_use]
     pub fn progress(&self) -> &Arc<ScanProgress> {

@@ -8,7 +8,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::lock_timeout::LockTimeout;
 use super::open::Transaction;
-use crate::catalog::{Catalog, Draft, Holder, IfExists, Snapshot};
+use crate::catalog::{Catalog, Draft, Holder, IfExists, KnownViews, Snapshot};
 use crate::error::SqlError;
 use crate::sketch::Sketch;
 use crate::table::{Table, TableVersion};
@@ -205,6 +205,26 @@ impl Rewrite {
     ) -> Result<(), SqlError> {
         let before = Arc::clone(&self.table);
         let alter = |draft: &mut Draft| draft.alter_table(&before, table, changes.clone());
+        self.define(catalog, alter).await
+    }
+
+    /// Replaces this table as [`Rewrite::alter`] does, by one that lacks what a view may use:
+    /// `views` are those that do not.
+    ///
+    /// # Errors
+    /// As [`Rewrite::alter`]; [`SqlError::Conflict`] if another view has been made since.
+    pub async fn alter_beside(
+        self,
+        catalog: &Arc<Catalog>,
+        table: &Arc<Table>,
+        changes: Changes,
+        views: &Arc<KnownViews>,
+    ) -> Result<(), SqlError> {
+        let before = Arc::clone(&self.table);
+        let alter = |draft: &mut Draft| {
+            draft.alter_table(&before, table, changes.clone())?;
+            draft.depend_on_views(views)
+        };
         self.define(catalog, alter).await
     }
 

@@ -20,6 +20,7 @@ use super::chunk_writer::ChunkWriter;
 use super::columns::with_columns;
 use super::encode::write_segments;
 use super::read::next_batch;
+use super::texts;
 use crate::chunk::{Chunk, ColumnSegment, SEGMENT_BYTES};
 use crate::error::SqlError;
 use crate::scan::ChunkReader;
@@ -78,7 +79,9 @@ impl Table {
         sketches: &[Sketch],
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<Changes, SqlError> {
-        after.wishes().inherit(self.wishes(), sources.iter().map(ColumnSource::kept));
+        after
+            .placement_requests()
+            .inherit(self.placement_requests(), sources.iter().map(ColumnSource::kept));
         let kept = sources.iter().map(|source| {
             let sketch = source.kept().and_then(|index| sketches.get(index));
             sketch.cloned().unwrap_or_default()
@@ -189,6 +192,7 @@ impl<'a> Altered<'a> {
         let field = self.after.schema().field(index);
         let values = value.evaluate(block)?.into_array(block.num_rows())?;
         let values = cast_with_options(&values, field.data_type(), &STRICT)?;
+        let values = texts::stored(&values, field)?;
         if !field.is_nullable() && values.logical_null_count() > 0 {
             return Err(self.not_null(field.name()));
         }

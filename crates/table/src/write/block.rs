@@ -9,6 +9,7 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
 use terrace_exec::floats::canonical_nans;
 
+use super::texts;
 use crate::chunk::{BLOCK_BYTES, BLOCK_ROWS};
 use crate::error::SqlError;
 use crate::segment::{BlockPlan, HeapBytes, Segment, SegmentError, SegmentPlan};
@@ -32,11 +33,18 @@ pub(super) struct Blocker {
     pieces: VecDeque<Columns>,
     rows: usize,
     bytes: usize,
+    /// True for rows that the table has already.
+    is_of_table: bool,
 }
 
 impl Blocker {
     pub(super) fn new(table: String, schema: SchemaRef) -> Self {
-        Self { table, schema, pieces: VecDeque::new(), rows: 0, bytes: 0 }
+        Self { table, schema, pieces: VecDeque::new(), rows: 0, bytes: 0, is_of_table: false }
+    }
+
+    /// Returns the same buffer, for rows that the table has already.
+    pub(super) fn of_table(self) -> Self {
+        Self { is_of_table: true, ..self }
     }
 
     /// Adds the rows of `batch` and returns the blocks they complete.
@@ -82,6 +90,10 @@ impl Blocker {
                 }
                 // A value that does not fit is an error: as a null it would be lost.
                 false => cast_with_options(column, field.data_type(), &STRICT)?,
+            };
+            let column = match self.is_of_table {
+                true => column,
+                false => texts::stored(&column, field)?,
             };
             if !field.is_nullable() && column.logical_null_count() > 0 {
                 let (table, column) = (self.table.clone(), field.name().clone());

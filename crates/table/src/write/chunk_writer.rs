@@ -64,7 +64,7 @@ impl ChunkWriter {
     /// Returns the same writer, for rows that the table has already and that satisfy its
     /// constraints.
     pub(super) fn unchecked(self) -> Self {
-        Self { terms: None, ..self }
+        Self { terms: None, blocker: self.blocker.of_table(), ..self }
     }
 
     /// Returns the same writer, for chunks at `place`.

@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::{Field, Schema};
 use terrace_sys::size::to_u64;
 
 use super::block::STRICT;
+use super::texts;
 use crate::error::SqlError;
 
 /// Replaces the values of a column in the rows of the mask by `values`, one for each.
@@ -21,6 +22,7 @@ pub(super) fn put(
     field: &Field,
 ) -> Result<ArrayRef, SqlError> {
     let values = cast_with_options(values, field.data_type(), &STRICT)?;
+    let values = texts::stored(&values, field)?;
     Ok(zip(mask, &spread(mask, &values)?, column)?)
 }
 
@@ -33,6 +35,24 @@ pub(super) fn with_columns(
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let nullable = Arc::new(all_nullable(schema));
     Ok(RecordBatch::try_new_with_options(nullable, columns, &options)?)
+}
+
+/// Returns the rows with further columns, which get no names of their own.
+pub(super) fn with_more_columns(
+    rows: &RecordBatch,
+    more: &[ArrayRef],
+) -> Result<RecordBatch, SqlError> {
+    if more.is_empty() {
+        return Ok(rows.clone());
+    }
+    let mut fields: Vec<_> = rows.schema().fields().iter().cloned().collect();
+    for (place, column) in more.iter().enumerate() {
+        let name = format!("further column {place}");
+        fields.push(Arc::new(Field::new(name, column.data_type().clone(), true)));
+    }
+    let columns = rows.columns().iter().chain(more).map(Arc::clone).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
 }
 
 /// Returns one value per row of the mask, the next of `values` at every row where it is set.

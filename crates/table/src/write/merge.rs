@@ -155,7 +155,7 @@ impl Table {
 
     fn pick(&self, version: &TableVersion, pick: Pick) -> Option<Range<usize>> {
         // A placement requested for a single chunk holds for as long as the chunk exists.
-        let fixed = self.wishes().chunks();
+        let fixed = self.placement_requests().chunks();
         let sizes = version.chunks.iter().map(|chunk| {
             let size = Size::of(chunk);
             Size { is_small: size.is_small && !fixed.contains(&chunk.id), ..size }

@@ -109,7 +109,8 @@ impl Table {
     }
 
     /// Rewrites the chunks with rows of `selection`, without these rows or with their new values,
-    /// and returns the number of rows. Of a chunk with new values, all rows are checked.
+    /// adds its new rows, and returns the number of all these rows. Of a chunk with new values, all
+    /// rows are checked.
     pub async fn rewrite_rows(
         self: &Arc<Self>,
         rewrite: Rewrite,
@@ -144,9 +145,12 @@ impl Table {
                 return Err(ended(self, chunk));
             }
         }
-        selection.finish().await?;
+        while let Some(rows) = selection.next_inserted(self.schema(), returning).await? {
+            count += to_u64(rows.num_rows());
+            writer.push(rows).await?;
+        }
         let changes = writer.finish().await?;
-        if !rewritten.is_empty() {
+        if count > 0 {
             rewrite.finish(changes.replacing(rewritten)).await?;
         }
         Ok(count)
@@ -196,10 +200,15 @@ impl Selection {
         }
     }
 
-    async fn finish(self) -> Result<(), SqlError> {
+    /// Returns the next rows to insert; must be called after the last chunk.
+    async fn next_inserted(
+        &mut self,
+        schema: &SchemaRef,
+        returning: Option<&Returning>,
+    ) -> Result<Option<RecordBatch>, SqlError> {
         match self {
-            Self::Condition(_) => Ok(()),
-            Self::Numbers(numbers) => numbers.finish().await,
+            Self::Condition(_) => Ok(None),
+            Self::Numbers(numbers) => numbers.next_inserted(schema, returning).await,
         }
     }
 }

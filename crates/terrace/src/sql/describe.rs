@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
+use terrace_sql::session::type_name;
 use terrace_sql::{RelationKind, Session};
 
 use crate::error::{CliError, Result};
@@ -60,7 +61,7 @@ pub async fn columns(session: &Session, name: &str) -> Result<TextTable> {
     let mut list = TextTable::new(["column", "type", "null"]).wide();
     for field in provider.schema().fields() {
         let null = if field.is_nullable() { "yes" } else { "no" };
-        list.push([field.name().clone(), field.data_type().to_string(), null.to_string()]);
+        list.push([field.name().clone(), type_name(field), null.to_string()]);
     }
     Ok(list)
 }

@@ -63,7 +63,7 @@ statements end with a semicolon and may take several lines
 \\i FILE  .read FILE  run the statements and commands of a file
 \\copy TABLE from 'FILE' (FORMAT csv, HEADER)    rows of a file into a table
 \\copy TABLE | (QUERY) to 'FILE' (FORMAT csv)     rows into a file
-.mode [FORMAT]        format of results: table, csv, json or ndjson
+.mode [FORMAT]        format of results: table, csv, json, ndjson or lines
 \\x            each value on a line of its own, or tables again
 \\timing  .timer [on|off]   time statements, or stop timing them
 \\?  .help  help      this list
@@ -137,7 +137,7 @@ fn dotted(name: &str, given: Option<String>) -> Option<Meta> {
         ("mode", None) => Meta::Mode(None),
         ("mode", Some(format)) => match Format::from_str(&format, true) {
             Ok(format) => Meta::Mode(Some(format)),
-            Err(_) => Meta::Refused("the formats are table, csv, json and ndjson"),
+            Err(_) => Meta::Refused("the formats are table, csv, json, ndjson and lines"),
         },
         ("timer", given) => Meta::Timing(switch(given)?),
         ("quit" | "exit", None) => Meta::Quit,

@@ -2,10 +2,12 @@
 
 mod complete;
 mod copy;
+mod csv;
 mod definition;
 mod describe;
 mod json;
 mod meta;
+mod names;
 mod position;
 mod print;
 mod progress;

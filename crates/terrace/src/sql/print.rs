@@ -7,17 +7,18 @@ use std::io::Write;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::csv;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::writer::{JsonArray, LineDelimited};
 use datafusion::arrow::json::{Writer as JsonWriter, WriterBuilder};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use terrace_functions::columns::readable;
 use terrace_functions::nested::flattened;
 
 use crate::args::Format;
 use crate::error::{CliError, Result};
+use crate::sql::csv::CsvPrinter;
 use crate::sql::json::FloatEncoders;
 use crate::text_table::TextTable;
 
@@ -37,7 +38,7 @@ pub enum Printer<W: Write> {
     /// Aligned columns.
     Table(Box<TablePrinter<W>>),
     /// Comma-separated values.
-    Csv(Box<csv::Writer<W>>),
+    Csv(CsvPrinter<W>),
     /// One array.
     Json(JsonWriter<W, JsonArray>),
     /// One object a line.
@@ -55,15 +56,10 @@ impl<W: Write> Printer<W> {
             || WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(floats.clone());
         Ok(match style.format {
             Format::Table => Printer::Table(Box::new(TablePrinter::new(schema, style, output))),
-            Format::Csv => {
-                let mut writer = csv::WriterBuilder::new().with_header(true).build(output);
-                // A result without rows still has a header.
-                let header = RecordBatch::new_empty(schema.clone().into());
-                writer.write(&flattened(&header).map_err(unprintable)?).map_err(unprintable)?;
-                Printer::Csv(Box::new(writer))
-            }
+            Format::Csv => Printer::Csv(CsvPrinter::new(schema, output).map_err(unprintable)?),
             Format::Json => Printer::Json(json().build(output)),
             Format::Ndjson => Printer::Ndjson(json().build(output)),
+            Format::Lines => Printer::Csv(CsvPrinter::plain(output)),
         })
     }
 
@@ -72,6 +68,7 @@ impl<W: Write> Printer<W> {
     /// # Errors
     /// If a value cannot be printed or the output is closed.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = &readable(batch).map_err(unprintable)?;
         match self {
             Printer::Table(table) => table.write(batch),
             Printer::Csv(writer) => {
@@ -241,7 +238,7 @@ mod tests {
         let mut printer = Printer::new(style, &batch.schema(), &mut output).expect("printer");
         printer.write(&batch).expect("written");
         printer.finish().expect("finished");
-        assert_eq!(String::from_utf8(output).expect("text"), "l\n\"[1, NULL]\"\n\"\"\n");
+        assert_eq!(String::from_utf8(output).expect("text"), "l\n\"[1, NULL]\"\n\n");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use clap::ValueEnum as _;
 use futures::{FutureExt, StreamExt};
-use terrace_sql::{QueryHandle, Session};
+use terrace_server::ColumnNames;
+use terrace_sql::{QueryHandle, Session, SqlError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Format;
@@ -14,7 +15,7 @@ use crate::sql::meta::{self, HELP, Meta};
 use crate::sql::print::{Printer, Style};
 use crate::sql::progress::Progress;
 use crate::sql::split::statements;
-use crate::sql::{copy, definition, describe, position};
+use crate::sql::{copy, definition, describe, names, position};
 
 /// Bytes of output that are buffered before they are written.
 const OUTPUT_BYTES: usize = 1 << 16;
@@ -177,24 +178,36 @@ fn on_or_off(switch: bool) -> &'static str {
 async fn run(session: &Session, style: Style, statement: &str) -> Result<()> {
     let parsed = session.parse(statement);
     for statement in parsed.map_err(|error| position::shown(error, statement))? {
+        let names = ColumnNames::of(&statement);
         let handle = Box::pin(session.execute(statement)).await?;
-        write_result(handle, style, BufWriter::with_capacity(OUTPUT_BYTES, io::stdout())).await?;
+        let output = BufWriter::with_capacity(OUTPUT_BYTES, io::stdout());
+        write_result(handle, names, style, output).await?;
     }
     Ok(())
 }
 
-async fn write_result(mut handle: QueryHandle, style: Style, output: impl Write) -> Result<()> {
+async fn write_result(
+    mut handle: QueryHandle,
+    names: ColumnNames,
+    style: Style,
+    output: impl Write,
+) -> Result<()> {
     let progress = Progress::watch(handle.query().clone());
     if handle.schema.fields().is_empty() {
         // There is nothing to print, but the statement runs only as its stream is read.
         while let Some(batch) = handle.stream.next().await {
-            batch.map_err(terrace_sql::SqlError::from)?;
+            batch.map_err(SqlError::from)?;
         }
         return Ok(());
     }
-    let mut printer = Printer::new(style, &handle.schema, output)?;
+    let schema = names::printed(names, &handle.schema, style.format);
+    // A plan is printed whole.
+    let is_plan = matches!(&schema.fields()[..], [field] if field.name() == "QUERY PLAN");
+    let style = Style { rows: if is_plan { 0 } else { style.rows }, ..style };
+    let mut printer = Printer::new(style, &schema, output)?;
     while let Some(batch) = handle.stream.next().await {
-        printer.write(&batch.map_err(terrace_sql::SqlError::from)?)?;
+        let batch = batch.map_err(SqlError::from)?;
+        printer.write(&names::renamed(&batch, &schema).map_err(SqlError::from)?)?;
     }
     drop(progress);
     printer.finish()

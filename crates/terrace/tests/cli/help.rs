@@ -62,7 +62,7 @@ fn wrong_commands_have_one_clear_error() {
     let home = Home::new();
     for (wrong, part) in [
         (".nonsense", "there is no command .nonsense"),
-        (".mode xml", "table, csv, json and ndjson"),
+        (".mode xml", "table, csv, json, ndjson and lines"),
         (".timer maybe", "there is no command .timer maybe"),
         (".read /no/such.sql", "/no/such.sql"),
         (".schema tt", "did you mean t?"),
@@ -71,7 +71,7 @@ fn wrong_commands_have_one_clear_error() {
         ("\\e", "there is no command \\e"),
         ("SELECT * FROM tt", "did you mean t?"),
         ("SELECT kk FROM t", "kk"),
-        ("INSTALL httpfs", "this kind of statement is not supported: INSTALL httpfs"),
+        ("INSTALL httpfs", "INSTALL httpfs is not possible"),
     ] {
         let text = format!("CREATE TABLE t (k BIGINT);\n{wrong}\n;SELECT 42;\n");
         let ran = typed(&home, &["sql", "--dram", "64MiB"], &text);

@@ -10,6 +10,7 @@ mod histories;
 mod memory;
 mod model;
 mod prompt;
+mod reference;
 mod refusals;
 mod serve;
 mod sql;

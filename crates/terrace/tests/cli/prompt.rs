@@ -45,7 +45,7 @@ fn commands_of_the_prompt() {
          \\d\n\\d orders\n\\d nothing\n\\timing\nSELECT 1;\n\\nonsense\nhelp\nquit\nSELECT 42;\n",
     );
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    for line in ["public", "o_orderkey", "Int64", "timing is on", " s\n", "Ctrl-C"] {
+    for line in ["public", "o_orderkey", "BIGINT", "timing is on", " s\n", "Ctrl-C"] {
         assert!(ran.out.contains(line), "{line}: {ran:?}");
     }
     assert!(ran.err.contains("there is no table nothing"), "{ran:?}");
@@ -84,8 +84,7 @@ fn commands_in_a_pipe_and_in_files() {
     );
     let ran = typed(&home, &["sql", "--dram", "64MiB"], &text);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    for part in
-        ["row 1\n  k  7\n  s  se\"ven\n1 row\n", "Utf8View", "public", "in memory", "1 rows"]
+    for part in ["row 1\n  k  7\n  s  se\"ven\n1 row\n", "VARCHAR", "public", "in memory", "1 rows"]
     {
         assert!(ran.out.contains(part), "{part}: {ran:?}");
     }

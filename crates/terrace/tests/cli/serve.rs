@@ -25,7 +25,10 @@ fn start_with(home: &Home, data: &str, options: &[&str]) -> (Child, Vec<String>)
 }
 
 fn stop(child: Child) {
-    assert_eq!(logged(child), "");
+    // The server may not have noticed yet that a client has left when it is told to end.
+    let log = logged(child);
+    let lines = log.lines().filter(|line| !line.contains("state=\"57P01\""));
+    assert_eq!(lines.collect::<Vec<_>>(), [""; 0]);
 }
 
 /// Stops a server and returns its log.

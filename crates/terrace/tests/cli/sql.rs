@@ -33,6 +33,18 @@ fn formats() {
     assert_eq!(run("csv"), "id,name\n1,\"a,b\"\n2,\n");
     assert_eq!(run("json"), "[{\"id\":1,\"name\":\"a,b\"},{\"id\":2,\"name\":null}]\n");
     assert_eq!(run("ndjson"), "{\"id\":1,\"name\":\"a,b\"}\n{\"id\":2,\"name\":null}\n");
+    assert_eq!(run("lines"), "1|a,b\n2|\n");
+}
+
+#[test]
+fn a_plan_is_printed_whole_and_drawn_into_a_file() {
+    let home = Home::new();
+    let drawing = "EXPLAIN (ANALYZE, FORMAT SVG) SELECT 1 AS a UNION ALL SELECT 2";
+    let out = home.ok(&["sql", "--format", "lines", "-c", drawing]);
+    assert!(out.starts_with("<svg ") && out.ends_with("</svg>\n"), "{out}");
+    let branches = vec!["SELECT count(*) FROM generate_series(1, 5)"; 50].join(" UNION ALL ");
+    let out = home.ok(&["sql", "--rows", "5", "-c", &format!("EXPLAIN {branches}")]);
+    assert!(out.matches("AGGREGATE").count() >= 50, "{out}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) const ADDRESS_BYTES: u64 = 2 * (QUERIES as u64) * QUERY_BYTES;
 /// Memory that holds the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Place {
+pub(super) enum Memory {
     /// A region over a file.
     Region,
     /// A region over emulated remote memory, with the latency that the study's appliance may have
@@ -38,10 +38,10 @@ pub(super) enum Place {
     Dram,
 }
 
-impl Place {
+impl Memory {
     /// Returns true if the objects are in a region.
     pub(super) fn is_beyond(self) -> bool {
-        matches!(self, Place::Region | Place::Emulated)
+        matches!(self, Memory::Region | Memory::Emulated)
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) enum Work {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
-    pub(super) place: Place,
+    pub(super) place: Memory,
     /// Range of object sizes, drawn uniformly; both bounds are equal for a single size.
     pub(super) bytes_min: u64,
     pub(super) bytes_max: u64,
@@ -78,7 +78,7 @@ pub(super) struct Case {
 const fn sequence(name: &'static str, bytes: u64, objects: u64) -> Case {
     Case {
         name,
-        place: Place::Region,
+        place: Memory::Region,
         bytes_min: bytes,
         bytes_max: bytes,
         objects,
@@ -101,7 +101,7 @@ const MIXED: Case = Case {
 
 const NODE_SMALL: Case = Case {
     name: "fig. 9, small",
-    place: Place::Node,
+    place: Memory::Node,
     bytes_min: 1,
     bytes_max: 16 * KIB,
     published: Some(0.9987),
@@ -109,7 +109,7 @@ const NODE_SMALL: Case = Case {
 };
 const NODE_LARGE: Case = Case {
     name: "fig. 9, large",
-    place: Place::Node,
+    place: Memory::Node,
     bytes_min: 16 * KIB,
     bytes_max: 256 * KIB,
     published: Some(0.9976),
@@ -131,20 +131,20 @@ pub(super) const CASES: [Case; 17] = [
     Case { published: Some(1.002), ..LARGE },
     Case { name: "1 KiB, touched", touches: true, ..SMALL },
     Case { name: "16 KiB, touched", touches: true, ..LARGE },
-    Case { name: "fig. 8, 1 KiB, emu", place: Place::Emulated, published: Some(1.008), ..SMALL },
-    Case { name: "fig. 8, 16 KiB, emu", place: Place::Emulated, published: Some(1.002), ..LARGE },
+    Case { name: "fig. 8, 1 KiB, emu", place: Memory::Emulated, published: Some(1.008), ..SMALL },
+    Case { name: "fig. 8, 16 KiB, emu", place: Memory::Emulated, published: Some(1.002), ..LARGE },
     NODE_SMALL,
     NODE_LARGE,
     // The study measured these on a memory node only.
-    Case { name: "fig. 9, small, emu", place: Place::Emulated, published: None, ..NODE_SMALL },
-    Case { name: "fig. 9, large, emu", place: Place::Emulated, published: None, ..NODE_LARGE },
-    Case { name: "mixed, DRAM", place: Place::Dram, ..MIXED },
+    Case { name: "fig. 9, small, emu", place: Memory::Emulated, published: None, ..NODE_SMALL },
+    Case { name: "fig. 9, large, emu", place: Memory::Emulated, published: None, ..NODE_LARGE },
+    Case { name: "mixed, DRAM", place: Memory::Dram, ..MIXED },
     MIXED,
-    Case { name: "mixed, emu", place: Place::Emulated, ..MIXED },
+    Case { name: "mixed, emu", place: Memory::Emulated, ..MIXED },
     Case { name: "mixed, touched", touches: true, ..MIXED },
-    Case { name: "temporary, DRAM", place: Place::Dram, ..TEMPORARY },
+    Case { name: "temporary, DRAM", place: Memory::Dram, ..TEMPORARY },
     TEMPORARY,
-    Case { name: "temporary, emu", place: Place::Emulated, ..TEMPORARY },
+    Case { name: "temporary, emu", place: Memory::Emulated, ..TEMPORARY },
 ];
 
 impl Case {

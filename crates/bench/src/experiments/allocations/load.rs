@@ -15,7 +15,7 @@ use terrace_sys::file::DirectFile;
 use terrace_sys::size::{GIB, MIB, to_usize};
 use terrace_workload::random::Random;
 
-use super::case::{BLOCK_BYTES, CHURN_SECONDS_MAX, Case, Place, Took, Work, refused};
+use super::case::{BLOCK_BYTES, CHURN_SECONDS_MAX, Case, Memory, Took, Work, refused};
 use super::temporary;
 use crate::error::Result;
 
@@ -30,7 +30,7 @@ const TOUCH_BYTES: usize = 8;
 
 /// Conditions of the runs.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct Conditions {
     /// Number of allocations of the largest run.
     pub(super) objects: u64,
     pub(super) node: u32,
@@ -83,20 +83,25 @@ impl Below {
 
 /// Runs a case on a heap of its own. Runs with the same seed request the same sizes in the same
 /// order.
-pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64) -> Result<Line> {
+pub(super) fn measure(
+    case: &Case,
+    metadata: Metadata,
+    stage: &Conditions,
+    seed: u64,
+) -> Result<Line> {
     let objects = case.objects(stage.objects);
     let bytes = case.address_bytes(objects);
     let region = match case.place {
-        Place::Region => Some(Arc::new(region(file(stage, bytes)?, bytes)?)),
-        Place::Emulated => {
+        Memory::Region => Some(Arc::new(region(file(stage, bytes)?, bytes)?)),
+        Memory::Emulated => {
             let blocks = EmulatedBlocks::over_memory(bytes, Distance::default());
             Some(Arc::new(region(Arc::new(blocks), bytes)?))
         }
-        Place::Node | Place::Dram => None,
+        Memory::Node | Memory::Dram => None,
     };
     let memory = match (&region, case.place) {
         (Some(region), _) => Backing::region(Arc::clone(region)),
-        (None, Place::Node) => Backing::Node { node: stage.node, bytes: to_usize(bytes) },
+        (None, Memory::Node) => Backing::Node { node: stage.node, bytes: to_usize(bytes) },
         (None, _) => Backing::Dram { bytes: to_usize(bytes) },
     };
     // Without thread caches every call reaches the arena and its metadata, as published.
@@ -127,7 +132,7 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
 }
 
 /// Creates a sparse file, which takes space on its device for written blocks only.
-fn file(stage: &Stage, bytes: u64) -> Result<Arc<dyn Blocks>> {
+fn file(stage: &Conditions, bytes: u64) -> Result<Arc<dyn Blocks>> {
     let file = DirectFile::temporary(&stage.home).map_err(refused)?;
     file.truncate(bytes).map_err(refused)?;
     Ok(Arc::new(FileBlocks::open(file, bytes, EngineChoice::Auto).map_err(refused)?))

@@ -14,7 +14,7 @@ use terrace_workload::ycsb::Mix;
 use super::case::Figures;
 use super::{Case, Load, RunOptions, theta};
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::median;
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Finding, Setting};
@@ -95,6 +95,7 @@ pub(crate) struct Background;
 impl Experiment for Background {
     const NAME: &'static str = "background";
     const QUESTION: &'static str = "does migration in the background delay readers?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = BackgroundOptions;
 
     /// Runs the experiment.

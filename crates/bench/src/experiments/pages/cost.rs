@@ -9,7 +9,7 @@ use terrace_sys::size::{GIB, format_bytes};
 
 use super::sweep::{self, QUARTERS, Row, SweepOptions, dram_bytes, medians, two_tiers_per_second};
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Finding, Prices, Setting};
 
@@ -51,6 +51,7 @@ pub(crate) struct Cost;
 impl Experiment for Cost {
     const NAME: &'static str = "cost";
     const QUESTION: &'static str = "from which size on does remote memory pay?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = SweepOptions;
 
     /// Runs the experiment.

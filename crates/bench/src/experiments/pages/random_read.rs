@@ -5,7 +5,7 @@ use clap::{Args, value_parser};
 use super::Load;
 use super::workloads::{self, TUPLES, WorkloadOptions};
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::setting::{Finding, Setting};
 
 /// Default number of look-ups in a batch: as many reads as keep a device busy.
@@ -32,6 +32,7 @@ pub(crate) struct RandomRead;
 impl Experiment for RandomRead {
     const NAME: &'static str = "random-read";
     const QUESTION: &'static str = "how many random look-ups, one by one or not?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = RandomReadOptions;
 
     /// Runs the experiment.

@@ -14,7 +14,7 @@ use terrace_tier::TierSpec;
 use super::case::Figures;
 use super::{Case, Load, Ready, RunOptions, split_tiers, theta};
 use crate::error::{BenchError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::measure::median;
 use crate::report::{Bars, Grid, Line, Lines, Panel, Report, Series};
 use crate::setting::{Finding, Setting};
@@ -141,6 +141,7 @@ pub(crate) struct NTier;
 impl Experiment for NTier {
     const NAME: &'static str = "n-tier";
     const QUESTION: &'static str = "does remote memory below DRAM ever cost throughput?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = SweepOptions;
 
     /// Runs the experiment.

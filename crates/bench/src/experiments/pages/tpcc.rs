@@ -5,7 +5,7 @@ use clap::{Args, value_parser};
 use super::Load;
 use super::workloads::{self, WorkloadOptions};
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::setting::{Finding, Setting};
 
 /// Default number of warehouses: the published one, for this kind of machine.
@@ -28,6 +28,7 @@ pub(crate) struct Tpcc;
 impl Experiment for Tpcc {
     const NAME: &'static str = "tpcc";
     const QUESTION: &'static str = "how many transactions do trees over pages give?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = TpccOptions;
 
     /// Runs the experiment.

@@ -6,7 +6,7 @@ use terrace_workload::ycsb::Mix;
 use super::workloads::{self, TUPLES, WorkloadOptions};
 use super::{Load, theta};
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Common, Experiment};
 use crate::setting::{Finding, Setting};
 
 /// Options of the experiment.
@@ -34,6 +34,7 @@ pub(crate) struct Ycsb;
 impl Experiment for Ycsb {
     const NAME: &'static str = "ycsb";
     const QUESTION: &'static str = "how do trees over pages serve YCSB?";
+    const COMMON: &'static [Common] = &[Common::Rounds];
     type Options = YcsbOptions;
 
     /// Runs the experiment.

@@ -5,8 +5,8 @@ use serde::Serialize;
 use terrace_sys::size::format_bytes;
 
 use super::figure::Figure;
+use super::heap_case::{BLOCK, HeapCase, Passes, Visit, beside, case, in_turn};
 use super::options::{Block, SegmentOptions};
-use super::place::{BLOCK, Passes, Place, Visit, beside, case, in_turn};
 use super::row::{Group, Line, ratios};
 use crate::measure::{Estimate, mean};
 use crate::report::{Bars, Series};
@@ -64,14 +64,14 @@ pub(super) fn visits(
         let passes = Passes::Shuffled { warm_ups: 0, passes, seed: round as u64 };
         Visit { figure: Figure::Blocks, place, passes, round }
     };
-    let dram = Place::dram_beside(memory, data_bytes);
+    let dram = HeapCase::dram_beside(memory, data_bytes);
     let mut visits = vec![visit(dram, IN_DRAM_PASSES * passes)];
     let blocks = &options.blocks;
     for step in 0..blocks.len() {
         // The order varies, so that no block size always follows the same other one.
         let block = blocks[(step + round * 3) % blocks.len()].0;
         for retain in in_turn(round, RETAIN) {
-            visits.push(visit(Place::capped(memory, data_bytes, block, retain), passes));
+            visits.push(visit(HeapCase::capped(memory, data_bytes, block, retain), passes));
         }
     }
     visits

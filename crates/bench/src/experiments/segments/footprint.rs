@@ -6,7 +6,7 @@ use terrace_heap::Metadata;
 use terrace_sys::size::format_bytes;
 
 use super::figure::Figure;
-use super::place::{Passes, Place, Visit};
+use super::heap_case::{HeapCase, Passes, Visit};
 use super::row::{Footprint, Group, Line};
 use crate::report::{Bars, Series};
 
@@ -26,7 +26,7 @@ pub(super) struct Share {
 }
 
 pub(super) fn visits(memory: &str, data_bytes: u64) -> Vec<Visit> {
-    let place = Place::published(memory, data_bytes, Metadata::Separate);
+    let place = HeapCase::published(memory, data_bytes, Metadata::Separate);
     vec![Visit { figure: Figure::Footprint, place, passes: Passes::None, round: 0 }]
 }
 

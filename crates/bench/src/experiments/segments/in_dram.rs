@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use super::figure::Figure;
+use super::heap_case::{HeapCase, Passes, Visit, beside, in_turn};
 use super::options::SegmentOptions;
-use super::place::{Passes, Place, Visit, beside, in_turn};
 use super::row::{Group, Line, Row, ratios};
 use crate::measure::{Estimate, geometric_mean, mean};
 use crate::report::{Bars, Series};
@@ -38,8 +38,8 @@ pub(super) fn visits(
 ) -> [Visit; 2] {
     let passes = PASSES * options.runs.get();
     let passes = Passes::Shuffled { warm_ups: 1, passes, seed: round as u64 };
-    let dram = Place::dram_beside(memory, data_bytes);
-    in_turn(round, [dram, Place::fitting(memory, data_bytes)]).map(|place| Visit {
+    let dram = HeapCase::dram_beside(memory, data_bytes);
+    in_turn(round, [dram, HeapCase::fitting(memory, data_bytes)]).map(|place| Visit {
         figure: Figure::Fitting,
         place,
         passes,

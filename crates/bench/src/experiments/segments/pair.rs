@@ -6,8 +6,8 @@
 //! first.
 
 use super::figure::Figure;
+use super::heap_case::{Visit, in_turn};
 use super::options::SegmentOptions;
-use super::place::{Visit, in_turn};
 use super::row::{QuerySeconds, Row};
 use super::sizes::engine_count;
 use super::tables::Tables;

@@ -5,8 +5,8 @@ use serde::Serialize;
 use terrace_heap::Metadata;
 
 use super::figure::Figure;
+use super::heap_case::{BOTH, HeapCase, Passes, Visit, in_turn};
 use super::options::SegmentOptions;
-use super::place::{BOTH, Passes, Place, Visit, in_turn};
 use super::row::{Group, Line, Row, ratios};
 use crate::measure::{Estimate, mean};
 use crate::report::{Bars, Series};
@@ -46,7 +46,7 @@ pub(super) fn visits(
         _ => Passes::None,
     };
     let visit = |metadata| {
-        let place = Place::published(memory, data_bytes, metadata);
+        let place = HeapCase::published(memory, data_bytes, metadata);
         Visit { figure, place, passes, round }
     };
     in_turn(round, BOTH).map(visit)

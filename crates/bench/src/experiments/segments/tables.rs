@@ -6,8 +6,8 @@ use std::time::Instant;
 use terrace_heap::HeapStats;
 use terrace_sql::{Encoding, Engine, Session};
 
+use super::heap_case::Visit;
 use super::options::SegmentOptions;
-use super::place::Visit;
 use super::row::{Footprint, QuerySeconds, Row};
 use super::sizes::engine;
 use crate::error::{BenchError, Result};

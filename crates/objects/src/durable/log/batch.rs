@@ -13,7 +13,7 @@ use std::collections::TryReserveError;
 
 use terrace_sys::size::to_u64;
 
-use crate::durable::blocks::{Link, Place, checksum, u32_at, u64_at};
+use crate::durable::blocks::{BlockPosition, Link, checksum, u32_at, u64_at};
 use crate::durable::change::Change;
 
 pub(crate) const BATCH_HEAD_BYTES: usize = 44;
@@ -35,14 +35,14 @@ pub(crate) struct BatchHead {
 }
 
 impl BatchHead {
-    pub(crate) fn of(place: Place, after: Link, synced: u64, changes: &[u8]) -> Self {
+    pub(crate) fn of(place: BlockPosition, after: Link, synced: u64, changes: &[u8]) -> Self {
         let (len, changes_sum) = (to_u64(changes.len()), checksum(place, changes));
         let mut head = Self { len, synced, after, changes_sum, sum: 0 };
         head.sum = checksum(place, &head.to_bytes(place)[SUMMED..]);
         head
     }
 
-    pub(crate) fn to_bytes(self, place: Place) -> [u8; BATCH_HEAD_BYTES] {
+    pub(crate) fn to_bytes(self, place: BlockPosition) -> [u8; BATCH_HEAD_BYTES] {
         let mut all = [0; BATCH_HEAD_BYTES];
         all[..8].copy_from_slice(&place.salt.to_le_bytes());
         all[8..12].copy_from_slice(&self.sum.to_le_bytes());
@@ -55,7 +55,7 @@ impl BatchHead {
     }
 
     /// Returns the head at a position, if these bytes are one.
-    pub(crate) fn from_bytes(all: &[u8; BATCH_HEAD_BYTES], place: Place) -> Option<Self> {
+    pub(crate) fn from_bytes(all: &[u8; BATCH_HEAD_BYTES], place: BlockPosition) -> Option<Self> {
         let sum = u32_at(all, 8);
         if u64_at(all, 0) != place.salt || checksum(place, &all[SUMMED..]) != sum {
             return None;
@@ -66,7 +66,7 @@ impl BatchHead {
     }
 
     /// True if these are the changes of the batch at a position.
-    pub(crate) fn is_of(self, place: Place, changes: &[u8]) -> bool {
+    pub(crate) fn is_of(self, place: BlockPosition, changes: &[u8]) -> bool {
         checksum(place, changes) == self.changes_sum
     }
 
@@ -103,7 +103,12 @@ impl Changes {
     }
 
     /// Returns the batch at a position of the file, and the link to the next one.
-    pub(crate) fn batch(&mut self, place: Place, after: Link, synced: u64) -> (&[u8], Link) {
+    pub(crate) fn batch(
+        &mut self,
+        place: BlockPosition,
+        after: Link,
+        synced: u64,
+    ) -> (&[u8], Link) {
         let (to, changes) = self.0.split_at_mut(BATCH_HEAD_BYTES);
         let head = BatchHead::of(place, after, synced, changes);
         to.copy_from_slice(&head.to_bytes(place));
@@ -117,13 +122,13 @@ mod tests {
 
     #[test]
     fn a_head_is_told_by_its_salt_its_place_and_every_bit() {
-        let (place, after) = (Place { salt: 7, offset: 64 }, Link { number: 5, sum: 9 });
+        let (place, after) = (BlockPosition { salt: 7, offset: 64 }, Link { number: 5, sum: 9 });
         let head = BatchHead::of(place, after, 64, b"changes");
         let bytes = head.to_bytes(place);
         assert_eq!(BatchHead::from_bytes(&bytes, place), Some(head));
         assert!(head.is_of(place, b"changes") && !head.is_of(place, b"changed"));
         assert_eq!(head.link().number, 6);
-        for place in [Place { salt: 8, ..place }, Place { offset: 65, ..place }] {
+        for place in [BlockPosition { salt: 8, ..place }, BlockPosition { offset: 65, ..place }] {
             assert_eq!(BatchHead::from_bytes(&bytes, place), None);
             assert!(!head.is_of(place, b"changes"));
         }

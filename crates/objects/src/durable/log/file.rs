@@ -9,7 +9,7 @@ use terrace_sys::size::to_u64;
 use terrace_sys::sync::lock;
 
 use super::batch::{BATCH_HEAD_BYTES, Changes};
-use crate::durable::blocks::{HEAD_BYTES, Head, Link, Place};
+use crate::durable::blocks::{BlockPosition, HEAD_BYTES, Head, Link};
 use crate::durable::files::{Files, StoredFile, directory_of};
 use crate::error::ObjectError;
 
@@ -131,7 +131,7 @@ impl LogFile {
     pub(crate) fn write(&mut self, changes: &mut Changes) -> io::Result<()> {
         self.is_ours()?;
         let synced = self.device.synced.load(Ordering::Acquire);
-        let place = Place { salt: self.salt, offset: self.len };
+        let place = BlockPosition { salt: self.salt, offset: self.len };
         let (batch, link) = changes.batch(place, self.last, synced);
         let written = self.device.file.write_at(batch, self.len);
         self.failed = written.is_err();

@@ -32,7 +32,7 @@ fn format(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
         } else if characters.next_if_eq(&'%').is_some() {
             written.push('%');
         } else {
-            let place = Place::parse(&mut characters)?;
+            let place = Placeholder::parse(&mut characters)?;
             let index = place.position.unwrap_or(next);
             next = index + 1;
             let missing = || plan_datafusion_err!("format has too few values");
@@ -49,14 +49,14 @@ fn format(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
 }
 
 /// A placeholder for a value: `%[position$][-][width]type`.
-struct Place {
+struct Placeholder {
     position: Option<usize>,
     is_left: bool,
     width: usize,
     kind: char,
 }
 
-impl Place {
+impl Placeholder {
     fn parse(characters: &mut Peekable<Chars<'_>>) -> Result<Self> {
         let mut number = digits(characters);
         let mut position = None;

@@ -107,8 +107,8 @@ const FUNCTION: Kind = Kind {
         let name = identifiers(name)?.pop()?;
         let of_type = types::functions().find(|(_, known)| *known == name);
         let own = || {
-            let functions = call.source.functions.get()?;
-            let found = functions.iter().find(|(known, _)| *known == name)?;
+            let mut functions = call.source.functions.all().iter();
+            let found = functions.find(|(known, _)| *known == name)?;
             Some(oids::hashed(&[&found.0]))
         };
         of_type.map(|(oid, _)| oid).or_else(own)
@@ -116,7 +116,7 @@ const FUNCTION: Kind = Kind {
     name: |call, oid| {
         let of_type = types::functions().find(|(known, _)| *known == oid);
         let own = || {
-            let mut functions = call.source.functions.get()?.iter();
+            let mut functions = call.source.functions.all().iter();
             let found = functions.find(|(name, _)| oids::hashed(&[name]) == oid)?;
             Some(found.0.clone())
         };

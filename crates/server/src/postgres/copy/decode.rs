@@ -15,6 +15,7 @@ use super::super::parameter;
 use super::encode::SIGNATURE;
 use super::header::check_header;
 use super::line::{Value, values_of};
+use crate::column_types::field_type;
 
 /// Number of rows, or of bytes, that completes a batch.
 const BATCH_ROWS: usize = 8_192;
@@ -242,7 +243,10 @@ impl RowDecoder {
             let bytes = usize::try_from(length).ok().map(|length| row.split_to(length));
             let field = self.schema.field(index);
             let what = format_args!("row {}: {}", self.row, field.name());
-            let value = parameter::value(bytes.as_ref(), Format::Binary, what, field.data_type())?;
+            let value = {
+                let of = field_type(field);
+                parameter::value_of(bytes.as_ref(), Format::Binary, what, &of, field.data_type())?
+            };
             if let Values::Binary(values) = &mut self.columns[index] {
                 values.push(value);
             }

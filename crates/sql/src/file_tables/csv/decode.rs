@@ -7,8 +7,9 @@ use datafusion::arrow::array::{
     Array as _, ArrayRef, BinaryBuilder, BooleanArray, StringBuilder, StringViewBuilder,
 };
 use datafusion::arrow::compute::{CastOptions, can_cast_types, cast_with_options, filter};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use terrace_functions::columns::intervals_of_texts;
 
 use super::super::guess::Guess;
 use super::super::scan::{Block, Decoded};
@@ -113,7 +114,10 @@ impl CsvBlock {
                     builder.append_option(text.as_deref().map(str::trim));
                 }
                 let texts: ArrayRef = Arc::new(builder.finish());
-                let converted = cast_with_options(&texts, data_type, &CastOptions::default())?;
+                let converted = match data_type {
+                    DataType::Interval(IntervalUnit::MonthDayNano) => intervals_of_texts(&texts)?,
+                    _ => cast_with_options(&texts, data_type, &CastOptions::default())?,
+                };
                 if converted.null_count() > texts.null_count() {
                     for row in (0..rows).filter(|row| converted.is_null(*row)) {
                         if texts.is_valid(row) {

@@ -6,13 +6,14 @@ use datafusion::execution::{SessionState, TaskContext};
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
 use futures::FutureExt as _;
-use terrace_table::catalog::{Catalog, Snapshot};
+use terrace_table::catalog::{Catalog, KnownViews, Snapshot};
 use terrace_table::error::SqlError;
 use terrace_table::transaction::{Rewrite, Scope};
 use terrace_table::write::CountExec;
 
 use crate::session::alter::Alteration;
-use crate::session::dependents::lost;
+use crate::session::dependents::{Lost, lost};
+use crate::session::sequence_calls;
 use crate::session::state::{Planned, Session};
 use crate::view;
 
@@ -23,6 +24,8 @@ struct Alter {
     schema: String,
     name: String,
     operations: Vec<AlterTableOperation>,
+    /// The views that have been checked, if columns or names are lost that a view may use.
+    views: Option<Arc<KnownViews>>,
 }
 
 impl Session {
@@ -53,22 +56,32 @@ impl Session {
         };
         self.rights(snapshot).require_owner("altering it", &own.schema, Some(&own.name))?;
         self.refuse_change(scope, "a definition")?;
-        for lost in lost(&own.name, &alter.operations) {
-            let column = lost.column.as_deref().map(|column| (column, lost.is_dropped));
-            let table = (own.schema.as_str(), own.name.as_str());
-            if let Some(view) = view::user_of(&state, snapshot, table, column)? {
-                return Err(SqlError::InUse { what: lost.what, view });
-            }
-        }
+        let all_lost = lost(&own.name, &alter.operations);
+        let views = (!all_lost.is_empty()).then(|| Arc::new(KnownViews::of(snapshot)));
+        let (types, others): (Vec<_>, Vec<_>) = all_lost.into_iter().partition(|it| it.is_type);
+        let refuse_used = |all_lost: Vec<Lost>| {
+            all_lost.into_iter().try_for_each(|lost| {
+                let column = lost.column.as_deref().map(|column| (column, lost.is_dropped));
+                let table = (own.schema.as_str(), own.name.as_str());
+                match view::user_of(&state, snapshot, table, column)? {
+                    Some(view) => Err(lost.refused(view)),
+                    None => Ok(()),
+                }
+            })
+        };
+        refuse_used(others)?;
         // Errors of the actions appear before the statement waits for others.
-        Alteration::of(&state, &table, &alter.operations).await?;
+        let operations = sequence_calls::in_operations(&state, snapshot, &alter.operations)?;
+        Alteration::of(&state, &table, &operations).await?;
+        refuse_used(types)?;
         let what = format!("AlterTableExec: table={}", table.full_name());
         let alter = Arc::new(Alter {
             catalog: Arc::clone(self.engine.catalog()),
             state,
             schema: own.schema,
             name: own.name,
-            operations: alter.operations.clone(),
+            operations,
+            views,
         });
         let plan = CountExec::definition(what, move |context| {
             let alter = Arc::clone(&alter);
@@ -91,7 +104,10 @@ impl Alter {
         for check in altered.unchecked()? {
             check.check_chunks(&after, changes.added()).await?;
         }
-        rewrite.alter(&self.catalog, &after, changes).await
+        match &self.views {
+            None => rewrite.alter(&self.catalog, &after, changes).await,
+            Some(views) => rewrite.alter_beside(&self.catalog, &after, changes, views).await,
+        }
     }
 
     /// Locks the table that currently has the name.

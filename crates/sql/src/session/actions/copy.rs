@@ -27,8 +27,9 @@ use crate::execution::QueryHandle;
 use crate::names::resolve;
 use crate::provider::StoredTable;
 use crate::session::copy::{CopySource, CopyStatement, list};
-use crate::session::defaults;
+use crate::session::sql_type::identifier;
 use crate::session::state::Session;
+use crate::session::{defaults, generated};
 use crate::sessions::{HeldBytes, HeldFor, SessionInfo};
 
 /// Maximum number of batches that wait for the inserting statement.
@@ -84,7 +85,7 @@ impl Session {
             let text = match &copy.source {
                 CopySource::Query(query) => query.to_string(),
                 CopySource::Table(name, columns) if columns.is_empty() => {
-                    format!("SELECT * FROM {name}")
+                    format!("SELECT {} FROM {name}", self.copied_columns(name)?)
                 }
                 CopySource::Table(name, columns) => {
                     format!("SELECT {} FROM {name}", list(columns))
@@ -122,6 +123,7 @@ impl Session {
             let rows = Mutex::new(Some(receiver));
             let rows = Incoming { schema: Arc::clone(&schema), rows }.plan()?;
             let plan = defaults::fill(&state, insertion(target, &full, rows)?)?;
+            let plan = generated::computed(&state, plan)?;
             let run =
                 |reader| async { self.physical_plan(state, plan, &current, &scope, reader).await };
             let started = self.start(copy.to_string(), scope.clone(), true, run).await;
@@ -133,6 +135,24 @@ impl Session {
 }
 
 impl Session {
+    /// The columns that a COPY of a table without a list sends: all that are not generated.
+    fn copied_columns(&self, name: &ObjectName) -> Result<String, SqlError> {
+        let (state, current) = self.state_in(&self.scope())?;
+        let Ok((target, _)) = self.target_of_copy(&state, &current, name) else {
+            return Ok("*".to_owned());
+        };
+        let table = target.table();
+        let fields = table.schema().fields().iter();
+        let is_generated = |name: &str| table.properties().generated(name).is_some();
+        let given: Vec<_> = fields.filter(|field| !is_generated(field.name())).collect();
+        match given.len() == table.schema().fields().len() {
+            true => Ok("*".to_owned()),
+            false => {
+                Ok(given.iter().map(|it| identifier(it.name())).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
     /// The table that a COPY inserts into, and its full name.
     pub(super) fn target_of_copy(
         &self,
@@ -151,8 +171,11 @@ impl Session {
 /// The columns that a COPY names, or all if it names none.
 pub(super) fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRef, SqlError> {
     let table = target.table();
+    let is_generated = |field: &Field| table.properties().generated(field.name()).is_some();
     if columns.is_empty() {
-        return Ok(Arc::clone(table.schema()));
+        let all = table.schema().fields().iter();
+        let given = all.filter(|field| !is_generated(field)).cloned();
+        return Ok(Arc::new(Schema::new(given.collect::<Vec<_>>())));
     }
     let mut fields: Vec<Arc<Field>> = vec![];
     for column in columns {
@@ -161,6 +184,10 @@ pub(super) fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRe
             || SqlError::Missing { name: format!("column {name} of {}", table.full_name()) };
         let index = table.schema().index_of(&name).map_err(|_| missing())?;
         let field = Arc::clone(&table.schema().fields()[index]);
+        if is_generated(&field) {
+            let what = format!("column \"{name}\" is a generated column; COPY computes it");
+            return Err(SqlError::GeneratedAlways { what });
+        }
         if fields.iter().any(|known| known.name() == field.name()) {
             return Err(SqlError::Refused {
                 what: format!("naming column {name} twice"),

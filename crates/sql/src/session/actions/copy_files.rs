@@ -8,9 +8,9 @@ use terrace_table::transaction::Scope;
 
 use super::copy::{chosen, insertion};
 use crate::file_tables;
-use crate::session::defaults;
 use crate::session::file_copy::CopyFrom;
 use crate::session::state::{Planned, Session};
+use crate::session::{defaults, generated};
 
 impl Session {
     /// Plans the insertion of the rows of files. All of them are inserted, or none.
@@ -27,8 +27,9 @@ impl Session {
         let (target, full) = self.target_of_copy(&state, &snapshot, &copy.table)?;
         let schema = chosen(&target, &copy.columns)?;
         let source = copy.format.source(&copy.options);
-        let rows = file_tables::copied(&copy.path, source, &schema)?;
+        let rows = file_tables::copied(&copy.path, source, &schema, self.engine.cloud())?;
         let plan = defaults::fill(&state, insertion(target, &full, rows)?)?;
+        let plan = generated::computed(&state, plan)?;
         self.physical_plan(state, plan, &snapshot, scope, reader).await
     }
 }

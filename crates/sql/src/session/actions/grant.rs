@@ -9,12 +9,15 @@ use terrace_table::transaction::Scope;
 
 use crate::access::{Access, Grantee, Privileges};
 use crate::session::grant::{AccessChange, GrantStatement, Objects};
+use crate::session::refusal::refused;
 use crate::session::state::{Planned, Session};
 
-/// A table or view, or a schema.
+/// A table, view or sequence, or a schema.
 struct Object {
     schema: String,
     name: Option<String>,
+    /// The privileges that it has.
+    all: Privileges,
 }
 
 impl Session {
@@ -38,10 +41,9 @@ impl Session {
         }
         refuse_missing_roles(&statement.change, &snapshot)?;
         let change = |draft: &mut Draft| {
-            for Object { schema, name } in &objects {
+            for Object { schema, name, all } in &objects {
                 let known = draft.snapshot().access(schema, name.as_deref()).cloned();
-                let is_schema = name.is_none();
-                let access = changed(known.unwrap_or_default(), &statement.change, is_schema);
+                let access = changed(known.unwrap_or_default(), &statement.change, *all);
                 draft.put_access(schema, name.as_deref(), access)?;
             }
             Ok(())
@@ -51,12 +53,27 @@ impl Session {
     }
 
     fn objects_of(&self, objects: &Objects, snapshot: &Snapshot) -> Result<Vec<Object>, SqlError> {
-        let (Objects::Tables(names) | Objects::TablesIn(names) | Objects::Schemas(names)) = objects;
+        let (Objects::Tables(names)
+        | Objects::TablesIn(names)
+        | Objects::Sequences(names)
+        | Objects::Schemas(names)) = objects;
+        let (of_tables, of_schemas) = (Privileges::of_tables(), Privileges::of_schemas());
         let mut found = Vec::new();
         for name in names {
             match objects {
-                Objects::Tables(_) => found.push(self.object_of(name)?),
-                Objects::Schemas(_) => found.push(Object { schema: schema(name)?, name: None }),
+                Objects::Tables(_) => found.push(self.object_of(name, snapshot)?),
+                Objects::Sequences(_) => {
+                    let object = self.object_of(name, snapshot)?;
+                    let is_sequence = object.all == Privileges::of_sequences();
+                    found.extend(is_sequence.then_some(object));
+                    if !is_sequence {
+                        let what = format!("GRANT or REVOKE ON SEQUENCE {name}, which is none");
+                        return Err(refused(&what, "name a sequence, or leave SEQUENCE out"));
+                    }
+                }
+                Objects::Schemas(_) => {
+                    found.push(Object { schema: schema(name)?, name: None, all: of_schemas });
+                }
                 Objects::TablesIn(_) => {
                     let schema = schema(name)?;
                     if !snapshot.has_schema(&schema) {
@@ -64,19 +81,24 @@ impl Session {
                     }
                     let tables = snapshot.table_names(&schema).into_iter();
                     let all = tables.chain(snapshot.view_names(&schema));
-                    found.extend(
-                        all.map(|name| Object { schema: schema.clone(), name: Some(name) }),
-                    );
+                    found.extend(all.map(|name| {
+                        let (schema, name) = (schema.clone(), Some(name));
+                        Object { schema, name, all: of_tables }
+                    }));
                 }
             }
         }
         Ok(found)
     }
 
-    fn object_of(&self, name: &ObjectName) -> Result<Object, SqlError> {
+    fn object_of(&self, name: &ObjectName, snapshot: &Snapshot) -> Result<Object, SqlError> {
         let reference = object_name_to_table_reference(name.clone(), true)?;
         let own = self.own_name(&self.context.state(), reference)?;
-        Ok(Object { schema: own.schema, name: Some(own.name) })
+        let all = match snapshot.sequence(&own.schema, &own.name) {
+            Some(_) => Privileges::of_sequences(),
+            None => Privileges::of_tables(),
+        };
+        Ok(Object { schema: own.schema, name: Some(own.name), all })
     }
 }
 
@@ -103,8 +125,7 @@ fn refuse_missing_roles(change: &AccessChange, snapshot: &Snapshot) -> Result<()
     }
 }
 
-fn changed(mut access: Access, change: &AccessChange, is_schema: bool) -> Access {
-    let all = if is_schema { Privileges::of_schemas() } else { Privileges::of_tables() };
+fn changed(mut access: Access, change: &AccessChange, all: Privileges) -> Access {
     match change {
         AccessChange::Owner(role) => access.owner = Some(role.clone()),
         AccessChange::Grant(privileges, grantees) => {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use datafusion::common::TableReference;
 use terrace_table::error::SqlError;
-use terrace_table::placement::{HeapDefinition, Scope, Target, Wish, forget_reads, move_table};
+use terrace_table::placement::{
+    HeapDefinition, PlacementRequest, Scope, Target, forget_reads, move_table,
+};
 use terrace_table::table::Table;
 
 use crate::names::resolve;
@@ -72,18 +74,18 @@ impl Session {
             })
         };
         let column = column.map(place).transpose()?;
-        let wish = match tier {
-            "auto" => Wish::Auto,
-            "pool" => Wish::There(Target::Pool),
+        let request = match tier {
+            "auto" => PlacementRequest::Auto,
+            "pool" => PlacementRequest::Fixed(Target::Pool),
             name => {
                 let heap = self.engine.heaps().get(name);
                 let heap = heap.ok_or_else(|| self.missing_heap(name.to_owned()))?;
-                Wish::There(Target::Heap(heap))
+                PlacementRequest::Fixed(Target::Heap(heap))
             }
         };
         if let Some(id) = chunk {
             let there = table.current()?.chunks.iter().any(|chunk| chunk.id == id);
-            if !there || matches!(wish, Wish::Auto) {
+            if !there || matches!(request, PlacementRequest::Auto) {
                 return Err(SqlError::Refused {
                     what: format!("chunk {id} of {} on {tier}", table.full_name()),
                     instead: "terrace.segments lists chunks; auto is for tables and columns".into(),
@@ -91,15 +93,15 @@ impl Session {
             }
         }
         let scope = Scope { column, chunk };
-        let _moving = table.wishes().lock().await;
-        if let Wish::There(target) = &wish {
+        let _moving = table.placement_requests().lock().await;
+        if let PlacementRequest::Fixed(target) = &request {
             let (budget, pins) = (&self.engine.resources().budget, self.engine.pins());
             move_table(table, &scope, target, (budget, pins)).await?;
         }
-        if matches!(wish, Wish::Auto) {
+        if matches!(request, PlacementRequest::Auto) {
             forget_reads(table.current()?.as_ref(), &scope);
         }
-        table.wishes().set(columns, &scope, &wish);
+        table.placement_requests().set(columns, &scope, &request);
         Ok(())
     }
 }

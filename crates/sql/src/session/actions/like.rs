@@ -6,15 +6,19 @@ use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
-    CreateTable, CreateTableLikeDefaults, CreateTableLikeKind, Statement as SqlStatement,
+    CreateTable, CreateTableLike, CreateTableLikeDefaults, CreateTableLikeKind, ObjectName,
+    Statement as SqlStatement,
 };
-use terrace_table::Encoding;
 use terrace_table::catalog::{IfExists, Properties, Snapshot, TableDefinition};
 use terrace_table::error::SqlError;
+use terrace_table::table::Table;
 use terrace_table::transaction::Scope;
 
 use crate::access::Privilege;
+use crate::session::options::TableOptions;
+use crate::session::owned_sequences;
 use crate::session::refusal::refused;
+use crate::session::spelling::LIKE;
 use crate::session::state::{Planned, Session};
 
 /// Returns a CREATE TABLE with the columns of another table; `None` for any other statement.
@@ -26,9 +30,70 @@ pub(in crate::session) fn of(statement: &Statement) -> Option<&CreateTable> {
     }
 }
 
+/// Properties of a table that a new one like it gets too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Included {
+    defaults: bool,
+    constraints: bool,
+    generated: bool,
+    identity: bool,
+    comments: bool,
+}
+
+impl Included {
+    const ALL: Self =
+        Self { defaults: true, constraints: true, generated: true, identity: true, comments: true };
+
+    /// Reads options as the spelling of LIKE writes them: `+all -identity`.
+    fn read(text: &str) -> Result<Self, SqlError> {
+        let mut included = Self::default();
+        for option in text.split_whitespace() {
+            let (is_included, word) = match option.strip_prefix('+') {
+                Some(word) => (true, word),
+                None => (false, option.trim_start_matches('-')),
+            };
+            match word {
+                "all" if is_included => included = Self::ALL,
+                "all" => included = Self::default(),
+                "defaults" => included.defaults = is_included,
+                "constraints" => included.constraints = is_included,
+                "generated" => included.generated = is_included,
+                "identity" => included.identity = is_included,
+                "comments" => included.comments = is_included,
+                // A table has none of these.
+                "indexes" | "storage" | "statistics" | "compression" => {}
+                other => {
+                    let known = "ALL, DEFAULTS, CONSTRAINTS, GENERATED, IDENTITY or COMMENTS";
+                    return Err(refused(&format!("LIKE with {other}"), &format!("say {known}")));
+                }
+            }
+        }
+        Ok(included)
+    }
+}
+
+/// The table of a LIKE, and what a new one gets from it.
+fn source_of(like: &CreateTableLike) -> Result<(ObjectName, Included), SqlError> {
+    let mut name = like.name.clone();
+    let last = name.0.last().and_then(|part| part.as_ident());
+    let options = last.filter(|_| name.0.len() > 1).and_then(|it| it.value.strip_prefix(LIKE));
+    let included = match options {
+        Some(options) => {
+            let included = Included::read(options)?;
+            name.0.pop();
+            included
+        }
+        None => Included {
+            defaults: like.defaults == Some(CreateTableLikeDefaults::Including),
+            ..Included::default()
+        },
+    };
+    Ok((name, included))
+}
+
 impl Session {
-    /// Creates a table with the columns of another one, their NOT NULL, and their defaults if the
-    /// statement includes them.
+    /// Creates a table with the columns of another one, their NOT NULL, and the other properties
+    /// that the statement includes.
     ///
     /// # Errors
     /// [`SqlError::Missing`], [`SqlError::Exists`], [`SqlError::Denied`]; errors of the catalog.
@@ -37,45 +102,67 @@ impl Session {
         state: &SessionState,
         snapshot: &Snapshot,
         create: &CreateTable,
-        encoding: Encoding,
+        options: TableOptions,
         scope: &Scope,
     ) -> Result<Planned, SqlError> {
         let (CreateTableLikeKind::Parenthesized(like) | CreateTableLikeKind::Plain(like)) =
             create.like.as_ref().ok_or_else(|| refused("LIKE without a table", "name one"))?;
-        if create.temporary {
-            return Err(refused("a temporary table", "leave TEMPORARY out and drop it when done"));
-        }
         self.refuse_change(scope, "a definition")?;
         let if_exists = match (create.if_not_exists, create.or_replace) {
             (true, _) => IfExists::Keep,
             (false, true) => IfExists::Replace,
             (false, false) => IfExists::Fail,
         };
-        let source =
-            self.own_name(state, object_name_to_table_reference(like.name.clone(), true)?)?;
+        let (source, included) = source_of(like)?;
+        let source = self.own_name(state, object_name_to_table_reference(source, true)?)?;
         let missing = || SqlError::Missing { name: format!("{}.{}", source.schema, source.name) };
         let (source, _) = snapshot.table(&source.schema, &source.name).ok_or_else(missing)?;
         let (schema, name) = (source.schema_name(), Some(source.name()));
         self.rights(snapshot).require(Privilege::Select, schema, name)?;
-        let own =
-            self.new_name(state, object_name_to_table_reference(create.name.clone(), true)?)?;
-        let replaces = if_exists == IfExists::Replace;
-        self.refuse_making(snapshot, &own.schema, &own.name, replaces)?;
-        let mut properties = Properties::default();
-        if let Some(CreateTableLikeDefaults::Including) = like.defaults {
-            for (column, of_source) in &source.properties().columns {
-                properties.change(column, |column| column.default.clone_from(&of_source.default));
-            }
-        }
+        let own = object_name_to_table_reference(create.name.clone(), true)?;
+        let own = match options.is_temporary {
+            true => self.make_temporary(scope, &own).await?,
+            false => self.name_to_make(state, snapshot, own, if_exists == IfExists::Replace)?,
+        };
+        let mut properties = copied(&source, included);
+        properties.on_commit = options.on_commit;
+        self.note_on_commit(options.on_commit);
+        let (catalog, named) = (self.engine.catalog(), (own.schema.as_str(), own.name.as_str()));
+        let sequences = match included.identity {
+            true => owned_sequences::copy(catalog, snapshot, named, &source, &mut properties),
+            false => vec![],
+        };
         let definition = TableDefinition {
             schema_name: own.schema,
             name: own.name,
             columns: Arc::clone(source.schema()),
-            encoding,
+            encoding: options.encoding,
             properties,
             owner: self.role().as_deref().map(str::to_owned),
         };
-        self.engine.catalog().create_table_in(scope, definition, if_exists).await?;
+        catalog.create_table_with(scope, definition, sequences, if_exists).await?;
         Ok(Planned::nothing())
     }
+}
+
+/// The properties of a table that are included, without sequences.
+fn copied(source: &Table, included: Included) -> Properties {
+    let mut properties = Properties::default();
+    for (column, of_source) in &source.properties().columns {
+        properties.change(column, |column| {
+            if included.defaults && of_source.identity.is_none() {
+                column.default.clone_from(&of_source.default);
+            }
+            if included.generated {
+                column.generated.clone_from(&of_source.generated);
+            }
+            if included.comments {
+                column.comment.clone_from(&of_source.comment);
+            }
+        });
+    }
+    if included.constraints {
+        properties.checks.clone_from(&source.properties().checks);
+    }
+    properties
 }

@@ -2,6 +2,7 @@
 
 use terrace_exec::run_blocking;
 use terrace_governor::memory::DRAM_BYTES_MIN;
+use terrace_pool::PoolError;
 use terrace_sys::size::{format_bytes, parse_bytes};
 use terrace_table::error::SqlError;
 
@@ -30,8 +31,14 @@ impl Session {
                 instead: format!("it takes at least {}", format_bytes(DRAM_BYTES_MIN)),
             });
         }
-        run_blocking(|| self.engine.pool().resize(tier, bytes))?;
-        Ok(Planned::nothing())
+        match run_blocking(|| self.engine.pool().resize(tier, bytes)) {
+            Ok(_) => Ok(Planned::nothing()),
+            Err(PoolError::Config { reason, .. }) => Err(SqlError::Refused {
+                what: format!("a size of {} for the tier {name}", format_bytes(bytes)),
+                instead: reason,
+            }),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

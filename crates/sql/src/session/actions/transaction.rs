@@ -64,6 +64,9 @@ impl Session {
             let open = self.transaction().take();
             let committed = open.ok_or(SqlError::NoTransaction)?.commit(self.lock_timeout()).await;
             self.end_locals();
+            if let Ok(true) = committed {
+                self.end_temporary_rows().await?;
+            }
             committed
         })
     }

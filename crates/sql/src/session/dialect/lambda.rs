@@ -2,10 +2,12 @@
 //!
 //! `x -> x + 1`, `(x, i) -> x + i` and `lambda x, i: x + i` are lambdas as arguments of the
 //! functions that take one, behind another argument. Anywhere else `->` is the operator of JSON.
-//! `[x + 1 FOR x IN l IF x > 1]` becomes `list_transform(list_filter(l, x -> x > 1), x -> x + 1)`.
+//! `[x + 1 FOR x IN l IF x > 1]` becomes `list_transform(list_filter(l, x -> x > 1), x -> x + 1)`;
+//! a second variable is the position in the list.
 
 use datafusion::sql::sqlparser::ast::{
     Array, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens,
+    Value,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -59,12 +61,19 @@ fn syntax(parser: &Parser<'_>) -> Option<LambdaSyntax> {
     }
 }
 
-/// True behind the comma of an argument list of a function that takes a lambda.
+/// True behind the comma of an argument list of a function that takes a lambda, and within COLUMNS.
 fn is_argument(parser: &Parser<'_>) -> bool {
     let before = (0..parser.index()).rev().map(|at| &parser.token_at(at).token);
     let mut before = before.filter(|token| !matches!(token, Token::Whitespace(_)));
-    if before.next() != Some(&Token::Comma) {
-        return false;
+    match before.next() {
+        Some(Token::Comma) => {}
+        Some(Token::LParen) => {
+            // A condition on the names of columns.
+            let name = before.next();
+            return matches!(name, Some(Token::Word(word)) if word.quote_style.is_none()
+                && word.value.eq_ignore_ascii_case("columns"));
+        }
+        _ => return false,
     }
     let mut depth = 0_usize;
     while let Some(token) = before.next() {
@@ -130,17 +139,29 @@ pub(super) fn parse_list(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
     Ok(Expr::Array(Array { elem, named: false }))
 }
 
+/// A list comprehension with a condition whose second variable is the position in the list: the
+/// condition and the element are computed together, before elements are left out.
+fn with_positions(list: Expr, names: Vec<Ident>, element: Expr, condition: Expr) -> Expr {
+    let key = |name: &str| Expr::Value(Value::SingleQuotedString(name.to_owned()).into());
+    let pair = call("named_struct", [key("condition"), condition, key("element"), element]);
+    let pairs = call("list_transform", [list, of(names, pair)]);
+    let variable = Ident::with_quote('"', "comprehension pair");
+    let field = |name: &str| call("get_field", [Expr::Identifier(variable.clone()), key(name)]);
+    let kept = call("list_filter", [pairs, of(vec![variable.clone()], field("condition"))]);
+    call("list_transform", [kept, of(vec![variable.clone()], field("element"))])
+}
+
 /// Parses `x IN l IF c]` behind the element and FOR.
 fn comprehension(parser: &mut Parser<'_>, element: Expr) -> Result<Expr, ParserError> {
     let names = parser.parse_comma_separated(Parser::parse_identifier)?;
     parser.expect_keyword_is(Keyword::IN)?;
     let mut list = parser.parse_expr()?;
     if parser.parse_keyword(Keyword::IF) {
-        if names.len() > 1 {
-            let next = parser.peek_token();
-            return parser.expected("one variable in a list comprehension with IF", next);
-        }
         let condition = parser.parse_expr()?;
+        if names.len() > 1 {
+            parser.expect_token(&Token::RBracket)?;
+            return Ok(with_positions(list, names, element, condition));
+        }
         list = call("list_filter", [list, of(names.clone(), condition)]);
     }
     parser.expect_token(&Token::RBracket)?;

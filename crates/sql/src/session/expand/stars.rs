@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::TableReference;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
@@ -28,6 +29,7 @@ use super::super::walk::Walk;
 pub(super) struct Column {
     pub(super) table: Option<TableReference>,
     pub(super) name: String,
+    pub(super) data_type: DataType,
 }
 
 /// True if a SELECT has such expressions.
@@ -46,6 +48,14 @@ pub(super) fn are_in(select: &mut Select) -> bool {
         || select.qualify.walk(&mut calls).is_break()
 }
 
+/// True if a SELECT has a `*`.
+pub(super) fn has_plain(select: &Select) -> bool {
+    let is_plain = |item: &SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    };
+    select.projection.iter().any(is_plain)
+}
+
 /// The query whose columns are those of a SELECT's FROM.
 pub(super) fn question(select: &Select) -> Result<Query, SqlError> {
     let mut query = parsed_query("SELECT *")?;
@@ -58,11 +68,15 @@ pub(super) fn question(select: &Select) -> Result<Query, SqlError> {
     Ok(query)
 }
 
-/// Writes out the expressions of a SELECT over rows of the columns.
-pub(super) fn write_out(select: &mut Select, columns: &[Column]) -> Result<(), SqlError> {
+/// Writes out the expressions of a SELECT over rows of the columns, with `all` also every `*`.
+pub(super) fn write_out(
+    select: &mut Select,
+    columns: &[Column],
+    all: bool,
+) -> Result<(), SqlError> {
     let mut items = Vec::new();
     for item in std::mem::take(&mut select.projection) {
-        push(&mut items, item, columns)?;
+        push(&mut items, item, columns, all)?;
     }
     select.projection = items;
     let conditions = [&mut select.selection, &mut select.having, &mut select.qualify];
@@ -82,15 +96,20 @@ pub(super) fn write_out(select: &mut Select, columns: &[Column]) -> Result<(), S
 }
 
 /// Adds the items that one becomes.
-fn push(items: &mut Vec<SelectItem>, item: SelectItem, columns: &[Column]) -> Result<(), SqlError> {
+fn push(
+    items: &mut Vec<SelectItem>,
+    item: SelectItem,
+    columns: &[Column],
+    all: bool,
+) -> Result<(), SqlError> {
     match item {
-        SelectItem::Wildcard(options) if is_special(&options) => {
+        SelectItem::Wildcard(options) if all || is_special(&options) => {
             expand(items, columns, |_| true, &options)
         }
         SelectItem::QualifiedWildcard(
             SelectItemQualifiedWildcardKind::ObjectName(table),
             options,
-        ) if is_special(&options) => {
+        ) if all || is_special(&options) => {
             let table = last(&table).unwrap_or_default();
             let is_of =
                 |column: &Column| column.table.as_ref().is_some_and(|it| it.table() == table);
@@ -177,8 +196,10 @@ fn expand(
             None => reference(column, columns),
         };
         let own = Ident::with_quote('"', column.name.clone());
-        let alias = renamed.get(&column.name).cloned().unwrap_or(own);
-        items.push(SelectItem::ExprWithAlias { expr, alias });
+        items.push(match renamed.get(&column.name) {
+            None if expr == Expr::Identifier(own.clone()) => SelectItem::UnnamedExpr(expr),
+            alias => SelectItem::ExprWithAlias { expr, alias: alias.cloned().unwrap_or(own) },
+        });
     }
     match items.len() > before {
         true => Ok(()),
@@ -192,7 +213,7 @@ fn last(name: &ObjectName) -> Option<String> {
 }
 
 /// A reference to a column, with its table if another has one of the same name.
-fn reference(column: &Column, columns: &[Column]) -> Expr {
+pub(super) fn reference(column: &Column, columns: &[Column]) -> Expr {
     let name = Ident::with_quote('"', column.name.clone());
     let is_unique = columns.iter().filter(|it| it.name == column.name).count() == 1;
     match &column.table {

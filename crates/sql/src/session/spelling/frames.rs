@@ -1,15 +1,21 @@
 //! `EXCLUDE` in the frame of a window.
+//!
+//! The exclusion becomes the first key of PARTITION BY, from where a rule takes it.
 
-use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::tokens::{are_at, is};
+use super::super::window_exclusion::MARK;
+use super::tokens::{are_at, call, is, is_at, nesting, sign, words};
 
-/// Drops `EXCLUDE NO OTHERS`, which excludes nothing.
-///
-/// # Errors
-/// For a frame that excludes rows.
-pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>, ParserError> {
+/// The exclusions, and the words behind EXCLUDE.
+const EXCLUSIONS: [&[&str]; 3] = [&["current", "row"], &["group"], &["ties"]];
+
+/// Words that may begin a window's definition; any other is the name of a window.
+const CLAUSES: [&str; 5] = ["partition", "order", "rows", "range", "groups"];
+
+/// Rewrites `EXCLUDE CURRENT ROW`, `GROUP` and `TIES`, and drops `EXCLUDE NO OTHERS`, which
+/// excludes nothing.
+pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut place = 0;
     while let Some(token) = tokens.get(place) {
@@ -17,24 +23,82 @@ pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>, 
             && written.last().is_some_and(|last| {
                 ["row", "following", "preceding"].iter().any(|it| is(last, it))
             });
-        if is_frame && are_at(tokens, place + 1, &["no", "others"]) {
+        let ends = |words: &[&str]| {
+            let end = tokens.get(place + 1 + words.len()).map(|token| &token.token);
+            are_at(tokens, place + 1, words) && matches!(end, Some(Token::RParen))
+        };
+        if is_frame && ends(&["no", "others"]) {
             place += 3;
             continue;
         }
-        let behind: &[&[&str]] = &[&["current", "row"], &["group"], &["ties"]];
-        for words in behind.iter().filter(|_| is_frame) {
-            let end = tokens.get(place + 1 + words.len()).map(|token| &token.token);
-            if are_at(tokens, place + 1, words) && matches!(end, Some(Token::RParen)) {
-                return Err(ParserError::ParserError(format!(
-                    "EXCLUDE {} in a window frame is not supported: subtract the rows' own values, \
-                     or use two frames that end before them and begin behind them{}",
-                    words.join(" ").to_uppercase(),
-                    token.span.start
-                )));
-            }
+        let exclusion = EXCLUSIONS.into_iter().find(|words| is_frame && ends(words));
+        if let Some(exclusion) = exclusion
+            && let Some(open) = opening(&written)
+        {
+            mark(&mut written, open, &exclusion.join(" "));
+            place += 1 + exclusion.len();
+            continue;
         }
         written.push(token.clone());
         place += 1;
     }
-    Ok(written)
+    written
+}
+
+/// The place of the bracket that is open at the end.
+fn opening(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let mut depth = 0;
+    tokens.iter().rposition(|token| {
+        depth += nesting(token);
+        depth > 0
+    })
+}
+
+/// Adds a key to a window's definition behind an opening bracket.
+fn mark(tokens: &mut Vec<TokenWithSpan>, open: usize, exclusion: &str) {
+    let first = open + 1;
+    let is_clause = CLAUSES.iter().any(|clause| is_at(tokens, first, clause));
+    let place = if is_clause { first } else { first + 1 };
+    let key = call(MARK, &[sign(Token::SingleQuotedString(exclusion.to_owned()))]);
+    if are_at(tokens, place, &["partition", "by"]) {
+        let key = key.into_iter().chain([sign(Token::Comma)]);
+        tokens.splice(place + 2..place + 2, key);
+    } else {
+        tokens.splice(place..place, words("PARTITION BY").chain(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::written;
+
+    #[test]
+    fn exclusions_become_keys() {
+        let cases = [
+            (
+                "sum(x) OVER (ROWS UNBOUNDED PRECEDING EXCLUDE TIES)",
+                "sum ( x ) OVER ( PARTITION BY \"window frame excludes\" ( 'ties' ) ROWS \
+                 UNBOUNDED PRECEDING )",
+            ),
+            (
+                "sum(x) OVER (PARTITION BY (a) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE \
+                 CURRENT ROW)",
+                "sum ( x ) OVER ( PARTITION BY \"window frame excludes\" ( 'current row' ) , ( a \
+                 ) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW )",
+            ),
+            (
+                "WINDOW w AS (v ROWS 1 PRECEDING EXCLUDE GROUP)",
+                "WINDOW w AS ( v PARTITION BY \"window frame excludes\" ( 'group' ) ROWS 1 \
+                 PRECEDING )",
+            ),
+            (
+                "sum(x) OVER (ROWS 1 PRECEDING EXCLUDE NO OTHERS)",
+                "sum ( x ) OVER ( ROWS 1 PRECEDING )",
+            ),
+            ("SELECT * EXCLUDE (a) FROM t", "SELECT * EXCLUDE ( a ) FROM t"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(written(text), expected, "{text}");
+        }
+    }
 }

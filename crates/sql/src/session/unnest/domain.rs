@@ -8,6 +8,7 @@ use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Projection};
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan};
 
 use super::fields::{Names, named};
+use super::once::once;
 use super::repeatable;
 
 /// The distinct values of columns of outer rows, null among them.
@@ -21,17 +22,16 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// Returns the domain of the columns `outer` of a plan.
+    /// Returns the domain of the columns `outer` of a plan that is [`stable`] in them.
     ///
     /// # Errors
-    /// If another evaluation of the plan could return other values.
+    /// If a plan cannot be built.
     pub(super) fn new(plan: &LogicalPlan, outer: Vec<Column>, names: &mut Names) -> Result<Self> {
         let own: Vec<_> = outer.iter().map(|_| names.next("outer")).collect();
         let rows = match outer.is_empty() {
             true => LogicalPlan::default(),
             false => {
                 let rows = without_limits(plan.clone())?;
-                repeatable::check(&rows, &outer)?;
                 let columns = outer.iter().zip(&own);
                 let columns = columns.map(|(column, name)| Expr::from(column.clone()).alias(name));
                 let rows = Projection::try_new(columns.collect(), Arc::new(rows))?;
@@ -71,6 +71,19 @@ impl Domain {
     /// The outer columns.
     pub(super) fn outer(&self) -> &[Column] {
         &self.outer
+    }
+}
+
+/// Returns outer rows that have the same values in their `columns` each time they are evaluated:
+/// the plan itself, or one that is evaluated once.
+///
+/// # Errors
+/// Names the construct that makes the columns differ, if the rows depend on those of another query.
+pub(super) fn stable(plan: LogicalPlan, columns: &[Column]) -> Result<LogicalPlan> {
+    match repeatable::check(&without_limits(plan.clone())?, columns) {
+        Ok(()) => Ok(plan),
+        Err(_) if plan.all_out_ref_exprs().is_empty() => Ok(once(plan)),
+        Err(error) => Err(error),
     }
 }
 

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, JoinType, LogicalPlan};
 use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion::optimizer::{OptimizerContext, OptimizerRule as _};
 
-use super::domain::Domain;
+use super::domain::{Domain, stable};
 use super::fields::{self, Names, conditions_of, named, same};
 use super::positions;
 use super::push_down::{Pushed, push_down};
@@ -50,7 +50,8 @@ pub(super) fn unnest(join: Join, names: &mut Names) -> Result<Transformed<Logica
     }
     let schema = Arc::clone(&join.schema);
     let mut conditions = conditions_of(&join);
-    let domain = Domain::new(&join.left, outer, names)?;
+    let left = stable(Arc::unwrap_or_clone(join.left), &outer)?;
+    let domain = Domain::new(&left, outer, names)?;
     let right = without_wrapper(Arc::unwrap_or_clone(join.right))?;
     let fields = Arc::clone(right.schema());
     let Pushed { plan, keys } = push_down(right, &domain, names)?;
@@ -59,7 +60,7 @@ pub(super) fn unnest(join: Join, names: &mut Names) -> Result<Transformed<Logica
     let right = fields::restore(plan, &fields, columns)?;
     let of_left = domain.outer().iter().cloned().map(Expr::Column);
     conditions.extend(same(of_left, own.iter().map(|name| named(name))));
-    let joined = fields::join(Arc::unwrap_or_clone(join.left), right, join.join_type, conditions)?;
+    let joined = fields::join(left, right, join.join_type, conditions)?;
     // Its condition may have subqueries.
     let joined = match has_correlated(&joined)? {
         true => positions::unnest(joined, names)?.data,

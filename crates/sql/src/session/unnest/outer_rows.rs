@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable as _, JoinType, LogicalPlan, Subquery, lit, not,
 };
 
-use super::domain::Domain;
+use super::domain::{Domain, stable};
 use super::fields::{self, Names, named, same};
 use super::push_down::{Pushed, push_down};
 use super::references::{outer_columns, subquery_of};
@@ -32,7 +32,7 @@ pub(super) fn unnest_projection(
     let mut rows = OuterRows::new(Arc::unwrap_or_clone(projection.input), names);
     let exprs = projection.expr.into_iter().map(|expr| rows.value(expr));
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    fields::project(rows.joined, exprs, &projection.schema, []).map(Transformed::yes)
+    fields::project(rows.joined()?, exprs, &projection.schema, []).map(Transformed::yes)
 }
 
 /// Unnests the subqueries of a filter that DataFusion cannot unnest.
@@ -52,7 +52,7 @@ pub(super) fn unnest_filter(filter: Filter, names: &mut Names) -> Result<Transfo
     for part in rest {
         conditions.extend(rows.condition(part)?);
     }
-    let plan = filtered(rows.joined, conditions)?;
+    let plan = filtered(rows.joined()?, conditions)?;
     fields::restore(plan, &outer, []).map(Transformed::yes)
 }
 
@@ -70,11 +70,18 @@ fn filtered(plan: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
     }
 }
 
-/// Outer rows, and a plan that joins the results of subqueries to them.
+/// Outer rows, and the results of subqueries to join to them.
 struct OuterRows<'a> {
     rows: LogicalPlan,
-    joined: LogicalPlan,
+    joins: Vec<Joined>,
     names: &'a mut Names,
+}
+
+/// A plan to join to the outer rows.
+struct Joined {
+    plan: LogicalPlan,
+    join_type: JoinType,
+    conditions: Vec<Expr>,
 }
 
 /// The rows of a subquery for each row of its domain.
@@ -88,7 +95,17 @@ struct Evaluated {
 
 impl<'a> OuterRows<'a> {
     fn new(rows: LogicalPlan, names: &'a mut Names) -> Self {
-        Self { joined: rows.clone(), rows, names }
+        Self { rows, joins: Vec::new(), names }
+    }
+
+    /// The outer rows, joined with the results.
+    fn joined(self) -> Result<LogicalPlan> {
+        self.joins.into_iter().try_fold(
+            self.rows,
+            |rows, Joined { plan, join_type, conditions }| {
+                fields::join(rows, plan, join_type, conditions)
+            },
+        )
     }
 
     /// Unnests a condition that must be true; `None` if the joins imply it.
@@ -199,6 +216,7 @@ impl<'a> OuterRows<'a> {
 
     fn evaluate(&mut self, plan: LogicalPlan) -> Result<Evaluated> {
         let outer = outer_columns(&plan, self.rows.schema());
+        self.rows = stable(std::mem::take(&mut self.rows), &outer)?;
         let domain = Domain::new(&self.rows, outer, self.names)?;
         let Pushed { plan, keys } = push_down(plan, &domain, self.names)?;
         let of = |columns: &[Column]| columns.iter().cloned().map(Expr::Column).collect();
@@ -219,8 +237,7 @@ impl<'a> OuterRows<'a> {
         columns.extend(keys.into_iter().zip(&own).map(|(key, name)| key.alias(name)));
         conditions.extend(same(outer, own.iter().map(|name| named(name))));
         let right = Projection::try_new(columns, Arc::new(plan)).map(LogicalPlan::Projection)?;
-        let left = std::mem::take(&mut self.joined);
-        self.joined = fields::join(left, right, join_type, conditions)?;
+        self.joins.push(Joined { plan: right, join_type, conditions });
         Ok(())
     }
 }

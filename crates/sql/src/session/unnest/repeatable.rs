@@ -8,6 +8,8 @@ use datafusion::common::{Column, DFSchema, Result, not_impl_err};
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Window};
 use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFunctionDefinition};
 
+use super::once::is_once;
+
 /// Aggregates that depend on neither the order of rows nor on how they are split among threads.
 const EXACT: [&str; 9] = [
     "min",
@@ -54,6 +56,7 @@ pub(super) fn check(plan: &LogicalPlan, columns: &[Column]) -> Result<()> {
         LogicalPlan::Distinct(Distinct::On(_)) => refuse("DISTINCT ON"),
         LogicalPlan::Limit(_) => refuse("LIMIT"),
         LogicalPlan::Sort(sort) => check(&sort.input, columns),
+        plan if is_once(plan) => Ok(()),
         LogicalPlan::Aggregate(aggregate) => check_groups(aggregate, columns),
         LogicalPlan::Window(window) => check_window(window, columns),
         plan => {

@@ -40,6 +40,11 @@ impl Generator<'_> {
         let nested = depth + 1 < super::DEPTH_MAX;
         match self.random.below(10) {
             0 if nested => self.derived(depth),
+            // Their tables are read as they are: nothing of enclosing queries.
+            5 if nested && self.random.percent(40) => match self.relation() {
+                Some((node, names)) => Source { node, names },
+                None => self.table(),
+            },
             1..=4 if !self.common.is_empty() => self.common(),
             _ => self.table(),
         }
@@ -115,6 +120,9 @@ impl Generator<'_> {
         for _ in 0..equal {
             terms.extend(self.equality(left, right));
         }
+        if terms.is_empty() && self.random.percent(50) {
+            terms.extend(self.inequality(left, right));
+        }
         if terms.is_empty() || self.random.percent(20) {
             let both = left.iter().chain(right).cloned().collect();
             self.scopes.push(both);
@@ -169,6 +177,26 @@ impl Generator<'_> {
             "=" => node,
             _ => parts([text("("), node, text(")")]),
         };
+        Some(expression(Kind::Bool, node))
+    }
+
+    /// Returns a comparison of columns of both sides by their order.
+    fn inequality(&mut self, left: &[Name], right: &[Name]) -> Option<Node> {
+        let pairs: Vec<_> = left
+            .iter()
+            .flat_map(|left| right.iter().map(move |right| (left, right)))
+            .filter(|(left, right)| left.kind == right.kind && left.kind != Kind::Bool)
+            .collect();
+        if pairs.is_empty() {
+            return None;
+        }
+        let (one, other) = *self.random.one(&pairs);
+        let operator = *self.random.one(&["<", "<=", ">", ">="]);
+        let node = parts([
+            expression(one.kind, text(one.text.clone())),
+            text(format!(" {operator} ")),
+            expression(other.kind, text(other.text.clone())),
+        ]);
         Some(expression(Kind::Bool, node))
     }
 

@@ -1,7 +1,9 @@
 //! Queries: SELECT, set operations, common table expressions.
 
+use super::super::dialect::Dialect;
 use super::super::node::{Node, Top, call, commas, expression, optional, parts, text};
 use super::super::types::Kind;
+use super::expression::cast;
 use super::{Generator, Made};
 
 /// The kinds of the columns that a query must have; any if `None`.
@@ -95,16 +97,71 @@ impl Generator<'_> {
         let mut windows = if distinct { 0 } else { 1 };
         let mut columns = Vec::new();
         let mut items = Vec::new();
+        // Names of values that the items behind them may use.
+        let mut aliases: Vec<(String, Kind)> = Vec::new();
         for kind in kinds {
             let window = windows > 0 && self.random.percent(20);
             let made = if window { self.window(kind) } else { None };
-            windows -= usize::from(made.is_some());
+            let is_window = made.is_some();
+            windows -= usize::from(is_window);
+            let made = made.or_else(|| self.of_alias(kind, &aliases));
             let node = made.unwrap_or_else(|| self.scalar(kind, 0, depth));
+            let own = self.own_name(&node);
             let (node, name) = self.named(node, kind, &columns, top);
+            if !is_window && !name.is_empty() && own.as_ref() != Some(&name) {
+                aliases.push((name.clone(), kind));
+            }
             items.push(node);
             columns.push((name, kind));
         }
-        (head, items, Behind::nothing(), columns)
+        let behind = if distinct { Behind::nothing() } else { self.chosen_rows(windows > 0) };
+        (head, items, behind, columns)
+    }
+
+    /// Returns a value of a column of the SELECT list that has no name of FROM; mostly none.
+    fn of_alias(&mut self, kind: Kind, aliases: &[(String, Kind)]) -> Option<Node> {
+        let scope = self.scopes.last()?;
+        let is_free = |name: &str| scope.iter().all(|column| column.column != name);
+        let (name, _) = aliases.iter().find(|(name, of)| *of == kind && is_free(name))?;
+        let once = aliases.iter().filter(|(other, _)| other == name).count() == 1;
+        if !once || self.random.percent(85) {
+            return None;
+        }
+        let value = match kind {
+            Kind::Int | Kind::Float | Kind::Decimal => cast(kind, text(name.clone())),
+            _ => text(name.clone()),
+        };
+        let other = match kind {
+            Kind::Int | Kind::Float | Kind::Decimal => cast(kind, self.constant(kind)),
+            kind => self.constant(kind),
+        };
+        Some(expression(kind, call("coalesce", vec![value, other])))
+    }
+
+    /// Returns a clause that chooses rows by their place in an order; mostly none. Without windows,
+    /// it may be FETCH WITH TIES.
+    fn chosen_rows(&mut self, without_windows: bool) -> Behind {
+        if self.random.percent(92) {
+            return Behind::nothing();
+        }
+        let rows = self.random.between(1, 6);
+        let kind = self.some_kind();
+        let key = self.column_of(kind).map(|key| key.render(Dialect::Duck));
+        match key.filter(|key| key.contains('.') && without_windows && self.random.percent(40)) {
+            Some(key) => {
+                let order = format!("ORDER BY {key} DESC NULLS LAST");
+                let ties = format!(" {order} FETCH FIRST {rows} ROWS WITH TIES");
+                let ranks = format!(" QUALIFY rank() OVER ({order}) <= {rows}");
+                Behind { node: Node::Each(ties, ranks), ordered: true }
+            }
+            None => match self.window(Kind::Int) {
+                Some(window) => {
+                    let node = parts([text(" QUALIFY ("), window, text(format!(" <= {rows})"))]);
+                    Behind { node: optional(node), ordered: false }
+                }
+                None => Behind::nothing(),
+            },
+        }
     }
 
     /// Names an item; a column mostly keeps its own name, so that queries share names.
@@ -116,7 +173,9 @@ impl Generator<'_> {
         if top && self.random.percent(10) {
             return (node, String::new());
         }
-        let name = format!("c{}", before.len());
+        let is_new = |name: &String| top || before.iter().all(|(other, _)| other != name);
+        let names = (before.len()..).map(|number| format!("c{number}"));
+        let name = names.into_iter().find(is_new).unwrap_or_default();
         let alias = text(format!(" AS {name}"));
         (parts([expression(kind, node), alias]), name)
     }
@@ -259,7 +318,7 @@ impl Generator<'_> {
 }
 
 fn is_constant(node: &Node) -> bool {
-    let text = node.render(super::super::dialect::Dialect::Duck);
+    let text = node.render(Dialect::Duck);
     !text.contains('.')
 }
 

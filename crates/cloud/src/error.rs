@@ -1,0 +1,86 @@
+//! Errors of files of other machines.
+
+use object_store::Error as StoreError;
+
+/// An error of a file of another machine.
+#[derive(Debug, thiserror::Error)]
+pub enum CloudError {
+    /// An address that no client can read.
+    #[error("'{address}' cannot be read: {reason}")]
+    Address {
+        /// The address as it was written.
+        address: String,
+        /// The fault, and the forms that are right.
+        reason: String,
+    },
+    /// The server has no such file.
+    #[error("{address} does not exist")]
+    Missing {
+        /// The address.
+        address: String,
+    },
+    /// The server refuses to show the file.
+    #[error(
+        "{address} is refused: {reason}; CREATE SECRET name (TYPE s3, KEY_ID '...', SECRET '...') \
+         sets the keys"
+    )]
+    Denied {
+        /// The address.
+        address: String,
+        /// The server's answer.
+        reason: String,
+    },
+    /// The file was replaced after the statement had looked at it.
+    #[error("{address} was changed while it was read; run the statement again")]
+    Changed {
+        /// The address.
+        address: String,
+    },
+    /// The server does not answer, or not as it should.
+    #[error("cannot read {address}: {source}")]
+    Store {
+        /// The address.
+        address: String,
+        /// The client's error.
+        #[source]
+        source: StoreError,
+    },
+    /// A secret with a wrong option, or a name that is taken or unknown.
+    #[error("secret {name}: {reason}")]
+    Secret {
+        /// The secret's name.
+        name: String,
+        /// The fault, and the options that are right.
+        reason: String,
+    },
+    /// The thread that talks to servers does not run.
+    #[error("the threads of remote files do not run: {0}")]
+    Runtime(String),
+}
+
+impl CloudError {
+    /// The error of a client about a file.
+    pub(crate) fn of(address: &str, source: StoreError) -> Self {
+        let address = address.to_owned();
+        match source {
+            StoreError::NotFound { .. } => Self::Missing { address },
+            StoreError::Precondition { .. } | StoreError::NotModified { .. } => {
+                Self::Changed { address }
+            }
+            StoreError::PermissionDenied { source, .. }
+            | StoreError::Unauthenticated { source, .. } => {
+                Self::Denied { address, reason: innermost(source.as_ref()) }
+            }
+            source => Self::Store { address, source },
+        }
+    }
+}
+
+/// The message of the first cause, without those that wrap it.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

@@ -1,0 +1,218 @@
+//! Finding and reading of files of other machines.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use bytes::Bytes;
+use futures::{FutureExt as _, TryStreamExt as _};
+use glob::{MatchOptions, Pattern};
+use object_store::path::Path as StorePath;
+use object_store::{Error as StoreError, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
+use terrace_pool::{Pool, PoolError};
+
+use crate::address::{Address, Scheme};
+use crate::cache::{BlockCache, CacheStats, FetchRange};
+use crate::clients::{Clients, Threads, path_of};
+use crate::error::CloudError;
+use crate::file::CloudFile;
+use crate::secret::Secrets;
+
+/// Files of other machines, with a cache. Clones share it.
+#[derive(Clone, Debug)]
+pub struct CloudFiles(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    cache: BlockCache,
+    clients: Clients,
+    secrets: Secrets,
+    threads: Threads,
+}
+
+impl CloudFiles {
+    /// Creates a cache of at most `capacity_bytes` in a space of the pool without a grant: its
+    /// pages are evicted before those of other spaces.
+    ///
+    /// # Errors
+    /// As [`Pool::create_space`].
+    pub fn new(pool: &Pool, capacity_bytes: u64) -> Result<Self, PoolError> {
+        let cache = BlockCache::new(pool.create_space("remote files", Some(0))?, capacity_bytes);
+        let (clients, secrets, threads) = Default::default();
+        Ok(Self(Arc::new(Inner { cache, clients, secrets, threads })))
+    }
+
+    /// Returns the secrets for reading files.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        &self.0.secrets
+    }
+
+    /// Returns counts of the cache.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        self.0.cache.stats()
+    }
+
+    /// Returns the files that an address, a pattern or a directory of S3 stands for, in the order
+    /// of their keys; none if there is no such file. Asks the server each time.
+    ///
+    /// # Errors
+    /// [`CloudError`] of the server; [`CloudError::Address`] for a pattern of HTTP, which has no
+    /// lists, and for more than `files_max` files.
+    pub fn find(&self, address: &Address, files_max: usize) -> Result<Vec<CloudFile>, CloudError> {
+        let (own, address) = (self.clone(), address.clone());
+        self.0.threads.wait(async move { own.find_all(&address, files_max).await })
+    }
+
+    async fn find_all(
+        &self,
+        address: &Address,
+        files_max: usize,
+    ) -> Result<Vec<CloudFile>, CloudError> {
+        let refused =
+            |reason: String| CloudError::Address { address: address.text.clone(), reason };
+        if address.is_pattern() {
+            if address.scheme == Scheme::Http {
+                return Err(refused("HTTP has no lists of files; name each file".to_owned()));
+            }
+            let options = MatchOptions {
+                case_sensitive: true,
+                require_literal_separator: true,
+                require_literal_leading_dot: true,
+            };
+            let pattern = Pattern::new(&address.key).map_err(|error| refused(error.to_string()))?;
+            let is_match = |key: &str| pattern.matches_with(key, options);
+            return self.list(address, address.fixed_prefix(), files_max, &is_match).await;
+        }
+        let is_directory = address.key.is_empty() || address.key.ends_with('/');
+        if !is_directory || address.scheme == Scheme::Http {
+            match self.head(address).await {
+                Err(CloudError::Missing { .. }) if address.scheme == Scheme::S3 => {}
+                Err(CloudError::Missing { .. }) => return Ok(Vec::new()),
+                found => return found.map(|file| vec![file]),
+            }
+        }
+        let prefix = match address.key.as_str() {
+            key if is_directory => key.to_owned(),
+            key => format!("{key}/"),
+        };
+        let is_shown = |key: &str| !key.ends_with('/') && !key.rsplit('/').any(is_hidden);
+        self.list(address, &prefix, files_max, &is_shown).await
+    }
+
+    /// Asks for the present version of a file.
+    async fn head(&self, address: &Address) -> Result<CloudFile, CloudError> {
+        let (client, path) = self.0.clients.client(address, &self.0.secrets)?;
+        let meta = client.head(&path).await;
+        let meta = meta.map_err(|source| CloudError::of(&address.text, source))?;
+        Ok(CloudFile::new(address.clone(), &meta))
+    }
+
+    async fn list(
+        &self,
+        address: &Address,
+        prefix: &str,
+        files_max: usize,
+        is_wanted: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<Vec<CloudFile>, CloudError> {
+        let failed = |source| CloudError::of(&address.text, source);
+        // The client's own path would be the pattern, which need not be a valid one.
+        let bucket = address.with_key("");
+        let (client, _) = self.0.clients.client(&bucket, &self.0.secrets)?;
+        let directory = path_of(prefix.trim_end_matches('/'), address)?;
+        let directory = (!prefix.is_empty()).then_some(&directory);
+        let mut objects = client.list(directory);
+        let mut files = Vec::new();
+        while let Some(meta) = objects.try_next().await.map_err(failed)? {
+            let key = meta.location.as_ref();
+            if !is_wanted(key) {
+                continue;
+            }
+            if files.len() == files_max {
+                return Err(CloudError::Address {
+                    address: address.text.clone(),
+                    reason: format!("it stands for more than {files_max} files; name fewer"),
+                });
+            }
+            files.push(CloudFile::new(address.with_key(key), &meta));
+        }
+        files.sort_by(|a, b| a.address.key.cmp(&b.address.key));
+        Ok(files)
+    }
+
+    /// Reads a range of a file, from the cache or the server. A range beyond the end is cut off.
+    ///
+    /// # Errors
+    /// [`CloudError`] of the server.
+    pub async fn fetch(&self, file: &CloudFile, range: Range<u64>) -> Result<Bytes, CloudError> {
+        self.0.threads.run(self.clone().read_cached(file.clone(), range)).await
+    }
+
+    /// Reads a range of a file like [`CloudFiles::fetch`], and blocks the calling thread meanwhile.
+    ///
+    /// # Errors
+    /// As [`CloudFiles::fetch`].
+    pub fn read(&self, file: &CloudFile, range: Range<u64>) -> Result<Bytes, CloudError> {
+        self.0.threads.wait(self.clone().read_cached(file.clone(), range))
+    }
+
+    /// Starts to read a range; the bytes arrive in the receiver.
+    pub(crate) fn start(
+        &self,
+        file: &CloudFile,
+        range: Range<u64>,
+    ) -> Result<Receiver<Result<Bytes, CloudError>>, CloudError> {
+        self.0.threads.start(self.clone().read_cached(file.clone(), range))
+    }
+
+    async fn read_cached(self, file: CloudFile, range: Range<u64>) -> Result<Bytes, CloudError> {
+        let range = range.start.min(file.bytes)..range.end.min(file.bytes);
+        let version = file.version();
+        let (client, path) = self.0.clients.client(&file.address, &self.0.secrets)?;
+        let file = Arc::new(file);
+        let fetch: Box<FetchRange> = {
+            let file = Arc::clone(&file);
+            Box::new(move |range| {
+                get(Arc::clone(&client), path.clone(), Arc::clone(&file), range).boxed()
+            })
+        };
+        self.0.cache.read(&version, file.bytes, range, &fetch).await
+    }
+}
+
+fn is_hidden(part: &str) -> bool {
+    part.starts_with('.')
+}
+
+/// Fetches a range of a version of a file. A server that sends no ranges sends the whole file.
+async fn get(
+    client: Arc<dyn ObjectStore>,
+    path: StorePath,
+    file: Arc<CloudFile>,
+    range: Range<u64>,
+) -> Result<Bytes, CloudError> {
+    let address = &file.address.text;
+    let failed = |source| CloudError::of(address, source);
+    let options = |range: Option<GetRange>| {
+        // A weak tag says nothing about bytes, and S3 and HTTP compare strong ones alone.
+        let if_match = file.tag.clone().filter(|tag| !tag.starts_with("W/"));
+        GetOptions { if_match, range, ..GetOptions::default() }
+    };
+    let ranged = client.get_opts(&path, options(Some(GetRange::Bounded(range.clone())))).await;
+    let (bytes, start) = match ranged {
+        Ok(answer) => (answer.bytes().await.map_err(failed)?, range.start),
+        Err(StoreError::NotSupported { .. }) => {
+            let whole = client.get_opts(&path, options(None)).await.map_err(failed)?;
+            (whole.bytes().await.map_err(failed)?, 0)
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let index = |at: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
+    let part = index(range.start)..index(range.end);
+    // A server without tags may have another file by now.
+    if bytes.len() < part.end {
+        return Err(CloudError::Changed { address: address.clone() });
+    }
+    Ok(bytes.slice(part))
+}

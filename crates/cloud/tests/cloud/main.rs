@@ -1,0 +1,152 @@
+//! Files of a server of S3 and HTTP in this process.
+
+mod server;
+
+use std::io::Read as _;
+
+use bytes::Bytes;
+use server::Server;
+use terrace_cloud::address::Address;
+use terrace_cloud::{CloudError, CloudFile, CloudFiles, CloudReader, Secret, VersionStore};
+use terrace_ledger::Ledger;
+use terrace_pool::{Pool, PoolConfig};
+
+const FILES_MAX: usize = 1000;
+
+fn files() -> CloudFiles {
+    let pool = Pool::new(PoolConfig::new("cloud", Ledger::new(32 << 20))).expect("a pool");
+    CloudFiles::new(&pool, 16 << 20).expect("a space")
+}
+
+/// Files of the server's buckets, without a key.
+fn files_of(server: &Server) -> CloudFiles {
+    let files = files();
+    files.secrets().create(secret(server), false, false).expect("a secret");
+    files
+}
+
+fn secret(server: &Server) -> Secret {
+    let mut secret = Secret::new("test");
+    secret.set("endpoint", &server.endpoint()).expect("an endpoint");
+    secret.set("use_ssl", "false").expect("an option");
+    secret
+}
+
+fn find(files: &CloudFiles, address: &str) -> Result<Vec<CloudFile>, CloudError> {
+    let address = Address::parse(address).expect("valid").expect("an address");
+    files.find(&address, FILES_MAX)
+}
+
+fn keys(files: &CloudFiles, address: &str) -> Vec<String> {
+    let found = find(files, address).expect("files");
+    found.into_iter().map(|file| file.address.key).collect()
+}
+
+fn content(len: usize) -> Bytes {
+    (0..len).map(|at| u8::try_from(at * 7 % 253).expect("a byte")).collect()
+}
+
+#[test]
+fn patterns_and_directories_stand_for_keys() {
+    let server = Server::start();
+    for key in ["a.csv", "b.csv", "d/c.csv", "d/e/f.csv", "d/.hidden", "x y%.csv", "year=1/z.csv"] {
+        server.put(&format!("bucket/{key}"), key.to_owned());
+    }
+    let files = files_of(&server);
+    assert_eq!(keys(&files, "s3://bucket/a.csv"), ["a.csv"]);
+    assert_eq!(keys(&files, "s3://bucket/*.csv"), ["a.csv", "b.csv", "x y%.csv"]);
+    assert_eq!(keys(&files, "s3://bucket/**/*.csv").len(), 6);
+    assert_eq!(keys(&files, "s3://bucket/d"), ["d/c.csv", "d/e/f.csv"]);
+    assert_eq!(keys(&files, "s3://bucket/d/"), ["d/c.csv", "d/e/f.csv"]);
+    assert_eq!(keys(&files, "s3://bucket/y*=?/z.csv"), ["year=1/z.csv"]);
+    assert_eq!(keys(&files, "s3://bucket/nosuch.csv"), [""; 0]);
+    let address = Address::parse("s3://bucket/**/*").expect("valid").expect("an address");
+    let error = files.find(&address, 2).expect_err("too many").to_string();
+    assert!(error.contains("more than 2 files"), "{error}");
+    let spaced = &find(&files, "s3://bucket/x y%.csv").expect("found")[0];
+    assert_eq!(files.read(spaced, 0..99).expect("read"), "x y%.csv");
+}
+
+#[test]
+fn a_file_is_read_once_until_it_changes() {
+    let server = Server::start();
+    server.put("bucket/x.bin", content(700_000));
+    let files = files_of(&server);
+    let file = find(&files, "s3://bucket/x.bin").expect("found").remove(0);
+    assert_eq!(file.bytes, 700_000);
+    let mut all = Vec::new();
+    CloudReader::new(&files, &file, 0).read_to_end(&mut all).expect("read");
+    assert_eq!(all, content(700_000));
+    let requests = server.requests();
+    assert_eq!(files.read(&file, 300_000..400_000).expect("read").len(), 100_000);
+    assert_eq!(server.requests(), requests, "cached blocks need no request");
+    // The cached version stays readable; one that is not cached any more is not mixed with the new.
+    server.put("bucket/x.bin", content(5));
+    let new = find(&files, "s3://bucket/x.bin").expect("found").remove(0);
+    assert_eq!(files.read(&new, 0..9).expect("read"), content(5));
+    let cold = files_of(&server);
+    let error = cold.read(&file, 0..9).expect_err("another version").to_string();
+    assert!(error.contains("changed while it was read"), "{error}");
+}
+
+#[test]
+fn keys_and_endpoints_come_from_secrets() {
+    let server = Server::start();
+    server.put("bucket/x.csv", "a\n1\n");
+    server.require_key("mary");
+    let files = files_of(&server);
+    let error = find(&files, "s3://bucket/x.csv").expect_err("no key").to_string();
+    assert!(error.contains("is refused") && error.contains("CREATE SECRET"), "{error}");
+    let mut right = secret(&server);
+    right.set("key_id", "mary").expect("an option");
+    right.set("secret", "had a little lamb").expect("an option");
+    files.secrets().create(right, true, false).expect("replaced");
+    assert_eq!(keys(&files, "s3://bucket/x.csv"), ["x.csv"]);
+}
+
+#[test]
+fn http_files_are_read_with_and_without_ranges() {
+    let server = Server::start();
+    server.put("dir/x.bin", content(600_000));
+    let address = format!("http://{}/dir/x.bin?sig=a/b", server.endpoint());
+    let files = files();
+    let file = find(&files, &address).expect("found").remove(0);
+    assert_eq!(
+        files.read(&file, 599_990..600_000).expect("read"),
+        content(600_000).slice(599_990..)
+    );
+    server.send_no_ranges();
+    assert_eq!(files.read(&file, 0..10).expect("read"), content(10));
+    let missing = format!("http://{}/nosuch", server.endpoint());
+    assert_eq!(find(&files, &missing).expect("none"), []);
+    let error = find(&files, &format!("http://{}/*.csv", server.endpoint())).expect_err("a list");
+    assert!(error.to_string().contains("HTTP has no lists"), "{error}");
+}
+
+#[test]
+fn servers_that_fail_are_asked_again_and_dead_ones_are_named() {
+    let server = Server::start();
+    server.put("bucket/x.csv", "a\n1\n");
+    let files = files_of(&server);
+    server.fail(2);
+    assert_eq!(keys(&files, "s3://bucket/x.csv"), ["x.csv"]);
+    let dead = "http://127.0.0.1:9/x.csv";
+    let error = find(&files, dead).expect_err("nothing listens there").to_string();
+    assert!(error.contains("cannot read http://127.0.0.1:9/x.csv"), "{error}");
+}
+
+#[tokio::test]
+async fn versions_are_objects_that_hold_their_ranges() {
+    use object_store::ObjectStoreExt as _;
+    let server = Server::start();
+    server.put("bucket/d/x.parquet", content(1000));
+    let files = files_of(&server);
+    let file = find(&files, "s3://bucket/d/x.parquet").expect("found").remove(0);
+    let (object, store) = (file.object(), VersionStore::new(files));
+    assert_eq!(store.head(&object.location).await.expect("known").size, 1000);
+    let range = store.get_range(&object.location, 10..20).await.expect("read");
+    assert_eq!(range, content(1000).slice(10..20));
+    let all = store.get(&object.location).await.expect("read").bytes().await.expect("read");
+    assert_eq!(all, content(1000));
+    assert!(store.delete(&object.location).await.is_err(), "files are only read");
+}

@@ -1,0 +1,99 @@
+//! Functions of DataFusion whose calls are checked before they are evaluated.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature,
+};
+
+/// Refuses a call of the function of a name by its arguments.
+pub(crate) type Check = fn(&str, &ScalarFunctionArgs) -> Result<()>;
+
+/// A function and its check. Simplifications of the function are left out, since they make calls of
+/// the function without the check.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    function: Arc<ScalarUDF>,
+    check: Check,
+}
+
+impl Checked {
+    /// Creates the function that replaces `function`.
+    pub(crate) fn over(function: Arc<ScalarUDF>, check: Check) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::new_from_impl(Self { function, check }))
+    }
+}
+
+impl PartialEq for Checked {
+    fn eq(&self, other: &Self) -> bool {
+        self.function == other.function
+    }
+}
+
+impl Eq for Checked {}
+
+impl Hash for Checked {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.function.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.function.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.function.signature()
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        self.function.return_type(given)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.function.return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        self.function.coerce_types(given)
+    }
+
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let function = Arc::new(self.function.inner().with_updated_config(config)?);
+        Some(ScalarUDF::new_from_impl(Self { function, check: self.check }))
+    }
+
+    fn is_strict(&self) -> bool {
+        self.function.is_strict()
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.function.output_ordering(inputs)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        (self.check)(self.function.name(), &args)?;
+        self.function.invoke_with_args(args)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.function.documentation()
+    }
+}
+
+/// The number of rows of a call: one if all arguments are constants.
+pub(crate) fn rows(args: &ScalarFunctionArgs) -> usize {
+    let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+    if is_scalar { 1 } else { args.number_rows }
+}

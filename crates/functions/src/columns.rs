@@ -1,0 +1,22 @@
+//! Types of columns beyond Arrow's: UUID, JSON, JSONB, VARCHAR(n) and CHAR(n), and the order and
+//! the text of intervals.
+//!
+//! The first five are texts in storage. A field of such a type has one of Arrow's extension types,
+//! which casts to other types drop. Texts become values of the type where they enter a table, in
+//! casts, and where they are compared with such values ([`Usage`]).
+
+mod conform;
+mod interval;
+mod interval_functions;
+mod interval_parse;
+mod readable;
+mod text_type;
+mod uuid;
+
+pub use conform::{Usage, as_type, conform, is_checked, unmarked};
+pub use interval_functions::{
+    interval_key, interval_of_text, intervals_of_texts, readable_text, try_interval_of_text,
+};
+pub use interval_parse::parse_interval;
+pub use readable::readable;
+pub use text_type::TextType;

@@ -1,0 +1,159 @@
+//! Functions that plans have in the place of comparisons and casts of intervals and bytes.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array as _, ArrayRef, AsArray as _, Decimal128Array, IntervalMonthDayNanoArray,
+};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
+use datafusion::arrow::util::display::{FormatOptions, array_value_to_string};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::interval::duration;
+use super::interval_parse::parse_interval;
+use super::readable::readable_values;
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+/// Cast options: a value that the target type cannot represent is an error.
+const STRICT: CastOptions<'_> = CastOptions { safe: false, format_options: FormatOptions::new() };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Form {
+    /// The duration of an interval, by which intervals are compared.
+    Key,
+    /// PostgreSQL's text of an interval or of bytes.
+    Text,
+    /// The interval that a text denotes.
+    OfText,
+    /// As [`Self::OfText`], with null in place of errors.
+    OfTextOrNull,
+}
+
+/// Returns the number by which PostgreSQL compares intervals: nanoseconds, of which a day has 24
+/// hours and a month 30 days. A text is read as an interval.
+#[must_use]
+pub fn interval_key(expr: Expr) -> Expr {
+    call(Form::Key, expr)
+}
+
+/// Returns the text of an interval or of bytes as PostgreSQL writes it: `1 mon 2 days`, `\x00ff`.
+#[must_use]
+pub fn readable_text(expr: Expr) -> Expr {
+    call(Form::Text, expr)
+}
+
+/// Returns the interval that a text denotes. Arrow's cast reads no hours and minutes.
+#[must_use]
+pub fn interval_of_text(expr: Expr) -> Expr {
+    call(Form::OfText, expr)
+}
+
+/// Returns the interval that a text denotes, or null.
+#[must_use]
+pub fn try_interval_of_text(expr: Expr) -> Expr {
+    call(Form::OfTextOrNull, expr)
+}
+
+/// Returns the intervals that texts denote, with null for any other text.
+///
+/// # Errors
+/// If the values are no texts.
+pub fn intervals_of_texts(texts: &ArrayRef) -> Result<ArrayRef> {
+    let texts = cast_with_options(texts, &DataType::Utf8View, &STRICT)?;
+    let texts = texts.as_string_view().iter();
+    Ok(Arc::new(texts.map(|text| parse_interval(text?)).collect::<IntervalMonthDayNanoArray>()))
+}
+
+/// The intervals of texts, or of intervals of other units.
+fn intervals(values: &ArrayRef) -> Result<ArrayRef> {
+    if !values.data_type().is_string() {
+        return Ok(cast_with_options(values, &INTERVAL, &STRICT)?);
+    }
+    let found = intervals_of_texts(values)?;
+    match (0..values.len()).find(|row| found.is_null(*row) && values.is_valid(*row)) {
+        None => Ok(found),
+        Some(row) => {
+            let text = array_value_to_string(values, row)?;
+            exec_err!("invalid input syntax for type interval: {text:?}")
+        }
+    }
+}
+
+fn call(form: Form, expr: Expr) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    ScalarUDF::new_from_impl(OfValue { form, signature }).call(vec![expr])
+}
+
+/// A function of one value that is shown by the name of its argument.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfValue {
+    form: Form,
+    signature: Signature,
+}
+
+impl OfValue {
+    fn apply(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        Ok(match self.form {
+            Form::Key => {
+                let values = intervals(values)?;
+                let values = values.as_primitive::<IntervalMonthDayNanoType>();
+                let keys: Decimal128Array = values.iter().map(|it| it.map(duration)).collect();
+                Arc::new(keys.with_precision_and_scale(38, 0)?)
+            }
+            Form::Text => readable_values(values)?,
+            Form::OfText => intervals(values)?,
+            Form::OfTextOrNull => intervals_of_texts(values)?,
+        })
+    }
+}
+
+impl ScalarUDFImpl for OfValue {
+    fn name(&self) -> &str {
+        match self.form {
+            Form::Key => "interval_key",
+            Form::Text => "readable_text",
+            Form::OfText => "interval_of_text",
+            Form::OfTextOrNull => "try_interval_of_text",
+        }
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match (self.form, args) {
+            // A key beside its interval needs a name of its own.
+            (Form::Key, [value]) => Ok(format!("interval_key({})", value.schema_name())),
+            (_, [value]) => Ok(value.schema_name().to_string()),
+            _ => plan_err!("{} takes 1 value", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.form {
+            Form::Key => DataType::Decimal128(38, 0),
+            Form::Text => DataType::Utf8,
+            Form::OfText | Form::OfTextOrNull => INTERVAL,
+        })
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(self.apply(values)?)),
+            [ColumnarValue::Scalar(value)] => {
+                let values = self.apply(&value.to_array_of_size(1)?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?))
+            }
+            _ => plan_err!("{} takes 1 value", self.name()),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! DataFusion's functions that make a timestamp of a number, with a check of the number.
+//!
+//! DataFusion makes 1970 of NaN and the last moment that it knows of infinity, and returns moments
+//! that no calendar reaches, which cannot be shown.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type};
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::{ScalarFunctionArgs, ScalarUDF};
+
+use crate::checked::{Check, Checked, rows};
+
+/// Seconds of the last moment in nanoseconds of 64 bits.
+const NANOSECONDS_MAX: f64 = 9_223_372_036.0;
+
+/// Returns the functions of a session with the check; their time zone is that of the session.
+pub(crate) fn functions(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
+    let checks: [(&str, Check); 5] = [
+        ("to_timestamp", |name, args| check(name, args, NANOSECONDS_MAX)),
+        ("to_timestamp_seconds", |name, args| check(name, args, last_second())),
+        ("to_timestamp_millis", |name, args| check(name, args, last_second() * 1e3)),
+        ("to_timestamp_micros", |name, args| check(name, args, last_second() * 1e6)),
+        ("from_unixtime", |name, args| check(name, args, last_second())),
+    ];
+    let checked = checks.into_iter().filter_map(|(name, check)| {
+        session.get(name).map(|function| Checked::over(Arc::clone(function), check))
+    });
+    checked.collect()
+}
+
+/// The seconds from 1970 to the last moment of the calendar.
+#[expect(clippy::cast_precision_loss, reason = "less than 53 bits")]
+fn last_second() -> f64 {
+    DateTime::<Utc>::MAX_UTC.timestamp() as f64
+}
+
+/// Refuses numbers that are not between `-most` and `most`.
+fn check(name: &str, args: &ScalarFunctionArgs, most: f64) -> Result<()> {
+    let Some(argument) = args.args.first() else { return Ok(()) };
+    if !argument.data_type().is_numeric() {
+        return Ok(());
+    }
+    let numbers = cast(&argument.to_array(rows(args))?, &DataType::Float64)?;
+    let numbers = numbers.as_primitive::<Float64Type>();
+    match numbers.iter().flatten().find(|number| number.is_nan() || number.abs() > most) {
+        Some(number) => exec_err!("{name}: {number} is out of range of timestamps"),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,242 @@
+//! Casts of texts to dates and timestamps.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _, StringViewArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use terrace_table::unary::{apply_to_one, name_of_one};
+
+/// The type of a cast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Target {
+    /// A date, which a time may follow.
+    Date,
+    Timestamp,
+    Time,
+}
+
+impl Target {
+    fn of(data_type: &DataType) -> Option<Self> {
+        match data_type {
+            DataType::Date32 | DataType::Date64 => Some(Self::Date),
+            DataType::Timestamp(..) => Some(Self::Timestamp),
+            DataType::Time32(_) | DataType::Time64(_) => Some(Self::Time),
+            _ => None,
+        }
+    }
+}
+
+/// Writes out the dates and times that texts denote, before a cast to a date or timestamp, as far
+/// as PostgreSQL reads them and Arrow does not: `2024-5-1 8:00`, `20240501`, `2024/05/01 8 pm`.
+/// Other texts stay as they are, for Arrow to read or to refuse.
+///
+/// In a plan it has the name of its argument, so that the cast has the same name as without it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MomentOfText {
+    target: Target,
+    signature: Signature,
+}
+
+impl MomentOfText {
+    pub(crate) fn function(to: &DataType) -> ScalarUDF {
+        let signature = Signature::any(1, Volatility::Immutable);
+        let target = Target::of(to).unwrap_or(Target::Timestamp);
+        ScalarUDF::new_from_impl(Self { target, signature })
+    }
+
+    /// True if a cast between these types has to read dates.
+    pub(crate) fn is_needed(from: &DataType, to: &DataType) -> bool {
+        from.is_string() && Target::of(to).is_some()
+    }
+}
+
+impl ScalarUDFImpl for MomentOfText {
+    fn name(&self) -> &str {
+        "moment_of_text"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        name_of_one(self.name(), args)
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8View)
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        apply_to_one(self.name(), &args.args, |array| self.written_out(array))
+    }
+}
+
+impl MomentOfText {
+    fn written_out(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let texts = cast(array, &DataType::Utf8View)?;
+        let views = texts.as_string_view();
+        let is_same = |text: Option<&str>| text.is_none_or(|text| self.is_plain(text));
+        if views.iter().all(is_same) {
+            return Ok(texts);
+        }
+        let written = views.iter().map(|text| {
+            let text = text?;
+            if self.is_plain(text) {
+                return Some(text.to_owned());
+            }
+            if self.target == Target::Time {
+                return Some(time_of_digits(text));
+            }
+            let is_date = self.target == Target::Date;
+            let moment = Moment::read(text);
+            Some(moment.map_or_else(|| text.to_owned(), |moment| moment.text(is_date)))
+        });
+        let written: StringViewArray = written.collect();
+        debug_assert_eq!(written.len(), texts.len());
+        Ok(Arc::new(written))
+    }
+
+    /// True for a text that Arrow reads as PostgreSQL does.
+    fn is_plain(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        let has = |place: usize, marks: &[u8]| bytes.get(place).is_some_and(|b| marks.contains(b));
+        let is_day = has(4, b"-") && has(7, b"-");
+        match self.target {
+            Target::Date => is_day && bytes.len() == 10,
+            Target::Timestamp => is_day && has(10, b" T") && has(13, b":") && has(16, b":"),
+            // Arrow takes digits alone for a count of units.
+            Target::Time => text.trim_ascii().bytes().any(|byte| !byte.is_ascii_digit()),
+        }
+    }
+}
+
+/// Writes out a time of four or six digits, as in `080000`; other digits are no time.
+fn time_of_digits(text: &str) -> String {
+    let text = text.trim_ascii();
+    match text.len() {
+        4 => format!("{}:{}:00", &text[..2], &text[2..]),
+        6 => format!("{}:{}:{}", &text[..2], &text[2..4], &text[4..]),
+        _ => format!("'{text}'"),
+    }
+}
+
+/// The parts of a date with a time.
+struct Moment<'a> {
+    year: &'a str,
+    month: u32,
+    day: u32,
+    time: Option<(u32, u32, &'a str)>,
+    /// The zone, with the space in front of a name.
+    zone: &'a str,
+}
+
+impl<'a> Moment<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let text = text.trim_ascii();
+        let (date, rest) = match text.find([' ', 'T', 't']) {
+            Some(end) => (&text[..end], text[end + 1..].trim_ascii()),
+            None => (text, ""),
+        };
+        let (year, month, day) = parts_of_date(date)?;
+        let (time, zone) = if rest.is_empty() { (None, "") } else { parts_of_time(rest)? };
+        Some(Self { year, month, day, time, zone })
+    }
+
+    fn text(&self, is_date: bool) -> String {
+        let Self { year, month, day, zone, .. } = self;
+        let date = format!("{year}-{month:02}-{day:02}");
+        match self.time {
+            _ if is_date => date,
+            None => format!("{date} 00:00:00{zone}"),
+            Some((hour, minute, second)) => format!("{date} {hour:02}:{minute:02}:{second}{zone}"),
+        }
+    }
+}
+
+/// Year, month and day of `2024-5-1`, `2024/5/1` and `20240501`.
+fn parts_of_date(text: &str) -> Option<(&str, u32, u32)> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if text.len() == 8 && is_number(text) {
+        return Some((&text[..4], text[4..6].parse().ok()?, text[6..].parse().ok()?));
+    }
+    let mark = if text.contains('/') { '/' } else { '-' };
+    let mut parts = text.split(mark);
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_whole = parts.next().is_none() && year.len() == 4 && is_number(year);
+    let short = |text: &str| text.len() <= 2 && is_number(text);
+    if !is_whole || !short(month) || !short(day) {
+        return None;
+    }
+    Some((year, month.parse().ok()?, day.parse().ok()?))
+}
+
+type Time<'a> = Option<(u32, u32, &'a str)>;
+
+/// Hour, minute, second and zone of `8`, `8:00`, `08:00:00.5 pm` and others.
+fn parts_of_time(text: &str) -> Option<(Time<'_>, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ':' && c != '.');
+    let (clock, mut rest) = text.split_at(end.unwrap_or(text.len()));
+    let mut parts = clock.split(':');
+    let short = |part: &str| (part.len() <= 2).then(|| part.parse::<u32>().ok()).flatten();
+    let mut hour = short(parts.next()?)?;
+    let minute = parts.next().map_or(Some(0), short)?;
+    let second = parts.next().unwrap_or("00");
+    let is_second = second.split('.').next().is_some_and(|whole| whole.len() == 2);
+    if parts.next().is_some() || !is_second {
+        return None;
+    }
+    let half = rest.trim_ascii_start();
+    for (name, begin) in [("am", 0), ("pm", 12)] {
+        let Some(found) = half.get(..2).filter(|it| it.eq_ignore_ascii_case(name)) else {
+            continue;
+        };
+        if !(1..=12).contains(&hour) {
+            return None;
+        }
+        hour = hour % 12 + begin;
+        rest = &half[found.len()..];
+    }
+    Some((Some((hour, minute, second)), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_alone_are_times_of_day() {
+        assert_eq!(time_of_digits("080000"), "08:00:00");
+        assert_eq!(time_of_digits("0830"), "08:30:00");
+        assert_eq!(time_of_digits("8"), "'8'");
+    }
+
+    #[test]
+    fn moments_are_written_out() {
+        for (text, timestamp, date) in [
+            ("2024-05-01 08:00", "2024-05-01 08:00:00", "2024-05-01"),
+            ("2024-5-1", "2024-05-01 00:00:00", "2024-05-01"),
+            (" 2024/5/1T8:05:07.25+02 ", "2024-05-01 08:05:07.25+02", "2024-05-01"),
+            ("20240501 12 am", "2024-05-01 00:00:00", "2024-05-01"),
+            ("2024-05-01 8:30 PM Europe/Oslo", "2024-05-01 20:30:00 Europe/Oslo", "2024-05-01"),
+        ] {
+            let moment = Moment::read(text).expect(text);
+            assert_eq!(
+                (moment.text(false).as_str(), moment.text(true).as_str()),
+                (timestamp, date)
+            );
+        }
+        for text in ["", "x", "2024", "24-5-1", "2024-5", "2024-5-1 8:0:0:0", "2024-5-1 13 pm"] {
+            assert!(Moment::read(text).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Running of COMMENT.
+
+use std::sync::Arc;
+
+use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use futures::FutureExt as _;
+use terrace_table::catalog::{Catalog, Draft, Properties, Snapshot, TableDefinition};
+use terrace_table::error::SqlError;
+use terrace_table::table::Table;
+use terrace_table::transaction::Scope;
+use terrace_table::write::{ColumnSource, CountExec};
+
+use crate::names::Names;
+use crate::session::column_options::normalized;
+use crate::session::comment::{CommentOn, CommentStatement};
+use crate::session::define::Name;
+use crate::session::refusal::refused;
+use crate::session::state::{Planned, Session};
+
+/// An object and the comment on it.
+struct Comment {
+    /// `None` for a comment on the object itself.
+    column: Option<String>,
+    text: Option<String>,
+}
+
+impl Session {
+    /// Sets or removes a comment.
+    ///
+    /// # Errors
+    /// [`SqlError::Missing`], [`SqlError::MissingColumn`], [`SqlError::MissingSchema`],
+    /// [`SqlError::Denied`]; errors of the catalog.
+    pub(in crate::session) async fn comment(
+        &self,
+        statement: CommentStatement,
+        scope: &Scope,
+    ) -> Result<Planned, SqlError> {
+        self.refuse_change(scope, "a definition")?;
+        let (state, snapshot) = self.state_in(scope)?;
+        let CommentStatement { on, name, text } = statement;
+        if on == CommentOn::Schema {
+            return self.comment_on_schema(&snapshot, &name, text, scope).await;
+        }
+        let (object, column) = match on {
+            CommentOn::Column => split(&name)?,
+            _ => (name, None),
+        };
+        let reference = object_name_to_table_reference(object, true)?;
+        let Name { schema, name } = self.own_name(&state, reference)?;
+        refuse_kind(on, &snapshot, &schema, &name)?;
+        self.rights(&snapshot).require_owner("commenting on it", &schema, Some(&name))?;
+        let comment = Comment { column, text };
+        match snapshot.table(&schema, &name) {
+            Some((table, _)) => {
+                refuse_missing_column(&table, comment.column.as_deref())?;
+                Ok(comment_on_table(Arc::clone(self.engine.catalog()), &table, comment))
+            }
+            None => {
+                let names = self.names.names();
+                self.comment_on_other(scope, &names, (&schema, &name), comment).await
+            }
+        }
+    }
+
+    async fn comment_on_schema(
+        &self,
+        snapshot: &Snapshot,
+        name: &ObjectName,
+        text: Option<String>,
+        scope: &Scope,
+    ) -> Result<Planned, SqlError> {
+        let reference = object_name_to_table_reference(name.clone(), true)?;
+        let schema = reference.table();
+        if !snapshot.has_schema(schema) {
+            return Err(SqlError::MissingSchema { name: schema.to_owned() });
+        }
+        self.rights(snapshot).require_owner("commenting on it", schema, None)?;
+        let put = |draft: &mut Draft| {
+            let known = draft.snapshot().comments(schema, None).cloned();
+            let mut comments = known.unwrap_or_default();
+            comments.own.clone_from(&text);
+            draft.put_comments(schema, None, comments)
+        };
+        scope.define(self.engine.catalog(), put).await?;
+        Ok(Planned::nothing())
+    }
+
+    /// Sets a comment on a view or a sequence.
+    async fn comment_on_other(
+        &self,
+        scope: &Scope,
+        names: &Names,
+        (schema, name): (&str, &str),
+        comment: Comment,
+    ) -> Result<Planned, SqlError> {
+        if let Some(column) = &comment.column {
+            let columns = names.columns(schema, name).await?;
+            let is_known =
+                |it: &datafusion::arrow::datatypes::SchemaRef| it.field_with_name(column).is_ok();
+            if !columns.as_ref().is_some_and(is_known) {
+                let (table, column) = (name.to_owned(), column.clone());
+                return Err(SqlError::MissingColumn { table, column });
+            }
+        }
+        let put = |draft: &mut Draft| {
+            let known = draft.snapshot().comments(schema, Some(name)).cloned();
+            let mut comments = known.unwrap_or_default();
+            match (&comment.column, &comment.text) {
+                (None, text) => comments.own.clone_from(text),
+                (Some(column), Some(text)) => {
+                    comments.columns.insert(column.clone(), text.clone());
+                }
+                (Some(column), None) => {
+                    comments.columns.remove(column);
+                }
+            }
+            draft.put_comments(schema, Some(name), comments)
+        };
+        scope.define(self.engine.catalog(), put).await?;
+        Ok(Planned::nothing())
+    }
+}
+
+/// Splits the name of a column into that of its table and its own.
+fn split(name: &ObjectName) -> Result<(ObjectName, Option<String>), SqlError> {
+    let mut parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+    match parts.pop() {
+        Some(column) if !parts.is_empty() => Ok((parts.into(), Some(normalized(column)))),
+        _ => Err(refused(&format!("a comment on column {name}"), "name its table too: t.a")),
+    }
+}
+
+/// Refuses a name of another kind of object, or of none.
+fn refuse_kind(
+    on: CommentOn,
+    snapshot: &Snapshot,
+    schema: &str,
+    name: &str,
+) -> Result<(), SqlError> {
+    let is_table = snapshot.table(schema, name).is_some();
+    let is_view = snapshot.view(schema, name).is_some();
+    let is_sequence = snapshot.sequence(schema, name).is_some();
+    let is_it = match on {
+        CommentOn::Table => is_table,
+        CommentOn::View => is_view,
+        CommentOn::Sequence => is_sequence,
+        CommentOn::Column => is_table || is_view,
+        CommentOn::Schema => false,
+    };
+    let name = format!("{schema}.{name}");
+    match (is_it, is_table || is_view || is_sequence) {
+        (true, _) => Ok(()),
+        (false, false) => Err(SqlError::Missing { name }),
+        (false, true) => {
+            let keyword = on.keyword();
+            Err(refused(&format!("COMMENT ON {keyword} {name}, which is none"), "name its kind"))
+        }
+    }
+}
+
+fn refuse_missing_column(table: &Table, column: Option<&str>) -> Result<(), SqlError> {
+    match column.filter(|column| table.schema().field_with_name(column).is_err()) {
+        None => Ok(()),
+        Some(column) => Err(SqlError::MissingColumn {
+            table: table.name().to_owned(),
+            column: column.to_owned(),
+        }),
+    }
+}
+
+/// A plan that sets a comment on a table or on one of its columns.
+fn comment_on_table(catalog: Arc<Catalog>, table: &Table, comment: Comment) -> Planned {
+    let (schema, name) = (table.schema_name().to_owned(), table.name().to_owned());
+    let what = format!("CommentExec: table={}", table.full_name());
+    let shared = Arc::new((catalog, schema, name, comment));
+    let plan = CountExec::definition(what, move |context| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let (catalog, schema, name, comment) = shared.as_ref();
+            let scope = Scope::of(&context);
+            let change = |properties: &mut Properties| match &comment.column {
+                None => properties.comment.clone_from(&comment.text),
+                Some(column) => {
+                    properties.change(column, |it| it.comment.clone_from(&comment.text))
+                }
+            };
+            let memory = context.memory_pool();
+            Ok(describe(catalog, &scope, (schema, name), change, memory).await?)
+        }
+        .boxed()
+    });
+    Planned { plan, watched: None }
+}
+
+/// Replaces a table by one with the same rows and other properties.
+async fn describe(
+    catalog: &Arc<Catalog>,
+    scope: &Scope,
+    (schema, name): (&str, &str),
+    change: impl Fn(&mut Properties),
+    memory: &Arc<dyn datafusion::execution::memory_pool::MemoryPool>,
+) -> Result<(), SqlError> {
+    let rewrite = loop {
+        let found = scope.snapshot(catalog)?.table(schema, name);
+        let full_name = format!("{schema}.{name}");
+        let (table, _) = found.ok_or(SqlError::Dropped { name: full_name })?;
+        match scope.rewrite(&table).await {
+            Err(SqlError::Dropped { .. }) => {}
+            locked => break locked?,
+        }
+    };
+    let before = Arc::clone(rewrite.table());
+    let mut properties = before.properties().clone();
+    change(&mut properties);
+    let definition = TableDefinition {
+        schema_name: schema.to_owned(),
+        name: name.to_owned(),
+        columns: Arc::clone(before.schema()),
+        encoding: before.encoding(),
+        properties,
+        owner: None,
+    };
+    let after = catalog.altered(&before, definition)?;
+    let (version, sketches) = (Arc::clone(rewrite.version()), rewrite.sketches()?);
+    let sources: Vec<_> = (0..before.schema().fields().len()).map(ColumnSource::Kept).collect();
+    let changes = before.alter(&version, &after, &sources, &sketches, memory).await?;
+    drop(version);
+    rewrite.alter(catalog, &after, changes).await
+}

@@ -1,0 +1,264 @@
+//! Definitions of functions and macros, and the calls of them in statements.
+
+use datafusion::common::TableReference;
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::Statement;
+use terrace_sys::sync::lock;
+use terrace_table::catalog::{Draft, SchemaText, Snapshot, TextKind};
+use terrace_table::error::SqlError;
+use terrace_table::transaction::Scope;
+
+use crate::access::Privilege;
+use crate::names::SearchPath;
+use crate::session::define::Name;
+use crate::session::refusal::refused;
+use crate::session::routines::expansion;
+use crate::session::routines::lookup::{Found, Lookup, in_schema};
+use crate::session::routines::routine::{
+    DroppedKind, DroppedRoutine, Form, Routine, RoutineStatement,
+};
+use crate::session::routines::validity;
+use crate::session::state::{Planned, Session};
+
+impl Session {
+    /// Writes out the calls of functions and macros in a statement.
+    ///
+    /// # Errors
+    /// Errors of the calls.
+    pub(in crate::session) fn write_out_routines(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        statement: &mut Statement,
+    ) -> Result<(), SqlError> {
+        let temporary = lock(&self.routines).clone();
+        match Lookup::new(state, snapshot, &temporary) {
+            Some(lookup) => expansion::write_out(&lookup, &self.rights(snapshot), statement),
+            None => Ok(()),
+        }
+    }
+
+    /// Defines or drops functions or macros.
+    ///
+    /// # Errors
+    /// [`SqlError::Refused`] for a definition that is not supported, [`SqlError::Exists`],
+    /// [`SqlError::Missing`], [`SqlError::Denied`]; errors of the catalog.
+    pub(in crate::session) async fn change_routines(
+        &self,
+        statement: RoutineStatement,
+        scope: &Scope,
+    ) -> Result<Planned, SqlError> {
+        self.refuse_change(scope, "a definition")?;
+        self.follow_engine()?;
+        let (state, snapshot) = self.state_in(scope)?;
+        match statement {
+            RoutineStatement::Create { routines, replace, keep, temporary } => {
+                for routine in &routines {
+                    self.validate(&state, &snapshot, routine).await?;
+                }
+                match temporary {
+                    true => self.create_temporary(routines, replace, keep)?,
+                    false => {
+                        let mode = Mode { replace, keep };
+                        self.create_routines(&state, &snapshot, routines, mode, scope).await?;
+                    }
+                }
+            }
+            RoutineStatement::Drop { routines, kind, if_exists } => {
+                for dropped in &routines {
+                    self.drop_routine(&state, &snapshot, (dropped, kind), if_exists, scope).await?;
+                }
+            }
+        }
+        Ok(Planned::nothing())
+    }
+
+    /// Refuses a definition that cannot be called.
+    async fn validate(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        routine: &Routine,
+    ) -> Result<(), SqlError> {
+        validity::check(state, routine)?;
+        let Some(mut call) = validity::call(routine)? else { return Ok(()) };
+        let mut known = lock(&self.routines).clone();
+        known.retain(|of| of.key() != routine.key());
+        known.push(Routine { schema: None, ..routine.clone() });
+        let Some(lookup) = Lookup::new(state, snapshot, &known) else { return Ok(()) };
+        expansion::write_out(&lookup, &self.rights(snapshot), &mut call)?;
+        match routine.is_macro() {
+            true => Ok(()),
+            false => self.logical_plan(state, snapshot, call).await.map(drop),
+        }
+    }
+
+    fn create_temporary(
+        &self,
+        routines: Vec<Routine>,
+        replace: bool,
+        keep: bool,
+    ) -> Result<(), SqlError> {
+        let mut known = lock(&self.routines);
+        for routine in routines {
+            let place = known.iter().position(|of| of.key() == routine.key());
+            match place {
+                Some(_) if keep => {}
+                Some(place) if replace => known[place] = Routine { schema: None, ..routine },
+                Some(_) => return Err(exists(&routine)),
+                None => known.push(Routine { schema: None, ..routine }),
+            }
+        }
+        Ok(())
+    }
+
+    async fn create_routines(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        routines: Vec<Routine>,
+        Mode { replace, keep }: Mode,
+        scope: &Scope,
+    ) -> Result<(), SqlError> {
+        let mut objects = Vec::new();
+        for routine in routines {
+            let reference = match &routine.schema {
+                Some(schema) => TableReference::partial(schema.as_str(), routine.name.as_str()),
+                None => TableReference::bare(routine.name.as_str()),
+            };
+            let Name { schema, .. } = self.new_name(state, reference)?;
+            if snapshot.has_schema(&schema) {
+                self.rights(snapshot).require(Privilege::Create, &schema, None)?;
+            }
+            let (key, full) = (routine.key(), format!("{schema}.{}", routine.name));
+            if let Some(before) = snapshot.text(TextKind::Function, &schema, &key) {
+                if keep {
+                    continue;
+                }
+                if !replace {
+                    return Err(exists(&Routine { schema: Some(schema), ..routine }));
+                }
+                let owner = before.owner.as_deref();
+                self.rights(snapshot).require_owner_of("replacing it", &schema, &full, owner)?;
+                validity::check_replacement(&before.text, &routine)?;
+            }
+            let routine = Routine { schema: Some(schema.clone()), ..routine };
+            let owner = self.role().as_deref().map(str::to_owned);
+            objects.push((schema, key, SchemaText { text: routine.to_string(), owner }));
+        }
+        let put = |draft: &mut Draft| {
+            objects.iter().try_for_each(|(schema, key, object)| {
+                draft.put_text(TextKind::Function, (schema, key), object.clone(), replace)
+            })
+        };
+        scope.define(self.engine.catalog(), put).await
+    }
+
+    async fn drop_routine(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        (dropped, kind): (&DroppedRoutine, DroppedKind),
+        if_exists: bool,
+        scope: &Scope,
+    ) -> Result<(), SqlError> {
+        if dropped.schema.is_none() && self.drop_temporary(dropped, kind)? {
+            return Ok(());
+        }
+        let mut found = Vec::new();
+        for schema in schemas(state, snapshot, dropped) {
+            found = in_schema(snapshot, &schema, &dropped.name)?;
+            found.retain(|found| is_meant(&found.routine, dropped, kind));
+            if !found.is_empty() {
+                break;
+            }
+        }
+        let meant: Vec<&Routine> = found.iter().map(|found| &found.routine).collect();
+        refuse_several(&meant, dropped, kind)?;
+        if found.is_empty() && !if_exists {
+            let noun = kind.keyword().to_lowercase();
+            return Err(SqlError::Missing { name: format!("{noun} {dropped}") });
+        }
+        let mut keys = Vec::new();
+        for Found { schema, routine } in found {
+            let (schema, key) = (schema.unwrap_or_default(), routine.key());
+            let object = snapshot.text(TextKind::Function, &schema, &key);
+            let owner = object.as_ref().and_then(|object| object.owner.as_deref());
+            let full = format!("{schema}.{}", routine.name);
+            self.rights(snapshot).require_owner_of("dropping it", &schema, &full, owner)?;
+            keys.push((schema, key));
+        }
+        let take = |draft: &mut Draft| {
+            keys.iter().try_for_each(|(schema, key)| {
+                draft.drop_text(TextKind::Function, (schema, key)).map(drop)
+            })
+        };
+        scope.define(self.engine.catalog(), take).await
+    }
+
+    /// Drops routines of the session. Returns true if there were any.
+    fn drop_temporary(
+        &self,
+        dropped: &DroppedRoutine,
+        kind: DroppedKind,
+    ) -> Result<bool, SqlError> {
+        let mut known = lock(&self.routines);
+        let is_it = |of: &&Routine| of.name == dropped.name && is_meant(of, dropped, kind);
+        let meant: Vec<&Routine> = known.iter().filter(is_it).collect();
+        refuse_several(&meant, dropped, kind)?;
+        let is_any = !meant.is_empty();
+        known.retain(|of| !is_it(&of));
+        Ok(is_any)
+    }
+}
+
+/// Treatment of a definition whose name is taken.
+#[derive(Clone, Copy)]
+struct Mode {
+    replace: bool,
+    keep: bool,
+}
+
+/// The schemas in which a dropped routine is looked up.
+fn schemas(state: &SessionState, snapshot: &Snapshot, dropped: &DroppedRoutine) -> Vec<String> {
+    match &dropped.schema {
+        Some(schema) => vec![schema.clone()],
+        None => {
+            let path = SearchPath::of(state.config_options());
+            path.existing(snapshot).map(str::to_owned).collect()
+        }
+    }
+}
+
+/// True if a DROP of a name means the routine.
+fn is_meant(routine: &Routine, dropped: &DroppedRoutine, kind: DroppedKind) -> bool {
+    let is_of_kind = match kind {
+        DroppedKind::Function => routine.form != Form::TableMacro,
+        DroppedKind::Macro => routine.is_macro(),
+        DroppedKind::TableMacro => routine.form == Form::TableMacro,
+    };
+    is_of_kind && dropped.parameters.is_none_or(|count| routine.parameters.len() == count)
+}
+
+/// Refuses to drop several functions by one name. All overloads of a macro are one object.
+fn refuse_several(
+    meant: &[&Routine],
+    dropped: &DroppedRoutine,
+    kind: DroppedKind,
+) -> Result<(), SqlError> {
+    let is_function = kind == DroppedKind::Function && meant.iter().any(|it| !it.is_macro());
+    if meant.len() < 2 || !is_function {
+        return Ok(());
+    }
+    let known: Vec<_> = meant.iter().map(|routine| routine.signature()).collect();
+    Err(refused(
+        &format!("DROP FUNCTION {dropped}, of which there are several"),
+        &format!("say the types of its parameters; there is {}", known.join(", ")),
+    ))
+}
+
+fn exists(routine: &Routine) -> SqlError {
+    let schema = routine.schema.as_deref().map(|schema| format!("{schema}."));
+    let (noun, signature) = (routine.noun(), routine.signature());
+    SqlError::Exists { name: format!("{noun} {}{signature}", schema.unwrap_or_default()) }
+}

@@ -1,0 +1,92 @@
+//! Comments on objects: `COMMENT ON TABLE t IS 'text'`.
+//!
+//! ```text
+//! COMMENT ON TABLE orders IS 'one row per order';  COMMENT ON COLUMN orders.id IS NULL;
+//! COMMENT ON VIEW v IS '...';  COMMENT ON SEQUENCE s IS '...';  COMMENT ON SCHEMA sales IS '...';
+//! ```
+
+use std::fmt;
+
+use datafusion::sql::sqlparser::ast::ObjectName;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::words::{is_next as begins, is_word, take_all};
+
+/// A statement that sets or removes a comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommentStatement {
+    /// The kind of the object.
+    pub(super) on: CommentOn,
+    /// The object; for a column with its table.
+    pub(super) name: ObjectName,
+    /// The comment; `None` removes it.
+    pub(super) text: Option<String>,
+}
+
+/// Kinds of objects that have comments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommentOn {
+    Table,
+    Column,
+    View,
+    Sequence,
+    Schema,
+}
+
+impl CommentOn {
+    const ALL: [Self; 5] = [Self::Table, Self::Column, Self::View, Self::Sequence, Self::Schema];
+
+    /// The keyword of the kind.
+    pub(super) fn keyword(self) -> &'static str {
+        match self {
+            Self::Table => "TABLE",
+            Self::Column => "COLUMN",
+            Self::View => "VIEW",
+            Self::Sequence => "SEQUENCE",
+            Self::Schema => "SCHEMA",
+        }
+    }
+}
+
+impl fmt::Display for CommentStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "COMMENT ON {} {} IS ", self.on.keyword(), self.name)?;
+        match &self.text {
+            None => f.write_str("NULL"),
+            Some(text) => write!(f, "'{}'", text.replace('\'', "''")),
+        }
+    }
+}
+
+/// Returns true if a COMMENT follows.
+pub(super) fn is_next(parser: &Parser<'_>) -> bool {
+    begins(parser, &["comment"], "on")
+}
+
+/// Parses a COMMENT.
+pub(super) fn parse(parser: &mut Parser<'_>) -> Result<CommentStatement, ParserError> {
+    let _begun = take_all(parser, &["comment", "on"]);
+    let token = parser.next_token();
+    let on = CommentOn::ALL.into_iter().find(|on| is_word(&token.token, on.keyword()));
+    let Some(on) = on else {
+        return parser.expected("TABLE, COLUMN, VIEW, SEQUENCE or SCHEMA", token);
+    };
+    let name = parser.parse_object_name(false)?;
+    if !take_all(parser, &["is"]) {
+        let next = parser.peek_token();
+        return parser.expected("IS and the comment", next);
+    }
+    let text = if take_all(parser, &["null"]) { None } else { Some(text(parser)?) };
+    // An empty comment is none, as in PostgreSQL.
+    Ok(CommentStatement { on, name, text: text.filter(|text| !text.is_empty()) })
+}
+
+fn text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    let token = parser.next_token();
+    match token.token {
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => Ok(text),
+        Token::DollarQuotedString(text) => Ok(text.value),
+        _ => parser.expected("a text in quotes, or NULL", token),
+    }
+}

@@ -1,0 +1,158 @@
+//! Names of enums: the types that a statement can name, and the names of types in it.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Field;
+use datafusion::common::Result as DataFusionResult;
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, Expr, Ident, ObjectName, Statement as SqlStatement, TypedString,
+    VisitorMut,
+};
+use terrace_table::catalog::{Snapshot, TextKind};
+use terrace_table::error::SqlError;
+
+use super::enum_type::EnumType;
+use super::field::enum_of;
+use super::syntax::TypeStatement;
+use crate::names::{SearchPath, TypeSnapshot};
+use crate::session::parse::parse;
+use crate::session::refusal::refused;
+use crate::session::routines::syntax::parts;
+use crate::session::statement::SessionStatement;
+use crate::session::walk::Walk;
+
+/// The catalog in which a statement looks up enums; `None` if there are none.
+pub(super) fn snapshot_of(state: &SessionState) -> Option<Arc<TypeSnapshot>> {
+    state.config().get_extension::<TypeSnapshot>().filter(|it| it.0.has_texts(TextKind::Type))
+}
+
+/// The enum of a schema and name.
+///
+/// # Errors
+/// If the stored text is damaged.
+pub(in crate::session) fn find(
+    snapshot: &Snapshot,
+    schema: &str,
+    name: &str,
+) -> Result<Option<EnumType>, SqlError> {
+    let object = snapshot.text(TextKind::Type, schema, name);
+    object.map(|object| stored(schema, name, &object.text)).transpose()
+}
+
+fn stored(schema: &str, name: &str, text: &str) -> Result<EnumType, SqlError> {
+    match parse(text)?.pop() {
+        Some(SessionStatement::Type(statement)) => match *statement {
+            TypeStatement::Create { labels, .. } => EnumType::new(schema, name, labels),
+            _ => Err(damaged()),
+        },
+        _ => Err(damaged()),
+    }
+}
+
+fn damaged() -> SqlError {
+    SqlError::Task("the text of a type is damaged".to_owned())
+}
+
+/// The enum that the values of a field are of; `None` for a field of another type.
+///
+/// # Errors
+/// If the type has been dropped, or its stored text is damaged.
+pub(super) fn of_field(
+    snapshot: &Snapshot,
+    field: &Field,
+) -> DataFusionResult<Option<Arc<EnumType>>> {
+    let Some((schema, name)) = enum_of(field) else { return Ok(None) };
+    match find(snapshot, schema, name)? {
+        Some(found) => Ok(Some(Arc::new(found))),
+        None => Err(SqlError::Missing { name: format!("type {schema}.{name}") }.into()),
+    }
+}
+
+/// The schema of a type, by the search path.
+pub(in crate::session) fn home(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    schema: Option<&str>,
+    name: &str,
+) -> Option<String> {
+    if let Some(schema) = schema {
+        return Some(schema.to_owned());
+    }
+    let path = SearchPath::of(state.config_options());
+    let mut schemas = path.existing(snapshot);
+    let is_in = |schema: &&str| snapshot.text(TextKind::Type, schema, name).is_some();
+    schemas.find(is_in).map(str::to_owned)
+}
+
+/// Writes the schema before the name of each enum in a statement.
+///
+/// # Errors
+/// [`SqlError::Refused`] for an array of an enum.
+pub(in crate::session) fn write_out(
+    state: &SessionState,
+    statement: &mut Statement,
+) -> Result<(), SqlError> {
+    let Some(snapshot) = snapshot_of(state) else { return Ok(()) };
+    let mut names = Names { state, snapshot: &snapshot.0, error: None };
+    let _ = statement.walk(&mut names);
+    names.error.map_or(Ok(()), Err)
+}
+
+struct Names<'a> {
+    state: &'a SessionState,
+    snapshot: &'a Snapshot,
+    error: Option<SqlError>,
+}
+
+impl Names<'_> {
+    fn qualify(&mut self, of: &mut DataType) -> ControlFlow<()> {
+        match of {
+            DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+                if let Some((schema, bare)) = parts(name)
+                    && let Some(home) = home(self.state, self.snapshot, schema.as_deref(), &bare)
+                    && self.snapshot.text(TextKind::Type, &home, &bare).is_some()
+                {
+                    let part = |name: &str| Ident::with_quote('"', name);
+                    *name = ObjectName::from(vec![part(&home), part(&bare)]);
+                }
+                ControlFlow::Continue(())
+            }
+            DataType::Array(
+                ArrayElemTypeDef::AngleBracket(item) | ArrayElemTypeDef::SquareBracket(item, _),
+            ) => {
+                let before = item.clone();
+                self.qualify(item)?;
+                if *item == before {
+                    return ControlFlow::Continue(());
+                }
+                let what = format!("the array type {before}[] of an enum");
+                self.error = Some(refused(&what, "say VARCHAR[]"));
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
+        let SqlStatement::CreateTable(create) = statement else {
+            return ControlFlow::Continue(());
+        };
+        create.columns.iter_mut().try_for_each(|column| self.qualify(&mut column.data_type))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+                self.qualify(data_type)
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! EXPLAIN: the plan of a statement as a tree in plain words, as JSON, or as a drawing.
+//!
+//! With ANALYZE the statement is run, and each operator shows its rows, its time, and the bytes
+//! that it held, spilled and read. `options` has the options, `describe` the words for the
+//! operators, `measure` their measurements; `text`, `json` and `svg` write the tree, which `plan`
+//! returns as rows.
+
+mod describe;
+mod json;
+mod measure;
+mod operator;
+mod options;
+mod plan;
+mod statement;
+mod svg;
+mod text;
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as LogicalStatement};
+use terrace_table::error::SqlError;
+
+use super::refusal::refused;
+
+pub(super) use options::Options;
+pub(super) use plan::ExplainExec;
+pub use statement::ExplainStatement;
+pub(super) use statement::{Explained, is_next, parse};
+
+/// The columns of the result.
+pub(super) fn schema() -> SchemaRef {
+    plan::schema()
+}
+
+/// The plan that EXPLAIN shows of a statement: of a definition its query.
+pub(super) fn explainable(plan: LogicalPlan, analyze: bool) -> Result<LogicalPlan, SqlError> {
+    let query = match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+            Arc::unwrap_or_clone(create.input)
+        }
+        LogicalPlan::Ddl(DdlStatement::CreateView(create)) => Arc::unwrap_or_clone(create.input),
+        LogicalPlan::Statement(LogicalStatement::Execute(_)) => return Ok(plan),
+        LogicalPlan::Statement(other) => {
+            return Err(refused(
+                &format!("EXPLAIN of {}", other.name().to_uppercase()),
+                "explain a query, a change of rows, or a CREATE TABLE AS",
+            ));
+        }
+        LogicalPlan::Ddl(other) => {
+            return Err(refused(
+                &format!("EXPLAIN of {}", other.name()),
+                "explain a query, a change of rows, or a CREATE TABLE AS",
+            ));
+        }
+        plan => return Ok(plan),
+    };
+    match (analyze, &query) {
+        (_, LogicalPlan::EmptyRelation(_)) => Err(refused(
+            "EXPLAIN of a CREATE TABLE without a query",
+            "explain a query, a change of rows, or a CREATE TABLE AS",
+        )),
+        (true, _) => Err(refused(
+            "EXPLAIN ANALYZE of a definition",
+            "say EXPLAIN, or EXPLAIN ANALYZE and its query",
+        )),
+        _ => Ok(query),
+    }
+}

@@ -1,0 +1,184 @@
+//! Columns whose values are generated: computed from other columns of the row, or taken from a
+//! sequence.
+//!
+//! ```text
+//! CREATE TABLE t (a INT, b INT GENERATED ALWAYS AS (a * 2) STORED,
+//!     id INT GENERATED ALWAYS AS IDENTITY);
+//! ```
+//!
+//! A statement assigns them DEFAULT alone. A computed column is stored: INSERT, COPY and UPDATE
+//! compute it in the plan, from the new values of the other columns.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{LogicalPlan, WriteOp};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    AssignmentTarget, Insert, ObjectName, SetExpr, Statement as SqlStatement, TableFactor,
+    TableObject, Update,
+};
+use terrace_table::catalog::{Identity, Snapshot};
+use terrace_table::error::SqlError;
+use terrace_table::table::Table;
+
+use super::column_options::normalized;
+use super::defaults::{is_default, target};
+use super::generated_merge;
+use super::generated_values::{inserted, updated};
+use super::spelling::OVERRIDING;
+use crate::provider::StoredTable;
+
+/// Refuses a statement that assigns a generated column another value than DEFAULT, and removes
+/// OVERRIDING SYSTEM VALUE.
+///
+/// # Errors
+/// [`SqlError::GeneratedAlways`].
+pub(super) fn refuse_values(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    statement: &mut Statement,
+) -> Result<(), SqlError> {
+    match statement {
+        Statement::Statement(statement) => refuse_in(state, snapshot, statement),
+        Statement::Explain(explain) => refuse_values(state, snapshot, &mut explain.statement),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_in(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    statement: &mut SqlStatement,
+) -> Result<(), SqlError> {
+    match statement {
+        SqlStatement::Prepare { statement, .. } | SqlStatement::Explain { statement, .. } => {
+            refuse_in(state, snapshot, statement)
+        }
+        SqlStatement::Insert(insert) => {
+            let overrides = take_overriding(insert);
+            let TableObject::TableName(name) = &insert.table else { return Ok(()) };
+            match target(state, snapshot, name).filter(|table| has_generated(table)) {
+                Some(table) => in_insert(insert, &table, overrides),
+                None => Ok(()),
+            }
+        }
+        SqlStatement::Update(update) => {
+            let TableFactor::Table { name, .. } = &update.table.relation else { return Ok(()) };
+            match target(state, snapshot, name).filter(|table| has_generated(table)) {
+                Some(table) => in_update(update, &table),
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// True for a column that takes no values of an INSERT.
+fn is_always(table: &Table, column: &str) -> bool {
+    let properties = table.properties();
+    properties.generated(column).is_some() || properties.identity(column) == Some(Identity::Always)
+}
+
+fn has_generated(table: &Table) -> bool {
+    table.properties().columns.keys().any(|column| is_always(table, column))
+}
+
+/// Removes the column that stands for OVERRIDING SYSTEM VALUE. Returns true if it was there.
+fn take_overriding(insert: &mut Insert) -> bool {
+    let is_it = |name: &mut ObjectName| {
+        let part = name.0.last().and_then(|part| part.as_ident());
+        part.is_some_and(|part| part.quote_style.is_some() && part.value == OVERRIDING)
+    };
+    insert.columns.pop_if(is_it).is_some()
+}
+
+/// Refuses values of an INSERT for generated columns, and those for identity columns unless it
+/// overrides them.
+fn in_insert(insert: &Insert, table: &Table, overrides: bool) -> Result<(), SqlError> {
+    let Some(source) = &insert.source else { return Ok(()) };
+    let named = insert.columns.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
+    let named: Vec<String> = named.map(normalized).collect();
+    let columns = match insert.columns.is_empty() {
+        true => table.schema().fields().iter().map(|field| field.name().clone()).collect(),
+        false => named,
+    };
+    let always = columns.iter().enumerate().filter(|(_, column)| is_always(table, column));
+    for (place, column) in always {
+        if overrides && table.properties().generated(column).is_none() {
+            continue;
+        }
+        let is_refused = match source.body.as_ref() {
+            SetExpr::Values(values) => {
+                let mut given = values.rows.iter().filter_map(|row| row.content.get(place));
+                given.any(|value| !is_default(value))
+            }
+            _ => true,
+        };
+        if is_refused {
+            return Err(refused_value(table, column));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a value for a generated column, in PostgreSQL's words.
+fn refused_value(table: &Table, column: &str) -> SqlError {
+    let remedy = match table.properties().generated(column) {
+        Some(_) => "it is a generated column",
+        None => "it is an identity column defined as GENERATED ALWAYS",
+    };
+    SqlError::GeneratedAlways {
+        what: format!("cannot insert a non-DEFAULT value into column \"{column}\": {remedy}"),
+    }
+}
+
+fn in_update(update: &Update, table: &Table) -> Result<(), SqlError> {
+    for assignment in &update.assignments {
+        let names = match &assignment.target {
+            AssignmentTarget::ColumnName(name) => std::slice::from_ref(name),
+            AssignmentTarget::Tuple(names) => names.as_slice(),
+        };
+        let names = names.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
+        let always = names.map(normalized).find(|column| is_always(table, column));
+        if let Some(column) = always.filter(|_| !is_default(&assignment.value)) {
+            return Err(SqlError::GeneratedAlways {
+                what: format!("column \"{column}\" can only be updated to DEFAULT"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Computes the generated columns of the rows that a statement inserts or updates.
+///
+/// # Errors
+/// Errors of planning the expressions.
+pub(super) fn computed(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    let computed = plan.transform_down_with_subqueries(|node| {
+        let LogicalPlan::Dml(mut statement) = node else { return Ok(Transformed::no(node)) };
+        let provider = source_as_provider(&statement.target)?;
+        let stored = provider.downcast_ref::<StoredTable>();
+        let table = stored.map(StoredTable::table).filter(|table| {
+            table.properties().columns.values().any(|column| column.generated.is_some())
+        });
+        let input = match (table, &statement.op) {
+            (Some(table), WriteOp::Insert(_)) => inserted(state, table, &statement.input)?,
+            (Some(table), WriteOp::Update) => updated(state, table, &statement.input)?,
+            (Some(table), WriteOp::MergeInto(_)) => {
+                let table = Arc::clone(table);
+                if let WriteOp::MergeInto(op) = &mut statement.op {
+                    generated_merge::compute(state, &table, &statement.table_name, op)?;
+                }
+                return Ok(Transformed::yes(LogicalPlan::Dml(statement)));
+            }
+            _ => return Ok(Transformed::no(LogicalPlan::Dml(statement))),
+        };
+        statement.input = Arc::new(input);
+        Ok(Transformed::yes(LogicalPlan::Dml(statement)))
+    });
+    Ok(computed?.data)
+}

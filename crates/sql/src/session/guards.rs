@@ -1,0 +1,127 @@
+//! Rules of DataFusion that run only for plans with the nodes or expressions that they rewrite.
+//!
+//! Some rules take every node of a plan apart and build it again before they find that there is
+//! nothing to do. A look at the plan without a copy takes a small part of that time.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, ExpressionPlacement, LogicalPlan};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+type Rule = Arc<dyn OptimizerRule + Send + Sync>;
+
+/// Returns true for a node with something for a rule to rewrite.
+type Finds = fn(&LogicalPlan) -> Result<bool>;
+
+/// The rules, and the nodes that they rewrite.
+const GUARDS: [(&str, Finds); 3] = [
+    ("rewrite_set_comparison", has_set_comparison),
+    ("eliminate_join", is_join),
+    ("extract_leaf_expressions", has_leaf_expression),
+];
+
+/// A rule that runs if a node of the plan is one that it rewrites.
+#[derive(Debug)]
+struct Guarded {
+    rule: Rule,
+    finds: Finds,
+}
+
+/// Returns a rule that does the same as another, and less if there is nothing to do.
+pub(super) fn guarded(rule: Rule) -> Rule {
+    let guard = GUARDS.iter().find(|(name, _)| *name == rule.name());
+    match guard {
+        // The optimizer visits the nodes for rules with an order.
+        Some((_, finds)) if rule.apply_order().is_none() => {
+            Arc::new(Guarded { rule, finds: *finds })
+        }
+        _ => rule,
+    }
+}
+
+impl OptimizerRule for Guarded {
+    fn name(&self) -> &str {
+        self.rule.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.rule.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match has_any(&plan, self.finds)? {
+            true => self.rule.rewrite(plan, config),
+            false => Ok(Transformed::no(plan)),
+        }
+    }
+}
+
+/// True if a plan or one of its subqueries has a node that satisfies `finds`.
+pub(super) fn has_any(plan: &LogicalPlan, finds: Finds) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found = finds(node)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// True for a join.
+pub(super) fn is_join(node: &LogicalPlan) -> Result<bool> {
+    Ok(matches!(node, LogicalPlan::Join(_)))
+}
+
+/// True for a node with a call of a scalar function.
+pub(super) fn has_call(node: &LogicalPlan) -> Result<bool> {
+    has_expression(node, |expr| matches!(expr, Expr::ScalarFunction(_)))
+}
+
+fn has_set_comparison(node: &LogicalPlan) -> Result<bool> {
+    has_expression(node, |expr| matches!(expr, Expr::SetComparison(_)))
+}
+
+fn has_leaf_expression(node: &LogicalPlan) -> Result<bool> {
+    has_expression(node, |expr| {
+        matches!(expr, Expr::ScalarFunction(_))
+            && expr.placement() == ExpressionPlacement::MoveTowardsLeafNodes
+    })
+}
+
+/// True if a node has an expression with a part that satisfies `is_it`.
+fn has_expression(node: &LogicalPlan, is_it: fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found = expr.exists(|part| Ok(is_it(part)))?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::optimizer::Optimizer;
+
+    use super::*;
+
+    #[test]
+    fn guards_are_those_of_rules_that_visit_the_plan_themselves() {
+        let rules = Optimizer::new().rules;
+        for (name, _) in GUARDS {
+            let rule = rules.iter().find(|rule| rule.name() == name).expect(name);
+            let guarded = guarded(Arc::clone(rule));
+            assert!(format!("{guarded:?}").starts_with("Guarded"), "{name}");
+            assert_eq!(guarded.name(), name);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A prepared statement, and the plan that is kept for its runs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::logical_expr::LogicalPlan;
+
+use super::constant::Constant;
+use super::statement::SessionStatement;
+use crate::sessions::HeldBytes;
+
+/// The statements that a session has prepared by PREPARE, by name.
+pub(super) type NamedStatements = Mutex<HashMap<String, Arc<Prepared>>>;
+
+/// A planned statement with `$1`, `$2` and so on in place of values.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) statement: SessionStatement,
+    /// The text of the statement, if there is a kept plan.
+    pub(super) text: String,
+    pub(super) parameters: Vec<DataType>,
+    pub(super) schema: Option<SchemaRef>,
+    /// The kept plan; `None` for a statement that is planned at each run.
+    pub(super) plan: Option<Mutex<Kept>>,
+    /// The row of a constant statement; `None` for a statement that has to run.
+    pub(super) constant: Option<Constant>,
+    pub(super) _held: HeldBytes,
+}
+
+/// A logical plan without versions of tables, and the context that its names were resolved in.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) plan: LogicalPlan,
+    /// `Snapshot::changes` at planning.
+    pub(super) changes: u64,
+    pub(super) default_schema: String,
+}
+
+impl Prepared {
+    /// The statement.
+    #[must_use]
+    pub fn statement(&self) -> &SessionStatement {
+        &self.statement
+    }
+
+    /// The types of its parameters, `$1` first. A parameter whose type is undetermined is a text.
+    #[must_use]
+    pub fn parameters(&self) -> &[DataType] {
+        &self.parameters
+    }
+
+    /// The columns of its rows; `None` for a statement that returns no rows: a definition, a
+    /// setting, or a change of rows, whose only row is their number.
+    #[must_use]
+    pub fn schema(&self) -> Option<&SchemaRef> {
+        self.schema.as_ref()
+    }
+
+    /// True for a statement that reads no table and returns the same single row in each run, under
+    /// the settings that it was prepared with: `Session::known_rows`.
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        self.constant.is_some()
+    }
+}

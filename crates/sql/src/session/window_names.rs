@@ -1,0 +1,137 @@
+//! Windows that extend a named one: `OVER (w ROWS 1 PRECEDING)`, and `WINDOW v AS (w ORDER BY a)`.
+//!
+//! DataFusion's planner ignores the name. The window gets the keys of the named one, as in
+//! PostgreSQL: it must not have PARTITION BY itself, nor ORDER BY if the named one has it, and the
+//! named one must not have a frame.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::planner::IdentNormalizer;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, VisitorMut,
+    WindowSpec, WindowType,
+};
+use terrace_table::error::SqlError;
+
+use super::refusal::refused;
+use super::walk::Walk;
+use super::window_exclusion::MARK;
+
+/// Windows by their names, in lower case unless quoted.
+type Windows = HashMap<String, WindowSpec>;
+
+/// Writes out the windows of a SELECT that extend a named one.
+///
+/// # Errors
+/// [`SqlError::Refused`] for a name that is not defined, and for a clause that the named window
+/// has.
+pub(super) fn write_out(select: &mut Select) -> Result<(), SqlError> {
+    let mut windows = Windows::new();
+    for NamedWindowDefinition(name, definition) in &mut select.named_window {
+        let mut spec = match definition {
+            NamedWindowExpr::WindowSpec(spec) => std::mem::replace(spec, empty()),
+            NamedWindowExpr::NamedWindow(other) => {
+                let known = windows.get(&normal(other)).cloned();
+                known.ok_or_else(|| undefined(&other.value))?
+            }
+        };
+        extend(&mut spec, &windows)?;
+        windows.insert(normal(name), spec.clone());
+        *definition = NamedWindowExpr::WindowSpec(spec);
+    }
+    let mut writer = Writer { windows: &windows, queries: 0, error: None };
+    for item in &mut select.projection {
+        let _ = item.walk(&mut writer);
+    }
+    let _ = select.qualify.walk(&mut writer);
+    writer.error.map_or(Ok(()), Err)
+}
+
+fn normal(name: &Ident) -> String {
+    IdentNormalizer::default().normalize(name.clone())
+}
+
+fn undefined(name: &str) -> SqlError {
+    let instead = format!("define it: WINDOW {name} AS (...)");
+    refused(&format!("a window that extends {name}"), &instead)
+}
+
+fn empty() -> WindowSpec {
+    WindowSpec {
+        window_name: None,
+        partition_by: Vec::new(),
+        order_by: Vec::new(),
+        window_frame: None,
+    }
+}
+
+/// Gives a window the keys of the one that it names.
+fn extend(spec: &mut WindowSpec, windows: &Windows) -> Result<(), SqlError> {
+    let Some(name) = spec.window_name.take() else { return Ok(()) };
+    let named = windows.get(&normal(&name)).ok_or_else(|| undefined(&name.value))?;
+    let refuse = |clause: &str| {
+        let what = format!("{clause} in a window that extends {name}");
+        Err(refused(&what, &format!("{name} has it already, or write the whole window")))
+    };
+    // A mark of EXCLUDE is no key of its own.
+    if spec.partition_by.iter().any(|key| !is_mark(key)) {
+        return refuse("PARTITION BY");
+    }
+    if !spec.order_by.is_empty() && !named.order_by.is_empty() {
+        return refuse("ORDER BY");
+    }
+    if named.window_frame.is_some() {
+        return Err(refused(
+            &format!("a window that extends {name}"),
+            &format!("{name} has a frame: write the whole window"),
+        ));
+    }
+    spec.partition_by.extend(named.partition_by.iter().cloned());
+    if spec.order_by.is_empty() {
+        spec.order_by.clone_from(&named.order_by);
+    }
+    Ok(())
+}
+
+fn is_mark(key: &Expr) -> bool {
+    matches!(key, Expr::Function(call) if matches!(call.name.0.as_slice(), [part]
+        if part.as_ident().is_some_and(|name| name.value == MARK)))
+}
+
+/// Writes out the windows of expressions, outside of subqueries.
+struct Writer<'a> {
+    windows: &'a Windows,
+    queries: usize,
+    error: Option<SqlError>,
+}
+
+impl VisitorMut for Writer<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = expr else {
+            return ControlFlow::Continue(());
+        };
+        if self.queries > 0 {
+            return ControlFlow::Continue(());
+        }
+        match extend(spec, self.windows) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.error = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}

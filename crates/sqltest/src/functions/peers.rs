@@ -1,0 +1,138 @@
+//! DuckDB and PostgreSQL, and the functions that each has.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+
+use super::answer::Answer;
+use super::argument::Database;
+use super::call::table;
+use super::postgres::Postgres;
+use super::value::Value;
+use crate::error::{CheckError, Result};
+use crate::fuzz::peer::Duck;
+
+/// Functions of PostgreSQL that are no rows of its catalog.
+const SYNTAX: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
+
+/// The other databases.
+pub struct Peers {
+    duck: Option<(Duck, BTreeSet<String>)>,
+    postgres: Option<(Postgres, BTreeSet<String>)>,
+}
+
+impl Peers {
+    /// Starts the databases; prints which are missing.
+    pub async fn start() -> Self {
+        let warned = |name: &str, error: &CheckError| {
+            eprintln!(
+                "WARNING: no {name}, so answers are not compared; only panics, internal errors and \
+                 differences between literals and columns are found: {error}"
+            );
+        };
+        let duck = duck().map_err(|error| warned("DuckDB", &error)).ok();
+        let postgres = postgres().await.map_err(|error| warned("PostgreSQL", &error)).ok();
+        Self { duck, postgres }
+    }
+
+    /// True if one of the databases has a function of these names.
+    #[must_use]
+    pub fn have(&self, names: &[String]) -> bool {
+        let of = |functions: Option<&BTreeSet<String>>| {
+            functions.is_some_and(|functions| names.iter().any(|name| functions.contains(name)))
+        };
+        of(self.duck.as_ref().map(|(_, functions)| functions))
+            || of(self.postgres.as_ref().map(|(_, functions)| functions))
+    }
+
+    /// True if both are there: an answer of neither is a difference only then.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.duck.is_some() && self.postgres.is_some()
+    }
+
+    /// Returns the answers to a query that is made for a name of the function and a database;
+    /// `None` if the database has no such query.
+    ///
+    /// # Errors
+    /// If DuckDB's process ended.
+    pub async fn ask(
+        &mut self,
+        names: &[String],
+        query: impl Fn(&str, Database) -> Option<String>,
+    ) -> Result<[Answer; 2]> {
+        if !self.is_complete() {
+            return Ok([Answer::Unknown, Answer::Unknown]);
+        }
+        let known = |names: &[String], by: &BTreeSet<String>| {
+            names.iter().find(|name| by.contains(*name)).cloned()
+        };
+        let mut answers = [Answer::Unknown, Answer::Unknown];
+        let [of_duck, of_postgres] = &mut answers;
+        if let Some((duck, functions)) = &mut self.duck
+            && let Some(name) = known(names, functions)
+            && let Some(query) = query(&name, Database::Duck)
+        {
+            *of_duck = ask_duck(duck, query)?;
+        }
+        if let Some((postgres, functions)) = &self.postgres
+            && let Some(name) = known(names, functions)
+            && let Some(query) = query(&name, Database::Postgres)
+        {
+            let query = format!("SELECT to_json(q.x) FROM ({query}) q");
+            *of_postgres = postgres.ask(&query).await;
+        }
+        Ok(answers)
+    }
+}
+
+fn duck() -> Result<(Duck, BTreeSet<String>)> {
+    let mut duck = Duck::start()?;
+    let mut statements = table(Database::Duck);
+    statements.push("SELECT DISTINCT function_name FROM duckdb_functions()".to_owned());
+    let reply = tokio::task::block_in_place(|| duck.reply(&statements))?;
+    if let Some(error) = reply["error"].as_str() {
+        return Err(CheckError::Peer(error.to_owned()));
+    }
+    let names = values(&reply).into_iter().filter_map(|value| match value {
+        Value::Text(name) => Some(name.to_lowercase()),
+        _ => None,
+    });
+    let mut names: BTreeSet<_> = names.collect();
+    names.extend(["coalesce", "nullif", "if"].map(str::to_owned));
+    Ok((duck, names))
+}
+
+fn values(reply: &Json) -> Vec<Value> {
+    let rows = reply["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    rows.iter().filter_map(|row| row.get(0)).map(Value::of_duck).collect()
+}
+
+fn ask_duck(duck: &mut Duck, query: String) -> Result<Answer> {
+    const UNKNOWN: [&str; 7] = [
+        "Binder Error",
+        "Catalog Error",
+        "Parser Error",
+        "Not implemented",
+        "INTERRUPT",
+        "peer limit",
+        "INTERNAL",
+    ];
+    let reply = tokio::task::block_in_place(|| duck.reply(&[query]))?;
+    Ok(match reply["error"].as_str() {
+        None => Answer::Values(values(&reply)),
+        Some(error) if UNKNOWN.iter().any(|kind| error.starts_with(kind)) => Answer::Unknown,
+        Some(error) => Answer::Refused(error.to_owned()),
+    })
+}
+
+async fn postgres() -> Result<(Postgres, BTreeSet<String>)> {
+    let postgres = Postgres::start().await?;
+    for statement in table(Database::Postgres) {
+        postgres.run(&statement).await?;
+    }
+    let names = postgres.texts("SELECT DISTINCT proname FROM pg_proc").await?;
+    let mut names: BTreeSet<_> = names.into_iter().collect();
+    names.extend(SYNTAX.map(str::to_owned));
+    Ok((postgres, names))
+}

@@ -1,0 +1,94 @@
+//! Objects of a schema that the catalog stores as text: functions and types.
+//!
+//! The catalog keeps the text and the owner of each; the session gives the text its meaning.
+
+use rpds::RedBlackTreeMapSync;
+use std::sync::Arc;
+
+use super::bytes::{FieldReader, FieldWriter, Missing};
+
+const VERSION: u8 = 1;
+
+/// Kind of an object that is stored as text. Objects of different kinds may have the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TextKind {
+    /// A function or macro. Its name in the catalog includes what tells it from functions of the
+    /// same name.
+    Function,
+    /// A type.
+    Type,
+}
+
+impl TextKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Function, Self::Type];
+
+    /// Returns the noun of the kind.
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Type => "type",
+        }
+    }
+
+    /// Encodes the kind as a byte of a key of the catalog's file.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Function => 1,
+            Self::Type => 2,
+        }
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// An object that is stored as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaText {
+    /// The text that defines the object.
+    pub text: String,
+    /// Role that owns the object; `None` if a session without a role created it.
+    pub owner: Option<String>,
+}
+
+/// Objects of a schema by kind and name.
+pub(super) type SchemaTexts = RedBlackTreeMapSync<(TextKind, String), Arc<SchemaText>>;
+
+/// Encodes an object.
+pub(super) fn to_bytes(object: &SchemaText) -> Vec<u8> {
+    let mut fields = FieldWriter::new(VERSION);
+    fields.byte(u8::from(object.owner.is_some()));
+    fields.bytes(object.owner.as_deref().unwrap_or_default().as_bytes());
+    fields.bytes(object.text.as_bytes());
+    fields.finish()
+}
+
+/// Decodes an object.
+pub(super) fn from_bytes(bytes: &[u8]) -> Result<SchemaText, Missing> {
+    let mut fields = FieldReader::new(bytes, VERSION)?;
+    let has_owner = fields.byte()? != 0;
+    let owner = fields.text()?;
+    let text = fields.text()?;
+    fields.end()?;
+    Ok(SchemaText { text, owner: has_owner.then_some(owner) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_encoded_and_decoded() {
+        for owner in [None, Some("ada".to_owned())] {
+            let object = SchemaText { text: "CREATE MACRO f(a) AS a".to_owned(), owner };
+            assert_eq!(from_bytes(&to_bytes(&object)), Ok(object));
+        }
+        for kind in TextKind::ALL {
+            assert_eq!(TextKind::from_code(kind.code()), Some(kind));
+        }
+        assert!(from_bytes(&[VERSION, 0]).is_err() && TextKind::from_code(0).is_none());
+    }
+}
