@@ -11,7 +11,7 @@
 //! | [`secret`] | keys, regions and endpoints for the files below an address |
 //! | `clients` | clients of S3 and HTTP servers |
 //! | `cache` | the cache of blocks |
-//! | [`file`] | a version of a file |
+//! | [`mod@file`] | a version of a file |
 //! | [`files`] | finding and reading of files |
 //! | [`reader`] | a file as a stream of bytes |
 //! | [`store`] | files as objects of a store, for readers of Parquet |
