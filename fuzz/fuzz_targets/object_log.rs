@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use terrace_objects::{LogConfig, ObjectConfig, Backing, ObjectStore};
+use terrace_objects::{Backing, LogConfig, ObjectConfig, ObjectStore};
 
 fuzz_target!(|bytes: &[u8]| {
     let directory = tempfile::tempdir().expect("a directory");

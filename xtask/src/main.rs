@@ -41,7 +41,9 @@ cargo x COMMAND
   slt     the public sqllogictest suite: [--tenth] [--sample N] [--filter GLOB] [--jobs N]
           [--show N]
   functions  calls of every function, asked of Terrace, DuckDB and PostgreSQL: [--filter TEXT]
-          [--show]
+          [--shapes N] [--show]
+  statements  scripts over all of SQL, asked of Terrace, PostgreSQL and DuckDB: [--count N]
+          [--seed N] [--script N] [--show]
   fuzz    random statements, asked of Terrace and of DuckDB: [--seconds N] [--seed N] [--case N]
           [--jobs N] [--failures N] [--shrink-seconds N] [--examples]
   clients  clients of other languages against the server: [python] [node] [java] [go]
@@ -76,7 +78,7 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
         "graph" => return graph::run(&root, rest),
         "install" => return install::run(&root, rest),
         "clients" => return clients::run(&root, rest),
-        "slt" | "functions" | "fuzz" => return sqltest::run(&root, command, rest),
+        "slt" | "functions" | "statements" | "fuzz" => return sqltest::run(&root, command, rest),
         _ => {}
     }
     if let Some(unknown) = rest.first() {

@@ -70,7 +70,9 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     if let Some(seed) = plan.seed {
         fuzz.extend(["--seed".to_owned(), seed.to_string()]);
     }
-    sqltest::run(root, "fuzz", &fuzz)
+    sqltest::run(root, "fuzz", &fuzz)?;
+    sqltest::run(root, "functions", &[])?;
+    sqltest::run(root, "statements", &[])
 }
 
 /// Tests that are part of every change's checks, with their duration in seconds.

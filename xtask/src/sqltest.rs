@@ -1,4 +1,5 @@
-//! Checks of SQL against other engines: the sqllogictest suite, calls of functions, the fuzzer.
+//! Checks of SQL against other engines: the sqllogictest suite, calls of functions, scripts, the
+//! fuzzer.
 
 use std::{path::Path, process::Command};
 

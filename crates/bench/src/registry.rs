@@ -25,6 +25,7 @@ use crate::experiments::pages::tpcc::Tpcc;
 use crate::experiments::pages::ycsb::Ycsb;
 use crate::experiments::planning::Planning;
 use crate::experiments::region::RegionAccess;
+use crate::experiments::remote_files::RemoteFiles;
 use crate::experiments::segments::Segments;
 use crate::experiments::server::Server;
 use crate::experiments::suspend::Suspend;
@@ -33,7 +34,7 @@ use crate::experiments::tiers::Tiers;
 use crate::setting::{Finding, Setting};
 
 /// All experiments, in the order in which they are listed.
-pub static EXPERIMENTS: [Entry; 25] = [
+pub static EXPERIMENTS: [Entry; 26] = [
     Entry::of::<Market>(),
     Entry::of::<PagedScan>(),
     Entry::of::<Tiers>(),
@@ -59,6 +60,7 @@ pub static EXPERIMENTS: [Entry; 25] = [
     Entry::of::<Objects>(),
     Entry::of::<Server>(),
     Entry::of::<Planning>(),
+    Entry::of::<RemoteFiles>(),
 ];
 
 /// Returns the experiment with this name.

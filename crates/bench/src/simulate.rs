@@ -16,7 +16,6 @@
 mod cache;
 mod generate;
 mod lru;
-mod number;
 mod policy;
 mod queue;
 mod random;

@@ -2,13 +2,17 @@
 //!
 //! A read takes the blocks that are cached, fetches the missing ones by requests for runs of them,
 //! and waits for those that another read is fetching. When the cache is full, the clock finds the
-//! blocks to drop: a block that was used since its hand passed is passed once more.
+//! blocks to drop: a block that was used since its hand passed is passed once more. An observer
+//! learns which blocks are read, whether they are cached or not, and how long servers take.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures::future::{BoxFuture, try_join_all};
@@ -42,6 +46,17 @@ pub struct CacheStats {
     pub requests: u64,
     /// Bytes that were fetched.
     pub fetched_bytes: u64,
+}
+
+/// Observer of the reads from a cache, by which memory is given to it.
+pub trait CacheObserver: fmt::Debug + Send + Sync {
+    /// Records that a read uses a block, cached or not. The number is the same for each read of
+    /// the block.
+    fn touched(&self, block: u64, bytes: u64);
+
+    /// Records a read that has ended, its duration, and the part of it in which so many blocks
+    /// were fetched from a server.
+    fn read(&self, took: Duration, fetched_blocks: u64, fetching: Duration);
 }
 
 type Key = (Arc<str>, u64);
@@ -94,6 +109,7 @@ pub(crate) struct BlockCache {
     /// Notified when blocks have been fetched, or could not be.
     arrived: Notify,
     counts: Counts,
+    observer: Option<Arc<dyn CacheObserver>>,
 }
 
 /// Blocks that a read fetches. Dropping it gives up those that it has not cached.
@@ -113,10 +129,14 @@ struct Found {
 
 impl BlockCache {
     /// Creates a cache of at most `capacity_bytes`.
-    pub(crate) fn new(space: Space, capacity_bytes: u64) -> Self {
+    pub(crate) fn new(
+        space: Space,
+        capacity_bytes: u64,
+        observer: Option<Arc<dyn CacheObserver>>,
+    ) -> Self {
         let blocks_max = usize::try_from(capacity_bytes / BLOCK_BYTES).unwrap_or(usize::MAX);
         let (state, arrived, counts) = Default::default();
-        Self { space, blocks_max, state, arrived, counts }
+        Self { space, blocks_max, state, arrived, counts, observer }
     }
 
     /// Reads a range of a file of `len` bytes, within its length.
@@ -132,6 +152,8 @@ impl BlockCache {
             return Ok(out.bytes.freeze());
         }
         let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
+        self.touch(version, len, blocks.clone());
+        let (began, mut fetched_blocks, mut fetching) = (Instant::now(), 0, Duration::ZERO);
         let mut wanted: Vec<u64> = blocks.collect();
         while !wanted.is_empty() {
             let mut arrived = pin!(self.arrived.notified());
@@ -142,6 +164,8 @@ impl BlockCache {
             for cached in found.cached.chunks(PINS) {
                 missing.extend(self.copy(cached, &mut out).await);
             }
+            let started = Instant::now();
+            fetched_blocks += missing.len();
             let runs = runs(&mut missing, len).into_iter();
             let fetched = runs.map(|range| async move {
                 self.counts.requests.fetch_add(1, Ordering::Relaxed);
@@ -151,13 +175,33 @@ impl BlockCache {
                 self.keep(version, start, &bytes);
                 out.put(start, &bytes);
             }
+            if !missing.is_empty() {
+                fetching += started.elapsed();
+            }
             drop(claim);
             wanted = found.loading;
             if !wanted.is_empty() {
                 arrived.await;
             }
         }
+        if let Some(observer) = &self.observer {
+            let fetched_blocks = u64::try_from(fetched_blocks).unwrap_or(u64::MAX);
+            observer.read(began.elapsed(), fetched_blocks, fetching);
+        }
         Ok(out.bytes.freeze())
+    }
+
+    /// Tells the observer of the blocks that a read uses.
+    fn touch(&self, version: &Arc<str>, len: u64, blocks: Range<u64>) {
+        let Some(observer) = &self.observer else { return };
+        let mut file = DefaultHasher::new();
+        version.hash(&mut file);
+        for block in blocks {
+            let mut number = file.clone();
+            block.hash(&mut number);
+            let bytes = BLOCK_BYTES.min(len.saturating_sub(block * BLOCK_BYTES));
+            observer.touched(number.finish(), bytes);
+        }
     }
 
     /// Looks blocks up, and claims those that no read fetches yet.
@@ -314,8 +358,8 @@ fn runs(blocks: &mut [u64], len: u64) -> Vec<Range<u64>> {
     runs.into_iter().map(bytes).collect()
 }
 
-impl std::fmt::Debug for BlockCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockCache").field("blocks_max", &self.blocks_max).finish_non_exhaustive()
     }
 }
@@ -332,7 +376,42 @@ mod tests {
 
     fn cache(capacity_bytes: u64) -> BlockCache {
         let pool = Pool::new(PoolConfig::new("files", Ledger::new(8 << 20))).expect("a pool");
-        BlockCache::new(pool.create_space("files", Some(0)).expect("a space"), capacity_bytes)
+        let space = pool.create_space("files", Some(0)).expect("a space");
+        BlockCache::new(space, capacity_bytes, None)
+    }
+
+    /// Numbers of blocks that were touched, and their bytes.
+    type Touched = Vec<(u64, u64)>;
+
+    /// Blocks that were touched, and reads with the blocks that they fetched.
+    #[derive(Debug, Default)]
+    struct Seen(Mutex<(Touched, Vec<u64>)>);
+
+    impl CacheObserver for Seen {
+        fn touched(&self, block: u64, bytes: u64) {
+            lock(&self.0).0.push((block, bytes));
+        }
+
+        fn read(&self, took: Duration, fetched_blocks: u64, fetching: Duration) {
+            assert!(fetching <= took);
+            lock(&self.0).1.push(fetched_blocks);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_observer_sees_the_blocks_of_all_reads() {
+        let seen = Arc::new(Seen::default());
+        let observer = Arc::clone(&seen);
+        let cache = BlockCache { observer: Some(observer), ..cache(4 << 20) };
+        for _ in 0..2 {
+            check(&cache, 0..LEN).await;
+        }
+        let (touched, reads) = std::mem::take(&mut *lock(&seen.0));
+        assert_eq!(reads, [3, 0]);
+        assert_eq!(touched[..3], touched[3..], "a block keeps its number");
+        let bytes: Vec<u64> = touched[..3].iter().map(|(_, bytes)| *bytes).collect();
+        assert_eq!(bytes, [BLOCK_BYTES, BLOCK_BYTES, LEN - 2 * BLOCK_BYTES]);
+        assert!(touched[0].0 != touched[1].0 && touched[1].0 != touched[2].0);
     }
 
     fn content() -> Bytes {

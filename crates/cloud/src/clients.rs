@@ -155,7 +155,8 @@ fn s3_of_secret(bucket: &str, secret: &Secret) -> AmazonS3Builder {
 pub(crate) struct Threads(OnceLock<Runtime>);
 
 impl Threads {
-    fn handle(&self) -> Result<&Handle, CloudError> {
+    /// Returns the runtime of the threads.
+    pub(crate) fn handle(&self) -> Result<&Handle, CloudError> {
         if let Some(runtime) = self.0.get() {
             return Ok(runtime.handle());
         }

@@ -19,7 +19,24 @@ pub enum CloudError {
         /// The address.
         address: String,
     },
-    /// The server refuses to show the file.
+    /// An address that no file can be written to.
+    #[error("'{address}' cannot be written: {reason}")]
+    Target {
+        /// The address as it was written.
+        address: String,
+        /// The fault, and the forms that are right.
+        reason: String,
+    },
+    /// The server does not take the file.
+    #[error("cannot write {address}: {source}")]
+    Write {
+        /// The address.
+        address: String,
+        /// The client's error.
+        #[source]
+        source: StoreError,
+    },
+    /// The server refuses to show or take the file.
     #[error(
         "{address} is refused: {reason}; CREATE SECRET name (TYPE s3, KEY_ID '...', SECRET '...') \
          sets the keys"
@@ -72,6 +89,17 @@ impl CloudError {
                 Self::Denied { address, reason: innermost(source.as_ref()) }
             }
             source => Self::Store { address, source },
+        }
+    }
+
+    /// The error of a client about a file of this bucket that is written.
+    pub(crate) fn of_write(address: &str, bucket: &str, source: StoreError) -> Self {
+        match Self::of(address, source) {
+            Self::Missing { address } => {
+                Self::Target { address, reason: format!("there is no bucket {bucket}") }
+            }
+            Self::Store { address, source } => Self::Write { address, source },
+            error => error,
         }
     }
 }

@@ -12,11 +12,12 @@ use object_store::{Error as StoreError, GetOptions, GetRange, ObjectStore, Objec
 use terrace_pool::{Pool, PoolError};
 
 use crate::address::{Address, Scheme};
-use crate::cache::{BlockCache, CacheStats, FetchRange};
+use crate::cache::{BlockCache, CacheObserver, CacheStats, FetchRange};
 use crate::clients::{Clients, Threads, path_of};
 use crate::error::CloudError;
 use crate::file::CloudFile;
 use crate::secret::Secrets;
+use crate::uploads::Uploads;
 
 /// Files of other machines, with a cache. Clones share it.
 #[derive(Clone, Debug)]
@@ -28,6 +29,7 @@ struct Inner {
     clients: Clients,
     secrets: Secrets,
     threads: Threads,
+    uploads: Uploads,
 }
 
 impl CloudFiles {
@@ -37,15 +39,54 @@ impl CloudFiles {
     /// # Errors
     /// As [`Pool::create_space`].
     pub fn new(pool: &Pool, capacity_bytes: u64) -> Result<Self, PoolError> {
-        let cache = BlockCache::new(pool.create_space("remote files", Some(0))?, capacity_bytes);
-        let (clients, secrets, threads) = Default::default();
-        Ok(Self(Arc::new(Inner { cache, clients, secrets, threads })))
+        Self::open(pool, capacity_bytes, None)
+    }
+
+    /// Creates a cache like [`CloudFiles::new`], whose reads are observed.
+    ///
+    /// # Errors
+    /// As [`CloudFiles::new`].
+    pub fn observed(
+        pool: &Pool,
+        capacity_bytes: u64,
+        observer: Arc<dyn CacheObserver>,
+    ) -> Result<Self, PoolError> {
+        Self::open(pool, capacity_bytes, Some(observer))
+    }
+
+    fn open(
+        pool: &Pool,
+        capacity_bytes: u64,
+        observer: Option<Arc<dyn CacheObserver>>,
+    ) -> Result<Self, PoolError> {
+        let space = pool.create_space("remote files", Some(0))?;
+        let cache = BlockCache::new(space, capacity_bytes, observer);
+        let (clients, secrets, threads, uploads) = Default::default();
+        Ok(Self(Arc::new(Inner { cache, clients, secrets, threads, uploads })))
     }
 
     /// Returns the secrets for reading files.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         &self.0.secrets
+    }
+
+    /// Returns the threads that talk to servers.
+    pub(crate) fn threads(&self) -> &Threads {
+        &self.0.threads
+    }
+
+    /// Returns the files that are being written.
+    pub(crate) fn uploads(&self) -> &Uploads {
+        &self.0.uploads
+    }
+
+    /// Returns a client for an address, and the file's path in it.
+    pub(crate) fn client(
+        &self,
+        address: &Address,
+    ) -> Result<(Arc<dyn ObjectStore>, StorePath), CloudError> {
+        self.0.clients.client(address, &self.0.secrets)
     }
 
     /// Returns counts of the cache.
@@ -103,7 +144,7 @@ impl CloudFiles {
 
     /// Asks for the present version of a file.
     async fn head(&self, address: &Address) -> Result<CloudFile, CloudError> {
-        let (client, path) = self.0.clients.client(address, &self.0.secrets)?;
+        let (client, path) = self.client(address)?;
         let meta = client.head(&path).await;
         let meta = meta.map_err(|source| CloudError::of(&address.text, source))?;
         Ok(CloudFile::new(address.clone(), &meta))
@@ -119,7 +160,7 @@ impl CloudFiles {
         let failed = |source| CloudError::of(&address.text, source);
         // The client's own path would be the pattern, which need not be a valid one.
         let bucket = address.with_key("");
-        let (client, _) = self.0.clients.client(&bucket, &self.0.secrets)?;
+        let (client, _) = self.client(&bucket)?;
         let directory = path_of(prefix.trim_end_matches('/'), address)?;
         let directory = (!prefix.is_empty()).then_some(&directory);
         let mut objects = client.list(directory);
@@ -169,7 +210,7 @@ impl CloudFiles {
     async fn read_cached(self, file: CloudFile, range: Range<u64>) -> Result<Bytes, CloudError> {
         let range = range.start.min(file.bytes)..range.end.min(file.bytes);
         let version = file.version();
-        let (client, path) = self.0.clients.client(&file.address, &self.0.secrets)?;
+        let (client, path) = self.client(&file.address)?;
         let file = Arc::new(file);
         let fetch: Box<FetchRange> = {
             let file = Arc::clone(&file);

@@ -15,6 +15,8 @@
 //! | [`files`] | finding and reading of files |
 //! | [`reader`] | a file as a stream of bytes |
 //! | [`store`] | files as objects of a store, for readers of Parquet |
+//! | [`upload`] | files that are written, as objects of a store |
+//! | `uploads` | uploads of parts, which appear together |
 
 #![forbid(unsafe_code)]
 
@@ -27,11 +29,14 @@ pub mod files;
 pub mod reader;
 pub mod secret;
 pub mod store;
+pub mod upload;
+mod uploads;
 
-pub use cache::CacheStats;
+pub use cache::{CacheObserver, CacheStats};
 pub use error::CloudError;
 pub use file::CloudFile;
 pub use files::CloudFiles;
 pub use reader::CloudReader;
 pub use secret::{Secret, Secrets};
 pub use store::{STORE_URL, VersionStore};
+pub use upload::{UPLOAD_URL, Upload, UploadStore, UploadTarget};

@@ -39,11 +39,13 @@ impl fmt::Display for VersionStore {
     }
 }
 
-fn failed(error: CloudError) -> Error {
+/// The error of a store for an error of files of other machines.
+pub(crate) fn failed(error: CloudError) -> Error {
     Error::Generic { store: NAME, source: Box::new(error) }
 }
 
-fn refused<T>(operation: &str) -> Result<T> {
+/// The error for an operation that a store of remote files does not have.
+pub(crate) fn refused<T>(operation: &str) -> Result<T> {
     Err(Error::NotImplemented { operation: operation.to_owned(), implementer: NAME.to_owned() })
 }
 

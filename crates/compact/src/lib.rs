@@ -15,6 +15,25 @@
 //!
 //! Descriptions are checked when a column is opened. Text in the buffers is trusted to be valid
 //! UTF-8; any other bytes that cannot be decoded are an error, not a panic.
+//!
+//! ```
+//! use arrow_array::{Array, Int64Array};
+//! use terrace_compact::{Column, Rows, encode};
+//!
+//! # fn main() -> Result<(), terrace_compact::CompactError> {
+//! let numbers = Int64Array::from_iter_values((0..10_000).map(|row| row % 100));
+//! let encoded = encode(&[&numbers])?.expect("seven bits are enough");
+//! let mut body = vec![0; encoded.body_bytes()];
+//! encoded.write_body(&mut body);
+//! assert!(body.len() < 8 * numbers.len() / 4);
+//!
+//! let (body, rows) = (body.into(), numbers.len());
+//! let column = Column::open(encoded.description(), &body, numbers.data_type(), rows)?;
+//! let some = column.read(&Rows::All(150..160))?;
+//! assert_eq!(&*some, &numbers.slice(150, 10) as &dyn Array);
+//! # Ok(())
+//! # }
+//! ```
 
 mod column;
 mod encode;

@@ -27,8 +27,7 @@ pub use plan::BlockPlan;
 pub(crate) use plan::{copy_to_heap, detach};
 use shape::Shape;
 
-/// One part in so many of memory is not available to a single block: other pages must fit beside
-/// it.
+/// Divisor of the memory that a single block must leave free, so that other pages fit beside it.
 const BLOCK_RESERVE_SHARE: u64 = 4;
 /// Bytes of a block that fits any memory.
 const BLOCK_BYTES_SMALL: u64 = 1 << 20;
@@ -194,7 +193,7 @@ impl Block {
     }
 }
 
-/// Refuses a block that memory cannot hold: it would wait for frames in vain.
+/// Refuses a block that is larger than memory, instead of waiting for frames that never come free.
 fn refuse_too_large(space: &Space, plan: &BlockPlan) -> Result<()> {
     let (rows, bytes) = (plan.rows(), plan.bytes());
     if bytes <= BLOCK_BYTES_SMALL {

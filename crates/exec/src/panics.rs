@@ -59,9 +59,28 @@ impl fmt::Display for At<'_> {
     }
 }
 
+impl Panic {
+    /// True for a panic of Arrow's texts and lists, whose offsets have 31 bits: a batch of rows has
+    /// more bytes or elements than that. Arrow checks it where it makes the array, and not before.
+    fn is_of_offsets(&self) -> bool {
+        let (message, location) = (self.message.as_str(), self.location.as_deref().unwrap_or(""));
+        location.contains("arrow-")
+            && (message.contains("offset overflow")
+                || message.contains("overflow") && location.contains("offset.rs"))
+    }
+}
+
 impl From<Panic> for DataFusionError {
     fn from(panic: Panic) -> Self {
-        Self::External(Box::new(panic))
+        match panic.is_of_offsets() {
+            true => Self::Execution(
+                "program limit exceeded: the texts or lists of one column of a batch of rows have \
+                 more than 2 GiB; make shorter ones, or set a smaller \
+                 datafusion.execution.batch_size"
+                    .to_owned(),
+            ),
+            false => Self::External(Box::new(panic)),
+        }
     }
 }
 
@@ -240,6 +259,26 @@ mod tests {
         let inner = catch("Outer", || catch("Inner", || panic!("once"))).expect("caught inside");
         assert_eq!(inner.expect_err("it panics").operator, "Inner");
         assert_eq!(catch("TestExec", || 7).expect("no panic"), 7);
+    }
+
+    #[test]
+    fn too_long_columns_are_a_limit() {
+        let panic = |message: &str, location: &str| {
+            DataFusionError::from(Panic {
+                operator: "TestExec".to_owned(),
+                message: message.to_owned(),
+                location: Some(location.to_owned()),
+            })
+        };
+        for (message, location, is_limit) in [
+            ("offset overflow", "/registry/arrow-buffer-59.3.2/src/buffer/offset.rs:167:35", true),
+            ("overflow", "/registry/arrow-buffer-59.3.2/src/builder/offset.rs:63:41", true),
+            ("overflow", "/registry/arrow-buffer-59.3.2/src/builder/null.rs:1:1", false),
+            ("offset overflow", "crates/exec/src/sort.rs:1:1", false),
+        ] {
+            let text = panic(message, location).to_string();
+            assert_eq!(text.contains("program limit exceeded"), is_limit, "{text}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

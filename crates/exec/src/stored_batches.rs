@@ -117,7 +117,7 @@ impl StoredBatches {
     }
 
     /// Returns the batch that has the row of a number, counted from 0, and the number of the first
-    /// row of the batch. `None` if there are not so many rows.
+    /// row of the batch. `None` if there is no such row.
     ///
     /// # Errors
     /// If the batch cannot be read back.

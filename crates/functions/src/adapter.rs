@@ -39,6 +39,11 @@ pub(crate) trait Scalar: fmt::Debug + Send + Sync + 'static {
     /// As [`Scalar::coerce`].
     fn field(&self, given: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<Field>;
 
+    /// Returns the field of the result with the mark of its type, for the fields of the arguments.
+    fn marked(&self, field: Field, _arguments: &[FieldRef]) -> Field {
+        field
+    }
+
     /// Returns the name of a column of a call's results, if it is not the usual one.
     fn column_name(&self, _arguments: &[Expr]) -> Option<String> {
         None
@@ -113,6 +118,7 @@ impl<S: Scalar> ScalarUDFImpl for Adapter<S> {
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let given: Vec<_> = args.arg_fields.iter().map(|it| it.data_type().clone()).collect();
         let field = self.scalar.field(&given, args.scalar_arguments)?;
+        let field = self.scalar.marked(field, args.arg_fields);
         Ok(Arc::new(field.with_name(self.name())))
     }
 

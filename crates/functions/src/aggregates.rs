@@ -21,6 +21,7 @@ mod formula;
 mod frame;
 mod frequency;
 mod greatest;
+mod intervals;
 mod mode;
 mod moments;
 mod quantile;
@@ -37,9 +38,12 @@ use datafusion::logical_expr::AggregateUDF;
 use definition::Function;
 use deviation::Deviation;
 pub use factory::KEEPS_VALUES;
+pub(crate) use floats::canonical;
 use formula::{CompensatedSum, PopulationKurtosis, Product, SampleKurtosis, Skewness};
 use frequency::{Entropy, Histogram};
 use greatest::Greatest;
+pub use intervals::INTERVAL_AVERAGE;
+use intervals::IntervalAverage;
 use mode::Mode;
 use moments::Numeric;
 use quantile::{Continuous, Discrete};
@@ -65,6 +69,7 @@ pub(crate) fn aggregates() -> Vec<Arc<AggregateUDF>> {
         choice("arg_max_null", &[], true, true),
         choice("arg_min_null", &[], false, true),
         Function::of(AnyValue),
+        Function::of(IntervalAverage),
         Function::of(Numeric::<Product>::new("product", &[])),
         Function::of(Numeric::<CompensatedSum>::new("fsum", &["kahan_sum", "sumkahan"])),
         Function::of(Numeric::<Skewness>::new("skewness", &[])),

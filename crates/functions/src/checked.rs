@@ -1,4 +1,4 @@
-//! Functions of DataFusion whose calls are checked before they are evaluated.
+//! Functions of DataFusion whose calls are checked or changed before they are evaluated.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -8,25 +8,40 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
 };
 
 /// Refuses a call of the function of a name by its arguments.
 pub(crate) type Check = fn(&str, &ScalarFunctionArgs) -> Result<()>;
 
-/// A function and its check. Simplifications of the function are left out, since they make calls of
-/// the function without the check.
+/// Changes the arguments of a call.
+pub(crate) type Change = fn(ScalarFunctionArgs) -> Result<ScalarFunctionArgs>;
+
+/// A step before the evaluation of a call.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Check(Check),
+    Change(Change),
+}
+
+/// A function and the step before it. Simplifications of the function are left out, since they make
+/// calls of the function without the step.
 #[derive(Debug)]
 pub(crate) struct Checked {
     function: Arc<ScalarUDF>,
-    check: Check,
+    step: Step,
 }
 
 impl Checked {
     /// Creates the function that replaces `function`.
     pub(crate) fn over(function: Arc<ScalarUDF>, check: Check) -> Arc<ScalarUDF> {
-        Arc::new(ScalarUDF::new_from_impl(Self { function, check }))
+        Arc::new(ScalarUDF::new_from_impl(Self { function, step: Step::Check(check) }))
+    }
+
+    /// Creates the function that replaces `function` and changes its arguments.
+    pub(crate) fn changing(function: Arc<ScalarUDF>, change: Change) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::new_from_impl(Self { function, step: Step::Change(change) }))
     }
 }
 
@@ -53,6 +68,10 @@ impl ScalarUDFImpl for Checked {
         self.function.aliases()
     }
 
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.function.schema_name(args)
+    }
+
     fn signature(&self) -> &Signature {
         self.function.signature()
     }
@@ -71,7 +90,7 @@ impl ScalarUDFImpl for Checked {
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
         let function = Arc::new(self.function.inner().with_updated_config(config)?);
-        Some(ScalarUDF::new_from_impl(Self { function, check: self.check }))
+        Some(ScalarUDF::new_from_impl(Self { function, step: self.step }))
     }
 
     fn is_strict(&self) -> bool {
@@ -83,7 +102,13 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        (self.check)(self.function.name(), &args)?;
+        let args = match self.step {
+            Step::Check(check) => {
+                check(self.function.name(), &args)?;
+                args
+            }
+            Step::Change(change) => change(args)?,
+        };
         self.function.invoke_with_args(args)
     }
 

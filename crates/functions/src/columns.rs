@@ -7,16 +7,23 @@
 
 mod conform;
 mod interval;
+mod interval_extreme;
 mod interval_functions;
 mod interval_parse;
+mod moment_text;
 mod readable;
 mod text_type;
 mod uuid;
 
 pub use conform::{Usage, as_type, conform, is_checked, unmarked};
+pub use interval_extreme::interval_extreme;
+pub(crate) use interval_functions::durations;
 pub use interval_functions::{
-    interval_key, interval_of_text, intervals_of_texts, readable_text, try_interval_of_text,
+    interval_key, interval_of_text, intervals_of_texts, jsonb_key, readable_text,
+    try_interval_of_text,
 };
 pub use interval_parse::parse_interval;
-pub use readable::readable;
+pub(crate) use moment_text::timestamp_texts;
+pub use moment_text::{has_moment_text, moment_text};
+pub use readable::{displayed, readable};
 pub use text_type::TextType;

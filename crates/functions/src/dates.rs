@@ -14,6 +14,7 @@ mod justify;
 mod make;
 mod moment;
 mod names;
+mod operators;
 mod parse;
 mod part;
 mod rewrite;
@@ -26,6 +27,8 @@ use std::sync::Arc;
 use datafusion::logical_expr::ScalarUDF;
 
 pub use self::names::{DAYS, MONTHS};
+pub(crate) use self::operators::quotient;
+pub use self::operators::{IntervalOperators, date_of};
 pub(crate) use self::rewrite::DateParts;
 pub(crate) use self::since_1970::functions as since_1970;
 

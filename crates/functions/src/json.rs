@@ -11,6 +11,7 @@ mod extract;
 mod forms;
 mod function;
 mod inspect;
+mod key;
 mod operators;
 mod path;
 mod registry;
@@ -21,6 +22,7 @@ mod value;
 mod write;
 
 pub(crate) use forms::{checked, normal};
+pub(crate) use key::key;
 pub use operators::JsonOperators;
 pub use registry::functions;
 pub(crate) use types::{EXTENSION, JSON, JSONB};

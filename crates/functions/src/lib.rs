@@ -27,7 +27,8 @@ use std::sync::Arc;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
-pub use dates::{DAYS, MONTHS};
+pub use dates::{DAYS, IntervalOperators, MONTHS, date_of};
+pub use numbers::IntegerQuotients;
 
 /// Returns the scalar functions.
 #[must_use]
@@ -53,7 +54,12 @@ pub fn checked(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>>
 /// Returns the rewrites of calls of DataFusion's functions.
 #[must_use]
 pub fn rewrites() -> Vec<Arc<dyn FunctionRewrite + Send + Sync>> {
-    vec![Arc::new(dates::DateParts::new(dates::scalars())), Arc::new(comparison::NestedComparisons)]
+    vec![
+        Arc::new(dates::DateParts::new(dates::scalars())),
+        Arc::new(comparison::NestedComparisons),
+        Arc::new(lists::Positions),
+        Arc::new(text::BytesLike),
+    ]
 }
 
 /// Returns the aggregate functions.

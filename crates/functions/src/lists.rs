@@ -1,6 +1,7 @@
 //! Functions of lists.
 
 mod aggregate;
+mod array_text;
 mod distinct;
 mod elements;
 mod function;
@@ -8,6 +9,8 @@ mod lambda;
 mod limits;
 mod operators;
 mod order;
+mod positions;
+mod quantified;
 mod reduce;
 mod replace;
 mod shape;
@@ -18,14 +21,18 @@ use std::sync::Arc;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
 use crate::adapter::function;
+pub use array_text::{array_items, text_array, text_arrays, try_text_arrays};
 pub(crate) use elements::lists_at;
 pub use operators::ListOperators;
+pub(crate) use positions::Positions;
+pub use quantified::{ALL, ANY};
 
 /// Returns the scalar functions, without aggregates.
 pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
     let all = [distinct::functions(), order::functions(), replace::functions(), shape::functions()];
     let all = all.into_iter().flatten();
-    all.map(function).chain(limits::functions()).collect()
+    let all = all.map(function).chain(limits::functions());
+    all.chain(positions::functions()).chain(quantified::functions()).collect()
 }
 
 /// Returns the scalar functions that apply these aggregates to the elements of a list.

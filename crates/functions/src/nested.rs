@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use crate::columns::timestamp_texts;
+
 /// Maximum length of the text of a value.
 const TEXT_BYTES_MAX: usize = 1 << 28;
 
@@ -130,6 +132,7 @@ impl Writer {
                 let map = map(array.as_map())?;
                 (array, map)
             }
+            DataType::Timestamp(..) => (timestamp_texts(&array, None)?, Kind::Plain),
             _ => (array, Kind::Plain),
         };
         Ok(Self { array, kind })

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::ScalarUDF;
 
 use crate::scalar::functions;
+pub use division::IntegerQuotients;
 
 /// Returns the functions of numbers.
 pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {

@@ -1,11 +1,13 @@
 //! Functions of texts and bytes.
 
 mod base;
+mod bytes;
 mod characters;
 mod digest;
 mod distance;
 mod encoding;
 mod format;
+mod forms;
 mod growing;
 mod pattern;
 mod quote;
@@ -19,12 +21,15 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+pub(crate) use forms::BytesLike;
+
 use crate::scalar::functions;
 
 /// Returns the functions of texts and bytes.
 pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
     let all = [
         base::FUNCTIONS,
+        bytes::FUNCTIONS,
         characters::FUNCTIONS,
         digest::FUNCTIONS,
         distance::FUNCTIONS,
@@ -37,5 +42,5 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
         split::FUNCTIONS,
         url::FUNCTIONS,
     ];
-    all.into_iter().flat_map(functions).chain(room::functions()).collect()
+    all.into_iter().flat_map(functions).chain(room::functions()).chain(forms::functions()).collect()
 }

@@ -1,6 +1,7 @@
 //! Functions of values of any type: their types, nulls, sizes and identifiers.
 
 mod branch;
+mod coalesce;
 mod hash;
 mod names;
 mod nulls;
@@ -17,5 +18,5 @@ use crate::scalar::functions;
 pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
     let all =
         [hash::FUNCTIONS, names::FUNCTIONS, nulls::FUNCTIONS, sizes::FUNCTIONS, uuid::FUNCTIONS];
-    all.into_iter().flat_map(functions).chain([branch::function()]).collect()
+    all.into_iter().flat_map(functions).chain([branch::function(), coalesce::function()]).collect()
 }

@@ -1,19 +1,20 @@
 //! Runs the memory market inside the engine: decides how much memory each query and the table cache
 //! may hold under contention.
 //!
-//! Consumers are the queries with more state than a small part of the budget, and the cached
-//! tables, once for each SLA that reads them. Ten times a second a `Broker` computes what each
-//! consumer would save with how much memory and sets the limit of each ([`terrace_market`]). A
-//! query above its limit releases memory within a batch, a query below may grow; memory that
-//! queries do not get goes to the cache. A query that runs alone is not limited, nor is any query
-//! while no session has set an SLA: then the thresholds of [`crate::memory`] decide alone.
+//! Consumers are the queries with more state than a small part of the budget, the cached tables,
+//! once for each SLA that reads them, and the cached files of other machines. Ten times a second a
+//! `Broker` computes what each consumer would save with how much memory and sets the limit of each
+//! ([`terrace_market`]). A query above its limit releases memory within a batch, a query below may
+//! grow; memory that queries do not get goes to the cache. A query that runs alone is not limited,
+//! nor is any query while no session has set an SLA: then the thresholds of [`crate::memory`]
+//! decide alone.
 //!
 //! | module | concept |
 //! |---|---|
 //! | `kind` | the mechanisms by name |
 //! | `claim` | the tenant and SLA that a query is charged to |
 //! | `report` | consumers and trades as the engine reports them |
-//! | `cache` | cached tables as consumers |
+//! | `cache` | cached tables and files as consumers |
 //! | `model` | queries as consumers |
 //! | `device` | the time that I/O takes |
 //! | `round` | one round: from observations to limits |
@@ -116,6 +117,12 @@ impl Market {
     /// Returns the class of cached tables read by queries with this claim.
     pub fn class(&self, claim: &Claim) -> Arc<CacheClass> {
         self.shared.state().class(claim)
+    }
+
+    /// Adds cached files of other machines as a consumer.
+    #[must_use]
+    pub fn files(&self) -> Arc<CacheClass> {
+        self.shared.state().files()
     }
 
     /// Records that a query has begun.

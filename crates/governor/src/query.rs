@@ -33,7 +33,7 @@ pub use plan::{PlanSize, QueryPlan};
 pub use progress::Progress;
 use requests::{Ended, Outcome};
 pub use requests::{LATENCY_SECONDS, RECENT, Requests, Totals};
-pub use suspension::Suspension;
+pub use suspension::{LockWait, Suspension};
 pub use wait::WaitReason;
 
 /// Current state of a query.
@@ -202,8 +202,9 @@ impl Query {
             return Some(WaitReason::Turn);
         }
         let starved = || self.memory.is_starved().then_some(WaitReason::Memory);
+        let locked = || self.suspension.waits_for_lock().then_some(WaitReason::Lock);
         let unread = || (!self.is_awaited()).then_some(WaitReason::Client);
-        self.suspension.reason().or_else(starved).or_else(unread)
+        self.suspension.reason().or_else(locked).or_else(starved).or_else(unread)
     }
 
     /// Returns its suspension, which its operators and its reader follow.

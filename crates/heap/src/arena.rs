@@ -116,7 +116,7 @@ impl Arena {
         unsafe { control::<usize, ()>(key, Some(usize::MAX), None) }
     }
 
-    /// Sets the time that freed pages are kept, in milliseconds; -1 keeps them for good.
+    /// Sets the time that freed pages are kept, in milliseconds; -1 never purges them.
     pub(crate) fn set_decay(&self, ms: isize) -> Result<(), Refused> {
         for name in ["dirty_decay_ms", "muzzy_decay_ms"] {
             let ms = if name == "muzzy_decay_ms" { 0 } else { ms };

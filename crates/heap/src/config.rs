@@ -64,7 +64,7 @@ pub struct HeapConfig {
     /// True if each thread caches objects that it freed, up to 32 KiB each, for its next requests.
     pub thread_caches: bool,
     /// Milliseconds that freed pages are kept before they are given back, by a call made after that
-    /// time or by [`crate::Heap::decay`]; `None` keeps them for good.
+    /// time or by [`crate::Heap::decay`]; `None` never purges them.
     pub decay_ms: Option<u32>,
     /// Budget that memory in use is charged to. `None` for a heap over a region, which charges its
     /// blocks itself.

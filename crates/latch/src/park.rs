@@ -5,6 +5,9 @@
 //! wakes the bucket. The bucket's lock prevents a lost wake-up between the check of the word and
 //! the sleep.
 //!
+//! The design is that of the crate `parking_lot_core`. It is written out here so that loom, which
+//! replaces the atomics and locks of a program by its own, explores its interleavings.
+//!
 //! Locking order: a bucket's lock is the innermost of all; no other lock is taken under it.
 
 use std::time::Instant;

@@ -99,7 +99,8 @@ mod model {
 
     use crate::park::{Look, ParkingLot};
 
-    /// Wait of one reader for writers with precedence: without an end, or over before it begins.
+    /// Wait of one reader for writers with precedence. Without a clock it is either unlimited or
+    /// over at once; loom explores both.
     pub(crate) struct Yield {
         is_over: bool,
     }

@@ -1,20 +1,10 @@
-//! Conversions between counts and floating-point numbers.
+//! Conversions of counts, lengths and numbers.
 
-/// Returns a count as a number; exact below 2^53, which is 8 PiB.
-pub(crate) const fn float(count: u64) -> f64 {
-    count as f64
-}
+pub(crate) use terrace_sys::number::{count, float};
 
 /// Returns a length as a number.
 pub(crate) const fn float_len(count: usize) -> f64 {
     count as f64
-}
-
-/// Returns the integer at or below a number: 0 if it is negative or NaN, at most `u64::MAX`.
-#[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]
-#[expect(clippy::cast_sign_loss, reason = "the cast saturates, which is meant")]
-pub(crate) const fn count(value: f64) -> u64 {
-    value as u64
 }
 
 /// Returns `bytes` times `part` over `whole`, rounded down; all of `bytes` if `whole` is zero.

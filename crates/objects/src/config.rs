@@ -29,7 +29,7 @@ pub struct ObjectConfig {
     /// their 48 bits, and an operation with the id of a removed object finds nothing, whatever
     /// object has its slot. It takes a byte per id.
     ///
-    /// Such a store can run out of ids for good. A slot serves 255 objects, one after the other,
+    /// Such a store can run out of ids permanently. A slot serves 255 objects, one after the other,
     /// and is then retired ([`ObjectStats::retired`](crate::ObjectStats::retired)), which keeps 1.5
     /// bytes of the table. A store has as many slots as bytes of memory, 4 Mi at least and 2^40 at
     /// most, so that it can create 255 times as many objects in its life: 1.07e9 with 4 MiB, 2.7e11

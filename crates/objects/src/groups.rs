@@ -334,9 +334,9 @@ impl Groups {
         Some((first..first + count).filter(take).collect())
     }
 
-    /// Takes a group that suits a list, or an empty one; or any if fewer than half of the ids given
-    /// out are used: this keeps the table small, though the objects of the group will be of several
-    /// lengths.
+    /// Takes a group from a list, or else one without objects. If neither exists and fewer than
+    /// half of all ids are in use, takes one from the longest list: its objects will have several
+    /// lengths, but the table does not grow.
     pub(crate) fn unlist_for(&self, list: usize) -> Option<u64> {
         let listed = self.unlist(list).or_else(|| self.unlist(EMPTY_LIST));
         listed.or_else(|| {

@@ -21,7 +21,7 @@ pub(crate) enum Asked {
         offset: u64,
         bytes: Vec<u8>,
     },
-    /// The device has a file as it was when so many operations had been recorded.
+    /// The device has the file as it was when `since` operations had been recorded.
     Sync {
         file: usize,
         since: usize,
@@ -126,7 +126,7 @@ impl MemoryFiles {
         self.state().asked.len()
     }
 
-    /// Makes every sync of a file take so long from now on.
+    /// Sets the duration of every sync of a file from now on.
     pub(crate) fn slow_down(&self, sync: Duration) {
         let ms = u64::try_from(sync.as_millis()).unwrap_or(u64::MAX);
         self.inner.sync_ms.store(ms, Ordering::Relaxed);

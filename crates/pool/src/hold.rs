@@ -78,8 +78,8 @@ fn keep_if(core: &Core, frame: &Frame, id: FrameId, hold: Hold, page: PageId) ->
     right
 }
 
-/// Releases a hold on a page that was not the one looked for. Like any other hold it may have kept
-/// a thread that doomed that page from freeing it.
+/// Releases a hold on a frame that turned out to hold another page than the one that was sought. If
+/// that page was freed meanwhile, this hold has kept it in memory, so it is freed now.
 #[cold]
 pub(crate) fn let_go(core: &Core, id: FrameId, hold: Hold) {
     match hold {

@@ -30,7 +30,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Returns the counters, all 0, of a pool of so many memory tiers.
+    /// Creates the counters, all 0, of a pool with `count` memory tiers.
     pub(crate) fn of_tiers(count: usize) -> Self {
         let tiers = (0..count).map(|_| TierCounters::default()).collect();
         Self { tiers, ..Self::default() }
@@ -93,7 +93,7 @@ pub struct PoolStats {
     pub write_failures: u64,
     /// Number of times that a caller waited for a frame.
     pub waits: u64,
-    /// Frames beyond the budget, given to callers that had found none for a while.
+    /// Frames granted beyond the budget to callers whose wait for one had grown long.
     pub owed_frames: u64,
     /// Pages that the kernel failed to move to another node.
     pub move_failures: u64,

@@ -136,7 +136,7 @@ pub(crate) fn claim_write(
     }
 }
 
-/// Writes in one batch. The shared holds stay; the rights to write end.
+/// Writes pages in one batch and ends their rights to write. The caller keeps the shared holds.
 pub(crate) fn write_pending(
     core: &Core,
     store: &Store,

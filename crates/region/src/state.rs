@@ -29,7 +29,7 @@ const STRIPE_BYTES_MIN: usize = 16 << 20;
 const STRIPES_MAX: usize = 4096;
 /// Maximum number of pagers of a region.
 const PAGERS_MAX: usize = 64;
-/// One in so many of a pager's blocks is kept free of prefetch and readahead.
+/// Divisor of a pager's blocks: this share is kept free of prefetch and readahead.
 const AHEAD_ROOM: usize = 8;
 
 /// State that a region's pagers and its callers share.
@@ -91,6 +91,11 @@ impl Shared {
         has_huge_pages(self.method, self.block_bytes)
     }
 
+    /// Offset of a block in the region.
+    pub(crate) fn offset(&self, block: usize) -> usize {
+        block * self.block_bytes
+    }
+
     pub(crate) fn block_len(&self, block: usize) -> usize {
         self.block_bytes.min(self.len - block * self.block_bytes)
     }
@@ -139,6 +144,18 @@ impl Shared {
             }
             None => Ok(()),
         }
+    }
+
+    /// Returns the error of a block that cannot be read.
+    pub(crate) fn unreadable(&self, block: usize, message: &str) -> RegionError {
+        let (region, offset) = (self.name.clone(), to_u64(self.offset(block)));
+        RegionError::Read { region, offset, message: message.to_owned() }
+    }
+
+    /// Returns the error of a block that cannot be written.
+    pub(crate) fn unwritable(&self, block: usize, message: &str) -> RegionError {
+        let (region, offset) = (self.name.clone(), to_u64(self.offset(block)));
+        RegionError::Write { region, offset, message: message.to_owned() }
     }
 
     /// Sends each pager the blocks of its stripes.

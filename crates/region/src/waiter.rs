@@ -27,7 +27,8 @@ struct State {
 }
 
 impl Waiter {
-    /// Creates a handle for so many blocks; it records the blocks that were done if `lists` is set.
+    /// Creates a handle that completes after `blocks` blocks; it records those that were done if
+    /// `lists` is set.
     pub(crate) fn new(blocks: usize, lists: bool) -> Self {
         let done = lists.then(Vec::new);
         let state = State { left: blocks, done, ..State::default() };

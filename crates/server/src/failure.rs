@@ -8,6 +8,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use terrace_sql::SqlError;
+use terrace_sql::session::Notice;
 
 /// An error class: PostgreSQL's code of five characters (`SQLSTATE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,9 @@ impl SqlState {
     pub(crate) const SEQUENCE_END: Self = Self("2200H");
     pub(crate) const ZERO_DIVISION: Self = Self("22012");
     pub(crate) const INVALID_PARAMETER: Self = Self("22023");
+    pub(crate) const INVALID_REGEX: Self = Self("2201B");
+    pub(crate) const INVALID_LIMIT: Self = Self("2201W");
+    pub(crate) const INVALID_OFFSET: Self = Self("2201X");
     pub(crate) const INVALID_TEXT: Self = Self("22P02");
     pub(crate) const INVALID_BINARY: Self = Self("22P03");
     pub(crate) const BAD_COPY: Self = Self("22P04");
@@ -53,6 +57,8 @@ impl SqlState {
     pub(crate) const NO_COLUMN: Self = Self("42703");
     pub(crate) const AMBIGUOUS_COLUMN: Self = Self("42702");
     pub(crate) const NO_FUNCTION: Self = Self("42883");
+    pub(crate) const AMBIGUOUS_FUNCTION: Self = Self("42725");
+    pub(crate) const DUPLICATE_FUNCTION: Self = Self("42723");
     pub(crate) const NO_TABLE: Self = Self("42P01");
     pub(crate) const DUPLICATE_COLUMN: Self = Self("42701");
     pub(crate) const DUPLICATE_TABLE: Self = Self("42P07");
@@ -60,6 +66,7 @@ impl SqlState {
     pub(crate) const DUPLICATE_OBJECT: Self = Self("42710");
     pub(crate) const DUPLICATE_STATEMENT: Self = Self("42P05");
     pub(crate) const DUPLICATE_CURSOR: Self = Self("42P03");
+    pub(crate) const CURSOR_DEFINITION: Self = Self("42P11");
     pub(crate) const NO_OBJECT: Self = Self("42704");
     pub(crate) const RULE: Self = Self("42000");
     pub(crate) const NOT_EMPTY: Self = Self("2BP01");
@@ -81,6 +88,8 @@ impl SqlState {
 pub(crate) struct Failure {
     state: SqlState,
     text: String,
+    /// Facts beside the text.
+    detail: Option<String>,
     /// Advice on another way.
     hint: Option<&'static str>,
     /// True if the failure ends the connection.
@@ -92,7 +101,8 @@ pub(crate) struct Failure {
 impl Failure {
     /// Returns a failure that the connection survives.
     pub(crate) fn new(state: SqlState, text: impl Into<String>) -> Self {
-        Self { state, text: text.into(), hint: None, is_fatal: false, is_late: false }
+        let (detail, hint) = (None, None);
+        Self { state, text: text.into(), detail, hint, is_fatal: false, is_late: false }
     }
 
     /// Returns a failure that ends the connection.
@@ -130,6 +140,14 @@ impl Failure {
         &self.text
     }
 
+    /// Returns the error's text and the facts beside it, for clients that show one text.
+    pub(crate) fn whole_text(&self) -> String {
+        match &self.detail {
+            Some(detail) => format!("{}: {}", self.text, detail.replace('\n', ", ")),
+            None => self.text.clone(),
+        }
+    }
+
     /// Returns the message that reports the failure to the client.
     pub(crate) fn message(&self) -> PgWireBackendMessage {
         let severity = if self.is_fatal { "FATAL" } else { "ERROR" };
@@ -139,6 +157,13 @@ impl Failure {
     /// Returns the failure as a warning, for a client whose statement goes on.
     pub(crate) fn warning(&self) -> PgWireBackendMessage {
         PgWireBackendMessage::NoticeResponse(NoticeResponse::new(self.fields("WARNING")))
+    }
+
+    /// Returns the message of a notice that a statement has given.
+    pub(crate) fn notice(notice: &Notice) -> PgWireBackendMessage {
+        let fields = Self::new(SqlState(notice.code), notice.text.as_str());
+        let fields = fields.fields(notice.severity.as_str());
+        PgWireBackendMessage::NoticeResponse(NoticeResponse::new(fields))
     }
 
     /// Returns a message for a client whose statement has succeeded.
@@ -156,6 +181,7 @@ impl Failure {
             (b'C', self.state.0.to_owned()),
             (b'M', text),
         ];
+        fields.extend(self.detail.clone().map(|detail| (b'D', detail)));
         fields.extend(self.hint.map(|hint| (b'H', hint.to_owned())));
         fields
     }
@@ -170,7 +196,15 @@ impl From<io::Error> for Failure {
 
 impl From<SqlError> for Failure {
     fn from(error: SqlError) -> Self {
-        Self::new(state_of(&error), error.to_string())
+        let state = state_of(&error);
+        match error {
+            SqlError::Dependents { what, details } => Self {
+                detail: Some(details.join("\n")),
+                hint: Some("Use DROP ... CASCADE to drop the dependent objects too."),
+                ..Self::new(state, format!("cannot {what}"))
+            },
+            error => Self::new(state, error.to_string()),
+        }
     }
 }
 
@@ -201,10 +235,17 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::ColumnExists { .. } => SqlState::DUPLICATE_COLUMN,
         SqlError::MissingConstraint { .. } => SqlState::NO_OBJECT,
         SqlError::ConstraintExists { .. } => SqlState::DUPLICATE_OBJECT,
-        SqlError::InUse { .. } | SqlError::TypeInUse { .. } => SqlState::NOT_EMPTY,
+        SqlError::InUse { .. } | SqlError::TypeInUse { .. } | SqlError::Dependents { .. } => {
+            SqlState::NOT_EMPTY
+        }
+        SqlError::Ambiguous { .. } => SqlState::AMBIGUOUS_FUNCTION,
         SqlError::Columns { .. } | SqlError::Sla(_) => SqlState::RULE,
         SqlError::ValueTooLarge { .. } => SqlState::TOO_LARGE,
-        SqlError::Exists { .. } => SqlState::DUPLICATE_TABLE,
+        SqlError::Exists { name } => match name.split_once(' ') {
+            Some(("function" | "macro", _)) => SqlState::DUPLICATE_FUNCTION,
+            Some(("type" | "enum", _)) => SqlState::DUPLICATE_OBJECT,
+            _ => SqlState::DUPLICATE_TABLE,
+        },
         SqlError::SchemaExists { .. } => SqlState::DUPLICATE_SCHEMA,
         SqlError::TenantExists { .. }
         | SqlError::RoleExists { .. }
@@ -219,12 +260,16 @@ fn state_of(error: &SqlError) -> SqlState {
         | SqlError::MissingTenant { .. }
         | SqlError::MissingRole { .. }
         | SqlError::MissingHeap { .. } => SqlState::NO_OBJECT,
-        SqlError::Missing { .. } => SqlState::NO_TABLE,
+        SqlError::Missing { name } => match name.split_once(' ') {
+            Some(("function" | "macro", _)) => SqlState::NO_FUNCTION,
+            Some(("type", _)) => SqlState::NO_OBJECT,
+            _ => SqlState::NO_TABLE,
+        },
         // The statement is valid, and finds the new table when it is run again.
         SqlError::Dropped { .. } => SqlState::CONFLICT,
         SqlError::MissingSchema { .. } => SqlState::NO_SCHEMA,
         SqlError::SchemaNotEmpty { .. } => SqlState::NOT_EMPTY,
-        SqlError::Refused { .. } => SqlState::UNSUPPORTED,
+        SqlError::Refused { what, .. } => state_of_refusal(what),
         SqlError::Conflict { .. } => SqlState::CONFLICT,
         SqlError::Deadlock { .. } => SqlState::DEADLOCK,
         SqlError::LockTimeout { .. } => SqlState::LOCK_TIMEOUT,
@@ -249,26 +294,76 @@ fn state_of_datafusion(error: &DataFusionError) -> SqlState {
             SchemaError::AmbiguousReference { .. } => SqlState::AMBIGUOUS_COLUMN,
             _ => SqlState::NO_COLUMN,
         },
+        DataFusionError::NotImplemented(text) if text.starts_with("Unsupported SQL type") => {
+            SqlState::NO_OBJECT
+        }
         DataFusionError::NotImplemented(_) => SqlState::UNSUPPORTED,
+        DataFusionError::Configuration(text) if is_unknown_setting(text) => SqlState::NO_OBJECT,
         DataFusionError::ResourcesExhausted(_) => SqlState::OUT_OF_MEMORY,
         DataFusionError::ArrowError(error, _) => state_of_arrow(error),
         DataFusionError::Plan(text) if text.contains("not found") => SqlState::NO_TABLE,
         DataFusionError::Plan(text) if text.contains("Invalid function") => SqlState::NO_FUNCTION,
-        DataFusionError::Plan(_) => SqlState::RULE,
+        DataFusionError::Plan(text) => state_of_plan(text),
         DataFusionError::Execution(text) => state_of_text(text).unwrap_or(SqlState::DATA),
         DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => SqlState::IO,
         DataFusionError::External(error) => match error.downcast_ref::<SqlError>() {
             Some(error) => state_of(error),
-            None => SqlState::INTERNAL,
+            None => state_of_regex(&error.to_string()),
         },
         _ => SqlState::INTERNAL,
     }
+}
+
+/// Returns the class of a refused request, as PostgreSQL has it: most are features that it has.
+fn state_of_refusal(what: &str) -> SqlState {
+    let is_miscounted = what.starts_with("an assignment of ")
+        && what.ends_with(" columns")
+        && !what.ends_with(" several columns");
+    if is_miscounted || (what.starts_with("EXECUTE ") && what.ends_with(" parameters")) {
+        SqlState::SYNTAX
+    } else if what.starts_with("two columns of the name ") {
+        SqlState::DUPLICATE_COLUMN
+    } else if what.starts_with("the default ") && what.contains("Cannot cast string") {
+        SqlState::INVALID_TEXT
+    } else {
+        SqlState::UNSUPPORTED
+    }
+}
+
+/// Returns the class of an error of planning that only its text identifies.
+fn state_of_plan(text: &str) -> SqlState {
+    let classes = [
+        ("LIMIT must be >= 0", SqlState::INVALID_LIMIT),
+        ("OFFSET must be >=0", SqlState::INVALID_OFFSET),
+        (" cannot be less than MINVALUE ", SqlState::INVALID_PARAMETER),
+        (" cannot be greater than MAXVALUE ", SqlState::INVALID_PARAMETER),
+        (" must be less than MAXVALUE ", SqlState::INVALID_PARAMETER),
+    ];
+    let class = classes.iter().find(|(part, _)| text.contains(part));
+    class.map_or(SqlState::RULE, |(_, state)| *state)
+}
+
+fn state_of_regex(text: &str) -> SqlState {
+    match text.contains("regex parse error") {
+        true => SqlState::INVALID_REGEX,
+        false => SqlState::INTERNAL,
+    }
+}
+
+fn is_unknown_setting(text: &str) -> bool {
+    text.starts_with("could not find config namespace")
+        || (text.starts_with("Config value ") && text.contains(" not found on "))
 }
 
 fn state_of_arrow(error: &ArrowError) -> SqlState {
     match error {
         ArrowError::DivideByZero => SqlState::ZERO_DIVISION,
         ArrowError::ArithmeticOverflow(_) => SqlState::OUT_OF_RANGE,
+        // A number beyond its new type; texts are quoted and called strings.
+        ArrowError::CastError(text) if text.starts_with("Can't cast value") => {
+            SqlState::OUT_OF_RANGE
+        }
+        ArrowError::CastError(text) if text.contains(". Overflowing on ") => SqlState::OUT_OF_RANGE,
         ArrowError::CastError(_) | ArrowError::ParseError(_) => SqlState::INVALID_TEXT,
         ArrowError::ComputeError(text) | ArrowError::InvalidArgumentError(text) => {
             state_of_text(text).unwrap_or(SqlState::DATA)
@@ -284,12 +379,18 @@ fn state_of_arrow(error: &ArrowError) -> SqlState {
 
 /// Returns the class of an error that only its text identifies.
 fn state_of_text(text: &str) -> Option<SqlState> {
+    let is_prepared = text.starts_with("Prepared statement ");
+    if is_prepared && text.ends_with("does not exist") {
+        return Some(SqlState::NO_STATEMENT);
+    }
     let classes = [
+        ("regex parse error", SqlState::INVALID_REGEX),
         ("ivide by zero", SqlState::ZERO_DIVISION),
         ("ivision by zero", SqlState::ZERO_DIVISION),
         ("verflow", SqlState::OUT_OF_RANGE),
         ("out of range", SqlState::OUT_OF_RANGE),
         ("value too long for type", SqlState::TOO_LONG),
+        ("program limit exceeded", SqlState::TOO_LARGE),
         ("invalid input syntax for type", SqlState::INVALID_TEXT),
         ("non-nullable", SqlState::NOT_NULL),
         ("cancelled", SqlState::CANCELLED),
@@ -312,6 +413,15 @@ mod tests {
         let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
         let context = zero.context("while planning");
         assert_eq!(Failure::from(context).state(), SqlState::ZERO_DIVISION);
+        let cast = |text: &str| Failure::from(ArrowError::CastError(text.to_owned())).state();
+        assert_eq!(cast("Can't cast value 3000000000 to type Int32"), SqlState::OUT_OF_RANGE);
+        assert_eq!(
+            cast("Cannot cast string 'overflow' to value of Int32 type"),
+            SqlState::INVALID_TEXT
+        );
+        let plan = |text: &str| Failure::from(DataFusionError::Plan(text.to_owned())).state();
+        assert_eq!(plan("LIMIT must be >= 0, '-1' was provided"), SqlState::INVALID_LIMIT);
+        assert_eq!(plan("a rule"), SqlState::RULE);
         let full = DataFusionError::ResourcesExhausted("no memory".to_owned());
         assert_eq!(Failure::from(full).state(), SqlState::OUT_OF_MEMORY);
         let missing = DataFusionError::Plan("table 'main.public.t' not found".to_owned());

@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-mod array_text;
 mod column_types;
 mod connection_info;
 mod copy;

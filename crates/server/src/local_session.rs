@@ -29,7 +29,7 @@ pub fn with_pg_catalog(session: Session) -> Session {
         role,
         number: NUMBER,
         is_secure: false,
-        settings: SharedSettings::lasting(Settings::default()),
+        settings: SharedSettings::new(Settings::default()),
         registry: Arc::new(Registry::default()),
     };
     let session = furnished(session, &Arc::new(place));

@@ -51,40 +51,51 @@ const SECRET_WORDS: [&str; 4] = ["passwor", "secret", "key_id", "session_token"]
 
 /// The text of a statement, as shown to other connections and in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shown(Arc<str>);
+pub(crate) struct Shown {
+    text: Arc<str>,
+    /// True if the statement, which may be longer than the text, may contain a password.
+    is_secret: bool,
+}
 
 impl Shown {
     /// Returns the beginning of a statement, or a placeholder if it may contain a password, a key
-    /// or a signed address.
+    /// or a signed address there.
     pub(crate) fn of(statement: &str) -> Self {
         let bytes = statement.floor_char_boundary(STATEMENT_BYTES_MAX);
-        let shown = statement.get(..bytes).unwrap_or_default();
-        let lower = shown.to_ascii_lowercase();
-        // An address may have a password or a signature: `https://user:word@host/x?sig=...`.
-        let is_signed = |rest: &str| {
-            let address = rest.split(['\'', '"', ' ']).next().unwrap_or_default();
-            address.contains(['@', '?'])
-        };
-        let is_secret = SECRET_WORDS.iter().any(|word| lower.contains(word))
-            || lower.split("://").skip(1).any(is_signed);
-        Self(if is_secret { HIDDEN } else { shown }.into())
+        let (shown, rest) = statement.split_at_checked(bytes).unwrap_or_default();
+        let is_hidden = has_secret(shown);
+        let text = if is_hidden { HIDDEN } else { shown }.into();
+        // A word may begin in one part and end in the other.
+        Self { text, is_secret: is_hidden || (!rest.is_empty() && has_secret(statement)) }
     }
 
     /// Returns the text.
     pub(crate) fn text(&self) -> &str {
-        &self.0
+        &self.text
     }
 
-    /// True if the statement may contain a password.
+    /// True if the statement may contain a password, also behind the text that is shown.
     pub(crate) fn is_secret(&self) -> bool {
-        *self.0 == *HIDDEN
+        self.is_secret
     }
 }
 
 impl Default for Shown {
     fn default() -> Self {
-        Self("".into())
+        Self { text: "".into(), is_secret: false }
     }
+}
+
+/// True for a text that may contain a password, a key or a signed address.
+fn has_secret(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    // An address may have a password or a signature: `https://user:word@host/x?sig=...`.
+    let is_signed = |rest: &str| {
+        let address = rest.split(['\'', '"', ' ']).next().unwrap_or_default();
+        address.contains(['@', '?'])
+    };
+    SECRET_WORDS.iter().any(|word| lower.contains(word))
+        || lower.split("://").skip(1).any(is_signed)
 }
 
 /// Notifications that cancel the running statements of a connection: one at a time over
@@ -278,6 +289,32 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+
+    #[test]
+    fn statements_about_passwords_are_hidden() {
+        let long = format!("SELECT '{}'", "x".repeat(STATEMENT_BYTES_MAX));
+        for (text, is_hidden, is_secret) in [
+            ("SELECT 1".to_owned(), false, false),
+            ("CREATE ROLE ada LOGIN PASSWORD 'hunter2'".to_owned(), true, true),
+            ("alter role ada passwort 'hunter2'".to_owned(), true, true),
+            ("CREATE OR REPLACE SECRET s (TYPE s3, KEY_ID 'a', SECRET 'b')".to_owned(), true, true),
+            ("SELECT 1; /* x */ CREATE USER ada Password 'hunter2'".to_owned(), true, true),
+            ("COPY t FROM 'https://ada:hunter2@host/x.csv'".to_owned(), true, true),
+            ("FROM 'https://host/x.csv?sig=hunter2'".to_owned(), true, true),
+            ("FROM 'https://host/x.csv' WHERE mail = 'a@b'".to_owned(), false, false),
+            (long.clone(), false, false),
+            (format!("{long}; CREATE ROLE ada PASSWORD 'hunter2'"), false, true),
+        ] {
+            let shown = Shown::of(&text);
+            assert!(!shown.text().contains("hunter2"), "{text}");
+            assert_eq!(shown.text() == HIDDEN, is_hidden, "{text}");
+            assert_eq!(shown.is_secret(), is_secret, "{text}");
+        }
+        // The text ends within the word that begins the password.
+        let prefix = format!("SELECT '{}'; ALTER ROLE a ", "x".repeat(STATEMENT_BYTES_MAX - 28));
+        let shown = Shown::of(&format!("{prefix}PASSWORD 'hunter2'"));
+        assert!(shown.is_secret() && !shown.text().contains("hunter2"));
+    }
 
     #[tokio::test]
     async fn the_right_secret_ends_the_statement_that_runs() {

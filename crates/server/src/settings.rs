@@ -59,7 +59,7 @@ const SETTINGS: &[Setting] = &[
     setting("bytea_output", "hex", Accepted::One(&["hex"]), false),
     setting("check_function_bodies", "on", Accepted::Switch, false),
     setting("client_encoding", "UTF8", Accepted::One(&["UTF8", "UTF-8", "UNICODE"]), true),
-    setting("client_min_messages", "notice", Accepted::Text, false),
+    setting(CLIENT_MIN_MESSAGES, "notice", Accepted::Text, false),
     setting("default_transaction_isolation", ISOLATION, Accepted::One(ISOLATIONS), false),
     setting("DateStyle", "ISO, MDY", Accepted::One(&["ISO, MDY", "ISO", "ISO,MDY"]), true),
     setting("default_table_access_method", "heap", Accepted::One(&["heap"]), false),
@@ -107,6 +107,8 @@ pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PK
 const VERSION_NUMBER: &str = "160006";
 /// Maximum length of a value in bytes: values are reported to clients in messages of limited size.
 const VALUE_BYTES_MAX: usize = 1024;
+/// The least weight of notices that the client sees.
+pub(crate) const CLIENT_MIN_MESSAGES: &str = "client_min_messages";
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
 const LOCK_TIMEOUT: &str = "lock_timeout";

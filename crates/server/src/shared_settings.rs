@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use terrace_sql::session::Severity;
 use terrace_sys::sync::lock;
 
-use crate::failure::{Failure, SqlState};
-use crate::settings::{NO_ROLE, ROLE, Settings};
+use crate::failure::Failure;
+use crate::settings::{CLIENT_MIN_MESSAGES, NO_ROLE, ROLE, Settings};
 
 /// Settings shared by a connection and the functions of its statements.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +21,6 @@ struct State {
     /// Settings that statements, or the end of a transaction, have changed, with the values to
     /// report to clients.
     changed: Vec<Change>,
-    /// True if the connection says when transactions begin and end.
-    follows_transactions: bool,
     /// True while a transaction is open.
     is_open: bool,
     /// The settings to restore when the transaction ends; `None` until it changes one or has a
@@ -91,13 +90,6 @@ impl SharedSettings {
     /// Creates the settings of a client that has logged in with them, for a connection that calls
     /// [`SharedSettings::begin`] and [`SharedSettings::end`].
     pub(crate) fn new(settings: Settings) -> Self {
-        let state = State { settings, follows_transactions: true, ..State::default() };
-        Self { state: Arc::new(Mutex::new(state)) }
-    }
-
-    /// Creates the settings of a connection that does not say when transactions begin and end: all
-    /// changes last.
-    pub(crate) fn lasting(settings: Settings) -> Self {
         Self { state: Arc::new(Mutex::new(State { settings, ..State::default() })) }
     }
 
@@ -190,10 +182,6 @@ impl SharedSettings {
         is_local: bool,
     ) -> Result<String, Failure> {
         let mut state = self.state();
-        if is_local && !state.follows_transactions {
-            let text = "settings of a transaction are not possible by Flight SQL; say false";
-            return Err(Failure::new(SqlState::UNSUPPORTED, text));
-        }
         if is_local && !state.is_open {
             let mut settings = state.settings.clone();
             settings.set(name, value)?;
@@ -239,6 +227,15 @@ impl SharedSettings {
             undo.lasting = settings.clone();
         }
         std::mem::replace(&mut state.settings, settings)
+    }
+
+    /// Returns true if the client sees messages of this weight, by `client_min_messages`.
+    pub(crate) fn shows(&self, severity: Severity) -> bool {
+        let least = self.state().settings.get(CLIENT_MIN_MESSAGES).to_ascii_lowercase();
+        match severity {
+            Severity::Notice => !matches!(least.as_str(), "warning" | "error"),
+            Severity::Warning => least != "error",
+        }
     }
 
     /// Returns the time limit of a statement, if there is one.

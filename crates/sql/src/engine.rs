@@ -1,6 +1,7 @@
 //! The engine: a memory budget, the tiers, the buffer pool over them, and the database.
 
 mod config;
+mod file_cache;
 mod open;
 mod reserve;
 mod state;

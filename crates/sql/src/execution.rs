@@ -47,7 +47,7 @@ pub(crate) fn start(
     session: &Arc<SessionInfo>,
 ) -> Result<QueryHandle> {
     let config = running.configured(context.session_config().clone());
-    let config = scope.put_in(config);
+    let config = scope.shown_by(running.query().suspension()).put_in(config);
     let context = context.with_session_config(config).with_runtime(Arc::clone(running.runtime()));
     let context = Arc::new(context);
     let schema = plan.schema();

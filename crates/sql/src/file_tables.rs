@@ -16,12 +16,14 @@ mod constants;
 mod copy;
 mod csv;
 mod factory;
+mod float_bounds;
 mod found;
 mod functions;
 mod guess;
 mod input;
 mod json;
 mod listing;
+mod parquet_format;
 mod read_csv;
 mod read_json;
 mod read_parquet;
@@ -34,14 +36,19 @@ pub(crate) use copy::{CopySource, CopyText, copied};
 pub(crate) use factory::FileTables;
 pub(crate) use functions::FileFunctions;
 use listing::FileFacts;
+pub(crate) use parquet_format::ParquetFormats;
 use read_parquet::ParquetTable;
 use table::FileTable;
 pub(crate) use write::staged;
 
 /// True for a table that reads files or says something about them, which takes a superuser.
 pub(crate) fn is_of_files(table: &dyn TableProvider) -> bool {
-    table.downcast_ref::<ListingTable>().is_some()
+    is_decoded_by_datafusion(table)
         || table.downcast_ref::<FileTable>().is_some()
-        || table.downcast_ref::<ParquetTable>().is_some()
         || table.downcast_ref::<FileFacts>().is_some()
+}
+
+/// True for a table of files that DataFusion decodes, whose NaNs may have either sign.
+pub(crate) fn is_decoded_by_datafusion(table: &dyn TableProvider) -> bool {
+    table.downcast_ref::<ListingTable>().is_some() || table.downcast_ref::<ParquetTable>().is_some()
 }

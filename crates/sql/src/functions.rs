@@ -10,6 +10,7 @@ use terrace_exec::functions::aggregates;
 use terrace_functions::aggregates::Spellings;
 use terrace_functions::json::JsonOperators;
 use terrace_functions::lists::ListOperators;
+use terrace_functions::{IntegerQuotients, IntervalOperators};
 
 /// Functions that know no session: they are made once for all sessions.
 struct Functions {
@@ -72,6 +73,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     }
     state.register_expr_planner(Arc::new(JsonOperators))?;
     state.register_expr_planner(Arc::new(ListOperators))?;
+    state.register_expr_planner(Arc::new(IntegerQuotients))?;
+    state.register_expr_planner(Arc::new(IntervalOperators))?;
     state.register_expr_planner(Arc::clone(spellings) as _)
 }
 

@@ -21,7 +21,7 @@ pub(crate) use round::RoundToInteger;
 pub(crate) use single_row::SingleRow;
 use templates::ToChar;
 pub(crate) use terrace_table::canonical::Canonical;
-use timezone::TimeZoneConversion;
+pub(crate) use timezone::TimeZoneConversion;
 
 /// The scalar functions of every session, in addition to DataFusion's or in place of them.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {

@@ -25,9 +25,12 @@ mod copy_text;
 mod correlated_names;
 mod creation;
 mod cursor;
+mod database_copy;
+mod database_script;
 mod defaults;
 mod define;
 mod deletion;
+mod dependencies;
 mod dependents;
 mod depth;
 mod dialect;
@@ -74,11 +77,14 @@ mod named_statements;
 mod nearest;
 mod normalize;
 mod not_in;
+mod notice;
 mod null_equality;
+mod object_change;
 mod object_name;
 mod options;
 mod order_by_all;
 mod order_keys;
+mod order_names;
 mod outer_aggregates;
 mod outer_conditions;
 mod own_settings;
@@ -102,6 +108,7 @@ mod rows;
 mod rules;
 mod samples;
 mod secret;
+mod select_series;
 mod selectivity;
 pub(crate) mod semantics;
 mod sequence;
@@ -110,6 +117,7 @@ mod sequence_changes;
 mod setting_names;
 mod settings;
 mod show;
+mod side_effects;
 mod similar_to;
 mod slices;
 mod snapshot;
@@ -133,7 +141,9 @@ mod unnest;
 pub(crate) mod using;
 mod walk;
 mod window_exclusion;
+mod window_frames;
 mod window_names;
+pub(crate) mod with_queries;
 mod within_group;
 mod words;
 
@@ -168,6 +178,7 @@ pub use actions::copy::{CopyIn, CopyRows};
 pub use comment::CommentStatement;
 pub use copy::{CopyFormat, CopyHeader, CopyStatement};
 pub use cursor::{CursorAction, CursorOptions, CursorStatement, Steps};
+pub use database_copy::DatabaseCopy;
 pub use dialect::call;
 pub use enums::report::EnumReport;
 pub(crate) use enums::report::enums as enums_of;
@@ -177,11 +188,13 @@ pub use file_copy::CopyFrom;
 pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;
 pub use maintenance::MaintenanceStatement;
+pub use notice::{Notice, Severity};
+pub use object_change::{AlterView, ObjectChange};
 pub(crate) use own_settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
 };
 pub use prepared_statement::Prepared;
-pub use role::{RoleOption, RoleStatement};
+pub use role::{Grantor, RoleOption, RoleStatement};
 pub use routines::report::RoutineReport;
 pub(crate) use routines::report::routines as routines_of;
 pub use routines::routine::{DroppedKind, DroppedRoutine, Routine, RoutineStatement};
@@ -194,6 +207,7 @@ pub use statement::{QueryAction, SessionStatement};
 pub use tenant::TenantStatement;
 pub use tier::AlterTier;
 pub use transaction::TransactionStatement;
+pub(crate) use unnest::template;
 pub use walk::{Visitor, Walk};
 
 impl Session {
@@ -245,7 +259,9 @@ impl Session {
                 _ => self.begin_statement()?,
             };
             let waits = statement.waits_for_its_turn();
-            let plan = |reader| self.plan(statement, scope.clone(), reader);
+            let plan = |reader: Arc<Reader>| {
+                self.plan(statement, scope.shown_by(&reader.suspension), reader)
+            };
             self.start(text, scope.clone(), waits, plan)
                 .await
                 .inspect_err(|error| self.failed(error))
@@ -363,13 +379,17 @@ impl Session {
             SessionStatement::Transaction(statement) => self.act_on_transaction(statement).await,
             SessionStatement::Copy(copy) => Err(SqlError::Refused {
                 what: format!("{copy} without a client that sends or takes the rows"),
-                instead: "name a file, or use a client of `terrace serve`".to_owned(),
+                instead:
+                    "name a file, say \\copy at the prompt, or use a client of `terrace serve`"
+                        .to_owned(),
             }),
             SessionStatement::CopyFrom(copy) => self.copy_files_in(*copy, &scope, reader).await,
+            SessionStatement::DatabaseCopy(copy) => self.copy_database(*copy, &scope, reader).await,
             SessionStatement::Cursor(statement) => Err(statement.refused()),
             SessionStatement::Maintenance(statement) => self.maintain(statement, &scope).await,
             SessionStatement::Routine(statement) => self.change_routines(*statement, &scope).await,
             SessionStatement::Type(statement) => self.change_types(*statement, &scope).await,
+            SessionStatement::View(alter) => self.alter_view(*alter, &scope).await,
             SessionStatement::Summarize(query) => self.summarize(*query, &scope, reader).await,
             SessionStatement::Explain(explain) => self.explain(*explain, &scope, reader).await,
         }
@@ -392,23 +412,27 @@ impl Session {
             return Ok(Planned::nothing());
         }
         self.follow_engine()?;
-        let options = options::take(&mut statement)?;
-        let snapshot = scope.snapshot(self.engine.catalog())?;
-        let mut state = self.copy.take(&self.context);
-        self.names.resolve_in(&mut state, &snapshot);
+        let (mut state, snapshot) = self.state_in(&scope)?;
+        if options::are_in(&statement) {
+            // Defaults and conditions are stored as they are written out.
+            self.write_out_routines(&state, &snapshot, &mut statement)?;
+        }
+        let mut options = options::take(&mut statement)?;
         state.config_mut().set_extension(Arc::clone(&reader));
         if let Some(alter) = alter::of(&statement) {
+            enums::names::check_alter(&state, &self.rights(&snapshot), alter)?;
             return self.alter_table(state, &snapshot, alter, &scope).await;
         }
         if let Some(named) = named_statements::of(&statement) {
             return self.act_on_named(&state, &snapshot, named, statement).await;
         }
-        if let Some(drop) = actions::drop_several::of(&statement) {
-            return self.drop_several(&state, &snapshot, drop, &scope).await;
+        if let Some(drops) = actions::drops::of(&statement) {
+            return self.drop_relations(&state, &snapshot, drops, &scope).await;
         }
         if let Some(create) = actions::like::of(&statement) {
             return self.create_like(&state, &snapshot, create, options, &scope).await;
         }
+        options.view = self.written_view(&state, &snapshot, &statement)?;
         match self.logical_plan(&state, &snapshot, statement).await? {
             plan @ LogicalPlan::Ddl(_) => {
                 check_plan(&plan, &self.rights(&snapshot))?;
@@ -435,9 +459,9 @@ impl Session {
             None => self.with_known_names(statement)?,
         };
         self.write_out_routines(state, snapshot, &mut statement)?;
-        enums::names::write_out(state, &mut statement)?;
+        enums::names::write_out_with(state, &self.rights(snapshot), &mut statement)?;
         Added::rewrite(state, &mut statement);
-        check_names(state, &statement, &self.rights(snapshot), Reading::Statement)?;
+        check_names(state, &statement, &self.rights(snapshot), Reading::of(&statement))?;
         expand::write_out(self, state, &self.rights(snapshot), &mut statement).await?;
         using::write_out(state, &mut statement).await?;
         changes::write_out(state, snapshot, &mut statement).await?;
@@ -445,10 +469,11 @@ impl Session {
         defaults::write_out(state, snapshot, &mut statement)?;
         let returning = returning_clause::take(&mut statement);
         let is_deletion = deletion::as_update(&mut statement);
+        with_queries::write_out(&mut statement)?;
         match expand::plan(self, state, &self.rights(snapshot), &statement).await? {
             Ok(plan) => {
                 depth::check_plan(&plan)?;
-                let plan = enums::plan::rewrite(state, plan)?;
+                let plan = enums::plan::rewrite(state, semantics::ranks::as_bigint(plan)?)?;
                 let plan = if is_deletion { deletion::of_update(plan)? } else { plan };
                 let plan = generated::computed(state, defaults::fill(state, plan)?)?;
                 let plan = returning::add(state, plan, returning)?;
@@ -530,11 +555,11 @@ impl Session {
         let plan = snapshot::pin(plan, snapshot)?;
         let rights = self.rights(snapshot);
         check_plan(&plan, &rights)?;
-        let plan = file_tables::staged(plan)?;
+        let plan = file_tables::staged(plan, self.engine.cloud())?;
         if let Some(planned) = self.modify(&state, &plan).await? {
             return Ok(planned);
         }
-        let plan = copy_text::with_texts(plan)?;
+        let plan = copy_text::with_texts(plan, state.config_options())?;
         let plan = optimized(&state, plan)?;
         let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
         self.copy.keep(state, &self.context);

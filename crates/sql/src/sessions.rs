@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::SystemTime;
 
 use terrace_governor::memory::MemoryBudget;
+use terrace_governor::query::Suspension;
 use terrace_sys::sync::lock;
 use terrace_table::transaction::{OpenTransaction, TransactionStatus};
 
@@ -31,6 +32,8 @@ pub struct SessionInfo {
     began_at: SystemTime,
     client: OnceLock<String>,
     transaction: Mutex<OpenTransaction>,
+    /// The waits of its commits for locks: a commit is no query.
+    commits: Arc<Suspension>,
     client_bytes: AtomicU64,
     prepared: AtomicU64,
     prepared_bytes: AtomicU64,
@@ -72,6 +75,7 @@ impl Sessions {
             began_at: SystemTime::now(),
             client: OnceLock::new(),
             transaction: Mutex::default(),
+            commits: Arc::default(),
             client_bytes: AtomicU64::new(0),
             prepared: AtomicU64::new(0),
             prepared_bytes: AtomicU64::new(0),
@@ -130,6 +134,11 @@ impl SessionInfo {
             Some(transaction) if transaction.is_failed() => TransactionStatus::Failed,
             Some(_) => TransactionStatus::Open,
         }
+    }
+
+    /// Returns what shows the waits of its commits for locks.
+    pub(crate) fn commits(&self) -> &Arc<Suspension> {
+        &self.commits
     }
 
     /// Returns the bytes that it holds for its client.

@@ -1,7 +1,9 @@
 //! Views: statements that the catalog stores and that are planned at each use.
 //!
 //! A view is stored as the text of its CREATE VIEW statement, after a comment with the default
-//! schema of its names. Planning at each use resolves the current tables.
+//! schema of its names. Planning at each use resolves the current tables. The bodies of functions
+//! that the query calls are in that text; a second comment has the statement as written, from which
+//! the text is made again when one of the functions is replaced.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -20,32 +22,88 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, Ident, Select, SelectItem, Statement as SqlStatement, VisitorMut,
+    Expr as SqlExpr, Ident, ObjectName, ObjectNamePart, Select, SelectItem,
+    Statement as SqlStatement, VisitorMut,
 };
 use terrace_table::catalog::Snapshot;
 use terrace_table::table::Table;
 
 use crate::access::{Reading, Rights, check_names};
 use crate::names::{Added, CATALOG, SearchPath, resolve};
-use crate::session::{self, SessionStatement, Walk as _, using};
+use crate::session::{self, SessionStatement, Walk as _, using, with_queries};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
+const CALLS_NOTE: &str = "-- as written: ";
 
 /// Maximum nesting of views below a view.
 const DEPTH_MAX: usize = 64;
 
-/// The stored text of a view whose statement is `definition`.
-pub(crate) fn text(default_schema: &str, definition: &str) -> String {
-    format!("{SCHEMA_NOTE}{default_schema}\n{definition}")
+/// The stored text of a view whose statement is `definition`. A view whose query calls functions
+/// has the statement as written too, in which the calls are not written out.
+pub(crate) fn text(default_schema: &str, definition: &str, written: Option<&str>) -> String {
+    let written = written.map(|it| format!("{CALLS_NOTE}{}\n", escaped(it)));
+    format!("{SCHEMA_NOTE}{default_schema}\n{}{definition}", written.unwrap_or_default())
+}
+
+/// A text on one line.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+}
+
+/// The text that [`escaped`] has put on one line.
+fn unescaped(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        text.push(match letter {
+            '\\' => match letters.next() {
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some(other) => other,
+                None => letter,
+            },
+            _ => letter,
+        });
+    }
+    text
+}
+
+/// The parts of a stored text.
+struct Parts<'a> {
+    /// The schemas in which names are looked up.
+    path: &'a str,
+    /// The statement as written, on one line, if it calls functions.
+    written: Option<&'a str>,
+    definition: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    /// Splits a stored text.
+    fn of(text: &'a str) -> Result<Self> {
+        let (note, definition) = text.split_once('\n').unwrap_or_default();
+        let path = note.strip_prefix(SCHEMA_NOTE).ok_or_else(damaged)?;
+        let line = definition.split_once('\n');
+        let noted = line.and_then(|(line, rest)| Some((line.strip_prefix(CALLS_NOTE)?, rest)));
+        Ok(match noted {
+            Some((written, definition)) => Self { path, written: Some(written), definition },
+            None => Self { path, written: None, definition },
+        })
+    }
+}
+
+fn damaged() -> DataFusionError {
+    exec_datafusion_err!("the text of a view is damaged")
 }
 
 /// Splits a stored text into the default schema and the statement.
 fn parts(text: &str) -> Result<(&str, Statement)> {
-    let (note, definition) = text.split_once('\n').unwrap_or_default();
-    let schema = note.strip_prefix(SCHEMA_NOTE);
-    let statement = session::parse(definition)?.into_iter().next();
-    let statement = statement.and_then(SessionStatement::into_sql);
-    schema.zip(statement).ok_or_else(|| exec_datafusion_err!("the text of a view is damaged"))
+    let Parts { path, definition, .. } = Parts::of(text)?;
+    Ok((path, statement_of(definition)?))
+}
+
+fn statement_of(text: &str) -> Result<Statement> {
+    let statement = session::parse(text)?.into_iter().next();
+    statement.and_then(SessionStatement::into_sql).ok_or_else(damaged)
 }
 
 /// The statement that created a stored view.
@@ -53,10 +111,76 @@ fn parts(text: &str) -> Result<(&str, Statement)> {
 /// # Errors
 /// If the stored text is damaged.
 pub(crate) fn definition(text: &str) -> Result<String> {
-    let (_, definition) = text
-        .split_once('\n')
-        .ok_or_else(|| exec_datafusion_err!("the text of a view is damaged"))?;
-    Ok(definition.to_owned())
+    Ok(Parts::of(text)?.definition.to_owned())
+}
+
+/// The path of a stored view, and its query as written, with calls of functions.
+///
+/// # Errors
+/// If the stored text is damaged.
+pub(crate) fn written_query(text: &str) -> Result<(&str, Statement)> {
+    let Parts { path, written, definition } = Parts::of(text)?;
+    let written = written.map_or_else(|| definition.to_owned(), unescaped);
+    Ok((path, query(statement_of(&written)?)?))
+}
+
+/// The path of a stored view, and the statement that creates it under a schema and a name.
+///
+/// # Errors
+/// If the stored text is damaged.
+pub(crate) fn creation<'a>(
+    text: &'a str,
+    (schema, name): (&str, &str),
+) -> Result<(&'a str, String)> {
+    let Parts { path, written, definition } = Parts::of(text)?;
+    let written = written.map_or_else(|| definition.to_owned(), unescaped);
+    let mut statement = statement_of(&written)?;
+    if let Statement::Statement(statement) = &mut statement
+        && let SqlStatement::CreateView(create) = statement.as_mut()
+    {
+        let names = [schema, name].map(|name| Ident::with_quote('"', name));
+        create.name = ObjectName::from(names.to_vec());
+        (create.or_replace, create.if_not_exists) = (false, false);
+    }
+    Ok((path, statement.to_string()))
+}
+
+/// The path of a stored view whose query calls functions, and the text of its statement as written;
+/// `None` for any other view.
+///
+/// # Errors
+/// If the stored text is damaged.
+pub(crate) fn calling(text: &str) -> Result<Option<(&str, String)>> {
+    let Parts { path, written, .. } = Parts::of(text)?;
+    Ok(written.map(|written| (path, unescaped(written))))
+}
+
+/// The stored text of a view under another name, and in another schema if one is given.
+///
+/// # Errors
+/// If the stored text is damaged.
+pub(crate) fn renamed(text_of: &str, schema: Option<&String>, name: &str) -> Result<String> {
+    let Parts { path, written, definition } = Parts::of(text_of)?;
+    let renamed = |definition: &str| -> Result<String> {
+        let Statement::Statement(mut statement) = statement_of(definition)? else {
+            return Err(damaged());
+        };
+        let SqlStatement::CreateView(view) = statement.as_mut() else { return Err(damaged()) };
+        let name = ObjectNamePart::Identifier(Ident::with_quote('"', name));
+        match schema {
+            Some(schema) => {
+                let schema = ObjectNamePart::Identifier(Ident::with_quote('"', schema));
+                view.name = ObjectName(vec![schema, name]);
+            }
+            None => {
+                view.name.0.pop();
+                view.name.0.push(name);
+            }
+        }
+        Ok(statement.to_string())
+    };
+    let written = written.map(|written| renamed(&unescaped(written))).transpose()?;
+    Ok(text(path, &renamed(definition)?, written.as_deref()))
 }
 
 /// The text of the query of a stored view.
@@ -87,6 +211,7 @@ pub(crate) async fn provider(
     check_names(&state, &query(statement.clone())?, &rights, Reading::View)?;
     // The recursion goes through the catalog, which resolves the views that this one refers to.
     Box::pin(using::write_out(&state, &mut statement)).await?;
+    with_queries::mark(&mut statement)?;
     let plan = match Box::pin(state.statement_to_plan(statement)).await {
         Ok(plan) => plan,
         Err(error) => {
@@ -97,7 +222,8 @@ pub(crate) async fn provider(
     let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = plan else {
         return exec_err!("the text of a view is damaged");
     };
-    Ok(Arc::new(ViewTable::new(Arc::unwrap_or_clone(view.input), view.definition)))
+    let plan = session::template(Arc::unwrap_or_clone(view.input))?;
+    Ok(Arc::new(ViewTable::new(plan, view.definition)))
 }
 
 /// The error of a statement that could not be planned: if a view that it refers to cannot be
@@ -205,18 +331,19 @@ pub(crate) fn tables_of(
     Ok(tables.map(|(table, _)| table).collect())
 }
 
-/// Returns a view that uses a table, or of the table the column with this name. If the column is
-/// dropped, views that select all columns use it too. A column of another table with the same name
-/// counts as a use, if the view reads both.
+/// Returns the views that use a table, or of the table the column with this name, by schema and
+/// name. If the column is dropped, views that select all columns use it too. A column of another
+/// table with the same name counts as a use, if the view reads both.
 ///
 /// # Errors
 /// If a stored text is damaged.
-pub(crate) fn user_of(
+pub(crate) fn users_of(
     state: &SessionState,
     snapshot: &Snapshot,
     table: (&str, &str),
     column: Option<(&str, bool)>,
-) -> Result<Option<String>> {
+) -> Result<Vec<(String, String)>> {
+    let mut users = Vec::new();
     for home in snapshot.schemas() {
         for name in snapshot.view_names(&home) {
             let Some(text) = snapshot.view(&home, &name) else { continue };
@@ -229,11 +356,11 @@ pub(crate) fn user_of(
             });
             let names = |(column, is_dropped)| names_column(&mut statement, column, is_dropped);
             if is_read && column.is_none_or(names) {
-                return Ok(Some(format!("{home}.{name}")));
+                users.push((home.clone(), name));
             }
         }
     }
-    Ok(None)
+    Ok(users)
 }
 
 /// True if a statement names a column, or selects all columns and `is_wild`.
@@ -274,4 +401,22 @@ fn query(statement: Statement) -> Result<Statement> {
         return Ok(Statement::Statement(Box::new(SqlStatement::Query(view.query))));
     }
     exec_err!("the text of a view is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_split_as_they_were_made() {
+        let statement = "CREATE VIEW v AS SELECT f('a\\n\n')\r\nFROM t";
+        let stored = text("s1, public", "CREATE VIEW v AS\nSELECT 1", Some(statement));
+        let parts = Parts::of(&stored).expect("a text");
+        assert_eq!((parts.path, parts.definition), ("s1, public", "CREATE VIEW v AS\nSELECT 1"));
+        assert_eq!(parts.written.map(unescaped).as_deref(), Some(statement));
+        let stored = text("public", "CREATE VIEW v AS SELECT 1", None);
+        let parts = Parts::of(&stored).expect("a text");
+        assert_eq!((parts.written, parts.definition), (None, "CREATE VIEW v AS SELECT 1"));
+        assert!(Parts::of("CREATE VIEW v AS SELECT 1").is_err());
+    }
 }

@@ -9,15 +9,15 @@
 mod cases;
 mod cell;
 mod compare;
-mod dialect;
+pub(crate) mod dialect;
 mod generate;
 mod load;
-mod node;
+pub(crate) mod node;
 mod options;
 mod pair;
 pub(crate) mod peer;
 mod plain;
-mod random;
+pub(crate) mod random;
 mod schema;
 mod script;
 mod setup;

@@ -1,5 +1,6 @@
-//! SQL checks against other databases: the public sqllogictest suite, and a fuzzer for differential
-//! testing, which runs the same random statements in Terrace and in another database.
+//! SQL checks against other databases: the public sqllogictest suite, a fuzzer for differential
+//! testing, which runs the same random statements in Terrace and in DuckDB, and functions and
+//! scripts over the whole surface, which PostgreSQL and DuckDB judge.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -9,5 +10,9 @@ pub mod database;
 pub mod error;
 pub mod functions;
 pub mod fuzz;
+mod known;
 pub mod outcome;
+mod postgres;
 pub mod slt;
+pub mod statements;
+mod value;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use terrace_sqltest::error::{CheckError, Result};
-use terrace_sqltest::{functions, fuzz, outcome, slt};
+use terrace_sqltest::{functions, fuzz, outcome, slt, statements};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
@@ -31,6 +31,8 @@ enum Command {
     Fuzz(fuzz::FuzzOptions),
     /// Calls every function in Terrace, DuckDB and PostgreSQL and compares the results
     Functions(functions::FunctionsOptions),
+    /// Runs scripts over all of SQL in Terrace, PostgreSQL and DuckDB and compares the results
+    Statements(statements::StatementsOptions),
 }
 
 fn main() -> ExitCode {
@@ -55,5 +57,6 @@ fn run(cli: &Cli) -> Result<()> {
         Command::Slt(options) => runtime.block_on(slt::run(options)),
         Command::Fuzz(options) => runtime.block_on(fuzz::run(options)),
         Command::Functions(options) => runtime.block_on(functions::run(options)),
+        Command::Statements(options) => runtime.block_on(statements::run(options)),
     }
 }

@@ -12,6 +12,27 @@
 //! A failed write or sync latches the store: the contents of the device are no longer known, so
 //! later writes are refused with the first error, while reads continue (they are verified). Running
 //! out of space is [`StoreError::Full`] and does not latch.
+//!
+//! ```
+//! use terrace_store::{Read, Store, Write};
+//! use terrace_sys::buffer::AlignedBuffer;
+//!
+//! # fn main() -> Result<(), terrace_store::StoreError> {
+//! // In an unnamed file, which is gone when the store is dropped.
+//! let store = Store::temporary(&std::env::temp_dir(), Some(64 << 20))?;
+//! let extent = store.allocate(8192)?;
+//! let mut data = AlignedBuffer::zeroed(8192);
+//! data[..5].copy_from_slice(b"hello");
+//! // The place and the checksum, which the caller keeps.
+//! let stored = store.write_batch(&[Write { extent, data: &data }]).remove(0)?;
+//!
+//! data.fill(0);
+//! store.read_batch(&mut [Read { stored, data: &mut data }]).remove(0)?;
+//! assert_eq!(&data[..5], b"hello");
+//! store.free(extent);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -149,7 +149,7 @@ pub fn refuse(calls: &[Call]) -> io::Result<()> {
     })
 }
 
-/// Changes the user and group of this process to 65534 for good.
+/// Changes the user and group of this process to 65534, irrevocably.
 ///
 /// # Errors
 /// Fails if the process lacks the privilege.

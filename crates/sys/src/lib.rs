@@ -16,6 +16,7 @@
 //! | [`event_loop`] | waiting for events by io_uring or, without it, by `ppoll` |
 //! | [`event_ring`] | transfers and readiness, waited for together by one thread |
 //! | [`userfault`] | memory whose faults this process handles (userfaultfd) |
+//! | [`number`] | conversions between counts and floating-point numbers |
 //! | [`numa`] | NUMA nodes of this machine |
 //! | [`migrate`] | the nodes of pages, and migration between nodes |
 //! | [`policy`] | the node of a thread's new pages |
@@ -24,6 +25,7 @@
 //! | [`identity`] | identity of this process across `fork`, and of the machine's current boot |
 //! | [`duration`] | durations as text |
 //! | [`fault_injection`] | fault injection into the process of a test |
+//! | [`split_mix`] | a sequence of pseudo-random numbers, and a hash of numbers |
 //! | [`sync`] | locks without poison |
 //! | [`probe`] | features of the kernel that this process may use |
 //!
@@ -46,6 +48,7 @@ pub mod lock;
 pub mod map;
 pub mod migrate;
 pub mod numa;
+pub mod number;
 pub mod page_cache;
 pub mod pages;
 pub mod policy;
@@ -53,6 +56,7 @@ pub mod probe;
 pub mod process;
 mod range_lock;
 pub mod size;
+pub mod split_mix;
 pub mod sync;
 pub mod transfer;
 pub mod uring;

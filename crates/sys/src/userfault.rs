@@ -147,7 +147,7 @@ impl FilledPages {
         moved.map_err(|partial| partial.error)
     }
 
-    /// Moves pages of other [`FilledPages`] to `offset`; they are not filled there afterwards.
+    /// Moves pages of other [`FilledPages`] to `offset`; afterwards they are absent in `from`.
     ///
     /// # Errors
     /// As [`FilledPages::move_in`].

@@ -1,17 +1,18 @@
-//! Chunks: up to 65,536 rows of one table, immutable, one segment (page and extent) per column.
+//! Chunks: up to 65,536 rows of one table, immutable, one segment (page and extent) per column, or
+//! a value for a column that is the same in all rows.
 //!
 //! ALTER TABLE makes a new table whose chunks share segments with those of the previous one. A
 //! segment counts the chunks that commits name, and frees its space when the last reference to it
 //! is dropped and there is no such chunk.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use terrace_pool::{PageRef, Space};
 use terrace_store::Stored;
 
 use crate::placement::SegmentPlacement;
-use crate::segment::Encoding;
+use crate::segment::{Constant, Encoding, Layout};
 use crate::statistics::SegmentStatistics;
 
 /// Maximum number of rows in a chunk.
@@ -26,9 +27,18 @@ pub const CHUNK_BYTES: usize = 32 << 20;
 /// Size of its largest column before which a block ends.
 pub const BLOCK_BYTES: usize = 4 << 20;
 
-/// One column of one chunk.
-#[derive(Debug)]
-pub struct ColumnSegment {
+/// The values of a column of a chunk.
+#[derive(Clone, Debug)]
+pub enum SegmentBody {
+    /// A segment on the store.
+    Stored(StoredSegment),
+    /// A value that all rows have.
+    Constant(Constant),
+}
+
+/// A segment on the store.
+#[derive(Copy, Clone, Debug)]
+pub struct StoredSegment {
     /// Page that holds the segment's bytes.
     pub page: PageRef,
     /// Extent of those bytes on the store, with their checksum.
@@ -37,6 +47,13 @@ pub struct ColumnSegment {
     pub encoding: Encoding,
     /// Length of the segment in bytes; the page and the extent round this up to 4 KiB.
     pub len_bytes: u64,
+}
+
+/// One column of one chunk.
+#[derive(Debug)]
+pub struct ColumnSegment {
+    /// The values.
+    pub body: SegmentBody,
     /// Statistics of the values.
     pub statistics: SegmentStatistics,
     /// Placement of the segment: in the pool, or copied to a heap.
@@ -47,13 +64,10 @@ pub struct ColumnSegment {
     named: AtomicU32,
 }
 
-/// The bytes of a segment, and what is known about its values.
+/// The values of a segment, and what is known about them.
 #[derive(Debug)]
 pub(crate) struct SegmentParts {
-    pub page: PageRef,
-    pub stored: Stored,
-    pub encoding: Encoding,
-    pub len_bytes: u64,
+    pub body: SegmentBody,
     pub statistics: SegmentStatistics,
 }
 
@@ -69,16 +83,47 @@ impl ColumnSegment {
     }
 
     fn new(parts: SegmentParts, space: Space, named: u32) -> Arc<Self> {
-        let SegmentParts { page, stored, encoding, len_bytes, statistics } = parts;
+        let SegmentParts { body, statistics } = parts;
         let (placement, named) = (SegmentPlacement::default(), AtomicU32::new(named));
-        Arc::new(Self { page, stored, encoding, len_bytes, statistics, placement, space, named })
+        Arc::new(Self { body, statistics, placement, space, named })
+    }
+
+    /// Returns the segment on the store; `None` for a constant.
+    #[must_use]
+    pub fn stored(&self) -> Option<&StoredSegment> {
+        match &self.body {
+            SegmentBody::Stored(stored) => Some(stored),
+            SegmentBody::Constant(_) => None,
+        }
+    }
+
+    /// Returns the value of all rows; `None` for a segment on the store.
+    #[must_use]
+    pub fn constant(&self) -> Option<&Constant> {
+        match &self.body {
+            SegmentBody::Stored(_) => None,
+            SegmentBody::Constant(constant) => Some(constant),
+        }
+    }
+
+    /// Returns the bytes of the segment on the store; zero for a constant.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        self.stored().map_or(0, |it| it.len_bytes)
+    }
+
+    /// Returns the bytes of its extent; zero for a constant.
+    #[must_use]
+    pub fn extent_bytes(&self) -> u64 {
+        self.stored().map_or(0, |it| it.stored.extent.len_bytes)
     }
 }
 
 impl Drop for ColumnSegment {
     fn drop(&mut self) {
+        let SegmentBody::Stored(StoredSegment { page, .. }) = self.body else { return };
         if *self.named.get_mut() == 0 {
-            let freed = self.space.free(self.page);
+            let freed = self.space.free(page);
             debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
         }
     }
@@ -122,6 +167,8 @@ pub struct Chunk {
     /// One segment per column of the table, in the order of its schema.
     pub columns: Vec<Arc<ColumnSegment>>,
     space: Space,
+    /// Rows of its blocks, once they are known.
+    layout: OnceLock<Layout>,
     fate: AtomicU8,
 }
 
@@ -138,7 +185,19 @@ impl Chunk {
 
     fn new(key: ChunkKey, columns: Vec<Arc<ColumnSegment>>, space: Space, fate: Fate) -> Self {
         let ChunkKey { id, place, rows, is_full } = key;
-        Self { id, place, is_full, rows, columns, space, fate: AtomicU8::new(fate as u8) }
+        let (layout, fate) = (OnceLock::new(), AtomicU8::new(fate as u8));
+        Self { id, place, is_full, rows, columns, space, layout, fate }
+    }
+
+    /// Returns the rows of its blocks, if they are known.
+    pub(crate) fn layout(&self) -> Option<&Layout> {
+        self.layout.get()
+    }
+
+    /// Records the rows of its blocks.
+    pub(crate) fn set_layout(&self, layout: Layout) {
+        // All of its segments have the same one, so that the first is as good as another.
+        let _ = self.layout.set(layout);
     }
 
     /// Returns the key of the chunk.
@@ -155,13 +214,15 @@ impl Chunk {
     /// Returns the bytes of the extents of all columns.
     #[must_use]
     pub fn extent_bytes(&self) -> u64 {
-        self.columns.iter().map(|column| column.stored.extent.len_bytes).sum()
+        self.columns.iter().map(|column| column.extent_bytes()).sum()
     }
 
-    /// Returns references to the pages of the columns in `projection`, in its order.
+    /// Returns references to the pages of the columns in `projection` that are on the store, in its
+    /// order.
     #[must_use]
     pub fn pages(&self, projection: &[usize]) -> Vec<PageRef> {
-        projection.iter().map(|&column| self.columns[column].page).collect()
+        let stored = projection.iter().filter_map(|column| self.columns[*column].stored());
+        stored.map(|stored| stored.page).collect()
     }
 
     /// Returns the pages to prefetch for `projection`: of those of [`Chunk::pages`], the ones that
@@ -172,7 +233,7 @@ impl Chunk {
             let segment = &self.columns[*column];
             match segment.placement.copied() {
                 Some(copied) => copied.prefetch(),
-                None => pages.push(segment.page),
+                None => pages.extend(segment.stored().map(|stored| stored.page)),
             }
         }
         pages

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::error::SqlError;
 use crate::files::{Files, SystemFiles};
+use crate::temporary_files::TemporaryFiles;
 
 /// Version of everything below a data directory. A program opens only its own version.
 pub const FORMAT_VERSION: u32 = 2;
@@ -61,7 +62,8 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), files, _lock: lock, temporary: None })
     }
 
-    /// Creates a data directory that is removed when the value is dropped.
+    /// Creates a data directory that is removed when the value is dropped. Its changes are not
+    /// synced: they are lost with the process anyway.
     ///
     /// # Errors
     /// [`SqlError::DataDirIo`] if the system's directory for temporary files cannot be written.
@@ -69,7 +71,7 @@ impl DataDir {
         let temporary = tempfile::Builder::new().prefix("terrace-").tempdir();
         let temporary = temporary
             .map_err(|source| io_error(&std::env::temp_dir(), "make a directory in it", source))?;
-        let mut directory = Self::open(temporary.path())?;
+        let mut directory = Self::open_in(Arc::new(TemporaryFiles), temporary.path())?;
         directory.temporary = Some(temporary);
         Ok(directory)
     }

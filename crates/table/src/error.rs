@@ -283,12 +283,20 @@ pub enum SqlError {
         /// The constraint.
         constraint: String,
     },
-    /// A column or table that a view uses.
-    #[error("cannot {what} because view {view} depends on it; drop the view first")]
+    /// An object that others depend on.
+    #[error("cannot {what}: {}; drop them first, or say CASCADE", details.join(", "))]
+    Dependents {
+        /// The change and its obstacle, in PostgreSQL's words.
+        what: String,
+        /// One sentence for each object that depends on it.
+        details: Vec<String>,
+    },
+    /// An object that another uses.
+    #[error("cannot {what} because {view} depends on it; drop {view} first")]
     InUse {
         /// The change.
         what: String,
-        /// The view.
+        /// The other object, as in `view v`.
         view: String,
     },
     /// A type that a column is of.
@@ -298,6 +306,14 @@ pub enum SqlError {
         what: String,
         /// The column and its table.
         column: String,
+    },
+    /// A name that several functions have.
+    #[error("{what} is not unique; say the types of its parameters; there is {known}")]
+    Ambiguous {
+        /// The noun and the name.
+        what: String,
+        /// The functions of the name.
+        known: String,
     },
     /// No schema of this name.
     #[error("schema {name} does not exist; CREATE SCHEMA {name} makes it")]

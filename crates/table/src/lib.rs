@@ -20,6 +20,7 @@ pub mod sketch;
 pub mod statistics;
 pub mod table;
 pub mod tasks;
+mod temporary_files;
 #[cfg(test)]
 mod test_support;
 pub mod transaction;

@@ -91,7 +91,8 @@ fn file_groups(table: &Table, version: &TableVersion, partitions: usize) -> Vec<
 
 fn file(table: &Table, chunk: &Chunk, number: usize) -> PartitionedFile {
     let path = format!("{}/{}/{}", table.schema_name(), table.id(), chunk.id);
-    PartitionedFile::new(path, chunk.extent_bytes()).with_extension(ChunkNumber(number))
+    // A chunk whose columns are all constants has rows, too.
+    PartitionedFile::new(path, chunk.extent_bytes().max(1)).with_extension(ChunkNumber(number))
 }
 
 /// Returns the statistics of a group: its share of the rows, and the columns as of the whole table.

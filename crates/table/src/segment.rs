@@ -25,24 +25,31 @@
 //! the lengths of the tree's description and of the body, and the description. The body begins at
 //! the next multiple of 256 bytes. `terrace-compact` defines the contents of both.
 //!
+//! A column that has the same short value in all rows of a chunk has no segment: the record of the
+//! chunk holds the value, as a plain segment of one row.
+//!
 //! Header and directory have a checksum of their own and are checked against the page on every
 //! open. The contents of the buffers (offsets, text, dictionary keys) were valid when they were
 //! encoded, and the store's checksum over the whole extent ensures that they are unchanged.
 
 mod compact;
+mod constant;
 mod decode;
 mod encode;
 mod encoding;
 mod error;
 mod format;
 mod kind;
+mod layout;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub(crate) use compact::{CompactPlan, HeapBytes};
+pub use constant::Constant;
 pub use decode::Segment;
 pub use encode::{BlockPlan, SegmentPlan};
 pub use encoding::Encoding;
 pub use error::SegmentError;
 pub use kind::check_type;
+pub use layout::Layout;

@@ -7,6 +7,7 @@
 //! Locking order: writer (async), then the catalog's transaction, then `current`. `current` is held
 //! for a pointer copy only.
 
+mod chunks;
 mod version;
 
 use std::fmt;
@@ -26,6 +27,7 @@ use crate::segment::Encoding;
 use crate::transaction::LockTimeout;
 use crate::write::MergeCounters;
 
+pub use chunks::Chunks;
 pub(crate) use version::Sketches;
 pub use version::TableVersion;
 
@@ -42,7 +44,7 @@ pub(crate) struct TableParts {
 }
 
 impl TableParts {
-    fn version(&self, number: u64, rewrites: u64, chunks: Vec<Arc<Chunk>>) -> TableVersion {
+    fn version(&self, number: u64, rewrites: u64, chunks: Chunks) -> TableVersion {
         let sketches: Arc<dyn Sketches> = Arc::clone(&self.journal) as _;
         let schema = Arc::clone(&self.columns);
         TableVersion::new(number, rewrites, chunks, schema, (sketches, self.id))
@@ -63,7 +65,7 @@ pub struct Table {
 impl Table {
     pub(crate) fn new(parts: TableParts, chunks: Vec<Arc<Chunk>>) -> Self {
         let next_chunk = chunks.iter().map(|chunk| chunk.id + 1).max().unwrap_or(0);
-        let current = RwLock::new(Arc::new(parts.version(0, 0, chunks)));
+        let current = RwLock::new(Arc::new(parts.version(0, 0, chunks.into())));
         Self {
             parts,
             current,
@@ -182,7 +184,7 @@ impl Table {
     /// [`SqlError::LockTimeout`].
     pub(crate) async fn lock_writer_within(
         &self,
-        limit: LockTimeout,
+        limit: &LockTimeout,
     ) -> Result<OwnedMutexGuard<()>, SqlError> {
         limit.wait(|| self.full_name(), self.lock_writer()).await
     }
@@ -210,14 +212,14 @@ impl Table {
     }
 
     /// Builds a version of the table with these chunks, without publishing it.
-    pub fn version(&self, number: u64, rewrites: u64, chunks: Vec<Arc<Chunk>>) -> TableVersion {
+    pub fn version(&self, number: u64, rewrites: u64, chunks: Chunks) -> TableVersion {
         self.parts.version(number, rewrites, chunks)
     }
 
     /// Publishes a version with these chunks to readers, and returns the previous one. The caller
     /// must drop that without holding locks: its chunks may free their space.
     pub fn show(&self, number: u64, rewrites: u64, chunks: Vec<Arc<Chunk>>) -> Arc<TableVersion> {
-        let version = Arc::new(self.version(number, rewrites, chunks));
+        let version = Arc::new(self.version(number, rewrites, chunks.into()));
         let before = std::mem::replace(&mut *write(&self.current), Arc::clone(&version));
         self.journal().versions.put(self.id(), version);
         before

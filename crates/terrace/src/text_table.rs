@@ -1,4 +1,5 @@
-//! Text tables for a terminal: aligned columns, numbers to the right.
+//! Text tables for a terminal: aligned columns, numbers to the right. The only printer of tables of
+//! the command line: results of SQL, reports and lists all go through it.
 
 use std::fmt;
 

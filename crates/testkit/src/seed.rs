@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A small, fast generator (SplitMix64; Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-/// Generators, OOPSLA 2014, figure 16). The same seed gives the same numbers in every version.
+use terrace_sys::split_mix;
+
+/// A small, fast generator ([`split_mix`]). The same seed gives the same numbers in every version.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
@@ -18,11 +19,7 @@ impl Rng {
 
     /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        split_mix::next(&mut self.state)
     }
 
     /// Returns a random number below `bound`.

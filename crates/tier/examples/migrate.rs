@@ -7,7 +7,11 @@
 use std::error::Error;
 
 use terrace_sys::probe::Probe;
-use terrace_tier::mover::survey::{Speed, Survey};
+
+use self::survey::{Speed, Survey};
+
+#[path = "../../bench/src/experiments/migration/survey.rs"]
+mod survey;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let json = json_file()?;

@@ -20,7 +20,6 @@ use terrace_sys::migrate::{MigrateMode, MovePages2, errno, move_pages, nodes_of}
 use terrace_sys::size::PAGE_BYTES;
 
 mod choose;
-pub mod survey;
 
 pub use choose::{Choice, MoverCost};
 

@@ -1,31 +1,24 @@
 //! Seeded pseudo-random numbers.
 
-/// Pseudo-random number generator (SplitMix64; Steele et al., OOPSLA 2014): one addition and two
-/// multiplications per number, and every state is a good one.
+use terrace_sys::split_mix::{self, INCREMENT, mix};
+
+/// Pseudo-random number generator ([`split_mix`]): one addition and two multiplications per number,
+/// and every state is a good one.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
-
-/// Finalizer of SplitMix64, a bijection.
-#[must_use]
-pub const fn mixed(number: u64) -> u64 {
-    let word = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
 
 impl Random {
     /// Creates the generator of one stream of a seed. The streams of a seed are independent of each
     /// other.
     #[must_use]
     pub const fn new(seed: u64, stream: u64) -> Self {
-        Self(mixed(seed ^ mixed(stream.wrapping_add(0x9e37_79b9_7f4a_7c15))))
+        Self(mix(seed ^ mix(stream.wrapping_add(INCREMENT))))
     }
 
     /// Returns 64 random bits.
     #[inline]
     pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
+        split_mix::next(&mut self.0)
     }
 
     /// Returns a number below `limit`; 0 for a limit of 0. The bias of `limit` / 2^64 is too small

@@ -31,8 +31,8 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-sql", 8),
     ("terrace-bench", 9),
     ("terrace-server", 9),
-    ("terrace-sqltest", 9),
     ("terrace-examples", 9),
+    ("terrace-sqltest", 10),
     ("terrace", 10),
 ];
 

@@ -13,7 +13,7 @@ use terrace_sys::size::{GIB, MIB, format_bytes};
 use crate::error::Result;
 use crate::experiment::{Common, Experiment};
 use crate::measure::{Scratch, median};
-use crate::report::{Bars, Grid, Line, Lines, Panel, Report, Series};
+use crate::report::{Bars, Grid, Line, Lines, Panel, Picture, Report, Series};
 use crate::setting::{Finding, Setting};
 use crate::suite::load::{load, refused};
 use crate::suite::timing::ours;
@@ -200,7 +200,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     );
     Ok(Finding {
         failed: rows.iter().filter(|row| row.error.is_some()).count(),
-        more: vec![curve(config, &summary).into()],
+        more: vec![Picture::new("curve", curve(config, &summary))],
         grid,
         notes: failed.chain([last]).collect(),
         picture: bars(config, &summary),
@@ -230,7 +230,6 @@ fn curve(config: &Config, summary: &Summary) -> Lines {
     let points = summary.points.iter().rev();
     let points = points.map(|point| (halvings(point.dram_bytes), point.seconds)).collect();
     Lines {
-        name: "curve".into(),
         panels: vec![Panel {
             title: title(config),
             x: "DRAM, log2 of MiB".into(),

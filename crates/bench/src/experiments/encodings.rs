@@ -102,7 +102,7 @@ impl Side {
         let found = tables.find_map(|schema| self.engine.catalog().table(&schema, table.name()));
         let chunks = found.map(|table| table.snapshot().chunks.clone()).unwrap_or_default();
         let segments = chunks.iter().flat_map(|chunk| &chunk.columns);
-        segments.map(|segment| segment.len_bytes).sum()
+        segments.map(|segment| segment.len_bytes()).sum()
     }
 }
 

@@ -26,6 +26,7 @@ use serde::Serialize;
 use terrace_index::{HashConfig, Index, Shape, Variant};
 use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
+use terrace_sys::number::float;
 use terrace_sys::size::{KIB, MIB, to_usize};
 
 use crate::error::{BenchError, Result};
@@ -195,10 +196,10 @@ fn measure(
     let look_up_seconds =
         together(threads, config.pairs, |places| look_up(&*index, places, config.pairs))?;
     let after = pool.stats();
-    let by_hint = as_f64(after.hint_hits - before.hint_hits);
-    let fixes = by_hint + as_f64(after.look_ups - before.look_ups);
+    let by_hint = float(after.hint_hits - before.hint_hits);
+    let fixes = by_hint + float(after.look_ups - before.look_ups);
     let shape: Shape = index.shape().map_err(refused)?;
-    let each = 1e6 * as_f64(threads.min(config.processors)) / as_f64(config.pairs);
+    let each = 1e6 * float(threads.min(config.processors)) / float(config.pairs);
     Ok(Row {
         variant: variant.name(),
         threads,
@@ -209,7 +210,7 @@ fn measure(
         look_up_us: look_up_seconds * each,
         pages: shape.pages,
         longest_chain: shape.longest,
-        pages_per_look_up: fixes / as_f64(config.pairs),
+        pages_per_look_up: fixes / float(config.pairs),
         by_hint: by_hint / fixes,
     })
 }
@@ -267,10 +268,6 @@ fn look_up(index: &dyn Index, places: std::ops::Range<u64>, pairs: u64) -> Resul
     Ok(())
 }
 
-fn as_f64(count: u64) -> f64 {
-    count as f64
-}
-
 /// Returns the microseconds to generate a pair, and to generate a key, without an index.
 fn making() -> (f64, f64) {
     const COUNT: u64 = 100_000;
@@ -280,7 +277,7 @@ fn making() -> (f64, f64) {
         for number in 0..COUNT {
             make(std::hint::black_box(&mut pair), number);
         }
-        began.elapsed().as_secs_f64() * 1e6 / as_f64(COUNT)
+        began.elapsed().as_secs_f64() * 1e6 / float(COUNT)
     };
     (time(Pair::set), time(Pair::set_key))
 }
@@ -310,7 +307,7 @@ fn summarise(config: &Config, rows: &[Row]) -> Summary {
     Summary {
         lines: Variant::ALL.iter().map(|variant| line(*variant, config, rows)).collect(),
         pages,
-        chain: as_f64(pages) / as_f64(config.buckets),
+        chain: float(pages) / float(config.buckets),
         pages_per_look_up: median(&all(|row| row.pages_per_look_up)).unwrap_or(f64::NAN),
         make_pair_us,
         make_key_us,

@@ -184,13 +184,17 @@ fn finding(config: &Config, rows: &[Row], first: Option<&Score>) -> Result<Findi
     let means = summary.below_percent.iter().map(|(name, mean)| format!("{name} {mean:.1}%"));
     notes.push(format!("means: {}", means.collect::<Vec<_>>().join(", ")));
     notes.extend(summary.sort_formula.iter().map(ToString::to_string));
-    let more = [Some(figures::figure_2()), Some(figures::figure_3()), first.map(figures::grants)];
+    let more = [
+        Some(Picture::new("figure-2", figures::figure_2())),
+        Some(Picture::new("figure-3", figures::figure_3())),
+        first.map(|score| Picture::new("grants", figures::grants(score))),
+    ];
     Ok(Finding {
         failed: 0,
         grid,
         notes,
         picture: picture(config, &summary, rows),
-        more: more.into_iter().flatten().map(Picture::from).collect(),
+        more: more.into_iter().flatten().collect(),
         report: Report::new(Market::NAME, config, rows, &summary)?,
     })
 }

@@ -11,12 +11,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use terrace_sys::probe::Probe;
-use terrace_tier::mover::survey::{BATCHES, Speed, Survey};
 
+use self::survey::{BATCHES, Speed, Survey};
 use crate::error::{BenchError, Result};
 use crate::experiment::{Common, Experiment};
-use crate::report::{Bars, Grid, Line, Lines, Panel, Report, Series};
+use crate::report::{Bars, Grid, Line, Lines, Panel, Picture, Report, Series};
 use crate::setting::{Finding, Setting};
+
+mod survey;
 
 /// Published gain of `move_pages2` over `move_pages`.
 const PUBLISHED_GAIN: f64 = 1.42;
@@ -147,7 +149,7 @@ fn finding(machines: &[Machine]) -> Result<Finding> {
     };
     Ok(Finding {
         failed: 0,
-        more: vec![lines(machines).into()],
+        more: vec![Picture::new("machines", lines(machines))],
         notes: notes(machines, &summary),
         picture: picture(machines),
         report: Report::new(Migration::NAME, &config, machines, &summary)?,
@@ -247,16 +249,15 @@ fn lines(machines: &[Machine]) -> Lines {
             lines: ways(survey).into_iter().map(line).collect(),
         }
     };
-    Lines { name: "machines".into(), panels: machines.iter().map(panel).collect() }
+    Lines { panels: machines.iter().map(panel).collect() }
 }
 
 #[cfg(test)]
 mod tests {
-    use terrace_tier::mover::survey::Chosen;
-
+    use super::survey::Chosen;
     use super::*;
     use crate::measure::Scratch;
-    use crate::report::Picture;
+    use crate::report::Chart;
 
     fn survey(ways: &[(&str, f64)], between_nodes: bool) -> Survey {
         let speed = |how: &str, batch, pages_per_s| Speed {
@@ -302,7 +303,7 @@ mod tests {
         assert_eq!((bests[1].batching_gain, bests[1].move_pages2_gain), (Some(7.0), Some(1.4)));
         let finding = finding(&machines).expect("found");
         assert!(finding.notes.iter().any(|note| note.contains("emulated")));
-        let Picture::Lines(lines) = &finding.more[0] else { panic!("bars") };
+        let Chart::Lines(lines) = finding.more[0].chart() else { panic!("bars") };
         assert_eq!(lines.panels[1].lines.len(), 3);
         assert_eq!(finding.picture.series.len(), 5);
         std::fs::write(&path, "{}").expect("written");

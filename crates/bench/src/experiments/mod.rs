@@ -15,6 +15,7 @@ pub mod paged_scan;
 pub mod pages;
 pub mod planning;
 pub mod region;
+pub mod remote_files;
 pub mod segments;
 pub mod server;
 pub mod suspend;

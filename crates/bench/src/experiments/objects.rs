@@ -232,8 +232,8 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     let summary = summarise(rows);
     let mut pictures = pictures(&summary);
     let (_, picture) = pictures.remove(0);
-    let bars = pictures.into_iter().map(|(name, bars)| Picture::Bars { name: name.into(), bars });
-    let lines = summary.churn.iter().map(|churn| Picture::Lines(churn.picture()));
+    let bars = pictures.into_iter().map(|(name, bars)| Picture::new(name, bars));
+    let lines = summary.churn.iter().map(|churn| Picture::new("churn", churn.picture()));
     Ok(Finding {
         failed: 0,
         more: bars.chain(lines).collect(),

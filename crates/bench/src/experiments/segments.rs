@@ -197,7 +197,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
         failed: rows.iter().map(|row| row.wrong.len()).sum(),
         notes: notes(config, rows, &summary),
         picture: first.ok_or_else(|| BenchError::input("name a figure and a benchmark"))?,
-        more: pictures.map(|(name, bars)| Picture::Bars { name, bars }).collect(),
+        more: pictures.map(|(name, bars)| Picture::new(name, bars)).collect(),
         report: Report::new(Segments::NAME, config, rows, &summary)?,
         grid: grid(&summary),
     })

@@ -6,5 +6,5 @@ mod statistic;
 
 pub use meter::{Meter, Reading, TierBytes};
 pub use scratch::Scratch;
-pub(crate) use statistic::median_of;
 pub use statistic::{Estimate, RateRatio, confidence_95, geometric_mean, mean, median, percentile};
+pub(crate) use statistic::{by_case, median_of};

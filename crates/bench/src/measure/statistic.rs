@@ -32,6 +32,23 @@ pub(crate) fn median_of<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
     median(&rows.iter().map(|row| of(row)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }
 
+/// Folds the rows of each case, of which there is at least one, in the order of their first rows.
+pub(crate) fn by_case<'a, T, K: PartialEq, R>(
+    rows: &[&'a T],
+    case: impl Fn(&'a T) -> K,
+    fold: impl Fn(&[&'a T]) -> R,
+) -> Vec<R> {
+    let mut cases: Vec<(K, Vec<&'a T>)> = Vec::new();
+    for row in rows.iter().copied() {
+        let key = case(row);
+        match cases.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, same)) => same.push(row),
+            None => cases.push((key, vec![row])),
+        }
+    }
+    cases.iter().map(|(_, same)| fold(same)).collect()
+}
+
 /// Returns the smallest value that at least `percent` percent of the values do not exceed. `None`
 /// without values.
 pub fn percentile(values: &[f64], percent: usize) -> Option<f64> {
@@ -126,6 +143,14 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_folded_by_case_in_the_order_of_their_first() {
+        let rows = [("b", 1.0), ("a", 2.0), ("b", 3.0)];
+        let rows: Vec<&(&str, f64)> = rows.iter().collect();
+        let medians = by_case(&rows, |row| row.0, |same| (same[0].0, median_of(same, |row| row.1)));
+        assert_eq!(medians, [("b", 2.0), ("a", 2.0)]);
+    }
 
     #[test]
     fn medians() {

@@ -3,9 +3,10 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use terrace_sys::sync::lock;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::error::{BenchError, Result};
@@ -151,7 +152,7 @@ impl Client {
         let mut line = serde_json::to_string(&request).map_err(|error| gone(&error))?;
         line.push('\n');
         {
-            let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut input = lock(&self.input);
             let written = input.write_all(line.as_bytes()).and_then(|()| input.flush());
             written.map_err(|error| gone(&error))?;
         }

@@ -3,12 +3,13 @@
 use std::io::{BufRead, Write};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use terrace_sql::{Engine, EngineConfig, Session, stock};
+use terrace_sys::sync::lock;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::error::{BenchError, Result};
@@ -130,7 +131,7 @@ async fn answer(runner: &Runner, request: &Request) -> Result<Reply> {
 fn say(output: &Mutex<dyn Write + Send>, reply: &Reply) -> Result<()> {
     let mut line = serde_json::to_string(reply).map_err(|error| unsaid(&error))?;
     line.push('\n');
-    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut output = lock(output);
     let written = output.write_all(line.as_bytes()).and_then(|()| output.flush());
     written.map_err(|error| unsaid(&error))
 }

@@ -2,25 +2,13 @@
 
 use std::path::Path;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::chart::axis_end;
-use crate::error::{BenchError, Result};
-
-type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+use super::canvas::{Canvas, Drawn, axis_end, colour, draw};
+use crate::error::Result;
 
 /// Size of one panel in pixels.
 const PANEL: (u32, u32) = (520, 400);
-
-/// Colours of the lines, distinguishable in print.
-const COLOURS: [RGBColor; 5] = [
-    RGBColor(31, 119, 180),
-    RGBColor(255, 127, 14),
-    RGBColor(44, 160, 44),
-    RGBColor(90, 90, 90),
-    RGBColor(148, 103, 189),
-];
 
 /// One line.
 #[derive(Clone, Debug)]
@@ -47,8 +35,6 @@ pub struct Panel {
 /// Panels side by side.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// Suffix of the file name, after that of the report.
-    pub name: String,
     /// The panels, from left to right.
     pub panels: Vec<Panel>,
 }
@@ -57,35 +43,21 @@ impl Lines {
     /// Draws the picture into a file.
     ///
     /// # Errors
-    /// [`BenchError::Picture`] if the picture cannot be drawn or written.
+    /// [`crate::BenchError::Picture`] if the picture cannot be drawn or written.
     pub fn draw(&self, path: &Path) -> Result<()> {
         let panels = u32::try_from(self.panels.len()).unwrap_or(1).max(1);
-        let area = SVGBackend::new(path, (PANEL.0 * panels, PANEL.1)).into_drawing_area();
-        self.draw_on(&area).map_err(|error| BenchError::Picture {
-            path: path.to_path_buf(),
-            message: error.to_string(),
+        let size = (PANEL.0 * panels, PANEL.1);
+        draw(path, size, |canvas| {
+            let parts = canvas.split_evenly((1, self.panels.len()));
+            self.panels.iter().zip(&parts).try_for_each(|(panel, part)| panel.draw_on(part))
         })
-    }
-
-    fn draw_on<'a>(
-        &self,
-        area: &DrawingArea<SVGBackend<'a>, Shift>,
-    ) -> std::result::Result<(), DrawError<'a>> {
-        area.fill(&WHITE)?;
-        for (panel, part) in self.panels.iter().zip(area.split_evenly((1, self.panels.len()))) {
-            panel.draw_on(&part)?;
-        }
-        area.present()
     }
 }
 
 impl Panel {
-    fn draw_on<'a>(
-        &self,
-        area: &DrawingArea<SVGBackend<'a>, Shift>,
-    ) -> std::result::Result<(), DrawError<'a>> {
+    fn draw_on<'a>(&self, canvas: &Canvas<'a>) -> Drawn<'a> {
         let (right, top) = self.extent();
-        let mut chart = ChartBuilder::on(area)
+        let mut chart = ChartBuilder::on(canvas)
             .caption(&self.title, ("sans-serif", 16))
             .margin(12)
             .x_label_area_size(40)
@@ -93,7 +65,7 @@ impl Panel {
             .build_cartesian_2d(0.0..right, 0.0..top * 1.08)?;
         chart.configure_mesh().x_desc(&self.x).y_desc(&self.y).draw()?;
         for (index, line) in self.lines.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()];
+            let colour = colour(index);
             let drawn = line.points.iter().filter(|at| at.0.is_finite() && at.1.is_finite());
             let series = LineSeries::new(drawn.copied(), colour.stroke_width(2));
             chart.draw_series(series)?.label(&line.name).legend(move |(x, y)| {
@@ -128,7 +100,7 @@ mod tests {
             y: "penalty".into(),
             lines: vec![line("one"), line("two")],
         };
-        let lines = Lines { name: "figure".into(), panels: vec![panel("left"), panel("right")] };
+        let lines = Lines { panels: vec![panel("left"), panel("right")] };
         let file = std::env::temp_dir().join(format!("lines-{}.svg", std::process::id()));
         lines.draw(&file).expect("drawn");
         let text = std::fs::read_to_string(&file).expect("read");

@@ -1,5 +1,6 @@
 //! Results of experiments: tables, JSON and pictures.
 
+mod canvas;
 mod chart;
 mod grid;
 mod json;
@@ -12,4 +13,4 @@ pub use grid::Grid;
 pub use json::Report;
 pub use lines::{Line, Lines, Panel};
 pub use machine::{Machine, MachineNode};
-pub use picture::Picture;
+pub use picture::{Chart, Picture};

@@ -7,25 +7,34 @@ use crate::error::Result;
 
 /// A picture in addition to the main one.
 #[derive(Clone, Debug)]
-pub enum Picture {
-    /// A line chart.
-    Lines(Lines),
+pub struct Picture {
+    name: String,
+    chart: Chart,
+}
+
+/// Contents of a picture.
+#[derive(Clone, Debug)]
+pub enum Chart {
     /// A bar chart.
-    Bars {
-        /// Suffix of the file name, after that of the report.
-        name: String,
-        /// The chart.
-        bars: Bars,
-    },
+    Bars(Bars),
+    /// Line charts side by side.
+    Lines(Lines),
 }
 
 impl Picture {
+    /// Creates a picture. `name` is the suffix of the file name, after that of the report.
+    pub fn new(name: impl Into<String>, chart: impl Into<Chart>) -> Picture {
+        Picture { name: name.into(), chart: chart.into() }
+    }
+
     /// Returns the suffix of the file name, after that of the report.
     pub fn name(&self) -> &str {
-        match self {
-            Picture::Lines(lines) => &lines.name,
-            Picture::Bars { name, .. } => name,
-        }
+        &self.name
+    }
+
+    /// Returns the contents.
+    pub fn chart(&self) -> &Chart {
+        &self.chart
     }
 
     /// Draws the picture into a file.
@@ -33,15 +42,21 @@ impl Picture {
     /// # Errors
     /// [`crate::BenchError::Picture`] if the picture cannot be drawn or written.
     pub fn draw(&self, path: &Path) -> Result<()> {
-        match self {
-            Picture::Lines(lines) => lines.draw(path),
-            Picture::Bars { bars, .. } => bars.draw(path),
+        match &self.chart {
+            Chart::Bars(bars) => bars.draw(path),
+            Chart::Lines(lines) => lines.draw(path),
         }
     }
 }
 
-impl From<Lines> for Picture {
-    fn from(lines: Lines) -> Picture {
-        Picture::Lines(lines)
+impl From<Bars> for Chart {
+    fn from(bars: Bars) -> Chart {
+        Chart::Bars(bars)
+    }
+}
+
+impl From<Lines> for Chart {
+    fn from(lines: Lines) -> Chart {
+        Chart::Lines(lines)
     }
 }

@@ -3,10 +3,10 @@
 use terrace_ledger::Class;
 use terrace_market::sla::Request;
 use terrace_market::{Performance, Shards, Standing, Tail};
+use terrace_sys::number::{count, float};
 use terrace_sys::size::to_u64;
 
 use super::lru::Lru;
-use super::number::{count, float};
 use super::trace::{Trace, Work};
 
 /// Requests of one tenant that touch pages.

@@ -1,8 +1,8 @@
 //! Generator of a trace with three tenants that need memory at different times.
 
 use terrace_market::Sla;
+use terrace_sys::number::{count, float};
 
-use super::number::{count, float};
 use super::random::{Random, Zipf};
 use super::trace::{Event, Tenant, Trace, Work};
 

@@ -2,11 +2,11 @@
 
 use terrace_market::sla::Request;
 use terrace_market::{Broker, BrokerConfig, Kind, Standing};
+use terrace_sys::number::float;
 use terrace_sys::size::to_u64;
 
 use super::cache::Cache;
 use super::lru::Lru;
-use super::number::float;
 use super::queue::Queue;
 use super::trace::{Tenant, Trace, Work};
 

@@ -6,9 +6,9 @@ use terrace_ledger::Class;
 
 use terrace_market::sla::Request;
 use terrace_market::{Curve, Performance, Run, SortModel, Spill, Standing, Tail};
+use terrace_sys::number::float;
 use terrace_sys::size::to_u64;
 
-use super::number::float;
 use super::trace::Trace;
 
 /// Queue of the sorts of one tenant.

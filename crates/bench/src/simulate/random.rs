@@ -1,12 +1,11 @@
 //! Seeded pseudo-random numbers.
 
+use terrace_sys::number::{count, float};
 use terrace_sys::size::to_u64;
+use terrace_sys::split_mix;
 
-use super::number::{count, float};
-
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): the same seed always gives the same numbers. It
-/// differs from the generator of the workloads in its first state: the traces of published figures
-/// come from it.
+/// Generator of the traces of published figures ([`split_mix`]). It differs from that of the
+/// workloads in its first state.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -16,11 +15,7 @@ impl Random {
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        split_mix::next(&mut self.0)
     }
 
     /// Returns a number below `bound`; 0 if `bound` is 0.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use datafusion::arrow::array::{Array, BooleanArray, Int64Array, RecordBatch, UInt64Array};
@@ -14,6 +14,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use futures::stream;
 use terrace_sql::{Encoding, Engine, Output, Session};
+use terrace_sys::sync::lock;
 
 use crate::error::{BenchError, Result};
 use crate::suite::feed::{Batches, Generator};
@@ -168,7 +169,7 @@ impl PartitionStream for Source {
     }
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let batches = lock(&self.batches).take();
         let batches = stream::unfold(batches, |batches| async {
             let mut batches = batches?;
             let batch = batches.recv().await?;

@@ -4,6 +4,7 @@ pub mod answer;
 pub mod child;
 pub mod export;
 pub mod feed;
+pub(crate) mod file_server;
 pub mod generate;
 pub mod load;
 pub mod reference;

@@ -52,7 +52,7 @@ impl Database {
         &self.encoding
     }
 
-    /// Opens an engine, which begins with nothing in memory.
+    /// Opens an engine with cold caches.
     ///
     /// # Errors
     /// Fails if the engine does not open.

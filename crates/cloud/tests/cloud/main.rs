@@ -7,7 +7,9 @@ use std::io::Read as _;
 use bytes::Bytes;
 use server::Server;
 use terrace_cloud::address::Address;
-use terrace_cloud::{CloudError, CloudFile, CloudFiles, CloudReader, Secret, VersionStore};
+use terrace_cloud::{
+    CloudError, CloudFile, CloudFiles, CloudReader, Secret, UploadStore, UploadTarget, VersionStore,
+};
 use terrace_ledger::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 
@@ -149,4 +151,116 @@ async fn versions_are_objects_that_hold_their_ranges() {
     let all = store.get(&object.location).await.expect("read").bytes().await.expect("read");
     assert_eq!(all, content(1000));
     assert!(store.delete(&object.location).await.is_err(), "files are only read");
+}
+
+fn target(files: &CloudFiles, address: &str, is_single: bool) -> Result<UploadTarget, CloudError> {
+    let address = Address::parse(address).expect("valid").expect("an address");
+    UploadTarget::new(files, address, is_single)
+}
+
+/// The place in an upload store of a file below a target.
+fn place(target: &UploadTarget, file: &str) -> object_store::path::Path {
+    let url = target.url("bin");
+    let path = url.split_once("://files/").expect("a store").1;
+    object_store::path::Path::parse(format!("{path}{file}")).expect("a path")
+}
+
+/// Writes a file in parts of 5 MiB.
+async fn write(store: &UploadStore, place: &object_store::path::Path, bytes: Bytes) {
+    use object_store::ObjectStoreExt as _;
+    let mut upload = store.put_multipart(place).await.expect("an upload");
+    for part in bytes.chunks(5 << 20) {
+        upload.put_part(Bytes::copy_from_slice(part).into()).await.expect("a part");
+    }
+    upload.complete().await.expect("written");
+}
+
+/// Waits until the server has no upload, for a few seconds.
+fn wait_for_no_uploads(server: &Server) {
+    for _ in 0..500 {
+        if server.uploads() == 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{} uploads are left over", server.uploads());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn written_files_appear_together() {
+    use object_store::ObjectStoreExt as _;
+    let server = Server::start();
+    let files = files_of(&server);
+    let store = UploadStore::new(files.clone());
+    let several = target(&files, "s3://bucket/d/", false).expect("a target");
+    let upload = several.begin().expect("begun");
+    assert!(several.begin().is_err(), "a target is written once at a time");
+    write(&store, &place(&several, "k=1/a.bin"), content(11 << 20)).await;
+    store.put(&place(&several, "k=2/b.bin"), Bytes::from("b").into()).await.expect("written");
+    store.put(&place(&several, "empty.bin"), Bytes::new().into()).await.expect("written");
+    assert_eq!((server.names(), server.uploads()), (vec![], 3), "no file appears before the end");
+    upload.publish().await.expect("published");
+    assert_eq!(server.names(), ["bucket/d/empty.bin", "bucket/d/k=1/a.bin", "bucket/d/k=2/b.bin"]);
+    assert_eq!(server.bytes("bucket/d/k=1/a.bin"), Some(content(11 << 20)));
+    assert_eq!(server.bytes("bucket/d/empty.bin"), Some(Bytes::new()));
+    assert_eq!(server.uploads(), 0);
+    let single = target(&files, "s3://bucket/x.bin", true).expect("a target");
+    let upload = single.begin().expect("begun");
+    write(&store, &place(&single, ""), content(9)).await;
+    upload.publish().await.expect("published");
+    assert_eq!(server.bytes("bucket/x.bin"), Some(content(9)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn written_files_that_do_not_end_leave_nothing() {
+    use object_store::ObjectStoreExt as _;
+    let server = Server::start();
+    let files = files_of(&server);
+    let store = UploadStore::new(files.clone());
+    let several = target(&files, "s3://bucket/d", false).expect("a target");
+    let upload = several.begin().expect("begun");
+    write(&store, &place(&several, "a.bin"), content(6 << 20)).await;
+    let mut unfinished = store.put_multipart(&place(&several, "b.bin")).await.expect("an upload");
+    unfinished.put_part(Bytes::from("b").into()).await.expect("a part");
+    assert_eq!(server.uploads(), 2);
+    let error = upload.publish().await.expect_err("a file is not complete").to_string();
+    assert!(error.contains("s3://bucket/d") && error.contains("before all rows"), "{error}");
+    assert_eq!((server.names(), server.uploads()), (vec![], 0));
+    let upload = several.begin().expect("begun anew");
+    write(&store, &place(&several, "a.bin"), content(9)).await;
+    drop(upload);
+    wait_for_no_uploads(&server);
+    assert_eq!(server.names(), [""; 0]);
+    let late = store.put_multipart(&place(&several, "c.bin")).await.expect_err("ended").to_string();
+    assert!(late.contains("no statement"), "{late}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn targets_that_cannot_be_written_are_named() {
+    use object_store::ObjectStoreExt as _;
+    let server = Server::start();
+    let files = files_of(&server);
+    for (address, is_single, why) in [
+        ("http://h/x.csv", true, "HTTP servers take no files"),
+        ("s3://b/*.csv", true, "a pattern"),
+        ("s3://b/d/", true, "a directory"),
+        ("s3://b", true, "a directory"),
+    ] {
+        let error = target(&files, address, is_single).expect_err("refused").to_string();
+        assert!(error.contains(why) && error.contains(address), "{error}");
+    }
+    let store = UploadStore::new(files.clone());
+    let missing = target(&files, "s3://nosuch/x.bin", true).expect("a target");
+    let upload = missing.begin().expect("begun");
+    let error = store.put(&place(&missing, ""), Bytes::from("x").into()).await;
+    let error = error.expect_err("no bucket").to_string();
+    assert!(error.contains("there is no bucket nosuch"), "{error}");
+    drop(upload);
+    let full = target(&files, "s3://bucket/x.bin", true).expect("a target");
+    let upload = full.begin().expect("begun");
+    server.refuse_parts(true);
+    store.put(&place(&full, ""), Bytes::from("x").into()).await.expect_err("refused");
+    upload.publish().await.expect_err("no file is complete");
+    wait_for_no_uploads(&server);
+    assert_eq!(server.names(), [""; 0]);
 }

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
 use hyper::header::{
     ACCEPT_RANGES, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_MATCH, LAST_MODIFIED,
     RANGE,
@@ -32,6 +32,15 @@ struct Files {
     sends_no_ranges: AtomicBool,
     /// Number of requests that fail with 503 before one succeeds.
     failures: AtomicU64,
+    /// Name and parts of uploads that have not ended, by their ids.
+    uploads: Mutex<BTreeMap<u64, Upload>>,
+    refuses_parts: AtomicBool,
+}
+
+/// A file whose parts arrive.
+struct Upload {
+    name: String,
+    parts: BTreeMap<u64, Bytes>,
 }
 
 /// A server of files, which runs until the process ends.
@@ -61,9 +70,27 @@ impl Server {
 
     /// Puts a file, whose name begins with a bucket.
     pub fn put(&self, name: &str, bytes: impl Into<Bytes>) {
-        let version = self.files.versions.fetch_add(1, Ordering::Relaxed);
-        let entry = (bytes.into(), format!("\"version-{version}\""));
-        self.files.files.lock().expect("files").insert(name.to_owned(), entry);
+        self.files.put(name, bytes.into());
+    }
+
+    /// Names of all files.
+    pub fn names(&self) -> Vec<String> {
+        self.files.files.lock().expect("files").keys().cloned().collect()
+    }
+
+    /// Bytes of a file.
+    pub fn bytes(&self, name: &str) -> Option<Bytes> {
+        self.files.files.lock().expect("files").get(name).map(|(bytes, _)| bytes.clone())
+    }
+
+    /// Number of uploads that have not ended.
+    pub fn uploads(&self) -> usize {
+        self.files.uploads.lock().expect("uploads").len()
+    }
+
+    /// Refuses the parts of uploads with 400.
+    pub fn refuse_parts(&self, refuses: bool) {
+        self.files.refuses_parts.store(refuses, Ordering::Relaxed);
     }
 
     /// Number of requests so far.
@@ -92,9 +119,17 @@ async fn serve(listener: TcpListener, files: Arc<Files>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let files = Arc::clone(&files);
-        let service = service_fn(move |request| {
-            let answer = files.answer(&request);
-            async move { Ok::<_, Infallible>(answer) }
+        let service = service_fn(move |request: Request<_>| {
+            let files = Arc::clone(&files);
+            async move {
+                let (head, body) = request.into_parts();
+                let body = BodyExt::collect(body).await.map(|body| body.to_bytes());
+                let answer = match body {
+                    Ok(body) => files.answer(&Request::from_parts(head, body)),
+                    Err(_) => answer(StatusCode::BAD_REQUEST, "the body ended early"),
+                };
+                Ok::<_, Infallible>(answer)
+            }
         });
         // The client may close the connection at any time.
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
@@ -109,7 +144,65 @@ fn answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
 }
 
 impl Files {
-    fn answer(&self, request: &Request<Incoming>) -> Answer {
+    fn put(&self, name: &str, bytes: Bytes) -> String {
+        let version = self.versions.fetch_add(1, Ordering::Relaxed);
+        let tag = format!("\"version-{version}\"");
+        self.files.lock().expect("files").insert(name.to_owned(), (bytes, tag.clone()));
+        tag
+    }
+
+    /// The answer to a request that writes.
+    fn write(&self, name: &str, query: &str, request: &Request<Bytes>) -> Answer {
+        if name.starts_with("nosuch/") {
+            return answer(StatusCode::NOT_FOUND, "<Error><Code>NoSuchBucket</Code></Error>");
+        }
+        let parameter = |name: &str| parameter(query, name).and_then(|text| text.parse().ok());
+        let mut uploads = self.uploads.lock().expect("uploads");
+        let Some(id) = parameter("uploadId") else {
+            let id = self.versions.fetch_add(1, Ordering::Relaxed);
+            return match *request.method() {
+                Method::POST => {
+                    let upload = Upload { name: name.to_owned(), parts: BTreeMap::new() };
+                    uploads.insert(id, upload);
+                    let body = "<InitiateMultipartUploadResult><UploadId>ID</UploadId>\
+                                </InitiateMultipartUploadResult>";
+                    answer(StatusCode::OK, body.replace("ID", &id.to_string()))
+                }
+                Method::DELETE => {
+                    self.files.lock().expect("files").remove(name);
+                    answer(StatusCode::NO_CONTENT, "")
+                }
+                _ => tagged(&self.put(name, request.body().clone())),
+            };
+        };
+        match (request.method(), uploads.get_mut(&id)) {
+            (_, None) => answer(StatusCode::NOT_FOUND, "<Error><Code>NoSuchUpload</Code></Error>"),
+            (&Method::DELETE, _) => {
+                uploads.remove(&id);
+                answer(StatusCode::NO_CONTENT, "")
+            }
+            (&Method::PUT, Some(_)) if self.refuses_parts.load(Ordering::Relaxed) => {
+                answer(StatusCode::BAD_REQUEST, "<Error><Code>NoRoom</Code></Error>")
+            }
+            (&Method::PUT, Some(upload)) => {
+                let number = parameter("partNumber").expect("a number");
+                upload.parts.insert(number, request.body().clone());
+                tagged(&format!("\"part-{number}\""))
+            }
+            (_, Some(upload)) => {
+                let bytes: Vec<u8> = upload.parts.values().flatten().copied().collect();
+                let tag = self.put(&upload.name, bytes.into());
+                uploads.remove(&id);
+                let body = format!(
+                    "<CompleteMultipartUploadResult><ETag>{tag}</ETag>\
+                     </CompleteMultipartUploadResult>"
+                );
+                answer(StatusCode::OK, body)
+            }
+        }
+    }
+
+    fn answer(&self, request: &Request<Bytes>) -> Answer {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let fails = |count: u64| count.checked_sub(1);
         if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok() {
@@ -126,6 +219,9 @@ impl Files {
         let query = request.uri().query().unwrap_or_default();
         if query.contains("list-type=2") {
             return answer(StatusCode::OK, self.list(&name, query));
+        }
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            return self.write(&name, query, request);
         }
         let files = self.files.lock().expect("files");
         let Some((bytes, tag)) = files.get(&name) else {
@@ -158,12 +254,8 @@ impl Files {
 
     /// The answer to a request for the keys of a bucket, `LIST_KEYS` at a time.
     fn list(&self, bucket: &str, query: &str) -> String {
-        let parameter = |name: &str| {
-            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-            pairs.find(|(key, _)| *key == name).map(|(_, value)| decoded(value))
-        };
-        let prefix = parameter("prefix").unwrap_or_default();
-        let after = parameter("continuation-token").unwrap_or_default();
+        let prefix = parameter(query, "prefix").unwrap_or_default();
+        let after = parameter(query, "continuation-token").unwrap_or_default();
         let bucket = format!("{}/", bucket.trim_end_matches('/'));
         let files = self.files.lock().expect("files");
         let keys =
@@ -185,6 +277,19 @@ impl Files {
         }
         body + "</ListBucketResult>"
     }
+}
+
+/// The value of a parameter of a query.
+fn parameter(query: &str, name: &str) -> Option<String> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| decoded(value))
+}
+
+/// An answer with the tag of what was written.
+fn tagged(tag: &str) -> Answer {
+    let mut response = answer(StatusCode::OK, "");
+    response.headers_mut().insert(ETAG, tag.parse().expect("a header"));
+    response
 }
 
 /// The part of a file that `bytes=a-b` stands for.

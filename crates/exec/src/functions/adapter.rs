@@ -107,6 +107,11 @@ impl SqlAggregate {
         (self.kind == Kind::Average && average::is_exact(argument)).then_some(argument)
     }
 
+    /// Returns true for an average of intervals, which a session plans as another function.
+    fn is_of_intervals(&self, argument: &DataType) -> bool {
+        self.kind == Kind::Average && matches!(argument, DataType::Interval(_))
+    }
+
     /// Returns the type of the sum in the state, if it is not DataFusion's.
     fn sum_type(&self, result: &DataType) -> Option<DataType> {
         if self.kind == Kind::Sum { state_type(result) } else { None }
@@ -150,11 +155,19 @@ impl AggregateUDFImpl for SqlAggregate {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        self.stock.return_type(arg_types)
+        match arg_types {
+            [argument] if self.is_of_intervals(argument) => Ok(argument.clone()),
+            _ => self.stock.return_type(arg_types),
+        }
     }
 
     fn return_field(&self, arg_fields: &[FieldRef]) -> Result<FieldRef> {
-        self.stock.return_field(arg_fields)
+        match arg_fields {
+            [argument] if self.is_of_intervals(argument.data_type()) => {
+                Ok(Arc::new(Field::new(self.name(), argument.data_type().clone(), true)))
+            }
+            _ => self.stock.return_field(arg_fields),
+        }
     }
 
     fn is_nullable(&self) -> bool {

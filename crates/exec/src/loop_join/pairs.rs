@@ -13,11 +13,11 @@ const EXAMINED_FACTOR: usize = 64;
 pub(super) enum Pairs<'a> {
     /// Each of these left rows with all right rows.
     All { left: Vec<u32>, next: usize, right: u32 },
-    /// Rows with those within their bounds.
+    /// Each row that has bounds with the rows whose keys lie within them.
     Within(Within<'a>),
 }
 
-/// Pairs of rows that have bounds with those that have keys.
+/// Pairs of each row that has bounds and the rows of the other side whose keys lie within them.
 pub(super) struct Within<'a> {
     keys: &'a Keys,
     bounds: &'a Bounds,

@@ -211,7 +211,7 @@ impl RowPages {
         page_bytes(nth.saturating_sub(self.begun.1)).min(self.page_limit)
     }
 
-    /// Adds a fixed page.
+    /// Adds a page for the fixed-width parts of rows.
     pub(super) fn add_fixed(&mut self) -> Result<()> {
         let bytes = self.fixed_page_bytes(self.fixed.len());
         let (page, pin) = allocate(&self.space, bytes)?;

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 
 /// Returns an array whose zeros have no sign and whose NaNs are above infinity; arrays of other
 /// types as they are.
-pub(super) fn canonical(array: &ArrayRef) -> ArrayRef {
+pub(crate) fn canonical(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float32 => {
             let numbers = array.as_primitive::<Float32Type>();

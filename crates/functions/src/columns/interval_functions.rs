@@ -1,14 +1,15 @@
-//! Functions that plans have in the place of comparisons and casts of intervals and bytes.
+//! Functions that plans have in the place of comparisons and casts of intervals, JSONB and
+//! bytes.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array as _, ArrayRef, AsArray as _, Decimal128Array, IntervalMonthDayNanoArray,
+    Array as _, ArrayRef, AsArray as _, BinaryArray, Decimal128Array, IntervalMonthDayNanoArray,
 };
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
 use datafusion::arrow::util::display::{FormatOptions, array_value_to_string};
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -16,6 +17,7 @@ use datafusion::logical_expr::{
 use super::interval::duration;
 use super::interval_parse::parse_interval;
 use super::readable::readable_values;
+use crate::json::key;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 /// Cast options: a value that the target type cannot represent is an error.
@@ -25,6 +27,8 @@ const STRICT: CastOptions<'_> = CastOptions { safe: false, format_options: Forma
 enum Form {
     /// The duration of an interval, by which intervals are compared.
     Key,
+    /// The bytes by which values of JSONB are compared.
+    JsonKey,
     /// PostgreSQL's text of an interval or of bytes.
     Text,
     /// The interval that a text denotes.
@@ -38,6 +42,12 @@ enum Form {
 #[must_use]
 pub fn interval_key(expr: Expr) -> Expr {
     call(Form::Key, expr)
+}
+
+/// Returns the bytes by which PostgreSQL compares values of JSONB.
+#[must_use]
+pub fn jsonb_key(expr: Expr) -> Expr {
+    call(Form::JsonKey, expr)
 }
 
 /// Returns the text of an interval or of bytes as PostgreSQL writes it: `1 mon 2 days`, `\x00ff`.
@@ -83,6 +93,27 @@ fn intervals(values: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
+/// Returns the durations of intervals, by which they are compared.
+///
+/// # Errors
+/// For a text that denotes no interval.
+pub(crate) fn durations(values: &ArrayRef) -> Result<ArrayRef> {
+    let values = intervals(values)?;
+    let values = values.as_primitive::<IntervalMonthDayNanoType>();
+    let keys: Decimal128Array = values.iter().map(|it| it.map(duration)).collect();
+    Ok(Arc::new(keys.with_precision_and_scale(38, 0)?))
+}
+
+fn json_keys(values: &ArrayRef) -> Result<ArrayRef> {
+    let texts = cast_with_options(values, &DataType::Utf8View, &STRICT)?;
+    let keys = texts.as_string_view().iter().map(|text| {
+        let key = text.map(key).transpose();
+        key.map_err(|error| exec_datafusion_err!("invalid input syntax for type json: {error}"))
+    });
+    let keys: Vec<_> = keys.collect::<Result<_>>()?;
+    Ok(Arc::new(keys.iter().map(Option::as_deref).collect::<BinaryArray>()))
+}
+
 fn call(form: Form, expr: Expr) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::new_from_impl(OfValue { form, signature }).call(vec![expr])
@@ -98,12 +129,8 @@ struct OfValue {
 impl OfValue {
     fn apply(&self, values: &ArrayRef) -> Result<ArrayRef> {
         Ok(match self.form {
-            Form::Key => {
-                let values = intervals(values)?;
-                let values = values.as_primitive::<IntervalMonthDayNanoType>();
-                let keys: Decimal128Array = values.iter().map(|it| it.map(duration)).collect();
-                Arc::new(keys.with_precision_and_scale(38, 0)?)
-            }
+            Form::Key => durations(values)?,
+            Form::JsonKey => json_keys(values)?,
             Form::Text => readable_values(values)?,
             Form::OfText => intervals(values)?,
             Form::OfTextOrNull => intervals_of_texts(values)?,
@@ -115,6 +142,7 @@ impl ScalarUDFImpl for OfValue {
     fn name(&self) -> &str {
         match self.form {
             Form::Key => "interval_key",
+            Form::JsonKey => "jsonb_key",
             Form::Text => "readable_text",
             Form::OfText => "interval_of_text",
             Form::OfTextOrNull => "try_interval_of_text",
@@ -123,8 +151,10 @@ impl ScalarUDFImpl for OfValue {
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match (self.form, args) {
-            // A key beside its interval needs a name of its own.
-            (Form::Key, [value]) => Ok(format!("interval_key({})", value.schema_name())),
+            // A key beside its value needs a name of its own.
+            (Form::Key | Form::JsonKey, [value]) => {
+                Ok(format!("{}({})", self.name(), value.schema_name()))
+            }
             (_, [value]) => Ok(value.schema_name().to_string()),
             _ => plan_err!("{} takes 1 value", self.name()),
         }
@@ -137,6 +167,7 @@ impl ScalarUDFImpl for OfValue {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.form {
             Form::Key => DataType::Decimal128(38, 0),
+            Form::JsonKey => DataType::Binary,
             Form::Text => DataType::Utf8,
             Form::OfText | Form::OfTextOrNull => INTERVAL,
         })

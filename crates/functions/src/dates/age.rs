@@ -21,9 +21,13 @@ pub(super) const FUNCTIONS: &[Definition] = &[Definition::new(
 )
 .stable(with_today)];
 
-/// Adds midnight of the statement's day to `age(x)`.
+/// Adds midnight of the statement's day to `age(x)` of a time.
 fn with_today(mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-    if args.len() != 1 {
+    let is_of_transaction = match args.as_slice() {
+        [arg] => info.get_data_type(arg)?.is_integer(),
+        _ => return Ok(ExprSimplifyResult::Original(args)),
+    };
+    if is_of_transaction {
         return Ok(ExprSimplifyResult::Original(args));
     }
     let Some(begun) = info.query_execution_start_time() else {

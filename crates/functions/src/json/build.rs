@@ -45,6 +45,9 @@ pub(super) fn functions() -> Vec<Definition> {
         Definition::new(&["json_of_list"], &[Any], Output::Json, |call| {
             of_list(call, ["[", ", ", "]"])
         }),
+        Definition::new(&["jsonb_of_list"], &[Any], Output::Json, |call| {
+            of_list(call, ["[", ", ", "]"])
+        }),
         Definition::new(&["json_of_list_short"], &[Any], Output::Json, |call| {
             of_list(call, ["[", ",", "]"])
         }),

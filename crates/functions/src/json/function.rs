@@ -15,7 +15,7 @@ use datafusion::common::{
 use datafusion::logical_expr::{Expr, ScalarFunctionArgs};
 
 use super::text::Json;
-use super::types::json_field;
+use super::types::{is_jsonb, json_field, jsonb_field};
 use super::value::TEXT_BYTES_MAX;
 use crate::adapter::{Scalar, columns};
 
@@ -253,6 +253,17 @@ impl Definition {
         }
     }
 
+    /// True for a function whose results are in the normal form.
+    fn makes_jsonb(&self) -> bool {
+        let name = self.name();
+        name == "to_jsonb" || name.starts_with("jsonb_") || name.starts_with("try_jsonb_")
+    }
+
+    /// True for a function whose results are JSONB if its first argument is.
+    fn takes_parts(&self) -> bool {
+        matches!(self.name(), "json_get" | "json_get_path" | "json_extract_path")
+    }
+
     fn output(&self, arguments: &[Option<&ScalarValue>]) -> Field {
         let list = |item: Field| Field::new_list("", item.with_name("item"), true);
         let text = Field::new("", DataType::Utf8View, true);
@@ -261,6 +272,7 @@ impl Definition {
         let is_of_many = path.starts_with('$')
             && super::path::Path::parse(path).is_ok_and(|path| path.is_of_many());
         match self.output {
+            Output::Json if self.makes_jsonb() => jsonb_field(""),
             Output::Json => json_field(""),
             Output::Text => text,
             Output::Boolean => Field::new("", DataType::Boolean, true),
@@ -291,6 +303,13 @@ impl Scalar for Definition {
     fn field(&self, given: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<Field> {
         self.coerced(given)?;
         Ok(self.output(constants))
+    }
+
+    fn marked(&self, field: Field, arguments: &[FieldRef]) -> Field {
+        match arguments.first() {
+            Some(first) if self.takes_parts() && is_jsonb(first) => jsonb_field(""),
+            _ => field,
+        }
     }
 
     fn column_name(&self, arguments: &[Expr]) -> Option<String> {

@@ -20,8 +20,22 @@ pub(crate) fn is_json(field: &Field) -> bool {
     field.data_type().is_string() && name.is_some_and(|name| name == JSON || name == JSONB)
 }
 
+/// True for a field of JSONB.
+pub(crate) fn is_jsonb(field: &Field) -> bool {
+    is_json(field) && field.metadata().get(EXTENSION).is_some_and(|name| name == JSONB)
+}
+
 /// A nullable field of JSON.
 pub(crate) fn json_field(name: &str) -> Field {
-    let metadata = HashMap::from([(EXTENSION.to_owned(), JSON.to_owned())]);
+    marked(name, JSON)
+}
+
+/// A nullable field of JSONB.
+pub(crate) fn jsonb_field(name: &str) -> Field {
+    marked(name, JSONB)
+}
+
+fn marked(name: &str, mark: &str) -> Field {
+    let metadata = HashMap::from([(EXTENSION.to_owned(), mark.to_owned())]);
     Field::new(name, DataType::Utf8View, true).with_metadata(metadata)
 }

@@ -278,7 +278,7 @@ pub(crate) fn quote(text: &str, out: &mut String) {
 }
 
 /// A number as its sign, its digits without zeros around them, and the power of ten of its point.
-fn amount(word: &str) -> Option<(bool, String, i64)> {
+pub(super) fn amount(word: &str) -> Option<(bool, String, i64)> {
     let (is_negative, whole, fraction, exponent) = parts(word)?;
     let digits = format!("{whole}{fraction}");
     let point = i64::try_from(whole.len()).ok()?.checked_add(exponent)?;

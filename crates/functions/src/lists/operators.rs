@@ -1,11 +1,13 @@
-//! The operator `&&` of lists: true if they have an element in common.
+//! Operators of lists: `&&`, which is true for lists with an element in common, and those between a
+//! list and an array that is written as a text, `l = '{1,2}'`.
 
 use datafusion::common::{DFSchema, Result};
-use datafusion::functions_nested::expr_fn::array_has_any;
-use datafusion::logical_expr::ExprSchemable as _;
+use datafusion::functions_nested::expr_fn::{array_has_all, array_has_any};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable as _, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use super::array_text::text_array;
 use super::elements::list_type;
 
 /// Plans the operators of lists as calls of functions.
@@ -18,15 +20,36 @@ impl ExprPlanner for ListOperators {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        let is_list = |expr: &datafusion::logical_expr::Expr| -> Result<bool> {
-            Ok(list_type(&expr.get_type(schema)?).is_some())
-        };
-        let RawBinaryExpr { op, left, right } = expr;
-        match op {
-            BinaryOperator::PGOverlap if is_list(&left)? && is_list(&right)? => {
-                Ok(PlannerResult::Planned(array_has_any(left, right)))
+        use BinaryOperator::{ArrowAt, AtArrow, Eq, Gt, GtEq, Lt, LtEq, NotEq, PGOverlap};
+        let RawBinaryExpr { op, mut left, mut right } = expr;
+        let is_changed = match op {
+            Eq | NotEq | Lt | LtEq | Gt | GtEq | AtArrow | ArrowAt | PGOverlap => {
+                of_text(&mut left, &right, schema)? || of_text(&mut right, &left, schema)?
             }
-            op => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
-        }
+            _ => false,
+        };
+        let is_list =
+            |expr: &Expr| -> Result<bool> { Ok(list_type(&expr.get_type(schema)?).is_some()) };
+        Ok(match op {
+            PGOverlap if is_list(&left)? && is_list(&right)? => {
+                PlannerResult::Planned(array_has_any(left, right))
+            }
+            // DataFusion has planned these of lists, but not those with texts.
+            AtArrow if is_changed => PlannerResult::Planned(array_has_all(left, right)),
+            ArrowAt if is_changed => PlannerResult::Planned(array_has_all(right, left)),
+            op => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+        })
     }
+}
+
+/// Makes a list of a literal beside one; true if it is a text.
+fn of_text(operand: &mut Expr, list: &Expr, schema: &DFSchema) -> Result<bool> {
+    let Expr::Literal(text, _) = &*operand else { return Ok(false) };
+    let Some(Some(text)) = text.try_as_str() else { return Ok(false) };
+    let of = list.get_type(schema)?;
+    if of.is_null() || list_type(&of).is_none() {
+        return Ok(false);
+    }
+    *operand = Expr::Cast(Cast::new(Box::new(lit(text_array(text)?)), of));
+    Ok(true)
 }

@@ -1,13 +1,21 @@
 //! Quotients and remainders.
+//!
+//! `a // b` truncates the quotient of integers, of which HUGEINT is a decimal, and is `a / b` for
+//! other numbers.
+
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{ArrayRef, Datum, Scalar};
 use datafusion::arrow::compute::kernels::numeric::rem;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
-use datafusion::logical_expr::Operator;
+use datafusion::common::{DFSchema, DataFusionError, Result, exec_datafusion_err};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::{Expr, ExprSchemable as _, Operator, ScalarUDF};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::decimals::{at_scale, scale_of};
+use crate::adapter::function;
 use crate::scalar::{Call, Decimal, Definition, Double, Int, Kind, Overload, Returns};
 
 const INTEGERS: &[Kind] = &[Kind::Integer, Kind::Integer];
@@ -41,6 +49,49 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     Definition::new("fdiv", &[Overload::new(DOUBLES, Kind::Double, floor_quotient)]),
     Definition::new("fmod", &[Overload::new(DOUBLES, Kind::Double, floor_remainder)]),
 ];
+
+/// `div`, which truncates quotients of decimals.
+static DIV: LazyLock<Option<Arc<ScalarUDF>>> =
+    LazyLock::new(|| FUNCTIONS.iter().map(function).find(|it| it.name() == "div"));
+
+/// Plans `a // b`.
+#[derive(Debug)]
+pub struct IntegerQuotients;
+
+impl ExprPlanner for IntegerQuotients {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let RawBinaryExpr { op, left, right } = expr;
+        if op != BinaryOperator::DuckIntegerDivide {
+            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+        }
+        let is = |expr: &Expr, fits: fn(&DataType) -> bool| {
+            expr.get_type(schema).is_ok_and(|of| fits(&of))
+        };
+        let are_whole = is(&left, is_whole) && is(&right, is_whole);
+        match &*DIV {
+            Some(div) if are_whole && (is(&left, is_huge) || is(&right, is_huge)) => {
+                Ok(PlannerResult::Planned(div.call(vec![left, right])))
+            }
+            _ => {
+                let op = BinaryOperator::Divide;
+                Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+            }
+        }
+    }
+}
+
+/// True for HUGEINT.
+fn is_huge(of: &DataType) -> bool {
+    *of == DataType::Decimal128(38, 0)
+}
+
+fn is_whole(of: &DataType) -> bool {
+    of.is_integer() || is_huge(of)
+}
 
 fn zero() -> DataFusionError {
     exec_datafusion_err!("division by zero")

@@ -4,6 +4,9 @@
 //! it touches; so each class has a miss-ratio curve of its own touches, as if its pages were
 //! separate from those of the others. That approximates the pool: pages that a scan brings in are
 //! cold until they are needed again, and are evicted before those that are read repeatedly.
+//!
+//! Cached files of other machines are one class more: blocks are shared by all queries, and a miss
+//! takes as long as the server's answer, which is measured.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -27,12 +30,15 @@ const WEIGHT: f64 = 0.3;
 /// First id of classes; those of queries are below.
 const FIRST_ID: u64 = 1 << 63;
 
-/// The queries with one SLA, as readers of tables.
+/// The queries with one SLA, as readers of tables; or all queries, as readers of files of other
+/// machines.
 #[derive(Debug)]
 pub struct CacheClass {
     id: u64,
     name: Arc<str>,
     claim: Claim,
+    /// True for files of other machines.
+    is_of_files: bool,
     sampler: Sampler,
     seen: Mutex<Seen>,
 }
@@ -45,6 +51,8 @@ struct Seen {
     /// Mean latency, and its I/O part; zero while no query has ended.
     seconds: f64,
     io_seconds: f64,
+    /// Mean time to fetch a block from a server; zero for tables, and while none was fetched.
+    fetch_seconds: f64,
 }
 
 impl CacheClass {
@@ -58,9 +66,20 @@ impl CacheClass {
             id: FIRST_ID + number,
             name: name.into(),
             claim,
+            is_of_files: false,
             sampler: Sampler::new(SAMPLES_MAX),
             seen: Mutex::default(),
         }
+    }
+
+    /// The class of cached files of other machines.
+    pub(super) fn of_files(number: u64) -> Self {
+        let claim = Claim { tenant: None, sla: None };
+        Self { name: "remote files".into(), is_of_files: true, ..Self::new(number, claim) }
+    }
+
+    pub(super) fn is_of_files(&self) -> bool {
+        self.is_of_files
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -76,8 +95,8 @@ impl CacheClass {
         &self.claim
     }
 
-    /// Records that a query of the class has pinned a page of a table.
-    pub(crate) fn touch(&self, page: u64, bytes: u64) {
+    /// Records that a query of the class has read a page of a table, or a block of a file.
+    pub fn touch(&self, page: u64, bytes: u64) {
         self.sampler.touch(page, bytes);
     }
 
@@ -101,6 +120,23 @@ impl CacheClass {
         let weight = if seen.seconds == 0.0 { 1.0 } else { WEIGHT };
         seen.seconds += weight * (seconds - seen.seconds);
         seen.io_seconds += weight * (io - seen.io_seconds);
+    }
+
+    /// Records a read of blocks of files that has ended, with its duration and the part of it in
+    /// which so many blocks were fetched from a server.
+    pub fn read(&self, seconds: f64, fetched_blocks: u64, fetch_seconds: f64) {
+        let mut seen = self.seen();
+        seen.requests += 1.0;
+        let average = |mean: &mut f64, new: f64, is_first: bool| {
+            *mean += if is_first { new } else { WEIGHT * (new - *mean) };
+        };
+        let is_first = seen.seconds == 0.0;
+        average(&mut seen.seconds, seconds, is_first);
+        average(&mut seen.io_seconds, fetch_seconds.min(seconds), is_first);
+        if fetched_blocks > 0 {
+            let is_first = seen.fetch_seconds == 0.0;
+            average(&mut seen.fetch_seconds, fetch_seconds / float(fetched_blocks), is_first);
+        }
     }
 
     /// Returns the expected latency of a query that has run for `elapsed` seconds.
@@ -136,7 +172,10 @@ impl CacheClass {
         let performance = Performance {
             ios: touched.miss_ratio.scaled(each),
             base_seconds: (seen.seconds - seen.io_seconds).max(seen.seconds * 0.1),
-            seconds_per_io: device.io_seconds(touched.mean_bytes),
+            seconds_per_io: match seen.fetch_seconds {
+                0.0 => device.io_seconds(touched.mean_bytes),
+                seconds => seconds,
+            },
             tail: Tail::Certain,
         };
         Standing {
@@ -158,6 +197,28 @@ impl CacheClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_slow_servers_are_worth_more_memory() {
+        let device = Device::new(None);
+        let worth = |fetch_seconds: f64| {
+            let class = CacheClass::of_files(7);
+            for round in 0..10 {
+                (0..64).for_each(|block| class.touch(block, 256 << 10));
+                let fetched = if round == 0 { 64 } else { 0 };
+                let fetching = if round == 0 { fetch_seconds } else { 0.0 };
+                class.read(0.001 + fetching, fetched, fetching);
+            }
+            let standing = class.standing(&class.touched(), 0, 0.1, &device);
+            let performance = standing.performance.expect("known");
+            assert!(standing.demand_bytes >= 16 << 20, "{}", standing.demand_bytes);
+            let ios = &performance.ios;
+            assert!(ios.at(0) > 4.0 * ios.at(standing.demand_bytes), "{ios:?}");
+            (ios.at(0) - ios.at(standing.demand_bytes)) * performance.seconds_per_io
+        };
+        let (near, far) = (worth(0.064), worth(6.4));
+        assert!(far > 50.0 * near && near > 0.0, "{near} {far}");
+    }
 
     #[test]
     fn a_class_pays_for_what_it_reads_again() {

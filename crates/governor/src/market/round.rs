@@ -123,10 +123,20 @@ impl State {
     }
 
     pub(super) fn class(&mut self, claim: &Claim) -> Arc<CacheClass> {
-        if let Some(class) = self.classes.iter().find(|class| class.claim() == claim) {
-            return Arc::clone(class);
+        let mut known = self.classes.iter().filter(|class| !class.is_of_files());
+        match known.find(|class| class.claim() == claim) {
+            Some(class) => Arc::clone(class),
+            None => self.add(CacheClass::new(self.next_class, claim.clone())),
         }
-        let class = Arc::new(CacheClass::new(self.next_class, claim.clone()));
+    }
+
+    /// Adds a class of cached files of other machines.
+    pub(super) fn files(&mut self) -> Arc<CacheClass> {
+        self.add(CacheClass::of_files(self.next_class))
+    }
+
+    fn add(&mut self, class: CacheClass) -> Arc<CacheClass> {
+        let class = Arc::new(class);
         self.next_class += 1;
         self.classes.push(Arc::clone(&class));
         class

@@ -9,6 +9,22 @@
 //! they also release memory: if other operators wait for bytes, or more is pinned than the budget
 //! has room for by now, each is told its part of it and unpins that much within a batch. The same
 //! applies to a query that exceeds the market's limit.
+//!
+//! ```text
+//!   operators of DataFusion                     paged operators
+//!   MemoryReservation::try_grow                 Grant::try_grow
+//!          |                                           |
+//!          +--- may_grow: fairness, market's limit ----+
+//!          |                                           |
+//!   lease of the query                          MemoryBudget::try_pin
+//!          |                                    pinned <= free + what the pool would give up
+//!   Consumer::try_grow                                 |
+//!          |                          pages: frames    |   heap beyond the allowance
+//!          |                          of the pool, ----+---- Consumer, on debt the pool
+//!          |                          a Consumer             gives up clean frames
+//!          v                              v                      v
+//!   +------------------------------ Ledger ------------------------------+
+//! ```
 
 use std::fmt;
 use std::sync::Arc;

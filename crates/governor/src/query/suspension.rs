@@ -1,5 +1,6 @@
 //! Suspension of a query: stops it without ending it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -26,6 +27,18 @@ use crate::market::Need;
 #[derive(Debug)]
 pub struct Suspension {
     by: watch::Sender<By>,
+    /// Number of locks of tables that its tasks wait for.
+    lock_waits: AtomicUsize,
+}
+
+/// A wait for a lock, which counts until this value is dropped.
+#[derive(Debug)]
+pub struct LockWait<'a>(&'a Suspension);
+
+impl Drop for LockWait<'_> {
+    fn drop(&mut self) {
+        self.0.lock_waits.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,7 +92,7 @@ impl By {
 
 impl Default for Suspension {
     fn default() -> Self {
-        Self { by: watch::Sender::new(By::default()) }
+        Self { by: watch::Sender::new(By::default()), lock_waits: AtomicUsize::new(0) }
     }
 }
 
@@ -149,6 +162,19 @@ impl Suspension {
             by.unpins |= tells;
             tells
         })
+    }
+
+    /// Shows that a task of the query waits for a lock of a table, until the value is dropped.
+    #[must_use]
+    pub fn wait_for_lock(&self) -> LockWait<'_> {
+        self.lock_waits.fetch_add(1, Ordering::Relaxed);
+        LockWait(self)
+    }
+
+    /// Returns true while a task of the query waits for a lock.
+    #[must_use]
+    pub fn waits_for_lock(&self) -> bool {
+        self.lock_waits.load(Ordering::Relaxed) > 0
     }
 
     /// Returns the reason that it is stopped for, if it is.

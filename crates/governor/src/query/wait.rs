@@ -20,13 +20,15 @@ pub enum WaitReason {
     Time,
     /// Memory requested by one of its operators.
     Memory,
+    /// A lock of a table that another transaction or statement holds.
+    Lock,
     /// Its client, which has not requested more rows yet.
     Client,
 }
 
 impl WaitReason {
     /// Every reason.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Turn,
         Self::User,
         Self::Admission,
@@ -34,6 +36,7 @@ impl WaitReason {
         Self::PriorityTime,
         Self::Time,
         Self::Memory,
+        Self::Lock,
         Self::Client,
     ];
 
@@ -48,6 +51,7 @@ impl WaitReason {
             Self::PriorityTime => "priority_time",
             Self::Time => "time",
             Self::Memory => "memory",
+            Self::Lock => "lock",
             Self::Client => "client",
         }
     }

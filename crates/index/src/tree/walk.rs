@@ -20,7 +20,7 @@ use crate::tree::source::Source;
 /// Optimistic attempts before a descent takes latches.
 pub(crate) const RESTARTS: usize = 24;
 
-/// A page under an exclusive latch, acquired in either way.
+/// A page under an exclusive latch, which was upgraded from a read or acquired for writing.
 pub(crate) enum Held<'t, P: Pages> {
     /// An optimistic read that was upgraded.
     Upgraded(WriteGuard<'t>),

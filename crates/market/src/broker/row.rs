@@ -32,7 +32,8 @@ pub struct MarketRow {
     pub limit_bytes: u64,
     /// Expected penalty per interval with the grant; `None` without a curve.
     pub penalty: Option<f64>,
-    /// Highest saving per interval of one more MiB, averaged over the way up to some larger size.
+    /// Highest saving per interval and MiB of a larger grant: the saving of a size over the present
+    /// grant, divided by the MiB between them, for the size where that is highest.
     pub gain_per_mib: Option<f64>,
     /// Lowest cost per interval of one MiB less; `None` at the floor or without a curve.
     pub loss_per_mib: Option<f64>,

@@ -1,14 +1,14 @@
 //! Miss-ratio sampling from many threads.
 
 use std::sync::{
-    Mutex, MutexGuard, PoisonError,
+    Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
 
-use super::{
-    polyline::Curve,
-    shards::{Shards, mixed},
-};
+use terrace_sys::split_mix;
+use terrace_sys::sync::lock;
+
+use super::{polyline::Curve, shards::Shards};
 use crate::number::float;
 
 /// [`Shards`] that many threads may touch concurrently.
@@ -57,7 +57,7 @@ impl Sampler {
     pub fn touch(&self, page: u64, bytes: u64) {
         self.touches.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if mixed(page) >= self.threshold.load(Ordering::Relaxed) {
+        if split_mix::hash(page) >= self.threshold.load(Ordering::Relaxed) {
             self.passed.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -98,7 +98,7 @@ impl Sampler {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shards> {
-        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use terrace_sys::split_mix;
+
 use super::{distance::Touches, histogram::Histogram, point::Point, polyline::Curve};
 use crate::number::{float, float_len};
 
@@ -67,7 +69,7 @@ impl Shards {
     /// Records one touch of a page of `bytes` bytes.
     pub fn touch(&mut self, page: u64, bytes: u64) {
         self.counted += 1.0;
-        let hash = mixed(page);
+        let hash = split_mix::hash(page);
         if hash < self.threshold {
             self.watch(hash, bytes);
         }
@@ -196,12 +198,4 @@ impl Shards {
         debug_assert!(float_len(self.watched.len()) <= float_len(self.samples_max));
         watched / self.rate()
     }
-}
-
-/// Mixes 64 bits one to one (the finalizer of SplitMix64: Steele et al., OOPSLA 2014).
-pub(super) fn mixed(page: u64) -> u64 {
-    let mut mixed = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

@@ -55,8 +55,8 @@ impl<'a> Book<'a> {
         self.terms.moving(bytes)
     }
 
-    /// Returns the penalty of a seat at `bytes`, including that of giving up what it had at the
-    /// start.
+    /// Returns the penalty of a seat at `bytes`, including the moving penalty for bytes that it
+    /// has given up since the start.
     pub(super) fn standing(&self, seat: &Seat<'_>, bytes: u64) -> f64 {
         seat.penalty(bytes) + self.moving(seat.start.saturating_sub(bytes))
     }

@@ -16,7 +16,7 @@ use crate::id::ObjectId;
 pub(crate) enum Change<'a> {
     /// The object exists and holds these bytes.
     Put { id: ObjectId, bytes: &'a [u8] },
-    /// The object exists and holds so many zeros.
+    /// The object exists and holds `len` zeros.
     Zeros { id: ObjectId, len: usize },
     /// The object's bytes from `offset` on are these.
     Write { id: ObjectId, offset: usize, bytes: &'a [u8] },

@@ -60,7 +60,8 @@ impl Checkpoints {
     }
 }
 
-/// Begins a log. `after` is the batch before it, if that is the last one for good.
+/// Begins a log. `after` links to the batch before it, if no batch will be appended to the log
+/// before.
 pub(crate) fn begin_log(
     directory: &LogDirectory,
     identity: Identity,

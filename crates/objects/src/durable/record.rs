@@ -25,7 +25,7 @@ const END: u64 = u64::MAX;
 /// Most bytes of a group's record beside those of its objects.
 pub(crate) const GROUP_BYTES_MAX: usize = 32 + 64 + 1 + 64 * 10;
 
-/// Makes room in a buffer for so many more bytes.
+/// Function that makes room in a buffer for a number of further bytes.
 pub(crate) type Room<'a, E> = dyn FnMut(&mut Vec<u8>, usize) -> Result<(), E> + 'a;
 
 /// Contents of a latched group, to be written to a dump before the latch is released.

@@ -14,13 +14,14 @@ struct Counters {
     bytes: AtomicI64,
 }
 
-/// Counters of a store. A thread changes those of its own place, and reads the sum of all.
+/// Counters of a store, one set for each group of threads, so that few threads write to the same
+/// cache line. A thread changes the set of its group; readers add up all sets.
 pub(crate) struct Counts {
     all: Vec<Counters>,
 }
 
 impl Counts {
-    /// Makes zero counters for so many groups of threads.
+    /// Creates zero counters for each of `places` groups of threads.
     pub(crate) fn new(places: usize) -> Self {
         Self { all: (0..places).map(|_| Counters::default()).collect() }
     }

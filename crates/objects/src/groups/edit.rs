@@ -394,8 +394,8 @@ pub(crate) unsafe fn fill(slabs: &Slabs, far: Far, content: Content<'_>) {
     unsafe { content.write(slabs.address(far.start)) };
 }
 
-/// A group whose 64 objects fit in so many granules (objects of up to 256 bytes) gets the whole run
-/// with its first object: runs that grow leave holes.
+/// Maximum length, in granules, of a run that a group gets in full with its first object (objects
+/// of up to 256 bytes): runs that grow leave holes.
 const WHOLE_GRANULES: u64 = 256;
 
 /// Unused part of a run that its group may keep.

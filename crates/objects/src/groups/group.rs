@@ -15,7 +15,7 @@
 //! the position of an object is the number of objects before it:
 //!
 //! ```text
-//! 1..=1008    uniform: all objects have so many bytes
+//! 1..=1008    uniform: length of every object in bytes
 //! REMOTE      uniform: 16 bytes per object, its first granule and its length
 //! MIXED       far 8 bytes, read-only 8 bytes, 65 x 2 bytes of start offsets, bytes
 //! ```

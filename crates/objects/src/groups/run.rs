@@ -27,6 +27,6 @@ impl Run {
     }
 }
 
-/// No free run of so many granules exists.
+/// Error: no free run of this number of granules exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom(pub u64);

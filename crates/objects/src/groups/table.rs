@@ -42,8 +42,7 @@ struct Part {
     generations: Box<[AtomicU8]>,
 }
 
-/// Slot of an id, which the table was asked for once: the group, the position in it, and the
-/// generation.
+/// Resolved slot of an id: the group, the position in it, and the generation.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {
     number: u64,

@@ -20,7 +20,7 @@ const FLAG_SHIFT: u32 = KIND_SHIFT + KIND_BITS;
 pub(crate) enum Kind {
     /// Objects of any lengths, described by a header.
     Mixed,
-    /// Objects of so many bytes each.
+    /// Objects of the same length, in bytes.
     Uniform(usize),
     /// Objects with runs of their own.
     Remote,

@@ -27,7 +27,7 @@ pub(crate) struct Makers {
 }
 
 impl Makers {
-    /// Makes so many makers without groups, for ids of a node.
+    /// Creates `places` makers without groups, for ids of a node.
     pub(crate) fn new(places: usize, node: u16) -> Self {
         Self { all: (0..places).map(|_| Mutex::new(Maker::new())).collect(), node }
     }
@@ -168,8 +168,8 @@ impl Maker {
         self.spare.next().ok_or_else(|| groups.out_of_ids())
     }
 
-    /// Takes consecutive local ids of the current group for them and returns the first, if it has
-    /// so many.
+    /// Takes `count` consecutive local ids of the current group and returns the first; `None` if
+    /// fewer are left.
     pub(super) fn cut_span(&mut self, count: u64) -> Option<u64> {
         let start = self.span.start;
         (self.span.end - start >= count).then(|| {

@@ -269,8 +269,8 @@ impl<'a> Ids<'a> {
         row.into_iter().flatten().for_each(|n| self.groups().leave(n));
     }
 
-    /// Reserves consecutive ids: in one group if it has so many, otherwise in whole groups, which
-    /// the caller owns and has to leave.
+    /// Reserves consecutive ids: in the current group if they fit, otherwise in whole groups,
+    /// which the caller owns and must release.
     fn cut_ids(self, maker: &mut Maker, count: u64) -> Result<(ObjectId, Position), ObjectError> {
         if count == 0 {
             return Ok((ObjectId::from_bits(0), 0));

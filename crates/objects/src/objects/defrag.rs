@@ -94,7 +94,7 @@ impl Defragmenter {
         given < worth && removed / to_u64(GRANULE_BYTES) < worth
     }
 
-    /// Notes that an operation that needs so many granules found no room.
+    /// Records that an operation found no run of `granules` free granules.
     pub(crate) fn note_exhausted(&self, groups: &Groups, granules: u64) {
         let (given, object_bytes) = (groups.slabs().given(), groups.counts().bytes());
         *lock(&self.exhausted) = Some(Exhausted { granules, given, object_bytes });

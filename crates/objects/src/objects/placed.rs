@@ -18,7 +18,7 @@ pub(crate) struct PlacedRuns {
 }
 
 impl PlacedRuns {
-    /// Makes empty lists for so many groups of threads.
+    /// Creates an empty list for each of `places` groups of threads.
     pub(crate) fn new(places: usize) -> Self {
         Self { lists: (0..places).map(|_| Mutex::default()).collect() }
     }

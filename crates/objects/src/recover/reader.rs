@@ -52,7 +52,8 @@ impl LogReader {
         self.len.saturating_sub(to_u64(HEAD_BYTES))
     }
 
-    /// Syncs the file, as it may have been read from the page cache before it is on the device.
+    /// Syncs the file: its contents may have been read from the page cache and not be on the device
+    /// yet.
     pub(super) fn sync(&self) -> Result<(), ObjectError> {
         self.file.sync().map_err(|source| ObjectError::file("sync", &self.path, source))
     }

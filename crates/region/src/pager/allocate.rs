@@ -1,109 +1,119 @@
 //! Allocation of frames to blocks: free ones, new ones, and those of blocks aside.
 
-use super::Pager;
+use super::core::Core;
 use super::limits::FRAMES_MIN;
 use crate::block::{BlockState, Slot};
-use crate::config::Method;
+use crate::config::{DEPTH_MAX, Method};
 
-impl Pager {
-    /// Allocates a frame with pages for `len` bytes, if the cap, the budget and memory allow it.
-    fn grow(&mut self, len: usize) -> Option<Slot> {
-        self.frames.grow(len, self.wanted.len())
+/// Allocates a frame with pages for `len` bytes, if the cap, the budget and memory allow it.
+fn grow(core: &mut Core, len: usize) -> Option<Slot> {
+    core.frames.grow(len, core.wanted.len())
+}
+
+/// Frees the pages of a frame and releases its budget.
+pub(super) fn drop_frame(core: &mut Core, slot: Slot) {
+    core.frames.drop_frame(slot, core.wanted.len());
+}
+
+/// Frees a frame as [`drop_frame`] does, but keeps the last `FRAMES_MIN` frames.
+pub(super) fn give_back(core: &mut Core, slot: Slot, len: usize) {
+    if core.frames.count() <= FRAMES_MIN && len == core.shared.block_bytes {
+        core.frames.push_free(slot);
+    } else {
+        drop_frame(core, slot);
     }
+}
 
-    /// Frees the pages of a frame and releases its budget.
-    pub(super) fn drop_frame(&mut self, slot: Slot) {
-        self.frames.drop_frame(slot, self.wanted.len());
+/// Releases the budget of a frame that has no pages.
+pub(super) fn lose_frame(core: &mut Core) {
+    core.frames.lose(core.wanted.len());
+}
+
+/// Frees spare frames that no block waits for.
+pub(super) fn drop_spare(core: &mut Core) {
+    // The last copy buffer is kept.
+    let kept = core.wanted.len().min(DEPTH_MAX) + usize::from(core.shared.method == Method::Copy);
+    while core.frames.free() > kept
+        && core.frames.count() > FRAMES_MIN
+        && let Some(slot) = core.frames.pop_free()
+    {
+        drop_frame(core, slot);
     }
+}
 
-    /// Frees a frame as [`Pager::drop_frame`] does, but keeps the last `FRAMES_MIN` frames.
-    pub(super) fn give_back(&mut self, slot: Slot, len: usize) {
-        if self.frames.count() <= FRAMES_MIN && len == self.shared.block_bytes {
-            self.frames.push_free(slot);
-        } else {
-            self.drop_frame(slot);
-        }
-    }
-
-    /// Releases the budget of a frame that has no pages.
-    pub(super) fn lose_frame(&mut self) {
-        self.frames.lose(self.wanted.len());
-    }
-
-    /// Takes a frame with pages for a block of `len` bytes: a free one, a new one, or that of the
-    /// oldest block aside. Where blocks are copied, the frame is the buffer to copy from, and the
-    /// bytes of another frame are reserved for the block itself.
-    pub(super) fn take_frame(&mut self, len: usize) -> Option<Slot> {
-        let bytes = self.shared.block_bytes;
-        if self.shared.method == Method::Copy {
-            // Without room, copy buffers are freed until one is left.
-            while !self.frames.reserve(self.wanted.len()) {
-                if self.frames.free() < 2 {
-                    return None;
-                }
-                self.frames.pop_free().into_iter().for_each(|spare| self.drop_frame(spare));
+/// Takes a frame with pages for a block of `len` bytes: a free one, a new one, or that of the
+/// oldest block aside. Where blocks are copied, the frame is the buffer to copy from, and the bytes
+/// of another frame are reserved for the block itself.
+pub(super) fn take_frame(core: &mut Core, len: usize) -> Option<Slot> {
+    let bytes = core.shared.block_bytes;
+    if core.shared.method == Method::Copy {
+        // Without room, copy buffers are freed until one is left.
+        while !core.frames.reserve(core.wanted.len()) {
+            if core.frames.free() < 2 {
+                return None;
             }
-            let slot = self.frames.pop_free().or_else(|| self.grow(bytes));
-            if slot.is_none() {
-                self.lose_frame();
-                self.frames.set_full();
-            }
-            return slot;
+            core.frames.pop_free().into_iter().for_each(|spare| drop_frame(core, spare));
         }
-        if len == bytes {
-            let slot = self.frames.pop_free();
-            return slot.or_else(|| self.grow(len)).or_else(|| self.take_aside());
+        let slot = core.frames.pop_free().or_else(|| grow(core, bytes));
+        if slot.is_none() {
+            lose_frame(core);
+            core.frames.set_full();
         }
-        // The frame of a short last block has only the pages that it needs, and fits no other
-        // block.
-        if let Some(slot) = self.grow(len) {
+        return slot;
+    }
+    if len == bytes {
+        let slot = core.frames.pop_free();
+        return slot.or_else(|| grow(core, len)).or_else(|| take_aside(core));
+    }
+    // The frame of a short last block has only the pages that it needs, and fits no other block.
+    if let Some(slot) = grow(core, len) {
+        return Some(slot);
+    }
+    let slot = core.frames.pop_free().or_else(|| take_aside(core))?;
+    let (mapping, at) = core.frames.memory(slot);
+    core.pages.warn_of(mapping.decommit(at + len, bytes - len), "dropping");
+    Some(slot)
+}
+
+/// Evicts the oldest block aside and takes its frame. A block that a sequential reader will touch
+/// soon is kept while there are others.
+pub(super) fn take_aside(core: &mut Core) -> Option<Slot> {
+    let mut kept = 0;
+    while let Some(block) = core.aside.pop() {
+        core.blocks.get_mut(block).listed = false;
+        let BlockState::Aside(slot) = core.blocks.place(block) else { continue };
+        if is_awaited(core, block) && kept < core.aside.listed() {
+            kept += 1;
+            core.blocks.get_mut(block).listed = true;
+            core.aside.push(block);
+            continue;
+        }
+        forget(core, block);
+        if core.shared.block_len(block) == core.shared.block_bytes {
             return Some(slot);
         }
-        let slot = self.frames.pop_free().or_else(|| self.take_aside())?;
-        let (mapping, at) = self.memory(slot);
-        self.warn_of(mapping.decommit(at + len, bytes - len), "dropping");
-        Some(slot)
+        drop_frame(core, slot);
     }
+    None
+}
 
-    /// Evicts the oldest block aside and takes its frame. A block that a sequential reader will
-    /// touch soon is kept while there are others.
-    pub(super) fn take_aside(&mut self) -> Option<Slot> {
-        let mut kept = 0;
-        while let Some(block) = self.aside.pop() {
-            self.block(block).listed = false;
-            let BlockState::Aside(slot) = self.place(block) else { continue };
-            if self.is_awaited(block) && kept < self.aside.listed() {
-                kept += 1;
-                self.block(block).listed = true;
-                self.aside.push(block);
-                continue;
-            }
-            self.forget(block);
-            if self.shared.block_len(block) == self.shared.block_bytes {
-                return Some(slot);
-            }
-            self.drop_frame(slot);
-        }
-        None
-    }
+/// Evicts the oldest block aside and frees its frame; false if there is none.
+pub(super) fn drop_aside(core: &mut Core) -> bool {
+    let slot = take_aside(core);
+    slot.into_iter().for_each(|slot| drop_frame(core, slot));
+    slot.is_some()
+}
 
-    /// Evicts the oldest block aside and frees its frame; false if there is none.
-    pub(super) fn drop_aside(&mut self) -> bool {
-        let slot = self.take_aside();
-        slot.into_iter().for_each(|slot| self.drop_frame(slot));
-        slot.is_some()
-    }
+fn is_awaited(core: &Core, block: usize) -> bool {
+    core.blocks.get(block).marker && core.ahead.awaits(block)
+}
 
-    fn is_awaited(&self, block: usize) -> bool {
-        self.blocks[self.local(block)].marker && self.ahead.awaits(block)
-    }
-
-    /// Evicts a block that is aside: from here on it is only in the source.
-    pub(super) fn forget(&mut self, block: usize) {
-        self.aside.left();
-        self.block(block).place = BlockState::Absent;
-        self.block(block).hot = false;
-        self.block(block).marker = false;
-        self.shared.counters.evicted.add(1);
-    }
+/// Evicts a block that is aside: from here on it is only in the source.
+pub(super) fn forget(core: &mut Core, block: usize) {
+    core.aside.left();
+    let state = core.blocks.get_mut(block);
+    state.place = BlockState::Absent;
+    state.hot = false;
+    state.marker = false;
+    core.shared.counters.evicted.add(1);
 }

@@ -23,8 +23,8 @@ use crate::waiter::Waiter;
 
 /// Blocks served of one request before the next request has its turn.
 const TURN: usize = 64;
-/// Back-off of blocks that cannot progress: so many times the duration of the last checks, at most
-/// [`LOOK_AGAIN_MAX`].
+/// Back-off of blocks that cannot progress, as a multiple of the duration of the last checks; at
+/// most [`LOOK_AGAIN_MAX`].
 const LOOK_SHARE: u32 = 10;
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
 

@@ -123,7 +123,7 @@ impl ClientSession {
             role,
             number: registered.number(),
             is_secure: shared.tls.is_some(),
-            settings: SharedSettings::lasting(Settings::of_engine(&shared.engine)),
+            settings: SharedSettings::new(Settings::of_engine(&shared.engine)),
             registry: Arc::clone(registered.registry()),
         });
         Ok(Self {

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use futures::StreamExt as _;
 use terrace_sql::session::SessionStatement;
-use terrace_sql::{QueryHandle, SqlError, TransactionStatus};
+use terrace_sql::{QueryHandle, SqlError, TransactionStatus as Status};
 
 use super::columns::plain_schema;
 use super::interrupt::Interrupt;
@@ -17,7 +17,7 @@ use super::query::{Outcome, Query, Source};
 use super::session::ClientSession;
 use crate::failure::{Failure, SqlState};
 use crate::pg_catalog::ColumnNames;
-use crate::postgres::{Access, Command, Discard, count_of, follow_changes, set};
+use crate::postgres::{Access, Command, Discard, count_of, set};
 use crate::query_batches::QueryBatches;
 use crate::registry::Shown;
 use crate::settings::Settings;
@@ -67,6 +67,7 @@ impl ClientSession {
         let interrupt = self.interrupt();
         let planned = async {
             let statement = self.parse_one(text)?;
+            self.follow_settings().await?;
             let access = Access::of(&statement);
             let is_planned = access.is_none()
                 && matches!(statement, SessionStatement::Sql(_) | SessionStatement::Explain(_));
@@ -153,6 +154,7 @@ impl ClientSession {
         let Some(prepared) = &statement.prepared else {
             return self.run(statement.statement.clone()).await;
         };
+        self.follow_settings().await?;
         let interrupt = self.interrupt();
         let running = self.session.execute_prepared(prepared, values);
         let handle = interrupt.wait(Box::pin(running)).await??;
@@ -173,6 +175,8 @@ impl ClientSession {
     }
 
     async fn run(&self, statement: SessionStatement) -> Result<Outcome, Failure> {
+        // Those that the rows of an earlier query have changed.
+        self.follow_settings().await?;
         match (&statement, Access::of(&statement)) {
             (SessionStatement::Transaction(statement), _) => {
                 self.transact(statement.clone()).await?;
@@ -185,7 +189,7 @@ impl ClientSession {
                 Err(Failure::new(SqlState::UNSUPPORTED, text))
             }
             (_, Some(access)) => {
-                if self.session.transaction_status() == TransactionStatus::Failed {
+                if self.session.transaction_status() == Status::Failed {
                     return Err(SqlError::TransactionFailed.into());
                 }
                 self.access(&access).await
@@ -219,7 +223,7 @@ impl ClientSession {
             changed += count_of(&[batch?]);
         }
         drop(stream);
-        follow_changes(&self.session, &self.place.settings).await?;
+        self.follow_settings().await?;
         self.shared.counters.count_statement();
         Ok(Outcome::Done(changed))
     }
@@ -240,8 +244,17 @@ impl ClientSession {
                 let interrupt = Arc::new(interrupt);
                 return Ok(Outcome::Rows(Query { schema, source, interrupt }));
             }
-            Access::SetLocal(..) | Access::SetLocalOfSession(_) => {
-                let text = "SET LOCAL is not possible by Flight SQL; SET lasts for the session";
+            // Clients of Flight SQL see no warnings, which PostgreSQL gives here.
+            Access::SetLocal(..) if self.session.transaction_status() == Status::Idle => {
+                let text =
+                    "SET LOCAL has no effect outside of a transaction; begin one, or say SET";
+                return Err(Failure::new(SqlState::NO_TRANSACTION, text));
+            }
+            Access::SetLocal(name, value) => {
+                let _told = set(&self.session, settings, name, value, true).await?;
+            }
+            Access::SetLocalOfSession(name) => {
+                let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));
             }
             Access::Cursor(cursor) => {

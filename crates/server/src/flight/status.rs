@@ -11,7 +11,7 @@ const TEXT_BYTES_MAX: usize = 4 << 10;
 /// SQLSTATE, which the message contains as well.
 pub(super) fn status_of(failure: &Failure) -> Status {
     let state = failure.state().0;
-    let text = failure.text();
+    let text = failure.whole_text();
     let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
     let code = if failure.is_late() { Code::DeadlineExceeded } else { code_of(state) };
     Status::new(code, format!("{text} (SQLSTATE {state})"))

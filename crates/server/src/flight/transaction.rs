@@ -4,12 +4,13 @@
 //! which its statements must give; prepared statements and ingestions, for which clients give none,
 //! are a part of the open transaction.
 
-use terrace_sql::session::{SessionStatement, TransactionStatement};
+use terrace_sql::session::TransactionStatement;
 use terrace_sql::{SqlError, TransactionStatus};
 
 use super::handle::number_of;
 use super::session::ClientSession;
 use crate::failure::{Failure, SqlState};
+use crate::postgres::follow_changes;
 
 impl ClientSession {
     /// Refuses a statement that is not a part of the open transaction.
@@ -50,6 +51,7 @@ impl ClientSession {
         let _turn = self.turn.lock().await;
         self.refuse_if_ended()?;
         self.session.begin(None)?;
+        self.place.settings.begin();
         let mut state = self.state();
         state.last += 1;
         state.savepoints.clear();
@@ -69,19 +71,41 @@ impl ClientSession {
         self.state().transaction = None;
         match commits {
             true => self.commit().await,
-            false => Ok(self.session.roll_back()?),
+            false => self.roll_back().await,
         }
     }
 
-    /// Commits the session's transaction.
+    /// Commits the session's transaction. Its settings last, but for those of SET LOCAL.
     pub(super) async fn commit(&self) -> Result<(), Failure> {
-        match self.session.commit().await? {
+        let committed = self.session.commit().await;
+        self.place.settings.end(matches!(committed, Ok(true)));
+        self.follow_settings().await?;
+        match committed? {
             true => Ok(()),
             false => {
                 let text = "the transaction has failed before, and was rolled back";
                 Err(Failure::new(SqlState::FAILED_TRANSACTION, text))
             }
         }
+    }
+
+    /// Rolls the session's transaction back, and its settings.
+    async fn roll_back(&self) -> Result<(), Failure> {
+        self.session.roll_back()?;
+        self.place.settings.end(false);
+        self.follow_settings().await
+    }
+
+    /// Passes on to the session the settings that statements, or the end of a transaction, have
+    /// changed. A transaction that has failed runs nothing: its end restores the settings.
+    pub(super) async fn follow_settings(&self) -> Result<(), Failure> {
+        for notice in self.session.take_notices() {
+            tracing::debug!(%notice, "clients of Flight SQL see no notices");
+        }
+        if self.session.transaction_status() != TransactionStatus::Failed {
+            let _told = follow_changes(&self.session, &self.place.settings).await?;
+        }
+        Ok(())
     }
 
     /// Sets a savepoint in a transaction. Returns its number.
@@ -93,12 +117,20 @@ impl ClientSession {
         if number_of(id).is_none() || self.open_transaction() != number_of(id) {
             return Err(no_transaction());
         }
-        self.transact(TransactionStatement::Savepoint(name.to_owned())).await?;
+        let (number, name) = self.new_savepoint(name);
+        self.transact(TransactionStatement::Savepoint(name.clone())).await?;
+        self.state().savepoints.insert(number, name);
+        Ok(number)
+    }
+
+    /// Returns the number of a new savepoint, and a name that no other one has: of two with the
+    /// same name SQL knows the newer one, a client both.
+    fn new_savepoint(&self, name: &str) -> (u64, String) {
         let mut state = self.state();
         state.last += 1;
-        let number = state.last;
-        state.savepoints.insert(number, name.to_owned());
-        Ok(number)
+        let is_taken = state.savepoints.values().any(|known| known == name);
+        let name = if is_taken { format!("{name} {}", state.last) } else { name.to_owned() };
+        (state.last, name)
     }
 
     /// Ends a savepoint: releases it, or rolls back to it.
@@ -127,10 +159,20 @@ impl ClientSession {
                 TransactionStatus::Idle,
             ) => Ok(()),
             (TransactionStatement::Commit, _) => self.commit().await,
-            (TransactionStatement::RollBack, _) => Ok(self.session.roll_back()?),
+            (TransactionStatement::RollBack, _) => self.roll_back().await,
             (statement, _) => {
-                let statement = SessionStatement::Transaction(statement);
-                self.session.execute(statement).await?.collect().await?;
+                self.session.transact(statement.clone()).await?;
+                let settings = &self.place.settings;
+                match &statement {
+                    TransactionStatement::Begin { .. } => settings.begin(),
+                    TransactionStatement::Savepoint(name) => settings.save(name),
+                    TransactionStatement::Release(name) => settings.release(name),
+                    TransactionStatement::RollBackTo(name) => {
+                        settings.roll_back_to(name);
+                        self.follow_settings().await?;
+                    }
+                    _ => {}
+                }
                 Ok(())
             }
         }
@@ -144,6 +186,7 @@ impl ClientSession {
         let is_begun = match self.session.transaction_status() {
             TransactionStatus::Idle => {
                 self.session.begin(None)?;
+                self.place.settings.begin();
                 true
             }
             TransactionStatus::Open => false,
@@ -175,8 +218,10 @@ impl Implicit<'_> {
 impl Drop for Implicit<'_> {
     fn drop(&mut self) {
         if self.is_begun {
-            // The transaction may have ended with its session.
+            // The transaction may have ended with its session. The next statement of the session
+            // passes the restored settings on.
             let _ended = self.client.session.roll_back();
+            self.client.place.settings.end(false);
         }
     }
 }

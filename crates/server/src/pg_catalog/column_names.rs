@@ -8,8 +8,9 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    Statement as SqlStatement, TrimWhereField,
+    Statement as SqlStatement, TrimWhereField, Value,
 };
+use terrace_functions::lists;
 use terrace_sql::session::{CopyStatement, SessionStatement};
 
 use super::types::internal_name;
@@ -19,6 +20,23 @@ use crate::syntax::parsed;
 const UNNAMED: &str = "?column?";
 /// Maximum depth to which an expression is searched for a name.
 const DEPTH_MAX: usize = 50;
+
+/// Functions that expressions are rewritten with, the names that PostgreSQL gives to columns of the
+/// originals, and a flag: true if a cast keeps that name.
+const WRITTEN: [(&str, &str, bool); 10] = [
+    (lists::ANY, UNNAMED, false),
+    (lists::ALL, UNNAMED, false),
+    ("json_cast", "json", false),
+    ("jsonb_cast", "jsonb", false),
+    ("json_of_list", "json_agg", true),
+    ("jsonb_of_list", "jsonb_agg", true),
+    ("json_of_list_short", "json_group_array", true),
+    ("json_of_pairs", "json_object_agg", true),
+    ("jsonb_of_pairs", "jsonb_object_agg", true),
+    ("json_of_pairs_short", "json_group_object", true),
+];
+/// Functions without parentheses, whose columns have their names.
+const BARE_FUNCTIONS: [&str; 4] = ["current_catalog", "current_role", "current_schema", "user"];
 
 /// Column names of a result that differ from DataFusion's.
 #[derive(Debug, Default)]
@@ -72,7 +90,10 @@ fn rename<'a>(names: impl Iterator<Item = (Option<String>, &'a mut FieldRef)>) {
 /// item that may be several columns.
 fn name_of_item(item: &SelectItem) -> Option<Option<String>> {
     match item {
-        SelectItem::UnnamedExpr(Expr::Identifier(_)) => Some(None),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+            let text = text_of(name);
+            Some(BARE_FUNCTIONS.contains(&text.as_str()).then_some(text))
+        }
         // DataFusion may have given the column another name, if two columns share one.
         SelectItem::UnnamedExpr(expr) => Some(Some(name_of(expr))),
         SelectItem::ExprWithAlias { alias, .. } => Some(Some(text_of(alias))),
@@ -120,6 +141,9 @@ impl Name {
             Expr::Function(call) => match call.name.0.last()? {
                 ObjectNamePart::Identifier(name) => {
                     let name = text_of(name);
+                    if let Some((_, of, is_kept)) = WRITTEN.iter().find(|known| known.0 == name) {
+                        return Some(Self { text: (*of).to_owned(), is_kept: *is_kept });
+                    }
                     // Terrace's own functions for output, such as the one that renders
                     // `x::regclass`.
                     Self::kept(name.strip_suffix("_out").unwrap_or(&name))
@@ -128,6 +152,8 @@ impl Name {
             },
             Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => of(inner),
             Expr::CompoundFieldAccess { root, .. } => of(root),
+            // The exponent of a literal is written as a cast.
+            Expr::Cast { expr, data_type: DataType::Double(_), .. } if is_scientific(expr) => None,
             Expr::Cast { expr, data_type, .. } => match of(expr) {
                 Some(name) if name.is_kept => Some(name),
                 _ => Self::weak(type_name(data_type)),
@@ -171,9 +197,16 @@ fn only_column(query: &Query, depth: usize) -> String {
     }
 }
 
-/// Returns PostgreSQL's name of a cast's target type.
+/// True for a number with an exponent, such as `1e3`.
+fn is_scientific(expr: &Expr) -> bool {
+    let Expr::Value(value) = expr else { return false };
+    matches!(&value.value, Value::Number(text, _) if text.contains(['e', 'E']))
+}
+
+/// Returns PostgreSQL's name of a cast's target type; of an array, that of its elements.
 fn type_name(data_type: &DataType) -> String {
     let text = data_type.to_string().to_lowercase();
+    let text = text.trim_end_matches("[]").to_owned();
     internal_name(&text).map_or(text, str::to_owned)
 }
 
@@ -210,6 +243,7 @@ mod tests {
         let cases = [
             ("SELECT count(*), 1, -1, NOT true", "count ?column? ?column? ?column?"),
             ("SELECT x, t.y, x AS z, max(x)::bigint", "c0 y z max"),
+            ("SELECT compare_any(y, x, '='), compare_all(y, x, '<')::text", "?column? text"),
             (
                 "SELECT '1'::int, date '2024-01-01', (1)::text, CAST('x' AS varchar(3))",
                 "int4 date text varchar",
@@ -222,6 +256,10 @@ mod tests {
             (
                 "SELECT extract(year FROM x), trim(x), ceil(x), x AT TIME ZONE 'UTC'",
                 "extract btrim ceil timezone",
+            ),
+            (
+                "SELECT current_schema, 1e3, '{1}'::int[], 'a'::char(3)",
+                "current_schema ?column? int4 bpchar",
             ),
             ("SELECT count(*) UNION SELECT 2", "count"),
             ("SELECT Now(), \"Quoted\"(x)", "now Quoted"),

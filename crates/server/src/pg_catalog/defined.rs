@@ -1,23 +1,68 @@
 //! Functions and enums that users have defined: rows of `pg_proc`, `pg_type` and `pg_enum`.
 
+use datafusion::common::TableReference;
 use terrace_sql::session::{EnumReport, RoutineReport};
 
 use super::source::Source;
 use super::value::{Row, Value};
 use super::{oids, roles, types};
 
-/// `pg_language.oid` of SQL.
+/// `pg_language.oid` of functions that are built in, and of SQL.
+pub(super) const INTERNAL: i64 = 12;
 const SQL: i64 = 14;
+
+/// Returns the rows of `pg_language`.
+pub(super) fn languages() -> Vec<Row> {
+    let row = |(oid, name): (i64, &str)| -> Row {
+        vec![
+            ("oid", oid.into()),
+            ("lanname", name.into()),
+            ("lanowner", oids::OWNER.into()),
+            ("lanpltrusted", (oid == SQL).into()),
+        ]
+    };
+    [(INTERNAL, "internal"), (SQL, "sql")].into_iter().map(row).collect()
+}
+
+/// Returns the OID of a function or macro.
+pub(super) fn routine_oid(routine: &RoutineReport) -> i64 {
+    oids::hashed(&["function", &routine.schema, &routine.key])
+}
+
+/// Returns the OID of an enum.
+pub(super) fn enum_oid(schema: &str, name: &str) -> i64 {
+    oids::hashed(&["type", schema, name])
+}
+
+/// Returns the enum that a text names: in the schema if it names one, else in the first of
+/// `schemas` that has it.
+pub(super) fn enum_named<'a>(
+    enums: &'a [EnumReport],
+    schemas: &[String],
+    text: &str,
+) -> Option<&'a EnumReport> {
+    let parts = TableReference::parse_str(text);
+    let name = parts.table();
+    let found = |schema: &str| enums.iter().find(|of| of.schema == schema && of.name == name);
+    match parts.schema() {
+        Some(schema) => found(schema),
+        None => schemas.iter().find_map(|schema| found(schema)),
+    }
+}
 
 /// Returns the rows of `pg_proc` for functions and macros.
 pub(super) fn functions(source: &Source) -> Vec<Row> {
-    source.names.routines().iter().map(|routine| function(routine, source)).collect()
+    let (routines, enums) = (source.names.routines(), source.names.enums());
+    routines.iter().map(|routine| function(routine, &enums, source)).collect()
 }
 
-fn function(routine: &RoutineReport, source: &Source) -> Row {
+fn function(routine: &RoutineReport, enums: &[EnumReport], source: &Source) -> Row {
     let oid = |of: Option<&str>| {
-        let known = of.and_then(types::by_any_name).or_else(|| types::by_name("any"));
-        known.map_or(0, |of| of.oid)
+        let known = of.and_then(types::by_any_name).map(|of| of.oid);
+        let schemas = [routine.schema.clone(), "public".to_owned()];
+        let own = || enum_named(enums, &schemas, of?).map(|of| enum_oid(&of.schema, &of.name));
+        let any = || types::by_name("any").map(|of| of.oid);
+        known.or_else(own).or_else(any).unwrap_or(0)
     };
     let types = routine.parameters.iter().map(|(_, of)| oid(of.as_deref()));
     let names = routine.parameters.iter().map(|(name, _)| name.clone().unwrap_or_default());
@@ -27,8 +72,9 @@ fn function(routine: &RoutineReport, source: &Source) -> Row {
         _ => "v",
     };
     let count = i64::try_from(routine.parameters.len()).unwrap_or_default();
+    let defaults = routine.defaults.iter().flatten().count();
     vec![
-        ("oid", oids::hashed(&["function", &routine.schema, &routine.key]).into()),
+        ("oid", routine_oid(routine).into()),
         ("proname", routine.name.as_str().into()),
         ("pronamespace", oids::of_schema(&routine.schema).into()),
         ("proowner", owner(routine.owner.as_deref(), source).into()),
@@ -41,7 +87,7 @@ fn function(routine: &RoutineReport, source: &Source) -> Row {
         ("provolatile", volatility.into()),
         ("proparallel", "u".into()),
         ("pronargs", count.into()),
-        ("pronargdefaults", i64::try_from(routine.defaults).unwrap_or_default().into()),
+        ("pronargdefaults", i64::try_from(defaults).unwrap_or_default().into()),
         ("prorettype", oid(routine.returns.as_deref()).into()),
         ("proargtypes", Value::Ints(types.collect())),
         ("proargnames", Value::Texts(names.collect())),
@@ -56,7 +102,7 @@ fn owner(name: Option<&str>, source: &Source) -> i64 {
 }
 
 fn oid_of(of: &EnumReport) -> i64 {
-    oids::hashed(&["type", &of.schema, &of.name])
+    enum_oid(&of.schema, &of.name)
 }
 
 /// Returns the rows of `pg_type` for enums.

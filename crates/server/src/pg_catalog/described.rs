@@ -8,11 +8,13 @@ use super::column_facts::{expression, properties};
 use super::objects::{Kind, Object, Objects};
 use super::source::Source;
 use super::value::{Row, Value};
-use super::{oids, relations, roles, types};
+use super::{defined, oids, relations, roles, types};
 
 /// OIDs of the catalogs that comments refer to.
 const PG_CLASS: i64 = 1259;
 const PG_NAMESPACE: i64 = 2615;
+const PG_PROC: i64 = 1255;
+const PG_TYPE: i64 = 1247;
 
 /// Returns the OID of a constraint.
 fn constraint_oid(object: &Object, constraint: &str) -> i64 {
@@ -107,6 +109,14 @@ pub(super) async fn comments(source: &Source) -> Result<Vec<Row>, SqlError> {
             let text = names.column_comment(&object.schema, &object.name, &column.name);
             rows.extend(text.map(|text| row(object.oid, PG_CLASS, number, text)));
         }
+    }
+    for routine in source.names.routines() {
+        let oid = defined::routine_oid(&routine);
+        rows.extend(routine.comment.map(|text| row(oid, PG_PROC, 0, text)));
+    }
+    for of in source.names.enums() {
+        let oid = defined::enum_oid(&of.schema, &of.name);
+        rows.extend(of.comment.map(|text| row(oid, PG_TYPE, 0, text)));
     }
     Ok(rows)
 }

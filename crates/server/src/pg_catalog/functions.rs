@@ -13,6 +13,7 @@ mod identifier;
 mod keywords;
 mod names;
 mod privileges;
+mod routines;
 mod texts;
 mod transactions;
 
@@ -20,7 +21,7 @@ use datafusion::logical_expr::ScalarUDF;
 
 use super::source::Source;
 use super::value::{Row, Value};
-use super::{oids, types};
+use super::{defined, oids, types};
 use function::Function;
 
 pub(super) use facts::UTF8;
@@ -34,6 +35,7 @@ pub(super) fn all(source: &Source) -> Vec<ScalarUDF> {
         format::FUNCTIONS,
         names::FUNCTIONS,
         privileges::FUNCTIONS,
+        routines::FUNCTIONS,
         texts::FUNCTIONS,
         transactions::FUNCTIONS,
     ];
@@ -52,6 +54,7 @@ pub(super) fn rows(source: &Source) -> Vec<Row> {
             ("proname", name.into()),
             ("pronamespace", oids::PG_CATALOG.into()),
             ("proowner", oids::OWNER.into()),
+            ("prolang", defined::INTERNAL.into()),
             ("procost", 1.0.into()),
             ("prokind", kind.into()),
             ("provolatile", "s".into()),

@@ -210,7 +210,16 @@ fn column(column: &Attribute, number: i64, object: &Object, source: &Source) -> 
         "date" => Value::Int(0),
         _ => Value::Null,
     };
-    let data_type = if sql_name.ends_with("[]") { "ARRAY" } else { sql_name };
+    let data_type = match &column.of_enum {
+        Some(_) => "USER-DEFINED",
+        None if sql_name.ends_with("[]") => "ARRAY",
+        None => sql_name,
+    };
+    let (udt_schema, udt_name) = match &column.of_enum {
+        Some((schema, name)) => (schema.as_str(), name.as_str()),
+        None => (SCHEMA, name),
+    };
+    let name = if column.of_enum.is_some() { "" } else { name };
     let is_text = matches!(name, "text" | "varchar" | "bpchar");
     // The modifier of a text is its length plus 4, the size of a header in bytes.
     let length = (is_text && column.modifier > 4).then_some(column.modifier - 4);
@@ -237,8 +246,8 @@ fn column(column: &Attribute, number: i64, object: &Object, source: &Source) -> 
         ("domain_schema", Value::Null),
         ("domain_name", Value::Null),
         ("udt_catalog", source.facts.database.into()),
-        ("udt_schema", SCHEMA.into()),
-        ("udt_name", name.into()),
+        ("udt_schema", udt_schema.into()),
+        ("udt_name", udt_name.into()),
         ("scope_catalog", Value::Null),
         ("scope_schema", Value::Null),
         ("scope_name", Value::Null),

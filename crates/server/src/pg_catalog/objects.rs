@@ -129,8 +129,8 @@ impl Objects {
         self.relations.iter().find(|relation| relation.oid == oid)
     }
 
-    /// Returns the relation with a name: in the schema, if one is given, else in `pg_catalog` or
-    /// `path`.
+    /// Returns the relation with a name: in the schema, if one is given, else among temporary
+    /// objects, in `pg_catalog` or in `path`.
     pub(super) fn named(
         &self,
         schema: Option<&str>,
@@ -139,13 +139,23 @@ impl Objects {
     ) -> Option<&Object> {
         let path: Vec<&str> = match schema {
             Some(schema) => vec![schema],
-            None => [SCHEMA].into_iter().chain(path.schemas().iter().map(String::as_str)).collect(),
+            None => {
+                let schemas = self.schemas.iter().map(|schema| schema.name.as_str());
+                let temporary = schemas.filter(|schema| is_temporary(schema));
+                let others = path.schemas().iter().map(String::as_str);
+                temporary.chain([SCHEMA]).chain(others).collect()
+            }
         };
         path.iter().find_map(|schema| {
             let is_it = |object: &&Object| object.schema == *schema && object.name == name;
             self.relations.iter().find(is_it)
         })
     }
+}
+
+/// True for the schema of the session's temporary objects; those of other sessions are hidden.
+pub(super) fn is_temporary(schema: &str) -> bool {
+    schema.starts_with("pg_temp_")
 }
 
 /// Returns the OID, or the next one that is not taken.

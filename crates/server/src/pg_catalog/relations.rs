@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use terrace_sql::SqlError;
+use terrace_sql::catalog::named_type;
 
-use super::objects::{Kind, Object, Objects};
+use super::objects::{Kind, Object, Objects, is_temporary};
 use super::source::Source;
 use super::value::{Row, Value};
-use super::{column_facts, roles, types};
+use super::{column_facts, defined, roles, types};
 use crate::column_types::{field_modifier, field_type};
 
 /// Size of PostgreSQL's pages in bytes, the unit of `relpages`.
@@ -21,6 +22,8 @@ pub(super) struct Attribute {
     pub(super) type_oid: i64,
     pub(super) modifier: i64,
     pub(super) is_nullable: bool,
+    /// Schema and name of the enum that the values are of.
+    pub(super) of_enum: Option<(String, String)>,
 }
 
 /// Returns the columns of a relation.
@@ -34,21 +37,30 @@ pub(super) async fn columns(object: &Object, source: &Source) -> Result<Vec<Attr
             type_oid: column.pg_type.oid,
             modifier: -1,
             is_nullable: true,
+            of_enum: None,
         });
         return Ok(own.collect());
     }
     let schema = source.names.columns(&object.schema, &object.name).await?;
     let fields = schema.iter().flat_map(|schema| schema.fields().iter());
-    Ok(fields.map(attribute).collect())
+    // As in PostgreSQL, only columns of tables are NOT NULL.
+    let is_view = object.relkind() == "v";
+    Ok(fields.map(|field| attribute(field, is_view)).collect())
 }
 
-fn attribute(field: &FieldRef) -> Attribute {
+fn attribute(field: &FieldRef, is_of_view: bool) -> Attribute {
     let field: &Field = field;
+    let of_enum = named_type(field);
+    let (type_oid, modifier) = match of_enum {
+        Some((schema, name)) => (defined::enum_oid(schema, name), -1),
+        None => (field_type(field).oid().into(), field_modifier(field).into()),
+    };
     Attribute {
         name: field.name().clone(),
-        type_oid: field_type(field).oid().into(),
-        modifier: field_modifier(field).into(),
-        is_nullable: field.is_nullable(),
+        type_oid,
+        modifier,
+        is_nullable: is_of_view || field.is_nullable(),
+        of_enum: of_enum.map(|(schema, name)| (schema.to_owned(), name.to_owned())),
     }
 }
 
@@ -59,7 +71,7 @@ fn count(number: u64) -> i64 {
 
 /// `pg_class.relpersistence`: temporary objects end with their session.
 fn persistence(object: &Object) -> &'static str {
-    if object.schema.starts_with("pg_temp_") { "t" } else { "p" }
+    if is_temporary(&object.schema) { "t" } else { "p" }
 }
 
 /// `pg_class.relchecks`
@@ -107,7 +119,11 @@ pub(super) async fn attributes(source: &Source) -> Result<Vec<Row>, SqlError> {
         let columns = columns(object, source).await?;
         let properties = column_facts::properties(object, source);
         rows.extend(columns.into_iter().zip(1_i64..).map(|(column, number)| {
-            let of = types::by_oid(column.type_oid);
+            // The values of enums have the form of integers.
+            let of = match column.of_enum {
+                Some(_) => types::by_name("int4"),
+                None => types::by_oid(column.type_oid),
+            };
             let has_default = column_facts::expression(&properties, &column.name).is_some();
             vec![
                 ("atthasdef", has_default.into()),

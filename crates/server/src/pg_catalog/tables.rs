@@ -22,6 +22,7 @@ const FILLED: &[&str] = &[
     "pg_database",
     "pg_description",
     "pg_enum",
+    "pg_language",
     "pg_namespace",
     "pg_proc",
     "pg_roles",
@@ -88,6 +89,7 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
         }
         "pg_type" => types::rows().into_iter().chain(defined::types(source)).collect(),
         "pg_enum" => defined::labels(source),
+        "pg_language" => defined::languages(),
         "pg_proc" => {
             functions::rows(source).into_iter().chain(defined::functions(source)).collect()
         }

@@ -109,9 +109,11 @@ pub(super) fn by_any_name(text: &str) -> Option<&'static PgType> {
     let name = match plain.as_str() {
         "int" => "integer",
         "decimal" | "dec" => "numeric",
-        "float" => "double precision",
+        "float" | "double" => "double precision",
+        "blob" => "bytea",
+        "datetime" => "timestamp without time zone",
         "string" => "text",
-        "char" => "character",
+        "char" | "character" => "bpchar",
         name => name,
     };
     TYPES.iter().find(|of| of.sql_name == name).or_else(|| by_name(name))

@@ -10,6 +10,10 @@ use terrace_sql::session::{
 /// Tag of ANALYZE.
 const ANALYZE: &str = "ANALYZE";
 
+/// Words between CREATE and the kind of an object, which no tag has.
+const DESCRIBING_WORDS: [&str; 7] =
+    ["OR", "REPLACE", "EXTERNAL", "TEMP", "TEMPORARY", "RECURSIVE", "UNLOGGED"];
+
 /// The kind of a statement, which determines its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -92,12 +96,16 @@ impl Command {
         }
     }
 
-    /// Returns a command whose tag is the first two words, without OR, REPLACE and EXTERNAL:
-    /// `CREATE VIEW`.
+    /// Returns a command whose tag is the first two words, of CREATE without those that describe
+    /// the object: `CREATE VIEW`.
     fn by_words(statement: &SessionStatement) -> Self {
         let text = statement.to_string();
         let words = text.split_whitespace().map(str::to_uppercase);
-        let names = words.filter(|word| !["OR", "REPLACE", "EXTERNAL"].contains(&word.as_str()));
+        let mut is_creation = false;
+        let names = words.filter(|word| {
+            is_creation |= word == "CREATE";
+            !(is_creation && DESCRIBING_WORDS.contains(&word.as_str()))
+        });
         Self::Done(names.take(2).collect::<Vec<_>>().join(" "))
     }
 
@@ -150,6 +158,8 @@ fn done(name: &str) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::parser::DFParser;
+
     use super::*;
 
     #[test]
@@ -159,8 +169,18 @@ mod tests {
         assert_eq!(Command::Changes("INSERT 0").tag(2), "INSERT 0 2");
         assert_eq!(done("DROP TABLE").tag(0), "DROP TABLE");
         let (roles, members) = (vec!["readers".to_owned()], vec!["ada".to_owned()]);
-        let granted = RoleStatement::Grant { roles, members, is_admin: false };
+        let (is_admin, grantor) = (false, None);
+        let granted = RoleStatement::Grant { roles, members, is_admin, grantor };
         let granted = Command::of(&SessionStatement::Role(granted));
         assert_eq!(granted.tag(0), "GRANT ROLE");
+        for (text, tag) in [
+            ("CREATE OR REPLACE TEMP VIEW v AS SELECT 1", "CREATE VIEW"),
+            ("CREATE TEMPORARY TABLE t (x INT)", "CREATE TABLE"),
+            ("CREATE TABLE temp (x INT)", "CREATE TABLE"),
+        ] {
+            let parsed = DFParser::parse_sql(text).expect("parsed").pop_front();
+            let statement = SessionStatement::Sql(Box::new(parsed.expect("a statement")));
+            assert_eq!(Command::of(&statement).tag(0), tag, "{text}");
+        }
     }
 }

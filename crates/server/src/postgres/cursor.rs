@@ -1,6 +1,6 @@
 //! Cursors: portals that the statements DECLARE, FETCH, MOVE and CLOSE create and use.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::ScalarValue;
 use pgwire::messages::PgWireBackendMessage as Out;
@@ -38,8 +38,8 @@ impl Connection {
         drop(guard);
         let (command, shown) = (Command::Rows("SELECT"), self.control.registered.shown());
         let (prepared, encoded) = (Some(prepared), Encoded::default());
-        let (access, oids) = (None, vec![]);
-        let statement_of = Statement { prepared, command, access, oids, shown, encoded };
+        let (access, oids, types) = (None, vec![], OnceLock::new());
+        let statement_of = Statement { prepared, command, access, oids, types, shown, encoded };
         self.declare(statement, Arc::new(statement_of), vec![]).await
     }
 
@@ -54,7 +54,11 @@ impl Connection {
         else {
             return Err(no_portal(&declared.name));
         };
-        let CursorOptions { is_binary, is_held, scrolls } = *options;
+        let CursorOptions { is_binary, is_held, scrolls, contradiction } = *options;
+        if let Some((one, other)) = contradiction {
+            let text = format!("cannot specify both {one} and {other}");
+            return Err(Failure::new(SqlState::CURSOR_DEFINITION, text));
+        }
         let is_alone = self.status() == Status::Idle;
         if is_alone && !is_held {
             let text = "a cursor ends with its transaction, and none has begun: begin one, or \

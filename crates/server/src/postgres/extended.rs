@@ -1,7 +1,7 @@
 //! The extended protocol: statements that are prepared (parse), bound to values (bind) and run as
 //! portals (execute).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pgwire::api::Type;
 use pgwire::messages::PgWireBackendMessage as Out;
@@ -32,7 +32,11 @@ const STATEMENT: u8 = b'S';
 
 impl Connection {
     pub(super) async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
-        let shown = Shown::of(&parse.query);
+        let known = self.constants.find(&self.session, &parse.query, &parse.type_oids);
+        let shown = match &known {
+            Some(statement) => statement.shown.clone(),
+            None => Shown::of(&parse.query),
+        };
         self.control.registered.show(&shown);
         let name = parse.name.unwrap_or_default();
         if !name.is_empty() && self.statements.contains_key(&name) {
@@ -44,8 +48,7 @@ impl Connection {
             return Err(Failure::new(SqlState::TOO_MANY, text));
         }
         self.wire.check_text()?;
-        if let Some(statement) = self.constants.find(&self.session, &parse.query, &parse.type_oids)
-        {
+        if let Some(statement) = known {
             self.statements.insert(name, statement);
             return self.wire.put(Out::ParseComplete(ParseComplete::new()));
         }
@@ -60,6 +63,7 @@ impl Connection {
                 command: Command::Done(String::new()),
                 access: None,
                 oids: vec![],
+                types: OnceLock::new(),
                 shown,
                 encoded: Encoded::default(),
             },
@@ -80,8 +84,9 @@ impl Connection {
                         Some(guard.wait(self.session.prepare(statement, &types)).await??)
                     }
                 };
-                let (oids, encoded) = (parse.type_oids, Encoded::default());
-                Statement { prepared, command, access, oids, shown, encoded }
+                let (oids, types) = (parse.type_oids, OnceLock::new());
+                let encoded = Encoded::default();
+                Statement { prepared, command, access, oids, types, shown, encoded }
             }
         };
         let statement = Arc::new(statement);
@@ -100,9 +105,9 @@ impl Connection {
             return Err(Failure::new(SqlState::PROTOCOL, text));
         }
         let formats = formats_of(&bind.parameter_format_codes, given)?;
-        let statement = match given {
-            0 => statement,
-            _ => {
+        let statement = match given > 0 && statement.has_numerics() {
+            false => statement,
+            true => {
                 let guard = self.control.guard(&self.settings);
                 let typed = statement.with_numerics(&self.session, &bind.parameters, &formats);
                 guard.wait(typed).await??
@@ -205,8 +210,9 @@ impl Connection {
         drop(guard);
         self.changes += u64::from(statement.command.is_change());
         self.follow_settings().await?;
+        self.tell_notices()?;
         if let Some(note) = statement.command.note() {
-            self.wire.put(Failure::note(note))?;
+            self.note(note)?;
         }
         self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
     }

@@ -205,7 +205,8 @@ impl Connection {
             return Ok(());
         }
         let is_simple = matches!(message, In::Query(_));
-        self.request.begin(is_simple || matches!(message, In::Execute(_)));
+        let plans = matches!(message, In::Parse(_));
+        self.request.begin(is_simple || matches!(message, In::Execute(_)), plans);
         let outcome = match message {
             In::Query(query) => self.simple(&query.query).await,
             In::Parse(parse) => self.parse(parse).await,
@@ -233,6 +234,7 @@ impl Connection {
             return Err(failure);
         }
         self.session.fail_transaction();
+        self.tell_notices()?;
         self.wire.put(failure.message())?;
         if is_simple {
             self.undo_implicitly();

@@ -7,13 +7,13 @@ use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, IntervalM
 use datafusion::common::ScalarValue;
 use pgwire::api::Type;
 use terrace_functions::columns::parse_interval;
+use terrace_functions::lists::array_items;
 use terrace_sql::bytea;
 
 use super::cell::Format;
 use super::date_time::{EPOCH_DAYS, EPOCH_MICROS};
 use super::failure::{Failure, SqlState};
 use super::text_cell::{jsonb_of_bytes, uuid_of_bytes};
-use crate::array_text::array_items;
 use crate::column_types::{arrow_type, pg_type};
 
 /// Decodes a value of a type; `what` names the value in errors.

@@ -10,7 +10,8 @@ use crate::registry::Registered;
 pub(super) struct Request {
     /// Number of messages so far that run statements.
     count: u64,
-    began: Instant,
+    /// Time of its arrival; `None` for a message that plans and runs nothing.
+    began: Option<Instant>,
     runs: bool,
     /// Minimum duration of statements that are logged.
     logged_time: Option<Duration>,
@@ -18,14 +19,15 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn new(logged_time: Option<Duration>) -> Self {
-        Self { count: 0, began: Instant::now(), runs: false, logged_time }
+        Self { count: 0, began: None, runs: false, logged_time }
     }
 
-    /// Records the arrival of a message; `runs` is true if it runs statements.
-    pub(super) fn begin(&mut self, runs: bool) {
+    /// Records the arrival of a message; `runs` is true if it runs statements, `plans` if it only
+    /// plans one.
+    pub(super) fn begin(&mut self, runs: bool, plans: bool) {
         self.count += u64::from(runs);
         self.runs = runs;
-        self.began = Instant::now();
+        self.began = (runs || plans).then(Instant::now);
     }
 
     /// Logs a message that has failed, or a statement that took at least `logged_time`. The request
@@ -35,13 +37,14 @@ impl Request {
         if failure.is_none() && !may_be_slow {
             return;
         }
-        let took = self.began.elapsed();
-        let is_slow = self.runs && self.logged_time.is_some_and(|least| took >= least);
+        let took = self.began.map(|began| began.elapsed());
+        let is_slow = self.runs && self.logged_time.is_some_and(|least| took >= Some(least));
         if failure.is_none() && !is_slow {
             return;
         }
         let request = format!("{}-{}", registered.number(), self.count);
-        let (seconds, statement) = (Some(took.as_secs_f64()), &registered.shown());
+        let seconds = took.map(|took| took.as_secs_f64());
+        let statement = &registered.shown();
         let logged = Logged { request: &request, user, seconds, statement };
         match failure {
             None => logged.ended(),

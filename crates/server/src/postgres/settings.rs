@@ -8,7 +8,7 @@ use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::data::NoData;
 use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
 use pgwire::messages::startup::ParameterStatus;
-use terrace_sql::session::{CursorAction, CursorStatement};
+use terrace_sql::session::{CursorAction, CursorStatement, Severity};
 
 use super::access::Access;
 use super::cell::{ColumnWriter, Format};
@@ -32,9 +32,8 @@ impl Connection {
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));
             }
             Access::SetLocal(..) if self.status() == Status::Idle => {
-                let text = "SET LOCAL has no effect outside of a transaction";
-                let warning = Failure::new(SqlState::NO_TRANSACTION, text).warning();
-                self.wire.put(warning)?;
+                let text = "SET LOCAL can only be used in transaction blocks";
+                self.warn(&Failure::new(SqlState::NO_TRANSACTION, text))?;
                 "SET"
             }
             Access::Set(name, value) | Access::SetLocal(name, value) => {
@@ -63,6 +62,32 @@ impl Connection {
             self.wire.put(Out::ParameterStatus(status))?;
         }
         Ok(())
+    }
+
+    /// Sends the notices that the session's statements have given.
+    pub(super) fn tell_notices(&mut self) -> Result<(), Failure> {
+        for notice in self.session.take_notices() {
+            if self.settings.shows(notice.severity) {
+                self.wire.put(Failure::notice(&notice))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a failure as a warning, to a client whose statement goes on.
+    pub(super) fn warn(&mut self, failure: &Failure) -> Result<(), Failure> {
+        match self.settings.shows(Severity::Warning) {
+            true => self.wire.put(failure.warning()),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends a text to a client whose statement has succeeded.
+    pub(super) fn note(&mut self, text: &str) -> Result<(), Failure> {
+        match self.settings.shows(Severity::Notice) {
+            true => self.wire.put(Failure::note(text)),
+            false => Ok(()),
+        }
     }
 
     /// Sends the columns of a statement about the connection's state.

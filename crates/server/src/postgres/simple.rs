@@ -1,6 +1,6 @@
 //! The simple protocol: texts of one or several statements, which are run one after the other.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::sql::sqlparser::ast::{SetExpr, Statement as SqlStatement};
 use pgwire::messages::PgWireBackendMessage as Out;
@@ -26,11 +26,14 @@ impl Connection {
     /// Runs the statements of a simple query, one after the other.
     pub(super) async fn simple(&mut self, text: &str) -> Result<(), Failure> {
         self.portals.remove("");
-        self.control.registered.show(&Shown::of(text));
-        self.wire.check_text()?;
+        if let Err(failure) = self.wire.check_text() {
+            self.control.registered.show(&Shown::of(text));
+            return Err(failure);
+        }
         if self.answer_known_text(text)? {
             return self.ready().await;
         }
+        self.control.registered.show(&Shown::of(text));
         let statements = self.session.parse(text)?;
         if let [statement] = statements.as_slice()
             && self.learn(text, statement).await?
@@ -105,18 +108,20 @@ impl Connection {
         drop(guard);
         self.changes += u64::from(command.is_change());
         self.follow_settings().await?;
+        self.tell_notices()?;
         if let Some(note) = command.note() {
-            self.wire.put(Failure::note(note))?;
+            self.note(note)?;
         }
         self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
     }
 
     /// Answers a text whose rows are known. Returns false for any other.
     fn answer_known_text(&mut self, text: &str) -> Result<bool, Failure> {
-        match self.constants.find(&self.session, text, &[]) {
-            Some(statement) => self.answer_known(&statement),
-            None => Ok(false),
-        }
+        let Some(statement) = self.constants.find(&self.session, text, &[]) else {
+            return Ok(false);
+        };
+        self.control.registered.show(&statement.shown);
+        self.answer_known(&statement)
     }
 
     /// Answers the only statement of a text if it is constant, and keeps it. Returns false for any
@@ -134,8 +139,8 @@ impl Connection {
         };
         drop(guard);
         let (prepared, access, oids, shown) = (Some(prepared), None, vec![], Shown::of(text));
-        let encoded = Encoded::default();
-        let statement = Statement { prepared, command, access, oids, shown, encoded };
+        let (types, encoded) = (OnceLock::new(), Encoded::default());
+        let statement = Statement { prepared, command, access, oids, types, shown, encoded };
         let statement = Arc::new(statement);
         self.constants.keep(text, &statement);
         self.answer_known(&statement)

@@ -1,7 +1,7 @@
 //! Prepared statements of a connection.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
@@ -35,6 +35,8 @@ pub(super) struct Statement {
     pub(super) access: Option<Access>,
     /// OIDs of the parameter types that the client has named.
     pub(super) oids: Vec<u32>,
+    /// The types of the parameters for clients, once they were asked for.
+    pub(super) types: OnceLock<Vec<Type>>,
     /// The statement's text, as shown to others.
     pub(super) shown: Shown,
     /// Messages of its runs.
@@ -60,7 +62,11 @@ impl Statement {
 
     /// Returns the types of the parameters for clients: those that the client has named, or else
     /// those of the values that a parameter is used as.
-    pub(super) fn parameter_types(&self) -> Vec<Type> {
+    pub(super) fn parameter_types(&self) -> &[Type] {
+        self.types.get_or_init(|| self.named_types())
+    }
+
+    fn named_types(&self) -> Vec<Type> {
         let texts = self.prepared.as_ref().map(Prepared::text_types).unwrap_or_default();
         let texts = texts.into_iter().chain(std::iter::repeat(None));
         let of = |(index, (data_type, text)): (usize, (&DataType, Option<TextType>))| {
@@ -69,6 +75,11 @@ impl Statement {
             named.or_else(|| text.map(text_type)).unwrap_or_else(|| pg_type(data_type))
         };
         self.parameters().iter().zip(texts).enumerate().map(of).collect()
+    }
+
+    /// True if the client has named a parameter `numeric`.
+    pub(super) fn has_numerics(&self) -> bool {
+        self.oids.contains(&Type::NUMERIC.oid())
     }
 
     /// Returns the statement planned for its `numeric` parameters: the number of their digits is
@@ -98,8 +109,8 @@ impl Statement {
         let prepared = Some(Box::pin(again).await?);
         let Self { command, access, oids, shown, .. } = self.as_ref();
         let (command, access, oids) = (command.clone(), access.clone(), oids.clone());
-        let (shown, encoded) = (shown.clone(), Encoded::default());
-        Ok(Arc::new(Self { prepared, command, access, oids, shown, encoded }))
+        let (types, shown, encoded) = (OnceLock::new(), shown.clone(), Encoded::default());
+        Ok(Arc::new(Self { prepared, command, access, oids, types, shown, encoded }))
     }
 
     /// Returns the result's columns, under the names that clients receive.

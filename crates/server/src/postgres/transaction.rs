@@ -5,7 +5,7 @@ use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::PgWireFrontendMessage as In;
 use pgwire::messages::response::{CommandComplete, ReadyForQuery, TransactionStatus as Status};
 use terrace_sql::TransactionStatus;
-use terrace_sql::session::{SessionStatement, TransactionStatement};
+use terrace_sql::session::TransactionStatement;
 use tokio::time::timeout;
 
 use super::command::Command;
@@ -92,8 +92,7 @@ impl Connection {
             (TransactionStatement::Begin { is_read_only }, _) if self.is_implicit => {
                 let (is_read_only, is_for_session) = (*is_read_only, false);
                 let access = TransactionStatement::Access { is_read_only, is_for_session };
-                let access = SessionStatement::Transaction(access);
-                self.session.execute(access).await?.collect().await?;
+                self.session.transact(access).await?;
                 self.is_implicit = false;
             }
             (
@@ -102,20 +101,20 @@ impl Connection {
                 Status::Error,
             ) => self.refuse_if_failed()?,
             (TransactionStatement::Begin { .. }, Status::Transaction) => {
-                let begun = Failure::from(terrace_sql::SqlError::TransactionBegun);
-                self.wire.put(begun.warning())?;
+                let text = "there is already a transaction in progress";
+                self.warn(&Failure::new(SqlState::IN_TRANSACTION, text))?;
             }
-            (
-                TransactionStatement::Commit
-                | TransactionStatement::RollBack
-                | TransactionStatement::Access { is_for_session: false, .. },
-                Status::Idle,
-            ) => {
-                let none = Failure::from(terrace_sql::SqlError::NoTransaction);
-                self.wire.put(none.warning())?;
+            (TransactionStatement::Commit | TransactionStatement::RollBack, Status::Idle) => {
+                self.warn_outside_transaction()?;
+            }
+            (TransactionStatement::Access { is_for_session: false, .. }, Status::Idle) => {
+                let text = "SET TRANSACTION can only be used in transaction blocks";
+                self.warn(&Failure::new(SqlState::NO_TRANSACTION, text))?;
             }
             (TransactionStatement::Commit, _) => {
-                self.is_implicit = false;
+                if std::mem::take(&mut self.is_implicit) {
+                    self.warn_outside_transaction()?;
+                }
                 self.end_unheld_portals();
                 let committed = self.session.commit().await;
                 self.settings.end(matches!(committed, Ok(true)));
@@ -127,14 +126,15 @@ impl Connection {
             }
             (TransactionStatement::RollBack, _) => {
                 self.end_portals(false);
-                self.is_implicit = false;
+                if std::mem::take(&mut self.is_implicit) {
+                    self.warn_outside_transaction()?;
+                }
                 self.settings.end(false);
                 self.session.roll_back()?;
                 self.follow_settings().await?;
             }
             (statement, _) => {
-                let done = SessionStatement::Transaction(statement.clone());
-                self.session.execute(done).await?.collect().await?;
+                self.session.transact(statement.clone()).await?;
                 match statement {
                     TransactionStatement::Begin { .. } => self.settings.begin(),
                     TransactionStatement::Savepoint(name) => self.settings.save(name),
@@ -148,6 +148,12 @@ impl Connection {
             }
         }
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
+    }
+
+    /// Warns of a COMMIT or ROLLBACK without a BEGIN.
+    fn warn_outside_transaction(&mut self) -> Result<(), Failure> {
+        let text = "there is no transaction in progress";
+        self.warn(&Failure::new(SqlState::NO_TRANSACTION, text))
     }
 
     /// Begins an implicit transaction for statements that are sent together, unless one is open.

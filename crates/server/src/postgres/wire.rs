@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
+use futures::FutureExt as _;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage};
 use terrace_sql::sessions::{HeldBytes, HeldFor, SessionInfo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -44,6 +45,8 @@ pub(super) struct Wire {
     counters: Arc<Counters>,
     /// Memory account of the input and output buffers, once there is a session to charge.
     held: Option<HeldBytes>,
+    /// The bytes of that account, in steps of [`INPUT_BYTES`].
+    held_steps: usize,
 }
 
 impl Wire {
@@ -61,6 +64,7 @@ impl Wire {
             unread_time: limits.unread_time,
             counters: Arc::default(),
             held: None,
+            held_steps: 0,
         }
     }
 
@@ -79,9 +83,12 @@ impl Wire {
     fn account(&mut self) {
         if let Some(held) = &mut self.held {
             // Rounded up to steps: each message that is taken out reduces the capacity by its
-            // length.
-            let bytes = (self.input.capacity() + self.output.capacity()).div_ceil(INPUT_BYTES);
-            held.set(u64::try_from(bytes * INPUT_BYTES).unwrap_or(u64::MAX));
+            // length, and the next read restores it. One step less than before is not worth it.
+            let steps = (self.input.capacity() + self.output.capacity()).div_ceil(INPUT_BYTES);
+            if steps + 1 != self.held_steps {
+                self.held_steps = steps;
+                held.set(u64::try_from(steps * INPUT_BYTES).unwrap_or(u64::MAX));
+            }
         }
     }
 
@@ -288,12 +295,16 @@ impl Wire {
     /// A broken connection, and a client that does not read.
     pub(super) async fn flush(&mut self) -> Result<(), Failure> {
         self.account();
-        match timeout(self.unread_time, self.send()).await {
-            Ok(sent) => sent?,
-            Err(_) => {
-                let text = format!("the client has read nothing for {:?}", self.unread_time);
-                return Err(Failure::fatal(SqlState::CONNECTION, text));
-            }
+        // A client that reads takes a short answer at once, which needs no timer.
+        match self.send().now_or_never() {
+            Some(sent) => sent?,
+            None => match timeout(self.unread_time, self.send()).await {
+                Ok(sent) => sent?,
+                Err(_) => {
+                    let text = format!("the client has read nothing for {:?}", self.unread_time);
+                    return Err(Failure::fatal(SqlState::CONNECTION, text));
+                }
+            },
         }
         // A row of several MiB must not keep its memory.
         if self.output.capacity() > 4 * OUTPUT_BYTES {

@@ -116,6 +116,39 @@ async fn cursors_end_with_their_transaction_unless_they_are_held() {
     .await;
 }
 
+/// Codes are those of PostgreSQL 15.
+#[tokio::test]
+async fn errors_have_the_codes_of_postgresql() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        for (text, state) in [
+            ("DECLARE c SCROLL NO SCROLL CURSOR FOR SELECT 1", "42P11"),
+            ("DECLARE c ASENSITIVE INSENSITIVE CURSOR FOR SELECT 1", "42P11"),
+            ("DECLARE c CURSOR FOR SELECT 1", "25P01"),
+            ("DECLARE c CURSOR FOR DELETE FROM t", "42601"),
+            ("DECLARE c CURSOR WITH HOLD FOR SELECT * FROM missing", "42P01"),
+            ("DECLARE c QUICK CURSOR FOR SELECT 1", "42601"),
+            ("FETCH c", "34000"),
+            ("MOVE c", "34000"),
+            ("CLOSE c", "34000"),
+            ("FETCH ABSOLUTE FROM c", "42601"),
+            ("BEGIN; DECLARE c CURSOR FOR SELECT 1; DECLARE c CURSOR FOR SELECT 1", "42P03"),
+            ("ROLLBACK; BEGIN; FETCH c", "34000"),
+            ("FETCH c", "25P02"),
+            ("ROLLBACK; BEGIN; DECLARE c NO SCROLL CURSOR FOR VALUES (1), (2); FETCH c", ""),
+            ("FETCH BACKWARD 1 FROM c", "55000"),
+            ("ROLLBACK; BEGIN; DECLARE c NO SCROLL CURSOR FOR VALUES (1), (2); MOVE 2 c", ""),
+            ("MOVE PRIOR IN c", "55000"),
+        ] {
+            match state {
+                "" => drop(run(&client, text).await),
+                state => assert_eq!(refused(&client, text).await.code(), state, "{text}"),
+            }
+        }
+    })
+    .await;
+}
+
 /// A cursor shows the rows as of its declaration, also when it goes back.
 #[tokio::test]
 async fn changes_after_the_declaration_are_not_seen() {

@@ -92,7 +92,10 @@ pub fn integers_of(batches: &[RecordBatch]) -> Vec<i64> {
 
 /// Returns the texts in a query's first column.
 pub async fn texts(client: &mut Client, text: &str) -> Vec<String> {
-    let batches = query(client, text).await.expect("rows");
+    texts_of(&query(client, text).await.expect("rows"))
+}
+
+pub fn texts_of(batches: &[RecordBatch]) -> Vec<String> {
     let columns = batches.iter().map(|batch| batch.column(0).as_string::<i32>());
     columns.flat_map(|column| column.iter().flatten().map(str::to_owned)).collect()
 }

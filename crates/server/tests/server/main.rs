@@ -7,11 +7,13 @@ mod common;
 mod cursors;
 mod direct_tls;
 mod ends;
+mod error_classes;
 mod flight;
 mod http;
 mod lock_timeout;
 mod logins;
 mod memberships;
+mod notices;
 #[path = "../running/server.rs"]
 mod running;
 mod scroll;

@@ -96,3 +96,31 @@ async fn the_ledger_accounts_for_what_sessions_hold() {
     })
     .await;
 }
+
+/// Statements about passwords and keys are shown to other connections without them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn passwords_and_keys_are_not_shown() {
+    with_server(Limits::default(), |address| async move {
+        let (other, watcher) = (connect(address).await, connect(address).await);
+        for text in [
+            "CREATE ROLE ada LOGIN PASSWORD 'hidden'",
+            "ALTER ROLE nosuch PASSWORD 'hidden'",
+            "CREATE ROLE ada PASSWORD 'hidden",
+            "CREATE SECRET s (TYPE s3, KEY_ID 'hidden', SECRET 'hidden')",
+            "SELECT 1; DROP SECRET s; CREATE SECRET s (TYPE s3, KEY_ID 'hidden', SECRET 'hidden')",
+        ] {
+            // Those that fail are shown too.
+            let _ = other.batch_execute(text).await;
+            for shown in [
+                "SELECT string_agg(query, ' ') FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
+                "SELECT string_agg(statement, ' ') FROM terrace.queries WHERE statement NOT LIKE \
+                 '%terrace.queries%'",
+                "SELECT string_agg(name || ' ' || scope, ' ') FROM terrace.secrets",
+            ] {
+                let shown = value(&watcher, shown).await;
+                assert!(!shown.contains("hidden"), "{text}: {shown}");
+            }
+        }
+    })
+    .await;
+}

@@ -3,6 +3,7 @@
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{DescribeAlias, Statement as SqlStatement};
 use terrace_table::access::Privilege;
 
 use super::rights::Rights;
@@ -13,12 +14,28 @@ use crate::names::{CATALOG, SYSTEM_SCHEMA, resolve};
 pub(crate) enum Reading {
     /// A statement of a session. The tables that it reads are checked in its plan.
     Statement,
+    /// DESCRIBE of a query, whose plan has only the columns of its tables.
+    Description,
     /// The query of a view.
     View,
 }
 
+impl Reading {
+    /// The kind of a statement.
+    pub(crate) fn of(statement: &Statement) -> Self {
+        use DescribeAlias::{Desc, Describe};
+        match statement {
+            Statement::Statement(statement) => match statement.as_ref() {
+                SqlStatement::Explain { describe_alias: Desc | Describe, .. } => Self::Description,
+                _ => Self::Statement,
+            },
+            _ => Self::Statement,
+        }
+    }
+}
+
 /// Refuses names that the role of `rights` may not use: schemas without USAGE, views without
-/// SELECT, and in a view tables without SELECT.
+/// SELECT, and in a view or a DESCRIBE tables without SELECT.
 ///
 /// # Errors
 /// [`crate::SqlError::Denied`].
@@ -47,7 +64,7 @@ pub(crate) fn check_names(
         rights.require(Privilege::Usage, schema, None)?;
         let is_read = match reading {
             Reading::Statement => snapshot.view(schema, table).is_some(),
-            Reading::View => snapshot.has_object(schema, table),
+            Reading::View | Reading::Description => snapshot.has_object(schema, table),
         };
         if is_read {
             rights.require(Privilege::Select, schema, Some(table))?;

@@ -13,13 +13,13 @@ use super::rights::Rights;
 use crate::file_tables;
 use crate::provider::StoredTable;
 
-/// Name of the plan node above a change whose rows are returned.
+/// Name of the plan node above a change that returns columns of its rows.
 pub(crate) const RETURNING: &str = "Returning";
 
 /// Refuses a plan that reads or changes tables without the privilege, or that reads or writes
 /// files, which requires a superuser. Tables below views have already been checked with the rights
-/// of the views' owners. UPDATE, DELETE, MERGE and RETURNING read the rows that they change, so
-/// they also require SELECT.
+/// of the views' owners. UPDATE, DELETE, MERGE, and RETURNING with columns read the rows that they
+/// change, so they also require SELECT.
 ///
 /// # Errors
 /// [`SqlError::Denied`].
@@ -70,12 +70,14 @@ fn privileges_of(op: &WriteOp) -> Privileges {
         WriteOp::Update => [Update].into_iter().collect(),
         WriteOp::Delete | WriteOp::Truncate => [Delete].into_iter().collect(),
         WriteOp::MergeInto(merge) => {
-            let of_clause = |clause: &MergeIntoClause| match clause.action {
-                MergeIntoAction::Update(_) => Update,
-                MergeIntoAction::Delete => Delete,
-                MergeIntoAction::Insert { .. } => Insert,
+            let of_clause = |clause: &MergeIntoClause| match &clause.action {
+                // DO NOTHING is planned so.
+                MergeIntoAction::Update(assignments) if assignments.is_empty() => None,
+                MergeIntoAction::Update(_) => Some(Update),
+                MergeIntoAction::Delete => Some(Delete),
+                MergeIntoAction::Insert { .. } => Some(Insert),
             };
-            merge.clauses.iter().map(of_clause).chain([Privilege::Select]).collect()
+            merge.clauses.iter().filter_map(of_clause).chain([Privilege::Select]).collect()
         }
         _ => Privileges::of_tables(),
     }

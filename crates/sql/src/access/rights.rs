@@ -37,7 +37,7 @@ impl<'a> Rights<'a> {
     ///
     /// # Errors
     /// [`SqlError::MissingRole`] for a role that has been dropped.
-    pub(super) fn limited(&self) -> Result<Option<&str>, SqlError> {
+    pub(crate) fn limited(&self) -> Result<Option<&str>, SqlError> {
         let Some(name) = self.role.as_deref() else { return Ok(None) };
         let missing = || SqlError::MissingRole { name: name.to_owned() };
         let role = self.snapshot.role(name).ok_or_else(missing)?;

@@ -22,6 +22,7 @@ use terrace_table::write::Merger;
 use terrace_tier::{MemoryTier, TierError, TierSpec};
 
 use super::config::EngineConfig;
+use super::file_cache::FileCache;
 use super::reserve::PoolReserve;
 use super::state::EngineState;
 use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
@@ -251,7 +252,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         merger,
         migrator: OnceLock::new(),
         heaps: Arc::default(),
-        cloud: remote_files(&pool)?,
+        cloud: remote_files(&pool, &market)?,
         catalog,
         resources: QueryResources { budget, pool, pins, market, watch: Arc::new(watch) },
         queries,
@@ -265,9 +266,10 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
 }
 
 /// Opens the cache of files of other machines in a share of the store.
-fn remote_files(pool: &Pool) -> Result<CloudFiles, SqlError> {
+fn remote_files(pool: &Pool, market: &Market) -> Result<CloudFiles, SqlError> {
     let store_bytes = pool.store().map_or(0, |store| store.stats().capacity_bytes);
-    Ok(CloudFiles::new(pool, store_bytes / CLOUD_SHARE)?)
+    let consumer = Arc::new(FileCache::new(market.files()));
+    Ok(CloudFiles::observed(pool, store_bytes / CLOUD_SHARE, consumer)?)
 }
 
 /// Opens the catalog of the data directory over the pool.

@@ -53,6 +53,15 @@ impl FileFunctions {
     }
 }
 
+/// The format of tables that DuckDB's function of this name reads, and Terrace does not.
+fn format_of_scan(name: &str) -> Option<&'static str> {
+    match name {
+        "delta_scan" => Some("Delta"),
+        "iceberg_scan" => Some("Iceberg"),
+        _ => None,
+    }
+}
+
 /// The table function of this name.
 fn function(name: &str) -> Option<Read> {
     Some(match name {
@@ -85,6 +94,12 @@ impl RelationPlanner for FileFunctions {
         let Some(name) = function_name(name) else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
+        if let Some(format) = format_of_scan(&name) {
+            return plan_err!(
+                "{name} cannot be called: logs of {format} tables are not read; write the table as \
+                 Parquet files with its own engine, and call read_parquet"
+            );
+        }
         let mut types = |text: &str| data_type(text, context);
         let Some(table) = self.table(&name, &arguments.args, &mut types)? else {
             return Ok(RelationPlanning::Original(Box::new(relation)));

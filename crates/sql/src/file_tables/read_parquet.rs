@@ -10,12 +10,13 @@ use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics, exec_datafusion_err, plan_err};
-use datafusion::datasource::file_format::FileFormat as _;
-use datafusion::datasource::file_format::parquet::{ParquetFormat, transform_schema_to_view};
+use datafusion::datasource::file_format::parquet::transform_schema_to_view;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -29,6 +30,7 @@ use terrace_sys::size::to_u64;
 
 use super::arguments::Arguments;
 use super::constants::Constants;
+use super::float_bounds::{BoundlessReaders, without_float_bounds};
 use super::found::{FoundFile, RemoteFile};
 use super::read_csv::{SharedOptions, files};
 
@@ -157,10 +159,8 @@ impl ParquetTable {
         statistics.total_byte_size = Precision::Inexact(0);
         let mut files = vec![];
         for (opened, values) in opened.into_iter().zip(constants.values) {
-            let of_file = DFParquetMetadata::statistics_from_parquet_metadata(
-                opened.footer.metadata(),
-                &schema,
-            )?;
+            let metadata = without_float_bounds(Arc::clone(opened.footer.metadata()))?;
+            let of_file = DFParquetMetadata::statistics_from_parquet_metadata(&metadata, &schema)?;
             statistics.num_rows = statistics.num_rows.add(&of_file.num_rows);
             statistics.total_byte_size =
                 statistics.total_byte_size.add(&of_file.total_byte_size).to_inexact();
@@ -256,8 +256,19 @@ impl TableProvider for ParquetTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let options = state.default_table_options().parquet;
-        let format = ParquetFormat::default().with_options(options);
-        let source = format.file_source(self.schema.clone());
+        let runtime = state.runtime_env();
+        let store = runtime.object_store(self.store.clone())?;
+        let known = runtime.cache_manager.get_file_metadata_cache();
+        let readers = Arc::new(CachedParquetFileReaderFactory::new(store, known));
+        let readers = Arc::new(BoundlessReaders::new(readers));
+        let hint = options.global.metadata_size_hint;
+        let source = ParquetSource::new(self.schema.clone())
+            .with_table_parquet_options(options)
+            .with_parquet_file_reader_factory(readers);
+        let source = Arc::new(match hint {
+            Some(bytes) => source.with_metadata_size_hint(bytes),
+            None => source,
+        });
         let groups = FileGroup::new(self.files.clone());
         let groups = groups.split_files(state.config().target_partitions());
         let config = FileScanConfigBuilder::new(self.store.clone(), source)
@@ -266,6 +277,6 @@ impl TableProvider for ParquetTable {
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
             .build();
-        format.create_physical_plan(state, config).await
+        Ok(DataSourceExec::from_data_source(config))
     }
 }

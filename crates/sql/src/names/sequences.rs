@@ -19,7 +19,7 @@ use terrace_sys::sync::lock;
 use terrace_table::catalog::{Identity, Sequence, Snapshot};
 use terrace_table::error::SqlError;
 
-use super::path::resolve;
+use super::path::SearchPath;
 use super::shared::Shared;
 use crate::access::{Privilege, Rights};
 
@@ -205,9 +205,12 @@ impl SequenceFunction {
     /// The sequence of a name, which the role may use.
     fn find(&self, name: &str, options: &ConfigOptions) -> Result<Arc<Sequence>, SqlError> {
         let snapshot = self.shared.now();
-        let full = resolve(options, &snapshot, TableReference::parse_str(name));
+        let path = self.path(options, &snapshot);
+        let catalog = options.catalog.default_catalog.as_str();
+        let full = path.resolve(catalog, &snapshot, TableReference::parse_str(name));
         let (schema, name) = (full.schema.as_ref(), full.table.as_ref());
-        let Some(sequence) = snapshot.sequence(schema, name) else {
+        let found = snapshot.sequence(schema, name).filter(|_| self.shared.is_visible(schema));
+        let Some(sequence) = found else {
             let name = format!("{schema}.{name}");
             return Err(match snapshot.has_object(schema, full.table.as_ref()) {
                 true => SqlError::Refused {
@@ -219,6 +222,16 @@ impl SequenceFunction {
         };
         self.refuse_without_rights(&snapshot, &sequence)?;
         Ok(sequence)
+    }
+
+    /// The search path, with the schema of temporary objects if there is one.
+    fn path(&self, options: &ConfigOptions, snapshot: &Snapshot) -> SearchPath {
+        let path = SearchPath::of(options);
+        let temporary = self.shared.temporary.as_str();
+        match path.temporary().is_none() && snapshot.has_schema(temporary) {
+            true => SearchPath::parse(&format!("{temporary}, {}", path.text())),
+            false => path,
+        }
     }
 
     fn refuse_without_rights(

@@ -9,7 +9,8 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 
 const NAME: &str = "timezone";
@@ -27,6 +28,11 @@ pub(crate) struct TimeZoneConversion {
 impl TimeZoneConversion {
     pub(crate) fn new() -> Self {
         Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+
+    /// The local time in a zone, in nanoseconds, of an instant in nanoseconds.
+    pub(crate) fn call(zone: Expr, instant: Expr) -> Expr {
+        ScalarUDF::new_from_impl(Self::new()).call(vec![zone, instant])
     }
 }
 
@@ -66,6 +72,7 @@ impl ScalarUDFImpl for TimeZoneConversion {
         let Some(zone) = zone else {
             return plan_err!("AT TIME ZONE takes a constant, such as 'Europe/Berlin' or '+02:00'");
         };
+        let zone = spelled(zone);
         parsed(zone)?;
         let result = match args.arg_fields[1].data_type() {
             DataType::Timestamp(_, Some(_)) => None,
@@ -79,7 +86,7 @@ impl ScalarUDFImpl for TimeZoneConversion {
         let (ColumnarValue::Scalar(zone), value) = (&args.args[0], &args.args[1]) else {
             return exec_err!("AT TIME ZONE takes a constant");
         };
-        let Some(zone) = zone.try_as_str().flatten() else {
+        let Some(zone) = zone.try_as_str().flatten().map(spelled) else {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_type())?));
         };
         match value {
@@ -90,6 +97,12 @@ impl ScalarUDFImpl for TimeZoneConversion {
             }
         }
     }
+}
+
+/// A name of a zone as the database of zones spells it: `UTC` for `utc`.
+fn spelled(zone: &str) -> &str {
+    let mut names = chrono_tz::TZ_VARIANTS.iter().map(|known| known.name());
+    names.find(|name| name.eq_ignore_ascii_case(zone)).unwrap_or(zone)
 }
 
 fn parsed(zone: &str) -> Result<Tz> {

@@ -35,6 +35,8 @@ use super::column_options::{Written, WrittenCheck, normalized, text_of};
 use super::enums::field::enum_of;
 use super::enums::written;
 use super::expressions::Expressions;
+use super::notice::Notice;
+use super::object_name::refuse_hiding;
 use super::properties::{add_check, columns_of, default_of, generation_of, null_of, renamed};
 use super::refusal::refused;
 use super::sql_column::planned_column;
@@ -60,6 +62,8 @@ pub(super) struct Alteration<'a> {
     properties: Properties,
     /// Names of the constraints that existing rows have to be checked for.
     unchecked: BTreeSet<String>,
+    /// Notices of the actions that have nothing to do.
+    skipped: Vec<Notice>,
 }
 
 impl<'a> Alteration<'a> {
@@ -77,8 +81,9 @@ impl<'a> Alteration<'a> {
         let fields: Vec<FieldRef> = before.schema().fields().iter().cloned().collect();
         let sources = (0..fields.len()).map(ColumnSource::Kept).collect();
         let (name, properties) = (before.name().to_owned(), before.properties().clone());
-        let unchecked = BTreeSet::new();
-        let mut altered = Self { state, before, name, fields, sources, properties, unchecked };
+        let (unchecked, skipped) = (BTreeSet::new(), vec![]);
+        let mut altered =
+            Self { state, before, name, fields, sources, properties, unchecked, skipped };
         for operation in operations {
             altered.apply(operation).await?;
         }
@@ -99,6 +104,11 @@ impl<'a> Alteration<'a> {
             properties: self.properties.clone(),
             owner: None,
         }
+    }
+
+    /// The notices of the actions that have nothing to do, in order.
+    pub(super) fn skipped(&self) -> &[Notice] {
+        &self.skipped
     }
 
     /// The sources of the columns of the altered table.
@@ -129,8 +139,9 @@ impl<'a> Alteration<'a> {
                 self.add_column(column_def, *if_not_exists).await
             }
             Op::DropColumn { column_names, if_exists, drop_behavior, .. } => {
-                refuse_cascade(drop_behavior.as_ref(), "DROP COLUMN")?;
-                column_names.iter().try_for_each(|name| self.drop_column(name, *if_exists))
+                let cascades = matches!(drop_behavior, Some(DropBehavior::Cascade));
+                let mut names = column_names.iter();
+                names.try_for_each(|name| self.drop_column(name, *if_exists, cascades))
             }
             Op::RenameColumn { old_column_name, new_column_name } => {
                 self.rename_column(old_column_name, new_column_name)
@@ -140,7 +151,7 @@ impl<'a> Alteration<'a> {
             } => match name.0.as_slice() {
                 [part] if part.as_ident().is_some() => {
                     self.name = part.as_ident().cloned().map(normalized).unwrap_or_default();
-                    Ok(())
+                    refuse_hiding(&self.name)
                 }
                 _ => Err(refused(
                     &format!("renaming {} to {name}", self.before.full_name()),
@@ -192,7 +203,11 @@ impl<'a> Alteration<'a> {
     async fn add_column(&mut self, column: &ColumnDef, keep: bool) -> Result<(), SqlError> {
         let name = normalized(column.name.clone());
         match self.refuse_existing(&name) {
-            Err(_) if keep => return Ok(()),
+            Err(_) if keep => {
+                let what = format_args!("column \"{name}\" of relation \"{}\"", self.name);
+                self.skipped.push(Notice::exists("42701", what));
+                return Ok(());
+            }
             refused => refused?,
         }
         let (mut column, mut written) = (column.clone(), Written::default());
@@ -268,6 +283,17 @@ impl<'a> Alteration<'a> {
         }
     }
 
+    /// The error of dropping a column that generated columns are computed from.
+    fn depended_on(&self, column: &str, users: &[String]) -> SqlError {
+        let table = &self.name;
+        let dropped = format!("column {column} of table {table}");
+        let detail = |user: &String| format!("column {user} of table {table} depends on {dropped}");
+        SqlError::Dependents {
+            what: format!("drop {dropped} because other objects depend on it"),
+            details: users.iter().map(detail).collect(),
+        }
+    }
+
     /// Refuses a change that the values of a generated or identity column do not allow.
     fn refuse_generated(&self, column: &str) -> Result<(), SqlError> {
         let kind = match self.properties.of(column) {
@@ -280,13 +306,35 @@ impl<'a> Alteration<'a> {
         Err(SqlError::GeneratedAlways { what })
     }
 
-    /// Drops a column, and the constraints that it has a part in.
-    fn drop_column(&mut self, name: &Ident, if_exists: bool) -> Result<(), SqlError> {
-        let index = match self.find(name) {
-            Err(_) if if_exists => return Ok(()),
+    /// Drops a column, and the constraints that it has a part in; with CASCADE, also the generated
+    /// columns that are computed from it.
+    fn drop_column(
+        &mut self,
+        name: &Ident,
+        if_exists: bool,
+        cascades: bool,
+    ) -> Result<(), SqlError> {
+        let mut index = match self.find(name) {
+            Err(_) if if_exists => {
+                let name = normalized(name.clone());
+                let what = format_args!("column \"{name}\" of relation \"{}\"", self.name);
+                self.skipped.push(Notice::missing(what));
+                return Ok(());
+            }
             found => found?,
         };
-        self.refuse_source(self.fields[index].name(), "dropping")?;
+        let users = self.generated_from(self.fields[index].name())?;
+        if !users.is_empty() && !cascades {
+            return Err(self.depended_on(self.fields[index].name(), &users));
+        }
+        for user in users {
+            let user = Ident::with_quote('"', user);
+            // One that is computed from another of them may be dropped already.
+            if self.find(&user).is_ok() {
+                self.drop_column(&user, false, true)?;
+            }
+            index = self.find(name)?;
+        }
         let field = self.fields.remove(index);
         self.sources.remove(index);
         self.properties.columns.remove(field.name());
@@ -420,10 +468,14 @@ impl<'a> Alteration<'a> {
         let constraint = normalized(name.clone());
         self.unchecked.remove(&constraint);
         let dropped = self.properties.checks.remove(&constraint).is_some();
-        match dropped || if_exists {
-            true => Ok(()),
-            false => Err(SqlError::MissingConstraint { table: self.name.clone(), constraint }),
+        if !dropped && !if_exists {
+            return Err(SqlError::MissingConstraint { table: self.name.clone(), constraint });
         }
+        if !dropped {
+            let what = format_args!("constraint \"{constraint}\" of relation \"{}\"", self.name);
+            self.skipped.push(Notice::missing(what));
+        }
+        Ok(())
     }
 
     fn rename_constraint(&mut self, from: &Ident, to: &Ident) -> Result<(), SqlError> {
@@ -479,13 +531,4 @@ fn refuse_cast(field: &Field, new: &Field) -> Result<(), SqlError> {
         &format!("casting column {name} automatically to {}", sql_type::of(new)),
         &format!("say USING CAST({name} AS {})", sql_type::of(new)),
     ))
-}
-
-fn refuse_cascade(behavior: Option<&DropBehavior>, what: &str) -> Result<(), SqlError> {
-    match behavior {
-        Some(DropBehavior::Cascade) => {
-            Err(refused(&format!("{what} with CASCADE"), "drop the views that use it first"))
-        }
-        _ => Ok(()),
-    }
 }

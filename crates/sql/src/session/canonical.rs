@@ -24,7 +24,6 @@ use std::sync::{Arc, LazyLock};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
-use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{
     AggregateFunction, InList, ScalarFunction, Sort as SortExpr, WindowFunction,
@@ -38,6 +37,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::floats::has_floats;
 
+use crate::file_tables::is_decoded_by_datafusion;
 use crate::scalar::Canonical;
 
 /// Aggregate and window functions that return one of their arguments, which is already canonical.
@@ -75,7 +75,8 @@ impl AnalyzerRule for CanonicalFloats {
 
 fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::TableScan(scan) = &plan
-        && source_as_provider(&scan.source).is_ok_and(|source| source.is::<ListingTable>())
+        && let Ok(table) = source_as_provider(&scan.source)
+        && is_decoded_by_datafusion(table.as_ref())
     {
         return with_values(plan, |_| true);
     }

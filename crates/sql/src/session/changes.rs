@@ -18,7 +18,9 @@ pub(super) async fn write_out(
     statement: &mut Statement,
 ) -> Result<(), SqlError> {
     match changed(statement) {
-        Some(SqlStatement::Insert(insert)) => insert_forms::write_out(state, insert).await,
+        Some(SqlStatement::Insert(insert)) => {
+            insert_forms::write_out(state, snapshot, insert).await
+        }
         Some(SqlStatement::Update(update)) => row_assignments::write_out(&mut update.assignments),
         Some(SqlStatement::Merge(merge)) => merge_clauses::write_out(state, snapshot, merge).await,
         _ => Ok(()),

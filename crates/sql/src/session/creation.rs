@@ -1,7 +1,7 @@
 //! `SHOW CREATE TABLE` and `PRAGMA table_info`: the definition of a table or view.
 
 use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
-use datafusion::common::{DataFusionError, TableReference};
+use datafusion::common::{DataFusionError, ResolvedTableReference, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{ObjectName, ShowCreateObject};
 use terrace_table::Encoding;
@@ -15,6 +15,7 @@ use super::refusal::refused;
 use super::rows::Rows;
 use super::sql_type::{self, identifier};
 use super::state::Session;
+use crate::access::Privilege;
 use crate::names::{CATALOG, SYSTEM_SCHEMA, SearchPath, resolve};
 use crate::view;
 
@@ -33,6 +34,7 @@ impl Session {
         let reference = reference(name);
         let snapshot = self.names.current();
         let full = resolve(state.config_options(), &snapshot, reference);
+        self.refuse_hidden(&full)?;
         let (schema, table) = (full.schema.as_ref(), full.table.as_ref());
         let definition = if let Some((found, _)) = snapshot.table(schema, table) {
             table_definition(&found)
@@ -53,16 +55,48 @@ impl Session {
             .texts("definition", [Some(definition)]))
     }
 
+    /// Refuses to show the columns of a table or view to a role that may not read it.
+    ///
+    /// # Errors
+    /// [`SqlError::Denied`].
+    pub(super) fn refuse_hidden(&self, full: &ResolvedTableReference) -> Result<(), SqlError> {
+        let snapshot = self.names.current();
+        let rights = self.rights(&snapshot);
+        let (schema, table) = (full.schema.as_ref(), full.table.as_ref());
+        if full.catalog.as_ref() != CATALOG {
+            return Ok(());
+        }
+        if schema == SYSTEM_SCHEMA {
+            return rights.require_superuser(&format!("reading {SYSTEM_SCHEMA}.{table}"));
+        }
+        if !snapshot.has_object(schema, table) {
+            return Ok(());
+        }
+        rights.require(Privilege::Usage, schema, None)?;
+        rights.require(Privilege::Select, schema, Some(table))
+    }
+
     /// The rows of `DESCRIBE t`; `None` if no table or view has the name.
-    pub(super) async fn described(&self, state: &SessionState, name: &ObjectName) -> Option<Rows> {
-        let columns = self.columns_of(state, &name.to_string()).await.ok()?;
+    ///
+    /// # Errors
+    /// [`SqlError::Denied`].
+    pub(super) async fn described(
+        &self,
+        state: &SessionState,
+        name: &ObjectName,
+    ) -> Result<Option<Rows>, SqlError> {
+        let columns = match self.columns_of(state, &name.to_string()).await {
+            Ok(columns) => columns,
+            Err(error @ SqlError::Denied { .. }) => return Err(error),
+            Err(_) => return Ok(None),
+        };
         let fields = columns.fields();
         let is_nullable = |field: &FieldRef| Some(if field.is_nullable() { "YES" } else { "NO" });
         let rows = Rows::default()
             .texts("column_name", fields.iter().map(|field| Some(field.name())))
             .texts("data_type", fields.iter().map(|field| Some(sql_type::of(field))))
             .texts("is_nullable", fields.iter().map(is_nullable));
-        Some(rows)
+        Ok(Some(rows))
     }
 
     /// The rows of `PRAGMA table_info`.
@@ -100,6 +134,7 @@ impl Session {
     async fn columns_of(&self, state: &SessionState, name: &str) -> Result<SchemaRef, SqlError> {
         let reference = TableReference::parse_str(name);
         let full = resolve(state.config_options(), &self.names.current(), reference);
+        self.refuse_hidden(&full)?;
         let columns = self.names.names();
         let columns = columns.columns(&full.schema, &full.table).await?;
         columns.ok_or_else(|| self.missing(state, name))
@@ -118,7 +153,7 @@ fn reference(name: &ObjectName) -> TableReference {
 }
 
 /// The statement that creates a table.
-fn table_definition(table: &Table) -> String {
+pub(super) fn table_definition(table: &Table) -> String {
     let properties = table.properties();
     let columns = table.schema().fields().iter().map(|field| column(field, properties));
     let checks = properties

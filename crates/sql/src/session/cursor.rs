@@ -59,6 +59,8 @@ pub struct CursorOptions {
     pub is_held: bool,
     /// True for SCROLL: it goes backward as well; false for NO SCROLL; `None` if neither is said.
     pub scrolls: Option<bool>,
+    /// Two options that are both said and exclude each other: such a cursor cannot be declared.
+    pub contradiction: Option<(&'static str, &'static str)>,
 }
 
 /// Rows that a statement returns or skips.
@@ -184,9 +186,6 @@ fn declared(parser: &mut Parser<'_>) -> Result<(String, CursorOptions), ParserEr
     let name = name(parser)?;
     let mut options = CursorOptions::default();
     let (mut is_insensitive, mut is_asensitive) = (false, false);
-    let twice = |one: &str, other: &str| {
-        Err(ParserError::ParserError(format!("cannot specify both {one} and {other}")))
-    };
     while !take_all(parser, &["cursor"]) {
         let next = parser.peek_token();
         let scrolls = if take_all(parser, &["no", "scroll"]) {
@@ -198,7 +197,7 @@ fn declared(parser: &mut Parser<'_>) -> Result<(String, CursorOptions), ParserEr
         };
         if scrolls.is_some() {
             if options.scrolls.is_some_and(|known| Some(known) != scrolls) {
-                return twice("SCROLL", "NO SCROLL");
+                options.contradiction = Some(("SCROLL", "NO SCROLL"));
             }
             options.scrolls = scrolls;
         } else if take_all(parser, &["binary"]) {
@@ -213,7 +212,7 @@ fn declared(parser: &mut Parser<'_>) -> Result<(String, CursorOptions), ParserEr
     }
     // No cursor sees changes after its declaration, whichever of the two is said.
     if is_insensitive && is_asensitive {
-        return twice("ASENSITIVE", "INSENSITIVE");
+        options.contradiction.get_or_insert(("ASENSITIVE", "INSENSITIVE"));
     }
     options.is_held = take_all(parser, &["with", "hold"]);
     let _default = !options.is_held && take_all(parser, &["without", "hold"]);
@@ -384,8 +383,6 @@ mod tests {
             ("FETCH ABSOLUTE FROM c", "FROM"),
             ("FETCH 9223372036854775808 FROM c", "below 2^63"),
             ("FETCH - FROM c", "FROM"),
-            ("DECLARE c SCROLL NO SCROLL CURSOR FOR SELECT 1", "both SCROLL and NO SCROLL"),
-            ("DECLARE c ASENSITIVE INSENSITIVE CURSOR FOR SELECT 1", "both ASENSITIVE and"),
             ("DECLARE c QUICK CURSOR FOR SELECT 1", "CURSOR"),
             ("DECLARE c CURSOR FOR DELETE FROM t", "a query"),
         ];
@@ -393,6 +390,24 @@ mod tests {
             let error = parsed(text).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(said), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn contradictions_are_kept_for_the_declaration() -> Result<()> {
+        for (options, expected) in [
+            ("SCROLL NO SCROLL", Some(("SCROLL", "NO SCROLL"))),
+            ("NO SCROLL BINARY SCROLL", Some(("SCROLL", "NO SCROLL"))),
+            ("INSENSITIVE ASENSITIVE", Some(("ASENSITIVE", "INSENSITIVE"))),
+            ("SCROLL SCROLL INSENSITIVE", None),
+        ] {
+            let CursorAction::Declare { options: found, .. } =
+                parsed(&format!("DECLARE c {options} CURSOR FOR SELECT 1"))?.action
+            else {
+                panic!("{options}");
+            };
+            assert_eq!(found.contradiction, expected, "{options}");
+        }
+        Ok(())
     }
 
     #[test]

@@ -21,6 +21,7 @@ use terrace_table::table::Table;
 use super::column_options::normalized;
 use super::dialect::{parsed_expr, parsed_query};
 use super::properties::default_of;
+use super::types;
 use crate::names::{CATALOG, resolve};
 use crate::provider::StoredTable;
 
@@ -108,8 +109,11 @@ fn in_insert(insert: &mut Insert, table: &Table) -> Result<(), SqlError> {
     };
     for row in &mut values.rows {
         for (place, value) in row.content.iter_mut().enumerate() {
+            let name = name_of(place).unwrap_or_default();
             if is_default(value) {
-                *value = written(table, &name_of(place).unwrap_or_default())?;
+                *value = written(table, &name)?;
+            } else if let Ok(field) = table.schema().field_with_name(&name) {
+                types::name_fields(value, field.data_type());
             }
         }
     }

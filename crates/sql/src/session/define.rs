@@ -5,25 +5,33 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, FieldRef, Fields, Schema};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Constraints, DFSchema, DFSchemaRef, Result, SchemaReference, plan_err};
+use datafusion::common::{
+    Constraints, DFSchema, DFSchemaRef, Result, SchemaReference, TableReference, plan_err,
+};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
-    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, DropTable,
-    DropView, LogicalPlan,
+    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema,
+    LogicalPlan,
 };
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
-use terrace_table::catalog::{Draft, IfExists, Snapshot, TableDefinition, with_named_type};
+use terrace_table::catalog::{
+    Draft, IfExists, Snapshot, TableDefinition, TextKind, with_named_type,
+};
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 use terrace_table::write::{CountExec, Terms, write_rows};
 
+use super::dependencies::{Object, drop_all};
 use super::enums::plan::columns_of;
 use super::exclusive::{Begun, Exclusive};
+use super::notice::Notice;
 pub(super) use super::object_name::Name;
 use super::object_name::{other_catalog, refuse_reserved};
-use super::options::TableOptions;
+use super::options::{TableOptions, WrittenView};
+use super::parse::parse;
 use super::state::{Planned, Session};
+use super::statement::SessionStatement;
 use super::{owned_sequences, properties, sequence_calls};
 use crate::names::{CATALOG, SearchPath, TEMPORARY, is_temporary, resolve};
 use crate::provider::StoredTable;
@@ -50,10 +58,8 @@ impl Session {
         let at = At { state, snapshot, scope };
         match definition {
             DdlStatement::CreateMemoryTable(create) => self.create_table(at, create, options).await,
-            DdlStatement::CreateView(create) => self.create_view(at, create).await,
+            DdlStatement::CreateView(create) => self.create_view(at, create, options.view).await,
             DdlStatement::CreateCatalogSchema(create) => self.create_schema(at, create).await,
-            DdlStatement::DropTable(drop) => self.drop_table(at, drop).await,
-            DdlStatement::DropView(drop) => self.drop_view(at, drop).await,
             DdlStatement::DropCatalogSchema(drop) => self.drop_schema(at, drop).await,
             DdlStatement::CreateExternalTable(mut create) => {
                 create.schema = plain_columns(&create.schema)?;
@@ -106,7 +112,7 @@ impl Session {
             return Err(refused(&what, "create the table first, and say INSERT"));
         }
         for (_, text) in &mut written.defaults {
-            *text = sequence_calls::qualified(state, snapshot, text)?;
+            *text = sequence_calls::qualified(state, snapshot, &schema_name, text)?;
         }
         let mut properties = properties::validated(state, &name, &columns, &written)?;
         let catalog = self.engine.catalog();
@@ -118,7 +124,11 @@ impl Session {
         let definition =
             TableDefinition { schema_name, name, columns, encoding, properties, owner };
         if !has_rows {
-            catalog.create_table_with(scope, definition, sequences, if_exists).await?;
+            let name = definition.name.clone();
+            let made = catalog.create_table_with(scope, definition, sequences, if_exists).await?;
+            if made.is_none() {
+                self.notice(Notice::relation_exists(&name));
+            }
             return Ok(Planned::nothing());
         }
         let replaced =
@@ -170,16 +180,20 @@ impl Session {
     ) -> Planned {
         let catalog = Arc::clone(self.engine.catalog());
         let what = format!("CreateTableExec: table={}.{}", definition.schema_name, definition.name);
-        let watched = Arc::clone(&input);
+        let (watched, notices) = (Arc::clone(&input), self.notices.clone());
         let plan = CountExec::plan(what, move |context| {
             let (catalog, definition) = (Arc::clone(&catalog), definition.clone());
-            let input = Arc::clone(&input);
+            let (input, notices) = (Arc::clone(&input), notices.clone());
             async move {
                 let (scope, memory) = (Scope::of(&context), Arc::clone(context.memory_pool()));
                 let rows = execute_stream(input, context)?;
+                let name = definition.name.clone();
                 let made = catalog
                     .create_table_as_in(&scope, definition, if_exists, rows, &memory)
                     .await?;
+                if made.is_none() {
+                    notices.give(Notice::relation_exists(&name));
+                }
                 Ok(made.unwrap_or(0))
             }
             .boxed()
@@ -187,7 +201,12 @@ impl Session {
         Planned { plan, watched: Some(watched) }
     }
 
-    async fn create_view(&self, at: At<'_>, create: CreateView) -> Result<Planned, SqlError> {
+    async fn create_view(
+        &self,
+        at: At<'_>,
+        create: CreateView,
+        written: Option<WrittenView>,
+    ) -> Result<Planned, SqlError> {
         let At { state, snapshot, scope } = at;
         refuse_duplicates(create.input.schema())?;
         let Name { schema, name } = match create.temporary {
@@ -200,16 +219,31 @@ impl Session {
         let Some(definition) = create.definition else {
             return Err(refused("a view without its text", "define it by CREATE VIEW"));
         };
+        if let (false, Some(sequence)) =
+            (create.temporary, temporary_sequence(state, snapshot, &definition)?)
+        {
+            let what = format!("a view over the temporary sequence {sequence}");
+            return Err(refused(&what, "say CREATE TEMP VIEW"));
+        }
         let path = SearchPath::of(state.config_options());
         let path = match (create.temporary, path.temporary()) {
             (true, Some(temporary)) => format!("{temporary}, {}", path.text()),
             _ => path.text(),
         };
-        let text = view::text(&path, &definition);
+        let text = view::text(&path, &definition, written.as_ref().map(|it| it.text.as_str()));
         view::refuse_cycle(snapshot, state, (&schema, &name), &text)?;
         let tables = view::tables_of(snapshot, state, &text)?;
+        let calls = written.map(|it| it.calls).unwrap_or_default();
+        let calls = calls.iter().filter_map(|(schema, key)| {
+            let object = snapshot.text(TextKind::Function, schema, key)?;
+            Some((schema.as_str(), key.as_str(), object))
+        });
+        let calls: Vec<_> = calls.collect();
         let put = |draft: &mut Draft| {
             tables.iter().try_for_each(|table| draft.depend_on_table(table))?;
+            for (schema, key, object) in &calls {
+                draft.depend_on_text(TextKind::Function, (schema, key), object)?;
+            }
             draft.put_view(&schema, &name, &text, create.or_replace)?;
             draft.own(&schema, Some(&name), self.role().as_deref())
         };
@@ -234,51 +268,25 @@ impl Session {
             let what = format!("a schema {name}");
             return Err(refused(&what, "the prefix pg_temp is for temporary objects"));
         }
-        let make = |draft: &mut Draft| match draft.create_schema(name, create.if_not_exists)? {
-            true => draft.own(name, None, self.role().as_deref()),
-            false => Ok(()),
+        if name.starts_with("pg_") {
+            let what = format!("a schema {name}");
+            return Err(refused(&what, "the prefix pg_ is for the schemas of the system"));
+        }
+        let make = |draft: &mut Draft| {
+            let is_made = draft.create_schema(name, create.if_not_exists)?;
+            if is_made {
+                draft.own(name, None, self.role().as_deref())?;
+            }
+            Ok(is_made)
         };
-        scope.define(self.engine.catalog(), make).await?;
+        if !scope.define(self.engine.catalog(), make).await? {
+            self.notice(Notice::exists("42P06", format_args!("schema \"{name}\"")));
+        }
         Ok(Planned::nothing())
     }
 
-    async fn drop_table(&self, at: At<'_>, drop: DropTable) -> Result<Planned, SqlError> {
-        let At { state, snapshot, scope } = at;
-        let Name { schema, name } = self.own_name(state, drop.name)?;
-        if snapshot.has_object(&schema, &name) {
-            self.rights(snapshot).require_owner("dropping it", &schema, Some(&name))?;
-        }
-        let take = |draft: &mut Draft| draft.drop_table(&schema, &name);
-        let dropped = self.names.drop_external(&schema, &name)
-            || scope.define(self.engine.catalog(), take).await?;
-        if !dropped && snapshot.view(&schema, &name).is_some() {
-            let name = format!("{schema}.{name}");
-            return Err(refused(&format!("DROP TABLE of the view {name}"), "say DROP VIEW"));
-        }
-        if !dropped && snapshot.sequence(&schema, &name).is_some() {
-            let what = format!("DROP TABLE of the sequence {schema}.{name}");
-            return Err(refused(&what, "say DROP SEQUENCE"));
-        }
-        missing_unless(dropped || drop.if_exists, &schema, &name)
-    }
-
-    async fn drop_view(&self, at: At<'_>, drop: DropView) -> Result<Planned, SqlError> {
-        let At { state, snapshot, scope } = at;
-        let Name { schema, name } = self.own_name(state, drop.name)?;
-        if snapshot.has_object(&schema, &name) {
-            self.rights(snapshot).require_owner("dropping it", &schema, Some(&name))?;
-        }
-        let take = |draft: &mut Draft| draft.drop_view(&schema, &name);
-        let dropped = scope.define(self.engine.catalog(), take).await?;
-        if !dropped && snapshot.table(&schema, &name).is_some() {
-            let name = format!("{schema}.{name}");
-            return Err(refused(&format!("DROP VIEW of the table {name}"), "say DROP TABLE"));
-        }
-        missing_unless(dropped || drop.if_exists, &schema, &name)
-    }
-
     async fn drop_schema(&self, at: At<'_>, drop: DropCatalogSchema) -> Result<Planned, SqlError> {
-        let At { snapshot, scope, .. } = at;
+        let At { state, snapshot, scope } = at;
         let name = match &drop.name {
             SchemaReference::Full { catalog, .. } if catalog.as_ref() != CATALOG => {
                 return Err(other_catalog(catalog));
@@ -289,12 +297,25 @@ impl Session {
         if snapshot.has_schema(name) {
             self.rights(snapshot).require_owner("dropping it", name, None)?;
         }
-        let take = |draft: &mut Draft| draft.drop_schema(name, drop.cascade);
-        let dropped = scope.define(self.engine.catalog(), take).await?;
-        if dropped || drop.if_exists {
-            return Ok(Planned::nothing());
+        let take = |draft: &mut Draft| {
+            let others = match drop.cascade {
+                true => {
+                    let all = Object::all_of(draft.snapshot(), name);
+                    drop_all(state, draft, &all, true)?
+                }
+                false => Vec::new(),
+            };
+            Ok((draft.drop_schema(name, drop.cascade)?, others))
+        };
+        let (dropped, others) = scope.define(self.engine.catalog(), take).await?;
+        self.note_cascade(state, snapshot, &others);
+        if !dropped && !drop.if_exists {
+            return Err(SqlError::MissingSchema { name: name.to_string() });
         }
-        Err(SqlError::MissingSchema { name: name.to_string() })
+        if !dropped {
+            self.notice(Notice::missing(format_args!("schema \"{name}\"")));
+        }
+        Ok(Planned::nothing())
     }
 }
 
@@ -318,6 +339,24 @@ fn refuse_temporary(
             Err(refused(&format!("a view over the temporary {name}"), "say CREATE TEMP VIEW"))
         }
     }
+}
+
+/// The name of a temporary sequence that the text of a view takes numbers from.
+fn temporary_sequence(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    definition: &str,
+) -> Result<Option<String>, SqlError> {
+    if !sequence_calls::may_call(definition) {
+        return Ok(None);
+    }
+    let statement = parse(definition)?.pop().and_then(SessionStatement::into_sql);
+    let names = statement.map(|mut it| sequence_calls::named(&mut it)).unwrap_or_default();
+    let mut temporary = names.into_iter().filter_map(|name| {
+        let full = resolve(state.config_options(), snapshot, TableReference::parse_str(&name));
+        is_temporary(&full.schema).then(|| full.table.to_string())
+    });
+    Ok(temporary.next())
 }
 
 /// Refuses properties that a table would not enforce.
@@ -363,13 +402,6 @@ fn refuse_duplicates(schema: &DFSchema) -> Result<(), SqlError> {
             &format!("two columns of the name {}", field.name()),
             "give one of them another name with AS",
         )),
-    }
-}
-
-fn missing_unless(done: bool, schema: &str, name: &str) -> Result<Planned, SqlError> {
-    match done {
-        true => Ok(Planned::nothing()),
-        false => Err(SqlError::Missing { name: format!("{schema}.{name}") }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Changes of a table that views may depend on.
 
-use datafusion::sql::sqlparser::ast::{AlterColumnOperation, AlterTableOperation};
+use datafusion::sql::sqlparser::ast::{AlterColumnOperation, AlterTableOperation, DropBehavior};
 use terrace_table::error::SqlError;
 
 use super::column_options::normalized;
@@ -15,16 +15,28 @@ pub(super) struct Lost {
     pub(super) is_dropped: bool,
     /// True if the column gets another type.
     pub(super) is_type: bool,
+    /// True if the objects that depend on it are dropped too.
+    pub(super) cascades: bool,
 }
 
 impl Lost {
-    /// The error of the change if a view depends on it.
-    pub(super) fn refused(self, view: String) -> SqlError {
+    /// The error of the change if views depend on it, each as in a message; `others` are sentences
+    /// about the dependents of these views.
+    pub(super) fn refused(self, views: &[String], others: Vec<String>) -> SqlError {
+        let view = views.first().cloned().unwrap_or_default();
         match self.column {
             Some(column) if self.is_type => SqlError::Refused {
-                what: format!("altering the type of column {column}, which view {view} uses,"),
+                what: format!("altering the type of column {column}, which {view} uses,"),
                 instead: "drop the view first".to_owned(),
             },
+            Some(_) if self.is_dropped => {
+                let dropped = self.what.trim_start_matches("drop ");
+                let detail = |view: &String| format!("{view} depends on {dropped}");
+                SqlError::Dependents {
+                    what: format!("{} because other objects depend on it", self.what),
+                    details: views.iter().map(detail).chain(others).collect(),
+                }
+            }
             _ => SqlError::InUse { what: self.what, view },
         }
     }
@@ -35,12 +47,14 @@ pub(super) fn lost(table: &str, operations: &[AlterTableOperation]) -> Vec<Lost>
     let mut all = Vec::new();
     for operation in operations {
         match operation {
-            AlterTableOperation::DropColumn { column_names, .. } => {
+            AlterTableOperation::DropColumn { column_names, drop_behavior, .. } => {
+                let cascades = matches!(drop_behavior, Some(DropBehavior::Cascade));
                 all.extend(column_names.iter().cloned().map(normalized).map(|column| Lost {
                     what: format!("drop column {column} of table {table}"),
                     column: Some(column),
                     is_dropped: true,
                     is_type: false,
+                    cascades,
                 }));
             }
             AlterTableOperation::RenameColumn { old_column_name, .. } => {
@@ -50,6 +64,7 @@ pub(super) fn lost(table: &str, operations: &[AlterTableOperation]) -> Vec<Lost>
                     column: Some(column),
                     is_dropped: false,
                     is_type: false,
+                    cascades: false,
                 });
             }
             AlterTableOperation::RenameTable { .. } => all.push(Lost {
@@ -57,6 +72,7 @@ pub(super) fn lost(table: &str, operations: &[AlterTableOperation]) -> Vec<Lost>
                 what: format!("rename table {table}"),
                 is_dropped: false,
                 is_type: false,
+                cascades: false,
             }),
             AlterTableOperation::AlterColumn {
                 column_name,
@@ -68,6 +84,7 @@ pub(super) fn lost(table: &str, operations: &[AlterTableOperation]) -> Vec<Lost>
                     column: Some(column),
                     is_dropped: true,
                     is_type: true,
+                    cascades: false,
                 });
             }
             _ => {}

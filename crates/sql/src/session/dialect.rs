@@ -65,10 +65,10 @@ impl Dialect for TerraceDialect {
         }
     }
 
-    /// `||` and `^@` bind like PostgreSQL's other operators: between comparisons and sums.
+    /// `||`, `#` and `^@` bind like PostgreSQL's other operators: between comparisons and sums.
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
         match parser.peek_token_ref().token {
-            Token::StringConcat | Token::CaretAt => Some(Ok(CONCATENATION)),
+            Token::StringConcat | Token::CaretAt | Token::Sharp => Some(Ok(CONCATENATION)),
             _ if json::is_next(parser) => Some(Ok(CONCATENATION)),
             _ => operators::precedence(parser).map(Ok),
         }
@@ -98,12 +98,15 @@ impl Dialect for TerraceDialect {
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,
+            Token::Tilde => {
+                parser.advance_token();
+                return Some(parser.parse_subexpr(CONCATENATION).map(operators::complement));
+            }
             Token::LBracket => return Some(lambda::parse_list(parser)),
             _ => return lambda::parse(parser),
         };
         parser.advance_token();
-        let operand = parser.parse_subexpr(POWER);
-        Some(operand.map(|operand| Expr::UnaryOp { op, expr: Box::new(operand) }))
+        Some(parser.parse_subexpr(POWER).map(|operand| operators::signed(op, operand)))
     }
 
     fn parse_infix(

@@ -74,7 +74,10 @@ pub(super) async fn plan(
         let mut renamed = statement.clone();
         if column_series::rename(&mut renamed) {
             let renamed = duplicate_names::plan(state, &renamed).await;
-            if renamed.is_ok() {
+            // With its column found, the statement fails for its own reason.
+            let is_found = planned.as_ref().is_err_and(aliases::is_cause)
+                && !renamed.as_ref().is_err_and(aliases::is_cause);
+            if renamed.is_ok() || is_found {
                 return Ok(renamed);
             }
         }

@@ -57,17 +57,19 @@ impl<'a> Expressions<'a> {
     /// If the expression does not fit the schema.
     pub(super) fn simplified(&self, expression: Expr) -> Result<Expr> {
         let expression = unqualified(expression)?;
-        let expression = enums::plan::rewrite_expr(self.state, expression, &self.schema)?;
-        let expression = types::rewrite(expression, self.schema.as_ref())?.data;
-        let expression = floats::in_double_precision(expression, self.schema.as_ref())?.data;
-        let mut expression = self.simplifier.coerce(expression, &self.schema)?;
+        let mut expression = enums::plan::rewrite_expr(self.state, expression, &self.schema)?;
         let options = self.state.config().options();
+        // Before types are coerced, as in the analysis of a plan.
         for rewrite in self.state.analyzer().function_rewrites() {
             let rewritten =
                 expression.transform_up(|e| rewrite.rewrite(e, &self.schema, options))?;
             expression = rewritten.data;
         }
-        let expression = semantics::rewrite(expression, self.schema.as_ref())?.data;
+        let expression = types::rewrite(expression, self.schema.as_ref())?.data;
+        let expression = floats::in_double_precision(expression, self.schema.as_ref())?.data;
+        let expression = self.simplifier.coerce(expression, &self.schema)?;
+        let zone = semantics::zones::of(options);
+        let expression = semantics::rewrite(expression, self.schema.as_ref(), zone)?.data;
         let expression = canonical::rewrite(expression, self.schema.as_ref())?.data;
         lists::simplify(&self.simplifier, expression)
     }

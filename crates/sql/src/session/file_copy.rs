@@ -86,7 +86,10 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<FileCopy, ParserError> {
 }
 
 /// The statement of DataFusion for a COPY TO.
-fn copy_to(
+///
+/// # Errors
+/// Errors of the parser.
+pub(super) fn copy_to(
     source: CopySource,
     target: String,
     format: FileFormat,
@@ -112,20 +115,6 @@ fn copy_to(
 fn of_columns(name: &ObjectName, columns: &[Ident]) -> Result<Box<Query>, ParserError> {
     let text = format!("SELECT {} FROM {name}", list(columns));
     Parser::new(&super::dialect::TerraceDialect).try_with_sql(&text)?.parse_query()
-}
-
-/// Returns true if EXPORT DATABASE or IMPORT DATABASE follows.
-pub(super) fn is_of_database(parser: &Parser<'_>) -> bool {
-    let [first, second] = [0, 1].map(|n| &parser.peek_nth_token_ref(n).token);
-    is_word(second, "database") && (is_word(first, "export") || is_word(first, "import"))
-}
-
-/// The error for EXPORT DATABASE and IMPORT DATABASE.
-pub(super) fn refuse_database(parser: &Parser<'_>) -> ParserError {
-    match is_word(&parser.peek_nth_token_ref(0).token, "export") {
-        true => refused("EXPORT DATABASE", "say COPY table TO 'table.parquet' for each table"),
-        false => refused("IMPORT DATABASE", "say CREATE TABLE t AS SELECT * FROM 'file'"),
-    }
 }
 
 impl fmt::Display for CopyFrom {

@@ -18,7 +18,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{LogicalPlan, WriteOp};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Insert, ObjectName, SetExpr, Statement as SqlStatement, TableFactor,
+    AssignmentTarget, Ident, Insert, ObjectName, SetExpr, Statement as SqlStatement, TableFactor,
     TableObject, Update,
 };
 use terrace_table::catalog::{Identity, Snapshot};
@@ -27,16 +27,18 @@ use terrace_table::table::Table;
 
 use super::column_options::normalized;
 use super::defaults::{is_default, target};
+use super::dialect::{parsed_expr, parsed_query};
 use super::generated_merge;
 use super::generated_values::{inserted, updated};
-use super::spelling::OVERRIDING;
+use super::refusal::refused;
+use super::spelling::{OVERRIDING, OVERRIDING_USER};
 use crate::provider::StoredTable;
 
-/// Refuses a statement that assigns a generated column another value than DEFAULT, and removes
-/// OVERRIDING SYSTEM VALUE.
+/// Refuses a statement that assigns a generated column another value than DEFAULT, and writes out
+/// OVERRIDING SYSTEM VALUE and OVERRIDING USER VALUE.
 ///
 /// # Errors
-/// [`SqlError::GeneratedAlways`].
+/// [`SqlError::GeneratedAlways`]; [`SqlError::Refused`] if OVERRIDING USER VALUE leaves no values.
 pub(super) fn refuse_values(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -59,11 +61,16 @@ fn refuse_in(
             refuse_in(state, snapshot, statement)
         }
         SqlStatement::Insert(insert) => {
-            let overrides = take_overriding(insert);
+            let overrides = take_clause(insert, OVERRIDING);
+            let is_by_sequence = take_clause(insert, OVERRIDING_USER);
             let TableObject::TableName(name) = &insert.table else { return Ok(()) };
-            match target(state, snapshot, name).filter(|table| has_generated(table)) {
-                Some(table) => in_insert(insert, &table, overrides),
-                None => Ok(()),
+            let Some(table) = target(state, snapshot, name) else { return Ok(()) };
+            if is_by_sequence {
+                leave_out_identities(insert, &table)?;
+            }
+            match has_generated(&table) {
+                true => in_insert(insert, &table, overrides),
+                false => Ok(()),
             }
         }
         SqlStatement::Update(update) => {
@@ -87,25 +94,62 @@ fn has_generated(table: &Table) -> bool {
     table.properties().columns.keys().any(|column| is_always(table, column))
 }
 
-/// Removes the column that stands for OVERRIDING SYSTEM VALUE. Returns true if it was there.
-fn take_overriding(insert: &mut Insert) -> bool {
+/// Removes the column that stands for a clause. Returns true if it was there.
+fn take_clause(insert: &mut Insert, clause: &str) -> bool {
     let is_it = |name: &mut ObjectName| {
         let part = name.0.last().and_then(|part| part.as_ident());
-        part.is_some_and(|part| part.quote_style.is_some() && part.value == OVERRIDING)
+        part.is_some_and(|part| part.quote_style.is_some() && part.value == clause)
     };
     insert.columns.pop_if(is_it).is_some()
+}
+
+/// The columns that an INSERT has values for.
+fn columns_of(insert: &Insert, table: &Table) -> Vec<String> {
+    let named = insert.columns.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
+    match insert.columns.is_empty() {
+        true => table.schema().fields().iter().map(|field| field.name().clone()).collect(),
+        false => named.map(normalized).collect(),
+    }
+}
+
+/// Replaces the values of an INSERT for identity columns by those of their sequences.
+fn leave_out_identities(insert: &mut Insert, table: &Table) -> Result<(), SqlError> {
+    let columns = columns_of(insert, table);
+    let is_identity = |column: &String| table.properties().identity(column).is_some();
+    let Some(source) = &mut insert.source else { return Ok(()) };
+    if let SetExpr::Values(values) = source.body.as_mut() {
+        for row in &mut values.rows {
+            for (value, _) in row.content.iter_mut().zip(&columns).filter(|it| is_identity(it.1)) {
+                *value = parsed_expr("DEFAULT")?;
+            }
+        }
+        return Ok(());
+    }
+    let quoted = |column: &String| Ident::with_quote('"', column);
+    let kept: Vec<_> = columns.iter().filter(|&it| !is_identity(it)).map(quoted).collect();
+    if kept.is_empty() {
+        let what = "OVERRIDING USER VALUE of identity columns alone";
+        return Err(refused(what, "say DEFAULT VALUES for each row"));
+    }
+    let all = columns.iter().map(|it| quoted(it).to_string()).collect::<Vec<_>>().join(", ");
+    let listed = kept.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut query = parsed_query(&format!("SELECT {listed} FROM (SELECT 1) AS given({all})"))?;
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived { subquery, .. } = &mut from.relation
+    {
+        std::mem::swap(subquery.as_mut(), source.as_mut());
+    }
+    **source = query;
+    insert.columns = kept.into_iter().map(|column| ObjectName::from(vec![column])).collect();
+    Ok(())
 }
 
 /// Refuses values of an INSERT for generated columns, and those for identity columns unless it
 /// overrides them.
 fn in_insert(insert: &Insert, table: &Table, overrides: bool) -> Result<(), SqlError> {
     let Some(source) = &insert.source else { return Ok(()) };
-    let named = insert.columns.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
-    let named: Vec<String> = named.map(normalized).collect();
-    let columns = match insert.columns.is_empty() {
-        true => table.schema().fields().iter().map(|field| field.name().clone()).collect(),
-        false => named,
-    };
+    let columns = columns_of(insert, table);
     let always = columns.iter().enumerate().filter(|(_, column)| is_always(table, column));
     for (place, column) in always {
         if overrides && table.properties().generated(column).is_none() {

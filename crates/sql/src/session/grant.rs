@@ -5,7 +5,7 @@
 //! GRANT SELECT ON ALL TABLES IN SCHEMA sales TO PUBLIC;
 //! GRANT USAGE, CREATE ON SCHEMA sales TO ada;
 //! GRANT USAGE ON SEQUENCE numbers TO ada;
-//! REVOKE ALL ON orders FROM ada;
+//! REVOKE ALL ON orders FROM ada GRANTED BY CURRENT_USER;
 //! ALTER TABLE orders OWNER TO ada;
 //! ALTER SCHEMA sales OWNER TO ada;
 //! ```
@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_table::error::SqlError;
 
+use super::role::Grantor;
 use crate::access::{Grantee, Privilege, Privileges};
 
 /// A statement that changes privileges or an owner.
@@ -29,6 +30,8 @@ pub struct GrantStatement {
     /// The change.
     pub change: AccessChange,
     pub(super) objects: Objects,
+    /// The role of GRANTED BY, which has to be the current one.
+    pub(super) grantor: Option<Grantor>,
     pub(super) text: String,
 }
 
@@ -69,15 +72,21 @@ impl fmt::Display for GrantStatement {
 pub(super) fn of(statement: &Statement) -> Result<Option<GrantStatement>, SqlError> {
     let Statement::Statement(statement) = statement else { return Ok(None) };
     let text = statement.to_string();
+    let mut grantor = None;
     let (change, objects) = match statement.as_ref() {
         SqlStatement::Grant(grant) => {
             if grant.with_grant_option {
                 return Err(refused(&text, "owners and superusers give privileges; make them one"));
             }
+            if grant.as_grantor.is_some() || grant.current_grants.is_some() {
+                return Err(refused(&text, "name the grantor by GRANTED BY, or leave it out"));
+            }
+            grantor = grant.granted_by.clone().map(Grantor::of);
             let (objects, privileges) = parts(&text, grant.objects.as_ref(), &grant.privileges)?;
             (AccessChange::Grant(privileges, grantees(&text, &grant.grantees)?), objects)
         }
         SqlStatement::Revoke(revoke) => {
+            grantor = revoke.granted_by.clone().map(Grantor::of);
             let (objects, privileges) = parts(&text, revoke.objects.as_ref(), &revoke.privileges)?;
             (AccessChange::Revoke(privileges, grantees(&text, &revoke.grantees)?), objects)
         }
@@ -97,7 +106,7 @@ pub(super) fn of(statement: &Statement) -> Result<Option<GrantStatement>, SqlErr
         }
         _ => return Ok(None),
     };
-    Ok(Some(GrantStatement { change, objects, text }))
+    Ok(Some(GrantStatement { change, objects, grantor, text }))
 }
 
 fn owner(text: &str, owner: &Owner) -> Result<String, SqlError> {

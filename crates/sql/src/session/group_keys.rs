@@ -20,6 +20,9 @@ use datafusion::logical_expr::sqlparser::ast::TableFactor;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, SubqueryAlias};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::unnest::instance;
+use super::with_queries::Mark;
+
 /// The rules of DataFusion that use functional dependencies; [`GroupKeys`] runs before each.
 pub(super) const BEFORE: [&str; 4] = [
     "replace_distinct_aggregate",
@@ -33,7 +36,8 @@ thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Plans a relation of FROM without functional dependencies, so that grouping by a key of a
+/// Plans a relation of FROM, with the rows of a marked WITH query evaluated once, and without
+/// functional dependencies, so that grouping by a key of a
 /// relation groups by that key only: other columns are refused, as in PostgreSQL, which knows only
 /// primary keys of tables.
 #[derive(Debug)]
@@ -48,10 +52,15 @@ impl RelationPlanner for Relations {
         if IS_OWN.take() {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
+        let mark = Mark::of(&relation);
         IS_OWN.set(true);
         let plan = context.plan(relation);
         IS_OWN.set(false);
-        let plan = without_keys(plan?)?;
+        let plan = without_keys(instance(plan?)?)?;
+        let plan = match mark {
+            Some(mark) => mark.apply(plan)?,
+            None => plan,
+        };
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
     }
 }

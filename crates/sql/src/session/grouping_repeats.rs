@@ -1,7 +1,9 @@
-//! Keys that a grouping set, DISTINCT ON or its ORDER BY repeats.
+//! Keys that a grouping set, DISTINCT ON or its ORDER BY repeats, and rows of keys in a ROLLUP or
+//! CUBE.
 //!
-//! A key counts once, in PostgreSQL and here; DataFusion refuses it:
+//! A key counts once, in PostgreSQL and here; DataFusion refuses it, as it does rows of keys:
 //! ```text
+//! ROLLUP ((a, b))                       ->  GROUPING SETS ((a, b), ())
 //! GROUPING SETS ((a, b, a))             ->  GROUPING SETS ((a, b))
 //! CUBE (a, a)                           ->  GROUPING SETS ((a), (a), (a), ())
 //! DISTINCT ON (a, a, b) ORDER BY a, a, b  ->  DISTINCT ON (a, b) ORDER BY a, b
@@ -14,25 +16,27 @@ use terrace_table::error::SqlError;
 
 use super::refusal::refused;
 
-/// Maximum number of columns of a CUBE that repeats one, as of any CUBE in PostgreSQL.
+/// Maximum number of parts of a CUBE that repeats a column or has a row, as of any CUBE in
+/// PostgreSQL.
 const CUBE_MAX: usize = 12;
 
 /// Rewrites the grouping sets of a SELECT.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for a CUBE with a repeated column of more than [`CUBE_MAX`] columns.
+/// [`SqlError::Refused`] for a CUBE of more than [`CUBE_MAX`] parts with a repeated column or a
+/// row.
 pub(super) fn write_out(select: &mut Select) -> Result<(), SqlError> {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return Ok(()) };
     for key in keys {
-        let is_repeating = match &*key {
+        let is_special = match &*key {
             Expr::GroupingSets(sets) => sets.iter().any(|set| once(set).len() < set.len()),
             Expr::Rollup(parts) | Expr::Cube(parts) => {
                 let all: Vec<Expr> = parts.iter().flatten().cloned().collect();
-                once(&all).len() < all.len()
+                once(&all).len() < all.len() || parts.iter().any(|part| part.len() != 1)
             }
             _ => false,
         };
-        if !is_repeating {
+        if !is_special {
             continue;
         }
         let sets = match &*key {
@@ -66,7 +70,7 @@ pub(super) fn distinct_on(query: &mut Query) {
 /// The sets of a CUBE, with those of more parts first.
 fn cube(parts: &[Vec<Expr>]) -> Result<Vec<Vec<Expr>>, SqlError> {
     if parts.len() > CUBE_MAX {
-        let what = format!("a CUBE of {} columns of which one is repeated", parts.len());
+        let what = format!("a CUBE of {} parts with a repeated column or a row", parts.len());
         return Err(refused(&what, &format!("name each once, or at most {CUBE_MAX}")));
     }
     let mut sets = vec![Vec::new()];

@@ -82,9 +82,24 @@ pub(super) fn is_join(node: &LogicalPlan) -> Result<bool> {
     Ok(matches!(node, LogicalPlan::Join(_)))
 }
 
-/// True for a node with a call of a scalar function.
+/// True for a node that the rewrites of calls may change: one with a call of a scalar function, a
+/// LIKE, which may be of bytes, or a comparison of nested values.
 pub(super) fn has_call(node: &LogicalPlan) -> Result<bool> {
-    has_expression(node, |expr| matches!(expr, Expr::ScalarFunction(_)))
+    let is_call = |expr: &Expr| match expr {
+        Expr::ScalarFunction(_) | Expr::Like(_) => true,
+        Expr::OuterReferenceColumn(field, _) => field.data_type().is_nested(),
+        Expr::ScalarSubquery(query) => has_nested(&query.subquery),
+        _ => false,
+    };
+    let is_comparison = |expr: &Expr| matches!(expr, Expr::BinaryExpr(_) | Expr::Between(_));
+    let is_of_nested =
+        matches!(node, LogicalPlan::TableScan(_)) || node.inputs().into_iter().any(has_nested);
+    Ok(has_expression(node, is_call)? || is_of_nested && has_expression(node, is_comparison)?)
+}
+
+/// True for a plan with columns of nested types.
+fn has_nested(plan: &LogicalPlan) -> bool {
+    plan.schema().fields().iter().any(|field| field.data_type().is_nested())
 }
 
 fn has_set_comparison(node: &LogicalPlan) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! Forms of INSERT: BY NAME, and those that are refused.
+//! Forms of INSERT: BY NAME, queries of the first columns only, and those that are refused.
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,30 @@ use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Ident, Insert, ObjectName, OnInsert, SetExpr, SqliteOnConflict, Statement as SqlStatement,
+    TableObject,
 };
+use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 
 use super::refusal::refused;
-use super::spelling::BY_NAME;
+use super::spelling::{BY_NAME, OVERRIDING, OVERRIDING_USER};
+use super::{defaults, duplicate_names, order_by_all};
 
-/// Writes out the columns of `INSERT INTO t BY NAME SELECT`, which are those of the query.
+/// Writes out the columns of `INSERT INTO t BY NAME SELECT`, which are those of the query, and of
+/// an INSERT of a query with fewer columns than the table, which are the first.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for ON CONFLICT and OR, and for BY NAME without a query that has names;
 /// errors of planning the query.
-pub(super) async fn write_out(state: &SessionState, insert: &mut Insert) -> Result<(), SqlError> {
+pub(super) async fn write_out(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    insert: &mut Insert,
+) -> Result<(), SqlError> {
     refuse_conflicts(insert)?;
-    let is_by_name = |name: &ObjectName| {
-        let part = name.0.last().and_then(|part| part.as_ident());
-        part.is_some_and(|part| part.quote_style.is_some() && part.value == BY_NAME)
-    };
     match insert.columns.as_slice() {
-        [name] if is_by_name(name) => {}
-        _ => return Ok(()),
+        [name] if is_marker(name, BY_NAME) => {}
+        _ => return name_first(state, snapshot, insert).await,
     }
     let source = insert.source.as_ref().filter(|query| !matches!(*query.body, SetExpr::Values(_)));
     let Some(query) = source else {
@@ -45,6 +49,42 @@ pub(super) async fn write_out(state: &SessionState, insert: &mut Insert) -> Resu
     }
     insert.columns = columns;
     Ok(())
+}
+
+/// Names the columns that a query without names of columns has values for: the first of the table.
+async fn name_first(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    insert: &mut Insert,
+) -> Result<(), SqlError> {
+    let is_unnamed = insert
+        .columns
+        .iter()
+        .all(|name| is_marker(name, OVERRIDING) || is_marker(name, OVERRIDING_USER));
+    let (true, TableObject::TableName(name)) = (is_unnamed, &insert.table) else { return Ok(()) };
+    let Some(query) = insert.source.as_ref() else { return Ok(()) };
+    let Some(table) = defaults::target(state, snapshot, name) else { return Ok(()) };
+    let fields = table.schema().fields();
+    let is_list = matches!(*query.body, SetExpr::Values(_));
+    if is_list || order_by_all::columns(&query.body) == Some(fields.len()) {
+        return Ok(());
+    }
+    let query = Statement::Statement(Box::new(SqlStatement::Query(query.clone())));
+    // The error of a query is reported when the statement is planned.
+    let Ok(plan) = duplicate_names::plan(state, &query).await else { return Ok(()) };
+    let given = plan.schema().fields().len();
+    if given < fields.len() {
+        let names = fields.iter().take(given);
+        let names = names.map(|it| ObjectName::from(vec![Ident::with_quote('"', it.name())]));
+        insert.columns.splice(0..0, names);
+    }
+    Ok(())
+}
+
+/// True for the name of a column that stands for a clause.
+fn is_marker(name: &ObjectName, marker: &str) -> bool {
+    let part = name.0.last().and_then(|part| part.as_ident());
+    part.is_some_and(|part| part.quote_style.is_some() && part.value == marker)
 }
 
 /// Refuses what depends on a unique index.

@@ -24,7 +24,7 @@ use super::refusal::refused;
 /// Aggregates of values: the functions of their elements and of the list.
 const LISTS: [(&str, &str, &str); 3] = [
     ("json_agg", "to_json", "json_of_list"),
-    ("jsonb_agg", "to_jsonb", "json_of_list"),
+    ("jsonb_agg", "to_jsonb", "jsonb_of_list"),
     ("json_group_array", "to_json", "json_of_list_short"),
 ];
 

@@ -11,6 +11,7 @@
 
 use std::mem;
 
+use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
@@ -151,7 +152,8 @@ fn is_simple(select: &Select) -> bool {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
             return false;
         };
-        expr.to_string().to_lowercase().contains("unnest(")
+        let text = expr.to_string().to_lowercase();
+        text.contains("unnest(") || text.contains("generate_series(")
     };
     select.distinct.is_none() && select.qualify.is_none() && !select.projection.iter().any(unnests)
 }
@@ -177,7 +179,9 @@ fn resolve(key: &mut OrderByExpr, body: &SetExpr, is_simple: bool) -> Result<(),
             let unknown = || refused(&format!("ORDER BY {digits} with this limit"), INSTEAD);
             Some(item.ok_or_else(unknown)?)
         }
-        Expr::Identifier(name) => items.iter().find(|item| name_of(item).as_ref() == Some(name)),
+        Expr::Identifier(name) => items.iter().find(|item| {
+            name_of(item).is_some_and(|of_item| normal(of_item) == normal(name.clone()))
+        }),
         _ => None,
     };
     match (item, is_simple) {
@@ -193,6 +197,10 @@ fn resolve(key: &mut OrderByExpr, body: &SetExpr, is_simple: bool) -> Result<(),
         }
         _ => Ok(()),
     }
+}
+
+fn normal(name: Ident) -> String {
+    IdentNormalizer::default().normalize(name)
 }
 
 const INSTEAD: &str = "give the column a name, and order by that";

@@ -1,14 +1,14 @@
 //! Statements that make roles members of roles.
 //!
 //! ```text
-//! GRANT readers, writers TO ada, bob [WITH ADMIN OPTION];
-//! REVOKE [ADMIN OPTION FOR] readers FROM bob;
+//! GRANT readers, writers TO ada, bob [WITH ADMIN OPTION] [GRANTED BY eve];
+//! REVOKE [ADMIN OPTION FOR] readers FROM bob [GRANTED BY eve];
 //! ```
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::role::RoleStatement;
+use super::role::{Grantor, RoleStatement};
 use super::words::{is_word, names, take_all};
 
 /// Returns true if a GRANT or REVOKE of roles follows: unlike one of privileges, it has no ON
@@ -46,15 +46,21 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<RoleStatement, ParserErro
     }
     let members = names(parser)?;
     let is_admin = is_grant && take_all(parser, &["with", "admin", "option"]);
+    let grantor = match take_all(parser, &["granted", "by"]) {
+        true => Some(Grantor::of(parser.parse_identifier()?)),
+        false => None,
+    };
     let next = parser.peek_token();
     match next.token {
         Token::EOF | Token::SemiColon if is_grant => {
-            Ok(RoleStatement::Grant { roles, members, is_admin })
+            Ok(RoleStatement::Grant { roles, members, is_admin, grantor })
         }
         Token::EOF | Token::SemiColon => {
-            Ok(RoleStatement::Revoke { roles, members, is_admin_option })
+            Ok(RoleStatement::Revoke { roles, members, is_admin_option, grantor })
         }
-        _ if is_grant => parser.expected("WITH ADMIN OPTION, or the end of the statement", next),
-        _ => parser.expected("the end of the statement", next),
+        _ if is_grant => {
+            parser.expected("WITH ADMIN OPTION, GRANTED BY, or the end of the statement", next)
+        }
+        _ => parser.expected("GRANTED BY, or the end of the statement", next),
     }
 }

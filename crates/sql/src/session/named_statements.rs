@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::Schema;
-use datafusion::common::{ScalarValue, exec_datafusion_err};
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::{Result as DataFusionResult, ScalarValue, exec_datafusion_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::logical_plan::{Execute, Statement as PlanStatement};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use futures::future::BoxFuture;
+use terrace_functions::lists::text_array;
 use terrace_sys::sync::lock;
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
@@ -106,7 +107,7 @@ impl Session {
             }
             let values = parameters.into_iter().zip(types);
             let values = values.map(|(value, data_type)| {
-                Ok::<_, SqlError>(constant(state, value)?.cast_to(data_type)?)
+                Ok::<_, SqlError>(with_type(constant(state, value)?, data_type)?)
             });
             let values = values.collect::<Result<_, _>>()?;
             let snapshot = self.scope().snapshot(self.engine.catalog())?;
@@ -117,6 +118,14 @@ impl Session {
 
 fn missing(name: &str) -> SqlError {
     exec_datafusion_err!("Prepared statement '{name}' does not exist").into()
+}
+
+/// The value with the type of its parameter; an array may be written as a text.
+fn with_type(value: ScalarValue, data_type: &DataType) -> DataFusionResult<ScalarValue> {
+    match (value.try_as_str().flatten(), data_type) {
+        (Some(text), DataType::List(_)) => text_array(text)?.cast_to(data_type),
+        _ => value.cast_to(data_type),
+    }
 }
 
 /// The value of a parameter.

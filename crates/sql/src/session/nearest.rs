@@ -65,12 +65,25 @@ pub(super) fn with_suggestion(
         let near = nearest(missing, functions.keys().map(String::as_str)).map(str::to_owned);
         ("table function", missing.to_owned(), near)
     } else if let Some(missing) = between("table '") {
-        let path = SearchPath::of(state.config_options());
-        ("table", missing.to_owned(), relation(names, &path, missing))
+        let options = state.config_options();
+        let missing = without_path(&options.catalog.default_schema, missing);
+        ("table", missing.to_owned(), relation(names, &SearchPath::of(options), missing))
     } else {
         return error;
     };
     DataFusionError::Plan(not_found(what, &missing, near))
+}
+
+/// A missing name without the schemas of a search path: where there are several, DataFusion takes
+/// their list for one schema.
+fn without_path<'a>(path: &str, missing: &'a str) -> &'a str {
+    let (_, after) = missing.split_once('.').unwrap_or(("", missing));
+    let is_list = path.contains(',');
+    after
+        .strip_prefix(path)
+        .and_then(|name| name.strip_prefix('.'))
+        .filter(|_| is_list)
+        .unwrap_or(missing)
 }
 
 /// The text of an error for a missing object, with the name that may have been meant.

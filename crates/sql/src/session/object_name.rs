@@ -66,12 +66,7 @@ impl Session {
         replaces: bool,
     ) -> Result<Name, SqlError> {
         let name = self.new_name(state, reference)?;
-        if name.name.starts_with("pg_") {
-            return Err(refused(
-                &format!("a table or view named {}", name.name),
-                "it would hide one of pg_catalog; choose a name without the prefix pg_",
-            ));
-        }
+        refuse_hiding(&name.name)?;
         self.refuse_making(snapshot, &name.schema, &name.name, replaces)?;
         Ok(name)
     }
@@ -99,6 +94,20 @@ impl Session {
             true => Err(SqlError::Exists { name: format!("external table {schema}.{name}") }),
             false => Ok(()),
         }
+    }
+}
+
+/// Refuses a table, view or sequence that may hide one of `pg_catalog`.
+///
+/// # Errors
+/// [`SqlError::Refused`].
+pub(super) fn refuse_hiding(name: &str) -> Result<(), SqlError> {
+    match name.starts_with("pg_") {
+        true => Err(refused(
+            &format!("a table or view named {name}"),
+            "it would hide one of pg_catalog; choose a name without the prefix pg_",
+        )),
+        false => Ok(()),
     }
 }
 

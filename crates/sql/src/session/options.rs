@@ -1,5 +1,7 @@
 //! Parts of CREATE TABLE that DataFusion does not plan: options, defaults and constraints.
 
+use std::collections::BTreeSet;
+
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     CreateTableOptions, Expr, OnCommit as SqlOnCommit, SqlOption, Statement as SqlStatement, Value,
@@ -21,6 +23,26 @@ pub(super) struct TableOptions {
     pub(super) is_temporary: bool,
     /// Effect of the end of a transaction on a temporary table.
     pub(super) on_commit: Option<OnCommit>,
+    /// The statement of a view that calls functions.
+    pub(super) view: Option<WrittenView>,
+}
+
+/// The statement of a view as written, whose query calls functions or macros.
+#[derive(Clone, Debug)]
+pub(super) struct WrittenView {
+    pub(super) text: String,
+    /// Schemas and keys of the functions.
+    pub(super) calls: BTreeSet<(String, String)>,
+}
+
+/// True for a statement that may have defaults and constraints.
+pub(super) fn are_in(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => {
+            matches!(statement.as_ref(), SqlStatement::CreateTable(_) | SqlStatement::AlterTable(_))
+        }
+        _ => false,
+    }
 }
 
 /// Removes the parts that DataFusion does not plan from a CREATE TABLE, and returns them.
@@ -30,7 +52,8 @@ pub(super) struct TableOptions {
 pub(super) fn take(statement: &mut Statement) -> Result<TableOptions, SqlError> {
     let (encoding, written) = (take_encoding(statement)?, column_options::take(statement)?);
     let on_commit = take_on_commit(statement)?;
-    Ok(TableOptions { encoding, written, is_temporary: take_temporary(statement), on_commit })
+    let is_temporary = take_temporary(statement);
+    Ok(TableOptions { encoding, written, is_temporary, on_commit, view: None })
 }
 
 /// Removes TEMPORARY from a CREATE TABLE. Returns true if it was there.

@@ -36,7 +36,7 @@ pub(super) fn write_out(query: &mut Query) {
 }
 
 /// The number of columns of a result, if it is known.
-fn columns(body: &SetExpr) -> Option<usize> {
+pub(super) fn columns(body: &SetExpr) -> Option<usize> {
     match body {
         SetExpr::Select(select) => {
             let is_one = |item: &SelectItem| {

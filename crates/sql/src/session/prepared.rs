@@ -1,8 +1,9 @@
 //! Prepared statements: planned once and run many times with different parameters.
 //!
 //! The logical plan is kept without versions of tables. Each run substitutes its values, pins the
-//! tables to its own snapshot, and optimizes. If a table or a view has been created, replaced or
-//! dropped since, or the session's default schema has changed, the statement is planned again.
+//! tables to its own snapshot, and optimizes. If a table, a view or a function has been created,
+//! replaced or dropped since, or the session's default schema or role has changed, the statement is
+//! planned again.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,6 +19,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Projection
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use terrace_functions::columns::TextType;
+use terrace_functions::lists;
 use terrace_governor::pins::Reader;
 use terrace_sys::size::to_u64;
 use terrace_sys::sync::lock;
@@ -25,14 +27,16 @@ use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
-use super::actions::like;
+use super::actions::{drops, like};
 use super::constant::Constant;
 use super::depth::{self, OnStack};
 use super::prepared_statement::{Kept, Prepared};
 use super::state::{Planned, Session};
 use super::statement::SessionStatement;
 use super::{alter, options, own_settings, returning, snapshot};
+use crate::access::{Reading, check_names};
 use crate::execution::{QueryHandle, supervised};
+use crate::names::Added;
 use crate::series;
 use crate::sessions::HeldFor;
 
@@ -73,7 +77,11 @@ impl Session {
                 let (kept, parameters) =
                     self.plan_with_parameters(&state, &current, statement, types).await?;
                 let schema = Self::schema_of(&kept.plan, &parameters, &state, &current)?;
-                let constant = Constant::of(&kept.plan, &state).await;
+                // The body of a function may be replaced.
+                let constant = match self.has_calls(&state, &current, parsed) {
+                    true => None,
+                    false => Constant::of(&kept.plan, &state).await,
+                };
                 Ok((kept, parameters, schema, constant))
             };
             let planning = OnStack::new(&text, supervised(Box::pin(planning)));
@@ -98,7 +106,11 @@ impl Session {
     pub fn known_rows(&self, prepared: &Prepared) -> Result<Option<RecordBatch>, SqlError> {
         let known = prepared.constant.as_ref().filter(|_| self.is_known(prepared));
         let Some(known) = known else { return Ok(None) };
-        self.begin_statement()?;
+        // It waits for no lock, and needs no more of the scope than the transaction.
+        let transaction = self.transaction().clone();
+        if let Some(transaction) = transaction {
+            transaction.statement()?;
+        }
         Ok(Some(known.rows.clone()))
     }
 
@@ -132,7 +144,10 @@ impl Session {
             };
             let text = prepared.text.clone();
             let scope = self.begin_statement()?;
-            let run = |reader| self.plan_prepared(prepared, plan, values, scope.clone(), reader);
+            let run = |reader: Arc<Reader>| {
+                let scope = scope.shown_by(&reader.suspension);
+                self.plan_prepared(prepared, plan, values, scope, reader)
+            };
             self.start(text, scope.clone(), true, run).await.inspect_err(|error| self.failed(error))
         })
     }
@@ -167,12 +182,38 @@ impl Session {
         current: &Snapshot,
     ) -> Result<LogicalPlan, SqlError> {
         let before = lock(kept).clone();
-        if before.changes == current.changes() && before.default_schema == default_schema(state) {
+        let is_same = before.changes == current.changes()
+            && before.default_schema == default_schema(state)
+            && before.role == self.role()
+            && before.routines == *lock(&self.routines);
+        if is_same {
+            self.check_names_again(prepared, state, current)?;
             return Ok(before.plan);
         }
         let now = self.plan_again(prepared, state, current).await?;
         *lock(kept) = now.clone();
         Ok(now.plan)
+    }
+
+    /// Refuses the names of a statement that its role may not use any more. The tables that it
+    /// reads are checked in its plan.
+    fn check_names_again(
+        &self,
+        prepared: &Prepared,
+        state: &SessionState,
+        current: &Snapshot,
+    ) -> Result<(), SqlError> {
+        let rights = self.rights(current);
+        if rights.limited()?.is_none() {
+            return Ok(());
+        }
+        let mut statement = match &prepared.statement {
+            SessionStatement::Sql(statement) => statement.as_ref().clone(),
+            SessionStatement::Explain(explain) => explain.statement().clone(),
+            _ => return Ok(()),
+        };
+        Added::rewrite(state, &mut statement);
+        Ok(check_names(state, &statement, &rights, Reading::of(&statement))?)
     }
 
     /// The plan of a PREPARE's statement, with its text in place of the statement's name.
@@ -201,8 +242,7 @@ impl Session {
         let text = depth::text_of(&statement);
         let bytes = to_u64(text.len()).saturating_add(plan_bytes(&plan)?);
         let _held = self.info.hold(HeldFor::Prepared, bytes);
-        let (changes, default_schema) = (current.changes(), default_schema(state).to_owned());
-        let plan = Some(Mutex::new(Kept { plan, changes, default_schema }));
+        let plan = Some(Mutex::new(self.keep(plan, state, current)));
         Ok(Prepared { statement, text, parameters, schema, plan, constant: None, _held })
     }
 
@@ -271,8 +311,14 @@ impl Session {
         let plan = self.logical_plan(state, current, statement).await?;
         let plan = with_types(snapshot::unpinned(plan)?, types)?;
         let parameters = parameters_of(&plan, types)?;
+        Ok((self.keep(plan, state, current), parameters))
+    }
+
+    /// A plan with the context that its names were resolved in.
+    fn keep(&self, plan: LogicalPlan, state: &SessionState, current: &Snapshot) -> Kept {
         let (changes, default_schema) = (current.changes(), default_schema(state).to_owned());
-        Ok((Kept { plan, changes, default_schema }, parameters))
+        let (role, routines) = (self.role(), lock(&self.routines).clone());
+        Kept { plan, changes, default_schema, role, routines }
     }
 
     /// A state of the session that resolves names in the current catalog, and a snapshot of it.
@@ -309,7 +355,9 @@ impl Session {
 
 /// True for a definition that DataFusion does not plan.
 fn is_own_definition(statement: &Statement) -> bool {
-    alter::of(statement).is_some() || like::of(statement).is_some()
+    alter::of(statement).is_some()
+        || like::of(statement).is_some()
+        || drops::of(statement).is_some()
 }
 
 /// The session's default schema.
@@ -402,12 +450,13 @@ fn typed_by_cast(expr: Expr) -> DataFusionResult<Transformed<Expr>> {
     Ok(if is_typed { Transformed::yes(cast) } else { Transformed::no(cast) })
 }
 
-/// Gives the parameter of `x = ANY($1)` the list type over the type of `x`.
+/// Gives the parameter of `x = ANY($1)`, `x < ALL($1)` or `array_has($1, x)` the list type over the
+/// type of `x`.
 fn typed_by_element(expr: Expr, schema: &DFSchema) -> DataFusionResult<Transformed<Expr>> {
     let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
     let mut is_typed = false;
-    if call.name() == "array_has"
-        && let [Expr::Placeholder(Placeholder { field: field @ None, .. }), element] =
+    if ["array_has", lists::ANY, lists::ALL].contains(&call.name())
+        && let [Expr::Placeholder(Placeholder { field: field @ None, .. }), element, ..] =
             call.args.as_mut_slice()
         && let Ok(element) = element.get_type(schema)
         && !element.is_null()

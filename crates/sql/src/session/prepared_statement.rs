@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::constant::Constant;
+use super::routines::routine::Routine;
 use super::statement::SessionStatement;
 use crate::sessions::HeldBytes;
 
@@ -35,6 +36,10 @@ pub(super) struct Kept {
     /// `Snapshot::changes` at planning.
     pub(super) changes: u64,
     pub(super) default_schema: String,
+    /// The role whose rights the statement was planned with.
+    pub(super) role: Option<Arc<str>>,
+    /// The functions and macros of the session at planning.
+    pub(super) routines: Vec<Routine>,
 }
 
 impl Prepared {

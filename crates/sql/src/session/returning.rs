@@ -114,8 +114,16 @@ pub(super) fn of(plan: &LogicalPlan) -> Option<&ReturningNode> {
 }
 
 impl UserDefinedLogicalNodeCore for ReturningNode {
+    /// Another name for values that need no column of the table, nor the right to read it.
     fn name(&self) -> &str {
-        RETURNING
+        let columns = self.values.iter().flat_map(Expr::column_refs);
+        let table = self.rows.fields().len() - self.others.len();
+        let is_of_table =
+            |column: &Column| self.rows.index_of(&column.name).is_ok_and(|place| place < table);
+        match columns.into_iter().any(is_of_table) {
+            true => RETURNING,
+            false => "ReturningConstants",
+        }
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {

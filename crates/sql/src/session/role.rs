@@ -13,6 +13,8 @@
 
 use std::fmt;
 
+use datafusion::sql::planner::IdentNormalizer;
+use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use terrace_table::catalog::Verifier;
@@ -59,6 +61,8 @@ pub enum RoleStatement {
         members: Vec<String>,
         /// True for WITH ADMIN OPTION.
         is_admin: bool,
+        /// The role of GRANTED BY.
+        grantor: Option<Grantor>,
     },
     /// REVOKE of roles.
     Revoke {
@@ -68,7 +72,42 @@ pub enum RoleStatement {
         members: Vec<String>,
         /// True for ADMIN OPTION FOR: the members stay members.
         is_admin_option: bool,
+        /// The role of GRANTED BY.
+        grantor: Option<Grantor>,
     },
+}
+
+/// A role that GRANTED BY names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grantor {
+    /// CURRENT_USER or CURRENT_ROLE.
+    Current,
+    /// SESSION_USER.
+    Session,
+    /// The role of a name.
+    Role(String),
+}
+
+impl Grantor {
+    /// Returns the role that an identifier names.
+    pub(super) fn of(ident: Ident) -> Self {
+        let word = ident.quote_style.is_none().then(|| ident.value.to_ascii_lowercase());
+        match word.as_deref() {
+            Some("current_user" | "current_role") => Self::Current,
+            Some("session_user") => Self::Session,
+            _ => Self::Role(IdentNormalizer::default().normalize(ident)),
+        }
+    }
+}
+
+impl fmt::Display for Grantor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Current => "CURRENT_USER",
+            Self::Session => "SESSION_USER",
+            Self::Role(name) => name,
+        })
+    }
 }
 
 /// An option of a role.
@@ -122,18 +161,16 @@ impl fmt::Display for RoleStatement {
                 let if_exists = if *if_exists { "IF EXISTS " } else { "" };
                 return write!(f, "DROP ROLE {if_exists}{}", names.join(", "));
             }
-            Self::Grant { roles, members, is_admin } => {
+            Self::Grant { roles, members, is_admin, grantor } => {
                 let option = if *is_admin { " WITH ADMIN OPTION" } else { "" };
-                return write!(f, "GRANT {} TO {}{option}", roles.join(", "), members.join(", "));
+                write!(f, "GRANT {} TO {}{option}", roles.join(", "), members.join(", "))?;
+                return grantor.iter().try_for_each(|role| write!(f, " GRANTED BY {role}"));
             }
-            Self::Revoke { roles, members, is_admin_option } => {
+            Self::Revoke { roles, members, is_admin_option, grantor } => {
                 let option = if *is_admin_option { "ADMIN OPTION FOR " } else { "" };
-                return write!(
-                    f,
-                    "REVOKE {option}{} FROM {}",
-                    roles.join(", "),
-                    members.join(", ")
-                );
+                let (roles, members) = (roles.join(", "), members.join(", "));
+                write!(f, "REVOKE {option}{roles} FROM {members}")?;
+                return grantor.iter().try_for_each(|role| write!(f, " GRANTED BY {role}"));
             }
         };
         write!(f, "{verb} {name}")?;

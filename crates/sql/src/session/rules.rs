@@ -24,6 +24,7 @@ use super::order_keys::OrderKeys;
 use super::outer_aggregates::OuterAggregates;
 use super::selectivity::{self, Selectivity};
 use super::semantics::PostgresSemantics;
+use super::side_effects::SideEffects;
 use super::soft_limits::SoftLimits;
 use super::subqueries::SubqueryComparisons;
 use super::types::TypedValues;
@@ -56,19 +57,23 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// The analyzer rules. Before DataFusion coerces types, aggregates of outer queries are refused,
-/// comparisons with subqueries expanded, the columns of conditions on outer rows renamed, and the
-/// subqueries unnested that DataFusion does not unnest. PostgreSQL's arithmetic and casts follow
-/// after that, and functions over frames with EXCLUDE.
+/// The analyzer rules. Before DataFusion coerces types, select lists with side effects are marked,
+/// aggregates of outer queries refused, comparisons with subqueries expanded, the columns of
+/// conditions on outer rows renamed, and the subqueries unnested that DataFusion does not unnest.
+/// PostgreSQL's arithmetic and casts follow after that, and functions over frames with EXCLUDE.
 pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
-    rules.insert(0, Arc::new(OuterAggregates));
-    rules.insert(1, Arc::new(SubqueryComparisons));
-    rules.insert(2, Arc::new(CorrelatedNames));
-    rules.insert(3, Arc::new(GeneralUnnesting));
-    rules.insert(4, Arc::new(MissingRows));
-    rules.insert(5, Arc::new(TypedValues));
-    rules.insert(6, Arc::new(DoublePrecision));
+    let first: [Arc<dyn AnalyzerRule + Send + Sync>; 8] = [
+        Arc::new(SideEffects),
+        Arc::new(OuterAggregates),
+        Arc::new(SubqueryComparisons),
+        Arc::new(CorrelatedNames),
+        Arc::new(GeneralUnnesting),
+        Arc::new(MissingRows),
+        Arc::new(TypedValues),
+        Arc::new(DoublePrecision),
+    ];
+    rules.splice(0..0, first);
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(CanonicalFloats));
     rules.push(Arc::new(WindowExclusion));

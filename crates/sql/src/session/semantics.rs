@@ -4,11 +4,16 @@
 //! - Quotients of decimals are rounded to 16 digits after the point or more.
 //! - Casts of floating-point numbers and decimals to integers round.
 //! - Casts of texts to bytes parse them: `'\x00ff'`.
+//! - Casts of timestamps to text have a blank between date and time: `2024-06-01 12:00:00`.
+//! - Instants are dates, times and parts of them in the session's time zone.
 //! - `lag` and `lead` with a null offset return null.
 //! - A null in VALUES for a column that is NOT NULL is refused by the table.
 //!
 //! The rule runs after DataFusion has coerced types, so that it sees the final types, and before
 //! the optimizer, so that constants are folded with the same semantics.
+
+pub(super) mod ranks;
+pub(super) mod zones;
 
 use std::sync::Arc;
 
@@ -16,7 +21,7 @@ use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::WindowFunction;
+use datafusion::logical_expr::expr::{ScalarFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Values;
 use datafusion::logical_expr::utils::merge_schema;
@@ -25,6 +30,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation};
+use terrace_functions::columns::{has_moment_text, moment_text};
 
 use crate::scalar::{BytesOfText, MomentOfText, RoundToInteger};
 
@@ -33,9 +39,10 @@ use crate::scalar::{BytesOfText, MomentOfText, RoundToInteger};
 pub(super) struct PostgresSemantics;
 
 impl AnalyzerRule for PostgresSemantics {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = with_nullable_values(plan)?;
-        Ok(plan.transform_up_with_subqueries(with_semantics)?.data)
+        let zone = zones::of(options);
+        Ok(plan.transform_up_with_subqueries(|plan| with_semantics(plan, zone))?.data)
     }
 
     fn name(&self) -> &str {
@@ -63,7 +70,7 @@ fn with_nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(changed?.data)
 }
 
-fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn with_semantics(plan: LogicalPlan, zone: &str) -> Result<Transformed<LogicalPlan>> {
     if !has_any(&plan)? {
         return Ok(Transformed::no(plan));
     }
@@ -83,7 +90,7 @@ fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             return Ok(Transformed::no(expr));
         }
         let name = names.save(&expr);
-        Ok(rewrite(expr, &schema)?.update_data(|expr| name.restore(expr)))
+        Ok(rewrite(expr, &schema, zone)?.update_data(|expr| name.restore(expr)))
     })?;
     match rewritten.transformed {
         true => rewritten.map_data(LogicalPlan::recompute_schema),
@@ -108,6 +115,7 @@ fn may_differ(expr: &Expr) -> Result<bool> {
         Ok(match part {
             Expr::BinaryExpr(binary) => is_checked(binary.op),
             Expr::WindowFunction(call) => is_shift_by_null(call),
+            Expr::ScalarFunction(call) => zones::is_local(call.name()),
             part => matches!(part, Expr::Negative(_) | Expr::Cast(_) | Expr::TryCast(_)),
         })
     })
@@ -118,8 +126,13 @@ fn is_checked(op: Operator) -> bool {
     matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide)
 }
 
-/// Gives an expression over rows of `schema`, with coerced types, PostgreSQL's semantics.
-pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+/// Gives an expression over rows of `schema`, with coerced types, PostgreSQL's semantics in a
+/// session's time zone.
+pub(crate) fn rewrite(
+    expr: Expr,
+    schema: &dyn ExprSchema,
+    zone: &str,
+) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_checked(op) => {
             let types = (type_of(&left, schema)?, type_of(&right, schema)?);
@@ -132,11 +145,11 @@ pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed
             Ok(Transformed::yes(CheckedNegation::function().call(vec![*operand])))
         }
         Expr::Cast(Cast { expr, field }) => {
-            let operand = operand(*expr, field.data_type(), schema, false)?;
+            let operand = operand(*expr, field.data_type(), schema, (zone, false))?;
             Ok(operand.update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
         }
         Expr::TryCast(TryCast { expr, field }) => {
-            let operand = operand(*expr, field.data_type(), schema, true)?;
+            let operand = operand(*expr, field.data_type(), schema, (zone, true))?;
             Ok(operand.update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })))
         }
         Expr::WindowFunction(mut call) if is_shift_by_null(&call) => {
@@ -144,8 +157,33 @@ pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed
             call.params.args = vec![Expr::Literal(value, None)];
             Ok(Transformed::yes(Expr::WindowFunction(call)))
         }
+        Expr::ScalarFunction(call) if zones::is_local(call.name()) => in_zone(call, schema, zone),
         other => Ok(Transformed::no(other)),
     })
+}
+
+/// A call over local times in the session's time zone. Its instants stay in their own.
+fn in_zone(
+    mut call: ScalarFunction,
+    schema: &dyn ExprSchema,
+    zone: &str,
+) -> Result<Transformed<Expr>> {
+    let mut own = None;
+    for arg in &mut call.args {
+        let of = type_of(arg, schema)?;
+        if let Some(local) = zones::in_zone(arg, &of, zone) {
+            *arg = local;
+            own = Some(of);
+        }
+    }
+    let Some(own) = own else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
+    let call = Expr::ScalarFunction(call);
+    Ok(Transformed::yes(match (type_of(&call, schema)?, own) {
+        (DataType::Timestamp(unit, Some(_)), DataType::Timestamp(_, own)) => {
+            Expr::Cast(Cast::new(Box::new(call), DataType::Timestamp(unit, own)))
+        }
+        _ => call,
+    }))
 }
 
 /// True for `lag(x, NULL)` and `lead(x, NULL)`, whose offset DataFusion takes as zero.
@@ -169,12 +207,12 @@ fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
 }
 
 /// The operand of a cast to `to`: rounded if the cast would truncate its fraction, and parsed if it
-/// is a text cast to bytes or a moment.
+/// is a text cast to bytes or a moment; of instants, in the session's time zone.
 fn operand(
     operand: Expr,
     to: &DataType,
     schema: &dyn ExprSchema,
-    is_lenient: bool,
+    (zone, is_lenient): (&str, bool),
 ) -> Result<Transformed<Expr>> {
     let is_done = matches!(&operand, Expr::ScalarFunction(function)
         if function.func.inner().is::<RoundToInteger>()
@@ -188,9 +226,15 @@ fn operand(
     } else if BytesOfText::is_needed(&from, to) {
         BytesOfText::function(is_lenient)
     } else if MomentOfText::is_needed(&from, to) {
-        MomentOfText::function(to)
+        let text = Arc::new(MomentOfText::function(to)).call(vec![operand]);
+        let instant = zones::operand(&text, &DataType::Utf8View, to, zone, is_lenient);
+        return Ok(Transformed::yes(instant.unwrap_or(text)));
+    } else if to.is_string() && has_moment_text(&from) {
+        let moment = zones::in_zone(&operand, &from, zone).unwrap_or(operand);
+        return Ok(Transformed::yes(moment_text(moment)));
     } else {
-        return Ok(Transformed::no(operand));
+        let instant = zones::operand(&operand, &from, to, zone, is_lenient);
+        return Ok(instant.map_or_else(|| Transformed::no(operand), Transformed::yes));
     };
     Ok(Transformed::yes(Arc::new(function).call(vec![operand])))
 }

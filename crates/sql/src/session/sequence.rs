@@ -1,7 +1,7 @@
 //! Statements about sequences.
 //!
 //! ```text
-//! CREATE SEQUENCE IF NOT EXISTS s START WITH 10 INCREMENT BY 5 MINVALUE 10 CYCLE;
+//! CREATE [TEMP] SEQUENCE IF NOT EXISTS s START WITH 10 INCREMENT BY 5 MINVALUE 10 CYCLE;
 //! ALTER SEQUENCE s RESTART WITH 20;  ALTER SEQUENCE s RENAME TO r;  ALTER SEQUENCE s OWNER TO ada;
 //! DROP SEQUENCE IF EXISTS s, r;
 //! ```
@@ -14,7 +14,6 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::file_option_values::refused;
 use super::sequence_changes::{SequenceChanges, take_changes};
 use super::words::{is_word, name, take_all};
 
@@ -104,9 +103,6 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {
     if take_all(parser, &["create"]) {
         let is_temporary = take_all(parser, &["temp"]) || take_all(parser, &["temporary"]);
-        if is_temporary {
-            return Err(refused("a temporary sequence", "say CREATE SEQUENCE, and drop it later"));
-        }
         parser.advance_token();
         let keep = take_all(parser, &["if", "not", "exists"]);
         let sequence = parser.parse_object_name(false)?;

@@ -16,9 +16,10 @@ use terrace_table::error::SqlError;
 
 use super::column_options::text_of;
 use super::dialect::parsed_expr;
+use super::refusal::refused;
 use super::sql_type::identifier;
 use super::walk::Walk;
-use crate::names::resolve;
+use crate::names::{is_temporary, resolve};
 
 /// The functions whose first argument is a sequence.
 const FUNCTIONS: [&str; 3] = ["nextval", "currval", "setval"];
@@ -67,54 +68,76 @@ impl<F: FnMut(&mut String)> VisitorMut for Names<F> {
     }
 }
 
-fn may_call(text: &str) -> bool {
+/// Returns the names of the sequences that calls below a node take.
+pub(super) fn named(node: &mut dyn Walk) -> Vec<String> {
+    let mut found = Vec::new();
+    let _ = node.walk(&mut Names(|name: &mut String| found.push(name.clone())));
+    found
+}
+
+/// True if a text may call a function over sequences.
+pub(super) fn may_call(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     FUNCTIONS.iter().any(|name| text.contains(name))
 }
 
-/// Returns the text of a default with the full names of its sequences.
+/// Returns the text of a default of a table in the schema `home`, with the full names of its
+/// sequences.
 ///
 /// # Errors
-/// [`SqlError::Missing`] for a sequence that does not exist; errors of the text.
+/// [`SqlError::Missing`] for a sequence that does not exist; [`SqlError::Refused`] for a temporary
+/// one, unless the table is temporary too; errors of the text.
 pub(super) fn qualified(
     state: &SessionState,
     snapshot: &Snapshot,
+    home: &str,
     text: &str,
 ) -> Result<String, SqlError> {
     if !may_call(text) {
         return Ok(text.to_owned());
     }
     let mut expr = parsed_expr(text)?;
-    let mut missing = None;
+    let (mut missing, mut outlived) = (None, None);
     let qualify = |name: &mut String| {
         let reference = TableReference::parse_str(name);
         let full = resolve(state.config_options(), snapshot, reference);
         match snapshot.sequence(&full.schema, &full.table) {
-            Some(sequence) => *name = quoted(sequence.schema_name(), sequence.name()),
+            Some(sequence) => {
+                if is_temporary(sequence.schema_name()) && !is_temporary(home) {
+                    outlived = Some(sequence.name().to_owned());
+                }
+                *name = quoted(sequence.schema_name(), sequence.name());
+            }
             None => missing = Some(format!("{}.{}", full.schema, full.table)),
         }
     };
     let _ = expr.walk(&mut Names(qualify));
-    match missing {
-        None => Ok(expr.to_string()),
-        Some(name) => Err(SqlError::Missing { name }),
+    match (missing, outlived) {
+        (None, None) => Ok(expr.to_string()),
+        (Some(name), _) => Err(SqlError::Missing { name }),
+        (None, Some(name)) => Err(refused(
+            &format!("the temporary sequence {name} in a default of a table that outlives it"),
+            "make the table temporary too, or say CREATE SEQUENCE",
+        )),
     }
 }
 
-/// Returns the actions of an ALTER TABLE whose defaults have the full names of their sequences.
+/// Returns the actions of an ALTER TABLE of a table in the schema `home`, with the full names of
+/// the sequences in their defaults.
 ///
 /// # Errors
 /// As [`qualified`].
 pub(super) fn in_operations(
     state: &SessionState,
     snapshot: &Snapshot,
+    home: &str,
     operations: &[AlterTableOperation],
 ) -> Result<Vec<AlterTableOperation>, SqlError> {
     let mut operations = operations.to_vec();
     let qualify = |value: &mut Expr| -> Result<(), SqlError> {
         let text = text_of(value);
         if may_call(&text) {
-            *value = parsed_expr(&qualified(state, snapshot, &text)?)?;
+            *value = parsed_expr(&qualified(state, snapshot, home, &text)?)?;
         }
         Ok(())
     };

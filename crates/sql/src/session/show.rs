@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col, lit};
 use datafusion::sql::parser::Statement;
@@ -28,7 +29,7 @@ use super::rows::Rows;
 use super::setting_names::{DEFAULT_SCHEMA, is_budget, known_as};
 use super::sql_type;
 use super::state::Session;
-use crate::names::{CATALOG, Relation, RelationKind, SYSTEM_SCHEMA, SearchPath};
+use crate::names::{CATALOG, Relation, RelationKind, SYSTEM_SCHEMA, SearchPath, resolve};
 
 impl Session {
     /// The plan of a SHOW or of a PRAGMA; `None` for any other statement, and for those that
@@ -78,10 +79,19 @@ impl Session {
                 matching(plan, "function_name", statement, filter.as_ref())?
             }
             SqlStatement::ExplainTable { table_name, .. } => {
-                match self.described(state, table_name).await {
+                match self.described(state, table_name).await? {
                     Some(rows) => rows.logical()?,
                     None => return Ok(None),
                 }
+            }
+            SqlStatement::ShowColumns { show_options, .. } => {
+                let name = show_options.show_in.as_ref().and_then(|it| it.parent_name.as_ref());
+                if let Some(name) = name {
+                    let reference = TableReference::parse_str(&name.to_string());
+                    let snapshot = self.names.current();
+                    self.refuse_hidden(&resolve(state.config_options(), &snapshot, reference))?;
+                }
+                return Ok(None);
             }
             SqlStatement::ShowCreate { obj_type, obj_name } => {
                 self.creation(state, *obj_type, obj_name)?.logical()?

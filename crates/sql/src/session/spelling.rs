@@ -14,7 +14,9 @@
 //! WHEN MATCHED THEN DO NOTHING  ->  WHEN MATCHED THEN UPDATE SET "do nothing" = NULL
 //! CREATE TABLE t (s STRUCT(x INT)) ->  CREATE TABLE t (s STRUCT<x INT>)
 //! INSERT INTO t BY NAME SELECT  ->  INSERT INTO t ("by name") SELECT
+//! CREATE TABLE t AS q WITH DATA ->  CREATE TABLE t AS q
 //! (LIKE t INCLUDING ALL)        ->  (LIKE t."like +all")
+//! WITH c AS MATERIALIZED (q)    ->  WITH c ("as materialized") AS (q)
 //! ```
 //!
 //! Each clause becomes one that the parser accepts and that has no other meaning; the rewrites of
@@ -22,10 +24,12 @@
 
 mod changes;
 mod definitions;
+mod filling;
 mod frames;
 mod from_first;
 mod joins;
 mod limit;
+mod materialized;
 mod nested;
 mod pivot;
 mod sample;
@@ -38,14 +42,15 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::dialect::TerraceDialect;
 pub(super) use changes::{BY_NAME, DEFAULTS, NOTHING};
-pub(super) use definitions::{LIKE, OVERRIDING};
+pub(super) use definitions::{LIKE, OVERRIDING, OVERRIDING_USER};
 pub(super) use limit::PERCENT;
+pub(super) use materialized::MATERIALIZED;
 pub(super) use pivot::{ON, PIVOT, VALUE};
 pub(super) use sample::SAMPLE;
-use tokens::is;
+use tokens::{QUERY_WORDS, is};
 
 /// Words that only texts with one of these clauses have; others are parsed as they are.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 17] = [
     "table",
     "percent",
     "fetch",
@@ -61,10 +66,9 @@ const WORDS: [&str; 15] = [
     "including",
     "excluding",
     "overriding",
+    "data",
+    "materialized",
 ];
-
-/// Words that begin a query.
-const QUERIES: [&str; 6] = ["select", "with", "from", "values", "pivot", "unpivot"];
 
 /// Splits a text into the tokens that the parser reads.
 ///
@@ -85,6 +89,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
         return Ok(tokens);
     }
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let tokens = filling::write_out(&materialized::write_out(&tokens));
     let tokens = structs::write_out(&definitions::write_out(&tokens));
     let tokens = stars::write_out(&table(&frames::write_out(&from_first::write_out(&tokens))));
     let tokens = changes::write_out(&joins::write_out(&limit::write_out(&tokens)));
@@ -112,7 +117,7 @@ fn table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     for (place, token) in tokens.iter().enumerate() {
         let next = tokens.get(place + 1);
         // A query follows in the definition of a macro.
-        let is_query = next.is_some_and(|next| QUERIES.iter().any(|word| is(next, word)));
+        let is_query = next.is_some_and(|next| QUERY_WORDS.iter().any(|word| is(next, word)));
         let is_name = next.is_some_and(|next| matches!(next.token, Token::Word(_))) && !is_query;
         match is(token, "table") && is_name && tokens::begins_query(&tokens[..place]) {
             true => written.extend(tokens::words("SELECT * FROM")),
@@ -166,6 +171,23 @@ mod tests {
                 "INSERT INTO t ( a , \"overriding system value\" ) VALUES ( 1 )",
             ),
             ("SELECT identity, including FROM t", "SELECT identity , including FROM t"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(written(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn tables_of_queries_have_rows_or_none() {
+        let cases = [
+            ("CREATE TABLE t AS SELECT 1 WITH DATA", "CREATE TABLE t AS SELECT 1"),
+            (
+                "SELECT 1; CREATE TABLE t (a) AS (SELECT 1 LIMIT 5) WITH NO DATA; SELECT data",
+                "SELECT 1 ; CREATE TABLE t ( a ) AS SELECT * FROM ( ( SELECT 1 LIMIT 5 ) ) AS \
+                    \"no data\" LIMIT 0 ; SELECT data",
+            ),
+            ("SELECT a AS data FROM with_data", "SELECT a AS data FROM with_data"),
+            ("CREATE VIEW v AS SELECT 1 AS data", "CREATE VIEW v AS SELECT 1 AS data"),
         ];
         for (text, expected) in cases {
             assert_eq!(written(text), expected, "{text}");

@@ -15,7 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use object_store::memory::InMemory;
-use terrace_cloud::VersionStore;
+use terrace_cloud::{UploadStore, VersionStore};
 use terrace_exec::PagedOptions;
 use terrace_governor::running::{Environment, environment};
 use terrace_governor::tenancy::Seat;
@@ -30,6 +30,7 @@ use super::enums::listing;
 use super::enums::planner::EnumColumns;
 use super::function_list;
 use super::group_keys::Relations;
+use super::notice::Notices;
 use super::prepared_statement::NamedStatements;
 use super::relations::Special;
 use super::routines::routine::Routine;
@@ -40,7 +41,7 @@ use super::types::ColumnTypes;
 use super::unnest::OncePlanner;
 use super::window_exclusion;
 use crate::engine::EngineState;
-use crate::file_tables::{ActingRole, FileAccess, FileFunctions, FileTables};
+use crate::file_tables::{ActingRole, FileAccess, FileFunctions, FileTables, ParquetFormats};
 use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names, SequenceUse};
 use crate::sessions::SessionInfo;
 use crate::{functions, scalar, series};
@@ -75,6 +76,7 @@ pub struct Session {
     pub(super) routines: Mutex<Vec<Routine>>,
     /// State of the session that other sessions can see.
     pub(super) info: Arc<SessionInfo>,
+    pub(super) notices: Notices,
 }
 
 impl Session {
@@ -142,12 +144,7 @@ impl Session {
             SequenceUse::new(role.clone(), Arc::clone(&acting_role), Arc::clone(&reads_only));
         register(&mut state, &names, sequences)?;
         let context = SessionContext::new_with_state(state);
-        for (name, function) in series::functions() {
-            context.register_udtf(&name, function);
-        }
-        for (name, function) in function_list::functions() {
-            context.register_udtf(name, function);
-        }
+        register_table_functions(&context);
         files.stock().session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
@@ -169,6 +166,7 @@ impl Session {
             routines: Mutex::default(),
             prepared: NamedStatements::default(),
             info,
+            notices: Notices::default(),
         };
         session.reset_settings();
         Ok(session)
@@ -227,7 +225,7 @@ impl Session {
     }
 }
 
-/// The stores that a session reads files from.
+/// The stores that a session reads files from, and writes them to.
 fn stores(engine: &EngineState) -> Result<RuntimeEnv, SqlError> {
     let base = RuntimeEnv::default();
     let url = ObjectStoreUrl::parse(STORE_URL)?;
@@ -235,15 +233,19 @@ fn stores(engine: &EngineState) -> Result<RuntimeEnv, SqlError> {
     let remote = VersionStore::new(engine.cloud().clone());
     let url = ObjectStoreUrl::parse(terrace_cloud::STORE_URL)?;
     base.register_object_store(url.as_ref(), Arc::new(remote));
+    let uploads = UploadStore::new(engine.cloud().clone());
+    let url = ObjectStoreUrl::parse(terrace_cloud::UPLOAD_URL)?;
+    base.register_object_store(url.as_ref(), Arc::new(uploads));
     Ok(base)
 }
 
-/// Registers the functions of a session.
+/// Registers the functions of a session, and its own format of files.
 fn register(
     state: &mut SessionState,
     names: &MainCatalog,
     sequences: SequenceUse,
 ) -> Result<(), SqlError> {
+    state.register_file_format(Arc::new(ParquetFormats::default()), true)?;
     functions::register(state)?;
     for function in scalar::functions().into_iter().chain(listing::functions()) {
         state.register_udf(function)?;
@@ -336,4 +338,13 @@ fn config(engine: &EngineState) -> SessionConfig {
 fn sort_reservation_bytes(budget: u64, partitions: usize) -> usize {
     let sorts = 2 * to_u64(NonZeroUsize::new(partitions).map_or(1, NonZeroUsize::get));
     to_usize((budget / 8 / sorts).clamp(512 * KIB, 10 * MIB))
+}
+
+fn register_table_functions(context: &SessionContext) {
+    for (name, function) in series::functions() {
+        context.register_udtf(&name, function);
+    }
+    for (name, function) in function_list::functions() {
+        context.register_udtf(name, function);
+    }
 }

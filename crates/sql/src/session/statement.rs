@@ -22,6 +22,7 @@ use super::alter_syntax;
 use super::comment::{self, CommentStatement};
 use super::copy::{self, CopySource, CopyStatement};
 use super::cursor::{self, CursorAction, CursorStatement};
+use super::database_copy::{self, DatabaseCopy};
 use super::enums::syntax::{self as type_syntax, TypeStatement};
 use super::explain::{self, ExplainStatement, Explained};
 use super::file_copy::{self, CopyFrom, FileCopy};
@@ -29,6 +30,7 @@ use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
 use super::maintenance::{self, MaintenanceStatement};
 use super::membership;
+use super::object_change::{self, AlterView};
 use super::role::{self, RoleStatement};
 use super::routines::routine::RoutineStatement;
 use super::routines::syntax as routine_syntax;
@@ -72,6 +74,8 @@ pub enum SessionStatement {
     Copy(CopyStatement),
     /// A COPY of files into a table.
     CopyFrom(Box<CopyFrom>),
+    /// EXPORT DATABASE or IMPORT DATABASE.
+    DatabaseCopy(Box<DatabaseCopy>),
     /// A statement about a cursor.
     Cursor(CursorStatement),
     /// SUMMARIZE of a query, or of all columns of a table.
@@ -86,6 +90,8 @@ pub enum SessionStatement {
     Routine(Box<RoutineStatement>),
     /// A statement that creates, changes or drops types.
     Type(Box<TypeStatement>),
+    /// ALTER VIEW.
+    View(Box<AlterView>),
 }
 
 /// Action of a statement on another query.
@@ -203,6 +209,7 @@ impl fmt::Display for SessionStatement {
             Self::Transaction(statement) => statement.fmt(f),
             Self::Copy(statement) => statement.fmt(f),
             Self::CopyFrom(statement) => statement.fmt(f),
+            Self::DatabaseCopy(statement) => statement.fmt(f),
             Self::Cursor(statement) => statement.fmt(f),
             Self::Summarize(query) => write!(f, "SUMMARIZE {query}"),
             Self::Explain(statement) => statement.fmt(f),
@@ -210,6 +217,7 @@ impl fmt::Display for SessionStatement {
             Self::Secret(statement) => statement.fmt(f),
             Self::Routine(statement) => statement.fmt(f),
             Self::Type(statement) => statement.fmt(f),
+            Self::View(alter) => alter.fmt(f),
         }
     }
 }
@@ -240,8 +248,11 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
                 FileCopy::In(copy) => SessionStatement::CopyFrom(copy),
                 FileCopy::Out(statement) => SessionStatement::Sql(statement),
             }
-        } else if file_copy::is_of_database(&parser.parser) {
-            return Err(refused(file_copy::refuse_database(&parser.parser)));
+        } else if database_copy::is_attach(&parser.parser) {
+            return Err(refused(database_copy::refuse_attach(&mut parser.parser)));
+        } else if database_copy::is_next(&parser.parser) {
+            let copy = database_copy::parse(&mut parser.parser).map_err(refused)?;
+            SessionStatement::DatabaseCopy(Box::new(copy))
         } else if cursor::is_next(&parser.parser) {
             SessionStatement::Cursor(cursor::parse(&mut parser)?)
         } else if explain::is_next(&parser.parser) {
@@ -297,6 +308,8 @@ fn definition(parser: &mut Parser<'_>) -> Option<Result<SessionStatement, Parser
         secret::parse(parser).map(SessionStatement::Secret)
     } else if heap::is_next(parser) {
         heap::parse(parser).map(SessionStatement::Heap)
+    } else if object_change::is_next(parser) {
+        object_change::parse(parser).map(|it| SessionStatement::View(Box::new(it)))
     } else if type_syntax::is_next(parser) {
         type_syntax::parse(parser).map(|it| SessionStatement::Type(Box::new(it)))
     } else if routine_syntax::is_next(parser) {

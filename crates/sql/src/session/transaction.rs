@@ -93,11 +93,19 @@ pub(super) fn of(statement: &Statement) -> ParseResult<Option<TransactionStateme
         SqlStatement::Set(Set::SetTransaction { modes, snapshot: None, session }) => {
             TransactionStatement::Access { is_read_only: access(modes)?, is_for_session: *session }
         }
+        SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
+            return not_impl_err!(
+                "{statement} is not possible; leave AND CHAIN out, and say BEGIN for the next \
+                 transaction"
+            );
+        }
         SqlStatement::StartTransaction { .. }
         | SqlStatement::Commit { .. }
-        | SqlStatement::Rollback { .. }
         | SqlStatement::Set(Set::SetTransaction { .. }) => {
-            return not_impl_err!("{statement}");
+            return not_impl_err!(
+                "{statement} is not possible; say BEGIN, COMMIT, ROLLBACK or SET TRANSACTION \
+                 without further words"
+            );
         }
         _ => return Ok(None),
     }))

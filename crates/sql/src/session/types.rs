@@ -1,15 +1,31 @@
 //! Types of columns, and the semantics of their values in queries.
 
+mod constants;
 mod intervals;
 mod kinds;
 mod literals;
 mod map;
 mod ordering;
 mod planner;
+mod quantified;
 mod rule;
+mod struct_rows;
+mod text_forms;
 mod values;
 
-pub(super) use literals::write_out;
+use datafusion::sql::sqlparser::ast::Expr;
+
+pub(super) use constants::write_out_values;
+pub(super) use kinds::has_key;
 pub(super) use planner::ColumnTypes;
 pub(super) use rule::TypedValues;
+pub(super) use struct_rows::name_fields;
 pub(super) use values::rewrite;
+
+/// Writes out literals, functions of texts, and comparisons with lists; leaves any other expression
+/// unchanged.
+pub(super) fn write_out(expr: &mut Expr) {
+    literals::write_out(expr);
+    text_forms::write_out(expr);
+    quantified::write_out(expr);
+}

@@ -51,8 +51,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
 use fields::Names;
-pub(super) use once::{OncePlanner, is_once};
+pub(crate) use once::template;
+pub(super) use once::{OncePlanner, instance, is_once, once};
 use references::{has_correlated, has_subqueries};
+pub(super) use repeatable::is_repeatable;
 
 /// The analyzer rule. It runs after comparisons with subqueries are expanded, and before DataFusion
 /// coerces types.
@@ -85,6 +87,8 @@ fn unnest(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPla
     match node {
         LogicalPlan::Subquery(subquery) => Ok(with_references(subquery)),
         LogicalPlan::Join(join) if lateral::is_lateral(&join) => lateral::unnest(join, names),
+        // DataFusion evaluates VALUES before it runs their subqueries.
+        node @ LogicalPlan::Values(_) if has_subqueries(&node)? => positions::unnest(node, names),
         node if !has_correlated(&node)? => Ok(Transformed::no(node)),
         LogicalPlan::Filter(filter) => outer_rows::unnest_filter(filter, names),
         LogicalPlan::Projection(projection) => outer_rows::unnest_projection(projection, names),

@@ -31,6 +31,9 @@ pub(super) fn columns() -> Vec<Field> {
     ]
 }
 
+/// Encoding of a column with the same value in all rows of a chunk, which the catalog has.
+const CONSTANT: &str = "constant";
+
 /// A column of a chunk.
 struct Row {
     table: Arc<Table>,
@@ -42,21 +45,21 @@ struct Row {
 pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
     let rows = rows(engine);
     let statistics = |row: &Row| row.chunk.columns[row.column].statistics.clone();
-    let stored = |row: &Row| row.chunk.columns[row.column].stored.extent;
+    let stored = |row: &Row| row.chunk.columns[row.column].stored().copied();
     vec![
         texts(&rows, |row| Some(row.table.schema_name().to_owned())),
         texts(&rows, |row| Some(row.table.name().to_owned())),
         numbers(&rows, |row| Some(row.chunk.id)),
         texts(&rows, |row| Some(row.table.schema().field(row.column).name().clone())),
-        texts(&rows, |row| Some(row.chunk.columns[row.column].encoding.to_string())),
+        texts(&rows, |row| Some(stored(row).map_or(CONSTANT.into(), |it| it.encoding.to_string()))),
         numbers(&rows, |row| Some(to_u64(row.chunk.rows))),
         numbers(&rows, |row| Some(to_u64(statistics(row).nulls))),
         texts(&rows, |row| bound(statistics(row).min)),
         texts(&rows, |row| bound(statistics(row).max)),
         numbers(&rows, |row| statistics(row).distinct),
-        numbers(&rows, |row| Some(row.chunk.columns[row.column].len_bytes)),
-        numbers(&rows, |row| Some(stored(row).offset_bytes)),
-        numbers(&rows, |row| Some(stored(row).len_bytes)),
+        numbers(&rows, |row| Some(row.chunk.columns[row.column].len_bytes())),
+        numbers(&rows, |row| stored(row).map(|it| it.stored.extent.offset_bytes)),
+        numbers(&rows, |row| Some(row.chunk.columns[row.column].extent_bytes())),
         texts(&rows, |row| Some(row.tier.clone())),
     ]
 }
@@ -74,7 +77,8 @@ fn rows(engine: &EngineState) -> Vec<Row> {
         for chunk in &table.snapshot().chunks {
             for (column, segment) in chunk.columns.iter().enumerate() {
                 let tier = segment.placement.heap_name().unwrap_or_else(|| {
-                    let tier = chunk.space().tier_of(segment.page);
+                    let Some(stored) = segment.stored() else { return "catalog".to_owned() };
+                    let tier = chunk.space().tier_of(stored.page);
                     let name = tier.and_then(|tier| tiers.get(tier));
                     name.cloned().unwrap_or_else(|| "store".to_owned())
                 });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
-use terrace_governor::query::Query;
+use terrace_governor::query::{Query, QueryState, WaitReason};
 use terrace_sys::size::to_u64;
 use terrace_table::transaction::TransactionStatus;
 
@@ -40,10 +40,20 @@ impl Row {
     fn state(&self) -> String {
         match (self.queries.last(), self.session.transaction_status()) {
             (Some(query), _) => query.state().to_string(),
+            (None, _) if self.session.commits().waits_for_lock() => QueryState::Running.to_string(),
             (None, TransactionStatus::Idle) => "idle".to_owned(),
             (None, TransactionStatus::Open) => "idle in transaction".to_owned(),
             (None, TransactionStatus::Failed) => "idle in failed transaction".to_owned(),
         }
+    }
+}
+
+impl Row {
+    /// The event that its youngest query waits for, or its commit.
+    fn wait_reason(&self) -> Option<WaitReason> {
+        let of_query = self.queries.last().and_then(|query| query.wait_reason());
+        let is_locked = || self.session.commits().waits_for_lock();
+        of_query.or_else(|| is_locked().then_some(WaitReason::Lock))
     }
 }
 
@@ -63,7 +73,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         texts(&rows, |row| named(row.session.client())),
         moments(&rows, |row| Some(row.session.began_at())),
         texts(&rows, |row| Some(row.state())),
-        texts(&rows, |row| row.queries.last()?.wait_reason().map(|reason| reason.to_string())),
+        texts(&rows, |row| row.wait_reason().map(|reason| reason.to_string())),
         numbers(&rows, |row| Some(to_u64(row.queries.len()))),
         numbers(&rows, |row| Some(row.queries.iter().map(|it| it.memory().held_bytes()).sum())),
         numbers(&rows, |row| Some(row.session.client_bytes())),

@@ -53,13 +53,12 @@ async fn impossible_changes_are_refused_and_change_nothing() {
         ("ALTER b TYPE INT USING b::int", "view public.av uses"),
         ("ALTER a SET NOT NULL", "column a: the column is NOT NULL"),
         ("DROP COLUMN zz", "column \"zz\" of relation \"al\" does not exist"),
-        ("DROP COLUMN b", "cannot drop column b of table al because view public.av depends on it"),
+        ("DROP COLUMN b", "view av depends on column b of table al"),
         ("RENAME b TO c", "cannot rename column b of table al because view public.av depends"),
         ("RENAME TO al2", "cannot rename table al because view public.av depends on it"),
         ("RENAME a TO b", "column \"b\" of relation \"al\" already exists"),
         ("ADD UNIQUE (a)", "only CHECK is possible"),
         ("ADD c INT, DROP COLUMN zz", "column \"zz\" of relation \"al\" does not exist"),
-        ("DROP COLUMN a CASCADE", "CASCADE"),
     ] {
         let text = error(&session, &format!("ALTER TABLE al {change}")).await;
         assert!(text.contains(cause), "{change}: {text}");

@@ -85,7 +85,7 @@ async fn comments_on_missing_objects_are_refused() {
         ("COMMENT ON COLUMN t IS 'x'", "name its table too"),
         ("COMMENT ON SCHEMA nothing IS 'x'", "schema nothing does not exist"),
         ("COMMENT ON TABLE t IS x", "a text in quotes, or NULL"),
-        ("COMMENT ON INDEX t IS 'x'", "TABLE, COLUMN, VIEW, SEQUENCE or SCHEMA"),
+        ("COMMENT ON INDEX t IS 'x'", "SCHEMA, TYPE, FUNCTION or MACRO, found: INDEX"),
     ] {
         let found = error(&session, text).await;
         assert!(found.contains(cause), "{text}: {found}");

@@ -129,3 +129,28 @@ async fn defaults_survive_a_restart() {
     show(&session, "INSERT INTO t DEFAULT VALUES").await;
     check(&session, &[("SELECT * FROM t", "2 it's")]).await;
 }
+
+#[tokio::test]
+async fn functions_and_macros_are_written_out_in_defaults_and_checks() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let made = "CREATE FUNCTION inc(i int) RETURNS int LANGUAGE SQL IMMUTABLE AS 'SELECT i + 1';
+        CREATE MACRO twice(x) AS x * 2;
+        CREATE TABLE t (a INT DEFAULT inc(6), b INT DEFAULT twice(4) CHECK (inc(b) > 3),
+            c INT GENERATED ALWAYS AS (inc(a)) STORED, CHECK (inc(a) > twice(1)));
+        INSERT INTO t DEFAULT VALUES;
+        ALTER TABLE t ALTER COLUMN b SET DEFAULT inc(2), ADD COLUMN d INT DEFAULT inc(9);
+        INSERT INTO t (a) VALUES (5)";
+    show(&session, made).await;
+    check(&session, &[("SELECT * FROM t ORDER BY a", "5 3 6 10\n7 8 8 10")]).await;
+    for (insert, cause) in [
+        ("INSERT INTO t (a) VALUES (1)", "t_a_check"),
+        ("INSERT INTO t (b) VALUES (2)", "t_b_check"),
+    ] {
+        let text = error(&session, insert).await;
+        assert!(text.contains(cause), "{insert}: {text}");
+    }
+    show(&session, "ALTER TABLE t ADD CONSTRAINT small CHECK (twice(d) < 50)").await;
+    let text = error(&session, "INSERT INTO t (d) VALUES (25)").await;
+    assert!(text.contains("small"), "{text}");
+}

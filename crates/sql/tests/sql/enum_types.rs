@@ -182,14 +182,17 @@ async fn labels_are_added_and_types_dropped() {
         ("ALTER TYPE mood ADD VALUE 'bad'", "already exists"),
         ("ALTER TYPE mood ADD VALUE 'x' AFTER 'nosuch'", "no label of mood"),
         ("ALTER TYPE nosuch ADD VALUE 'x'", "type nosuch does not exist"),
-        ("ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'", "say ADD VALUE"),
+        (
+            "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'",
+            "column m of table public.p depends on it",
+        ),
+        ("ALTER TYPE mood RENAME TO feeling", "column m of table p depends on it"),
+        ("ALTER TYPE mood OWNER TO absent", "role absent does not exist"),
+        ("ALTER TYPE mood SET STORAGE", "RENAME VALUE"),
         ("CREATE TYPE mood AS ENUM ('x')", "already exists"),
         ("CREATE TYPE e AS ENUM ('x', 'x')", "twice"),
         ("CREATE TYPE e AS (a INT)", "no enum"),
-        (
-            "DROP TYPE mood",
-            "cannot drop type mood because column m of table public.p depends on it",
-        ),
+        ("DROP TYPE mood", "column m of table p depends on type mood"),
         ("DROP TYPE nosuch", "type nosuch does not exist"),
     ] {
         let found = error(&session, text).await;

@@ -88,7 +88,8 @@ async fn tables_have_aliases() {
         ("UPDATE t x SET b = 1 WHERE t.a = 1", "t.a"),
         ("DELETE FROM t x WHERE t.a = 1", "t.a"),
         ("UPDATE t SET (a, b) = (1, 2, 3)", "number of values"),
-        ("UPDATE t SET (a, b) = (SELECT 1, 2)", "several columns"),
+        ("UPDATE t SET (a, b) = (SELECT 1)", "number of values"),
+        ("UPDATE t SET (a, b) = 5", "several columns"),
         ("UPDATE t SET b = 0 FROM u RETURNING w.*", "w.*"),
         ("DELETE FROM t RETURNING * EXCLUDE (a)", "EXCLUDE"),
     ] {
@@ -110,5 +111,45 @@ async fn names_have_characters() {
     ] {
         let refused = error(&session, text).await;
         assert!(refused.contains("zero-length delimited identifier"), "{text}: {refused}");
+    }
+}
+
+/// The first columns get the values, and all others their defaults.
+#[tokio::test]
+async fn a_query_may_have_fewer_columns_than_the_table() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let tables = "CREATE TABLE t (a INT, b TEXT DEFAULT 'd', c INT GENERATED ALWAYS AS IDENTITY);
+        CREATE TABLE u (id SERIAL, v INT); CREATE TABLE w (k INT, x TEXT);
+        INSERT INTO w VALUES (8, 'w')";
+    show(&session, tables).await;
+    for (insert, row) in [
+        ("INSERT INTO t SELECT 1", "1 d 1"),
+        ("INSERT INTO t SELECT 2, 'x' RETURNING b", "2 x 2"),
+        ("INSERT INTO t WITH q AS (SELECT 3 AS k) SELECT * FROM q", "3 d 3"),
+        ("INSERT INTO t SELECT * FROM w", "8 w 4"),
+        ("INSERT INTO t SELECT w.* FROM w", "8 w 5"),
+        ("INSERT INTO t SELECT k FROM w UNION ALL SELECT k FROM w WHERE false", "8 d 6"),
+        ("INSERT INTO t (SELECT 9)", "9 d 7"),
+        ("INSERT INTO t VALUES (10)", "10 d 8"),
+        ("INSERT INTO t OVERRIDING SYSTEM VALUE SELECT 11", "11 d 9"),
+        // The sequence's values instead of those of the statement.
+        ("INSERT INTO t OVERRIDING USER VALUE VALUES (12, 'x', 99)", "12 x 10"),
+        ("INSERT INTO t (c, a) OVERRIDING USER VALUE SELECT 99, 13", "13 d 11"),
+        ("INSERT INTO t OVERRIDING USER VALUE SELECT 14, 'y', 99", "14 y 12"),
+        ("INSERT INTO t (a) OVERRIDING USER VALUE VALUES (15)", "15 d 13"),
+    ] {
+        show(&session, insert).await;
+        let last = show(&session, "SELECT * FROM t ORDER BY c DESC LIMIT 1").await;
+        assert_eq!(last, row, "{insert}");
+    }
+    show(&session, "INSERT INTO u SELECT 5; INSERT INTO u VALUES (6)").await;
+    check(&session, &[("SELECT id, v FROM u ORDER BY id", "5 \n6 ")]).await;
+    for (insert, cause) in [
+        ("INSERT INTO t SELECT 1, 'x', 3", "GENERATED ALWAYS"),
+        ("INSERT INTO w SELECT 1, 'x', 3", "olumn"),
+    ] {
+        let text = error(&session, insert).await;
+        assert!(text.contains(cause), "{insert}: {text}");
     }
 }

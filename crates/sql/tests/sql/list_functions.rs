@@ -110,7 +110,7 @@ const DUCKDB: &[(&str, &str)] = &[
         "SELECT list_has_any([1], [1,2]), list_has_all([1,2], [1]), list_intersect([1,2], [2])",
         "true true [2]",
     ),
-    ("SELECT generate_series(1, 5, 2), range(3), range(1, 3)", "[1, 3, 5] [0, 1, 2] [1, 2]"),
+    ("SELECT [generate_series(1, 5, 2)], range(3), range(1, 3)", "[[1, 3, 5]] [0, 1, 2] [1, 2]"),
     ("SELECT struct_pack(a := 1, b := 'x'), struct_extract({'a': 1}, 'a')", "{a: 1, b: x} 1"),
     (
         "SELECT struct_insert({'a': 1}, b := 2), struct_update({'a': 1}, a := 3)",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use terrace_sql::{Engine, EngineConfig, LockTimeout, Session, TransactionStatus};
 use terrace_store::MemoryBlocks;
 
-use crate::common::{MIB, config, engine, error, show};
+use crate::common::{MIB, config, engine, error, show, try_show};
 
 const WORDS: &str = "canceling statement due to lock timeout: table public.t ";
 
@@ -81,6 +81,72 @@ async fn a_lock_that_is_released_within_the_limit_is_granted() {
         tokio::join!(show(&other, "UPDATE t SET k = k + 1"), commit);
     }
     assert_eq!(show(&one, "SELECT k FROM t").await, "5");
+}
+
+/// Waits until a query has this result.
+async fn comes_to(session: &Session, query: &str, wanted: &str) {
+    let began = Instant::now();
+    loop {
+        let now = show(session, query).await;
+        if now == wanted {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{query}: {now}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// An UPDATE that is a transaction by itself holds the writer of its table to its end, for which a
+/// COMMIT of rows of that table waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_waits_no_longer_than_its_limit() {
+    let engine = engine(64 * MIB);
+    let [one, other, long] = [(); 3].map(|()| engine.session().expect("session"));
+    show(&one, "CREATE TABLE t AS SELECT 1::bigint AS k").await;
+    show(&other, "SET terrace.lock_timeout = '100ms'; BEGIN; INSERT INTO t VALUES (2)").await;
+    let endless = "UPDATE t SET k = s.n FROM (SELECT count(*) AS n FROM \
+                   generate_series(1, 1000000) AS a(x), generate_series(1, 1000000) AS b(y) \
+                   WHERE x * y % 7 = 1) AS s";
+    let held = tokio::spawn(async move { long.sql(endless).await.map(drop) });
+    show(&one, "SET terrace.lock_timeout = '20ms'").await;
+    let began = Instant::now();
+    while try_show(&one, "UPDATE t SET k = 1").await.is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(30), "it takes no lock");
+    }
+    show(&other, "SET terrace.lock_timeout = '3s'").await;
+    let waits = "SELECT count(*) FROM terrace.sessions WHERE wait_reason = 'lock' AND state = \
+                 'running'";
+    tokio::join!(late(&other, "COMMIT"), comes_to(&one, waits, "1"));
+    assert_eq!(other.transaction_status(), TransactionStatus::Idle);
+    let running = "SELECT id FROM terrace.queries WHERE statement LIKE 'UPDATE t %'";
+    let id = show(&one, running).await;
+    show(&one, &format!("CANCEL QUERY {id}")).await;
+    held.await.expect("joined").expect_err("cancelled");
+    assert_eq!(show(&other, "SELECT k FROM t").await, "1", "nothing of it is committed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_for_locks_are_shown() {
+    let engine = engine(64 * MIB);
+    let (one, watcher) = (engine.session().expect("session"), engine.session().expect("session"));
+    show(&one, "CREATE TABLE t AS SELECT 1 AS k").await;
+    for (begins, text) in [
+        ("", "UPDATE t SET k = 3"),
+        ("BEGIN", "DELETE FROM t WHERE k = 0"),
+        ("", "CREATE OR REPLACE TABLE t AS SELECT 1 AS k"),
+        ("BEGIN", "DROP TABLE t"),
+    ] {
+        show(&one, "BEGIN; UPDATE t SET k = k + 1").await;
+        let other = engine.session().expect("session");
+        show(&other, begins).await;
+        let waiting = tokio::spawn(async move { other.sql(text).await.map(drop) });
+        let query = "SELECT q.wait_reason, s.wait_reason FROM terrace.queries q JOIN \
+                     terrace.sessions s ON q.session = s.id WHERE q.statement NOT LIKE 'SELECT%'";
+        comes_to(&watcher, query, "lock lock").await;
+        show(&one, "ROLLBACK").await;
+        waiting.await.expect("joined").unwrap_or_else(|error| panic!("{text}: {error}"));
+        comes_to(&watcher, query, "").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,10 @@
 //! Macros, with the results that DuckDB 2.0 returns unless a test says otherwise.
 
+use std::time::{Duration, Instant};
+
 use terrace_sql::Session;
 
-use crate::common::{MIB, check, engine, engine_in, error, show};
+use crate::common::{MIB, check, engine, engine_in, error, show, try_show};
 
 const DRAM: u64 = 64 * MIB;
 
@@ -149,11 +151,14 @@ async fn macros_are_replaced_and_dropped() {
     check(&session, &[("SELECT m(1)", "10")]).await;
     show(&session, "CREATE MACRO rows() AS TABLE SELECT k FROM u; DROP TABLE t").await;
     check(&session, &[("SELECT count(*) FROM rows()", "3")]).await;
-    show(&session, "DROP MACRO m; DROP MACRO IF EXISTS m; DROP MACRO TABLE rows").await;
+    // A view has the new body of a macro.
+    check(&session, &[("SELECT sum(x) FROM w", "60")]).await;
+    let text = error(&session, "DROP MACRO m").await;
+    assert!(text.contains("view w depends on macro m(a)"), "{text}");
+    show(&session, "DROP VIEW w; DROP MACRO m; DROP MACRO IF EXISTS m").await;
+    show(&session, "DROP MACRO TABLE rows").await;
     error(&session, "SELECT m(1)").await;
     error(&session, "SELECT * FROM rows()").await;
-    // A view has the text of the macro as of its definition.
-    check(&session, &[("SELECT sum(x) FROM w", "9")]).await;
 }
 
 #[tokio::test]
@@ -225,4 +230,36 @@ async fn macros_survive_a_restart() {
     check(&session, &[("SELECT \"Q m\"()", "it's!")]).await;
     error(&session, "SELECT gone()").await;
     error(&session, "SELECT one()").await;
+}
+
+#[tokio::test]
+async fn a_series_in_a_body_is_a_list() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let made = "CREATE MACRO upto(x) AS generate_series(1, x); CREATE MACRO spread(x) AS unnest(x)";
+    show(&session, made).await;
+    let cases =
+        [("SELECT upto(3), len(upto(4))", "[1, 2, 3] 4"), ("SELECT spread(upto(2))", "1\n2")];
+    check(&session, &cases).await;
+}
+
+/// Bodies that call another function twice would double the statement with each level.
+#[tokio::test]
+async fn the_number_of_calls_is_bounded() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE MACRO f0(x) AS x + 1").await;
+    for level in 1..=30 {
+        let below = level - 1;
+        let text = format!("CREATE MACRO f{level}(x) AS f{below}(x) + f{below}(x)");
+        if let Err(error) = try_show(&session, &text).await {
+            assert!(error.to_string().contains("too complex"), "{text}: {error}");
+            break;
+        }
+    }
+    assert_eq!(show(&session, "SELECT f10(1)").await, "2048");
+    let began = Instant::now();
+    let text = error(&session, "SELECT f12(1) + f12(2) + f12(3)").await;
+    assert!(text.contains("a statement too complex: f12(x)"), "{text}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }

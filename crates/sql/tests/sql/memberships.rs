@@ -128,12 +128,14 @@ async fn members_are_changed_with_the_admin_option() {
     let staff = "must have admin option on role \"staff\"";
     assert_eq!(refused("GRANT readers, staff TO bob").await, staff);
     assert_eq!(refused("GRANT ada TO bob").await, "must have admin option on role \"ada\"");
+    let grantor = refused("GRANT readers TO bob GRANTED BY admin").await;
+    assert!(grantor.contains("must be superuser to set grantor"), "{grantor}");
     assert_eq!(refused("GRANT admin TO ada").await, "must be superuser to alter superusers");
     assert_eq!(refused("REVOKE admin FROM bob").await, "must be superuser to alter superusers");
     assert!(refused("GRANT nosuch TO bob").await.contains("role nosuch does not exist"));
     denied(&ada, "CREATE ROLE eve IN ROLE readers").await;
     denied(&ada, "ALTER ROLE ada NOINHERIT").await;
-    show(&ada, "REVOKE readers FROM bob").await;
+    show(&ada, "REVOKE readers FROM bob GRANTED BY admin").await;
     show(&owner, "REVOKE ADMIN OPTION FOR readers FROM ada").await;
     assert_eq!(refused("REVOKE readers FROM staff").await, lacks);
     assert_eq!(show(&ada, "SELECT x FROM t").await, "1");
@@ -169,7 +171,7 @@ async fn roles_are_made_and_dropped_with_their_memberships() {
         "GRANT PUBLIC TO ada",
         "GRANT readers TO ada WITH GRANT OPTION",
         "GRANT readers TO ada WITH INHERIT FALSE",
-        "GRANT readers TO ada GRANTED BY other",
+        "GRANT readers TO ada GRANTED BY nosuch",
         "GRANT readers",
         "GRANT readers ada",
         "GRANT SELECT TO ada",

@@ -1,9 +1,13 @@
 //! Forms of queries that DataFusion's parser or planner lacks. The rows are those of PostgreSQL 15
 //! for its forms, and of DuckDB 2.0 for all others.
 
+use std::time::{Duration, Instant};
+
 use terrace_sql::Session;
 
 use crate::common::{MIB, check, engine, error, show};
+
+const DRAM: u64 = 64 * MIB;
 
 /// Creates the table of these tests.
 pub async fn tables(session: &Session) {
@@ -280,4 +284,127 @@ async fn series_have_the_names_of_their_functions() {
         ),
     ])
     .await;
+}
+
+#[tokio::test]
+async fn order_by_names_columns_of_the_result() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT * FROM (VALUES (1), (2), (10)) AS v(i)").await;
+    let cases = [
+        ("SELECT i::text FROM t ORDER BY i", "1\n10\n2"),
+        ("SELECT CAST(t.i AS VARCHAR) FROM t ORDER BY i", "1\n10\n2"),
+        ("SELECT (i)::text FROM t ORDER BY (i) DESC", "2\n10\n1"),
+        ("SELECT i::text FROM t ORDER BY t.i", "1\n2\n10"),
+        ("SELECT i::text FROM t ORDER BY -i", "10\n2\n1"),
+        ("SELECT i::text FROM t ORDER BY i || 'x'", "10\n1\n2"),
+        ("SELECT i::text AS x FROM t ORDER BY i", "1\n2\n10"),
+        ("SELECT DISTINCT i::text FROM t ORDER BY i", "1\n10\n2"),
+        ("SELECT i::text FROM t UNION SELECT '3' ORDER BY i", "1\n10\n2\n3"),
+        ("SELECT i::text FROM t GROUP BY i ORDER BY i", "1\n10\n2"),
+        ("SELECT i::text FROM t ORDER BY i LIMIT 2", "1\n10"),
+        ("SELECT i::text FROM t ORDER BY i FETCH FIRST 2 ROWS WITH TIES", "1\n10"),
+        ("SELECT abs(5 - i) FROM t ORDER BY abs", "3\n4\n5"),
+        ("SELECT i % 2 AS i FROM t GROUP BY i ORDER BY i", "0\n0\n1"),
+    ];
+    check(&session, &cases).await;
+}
+
+#[tokio::test]
+async fn frames_that_end_before_they_start_are_empty() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT value AS i FROM generate_series(1, 5)").await;
+    for frame in [
+        "ROWS BETWEEN 2 FOLLOWING AND 1 FOLLOWING",
+        "ROWS BETWEEN 4 FOLLOWING AND 1 FOLLOWING",
+        "ROWS BETWEEN 1 PRECEDING AND 2 PRECEDING",
+        "ROWS BETWEEN 0 PRECEDING AND 4 PRECEDING",
+        "GROUPS BETWEEN 3 FOLLOWING AND 1 FOLLOWING",
+        "GROUPS BETWEEN 1 PRECEDING AND 3 PRECEDING",
+        "RANGE BETWEEN 3 FOLLOWING AND 1 FOLLOWING",
+        "RANGE BETWEEN 1 PRECEDING AND 3 PRECEDING",
+    ] {
+        let query = format!(
+            "SELECT count(*) OVER w, sum(i) OVER w, max(i) OVER w, first_value(i) OVER w, \
+             last_value(i) OVER w, nth_value(i, 1) OVER w FROM t WINDOW w AS (ORDER BY i {frame})"
+        );
+        assert_eq!(show(&session, &query).await, ["0     "; 5].join("\n"), "{frame}");
+        let text = format!("SELECT string_agg('x', ',') OVER (ORDER BY i {frame}) IS NULL FROM t");
+        assert_eq!(show(&session, &text).await, ["true"; 5].join("\n"), "{frame}");
+        let query = format!("SELECT count(i) OVER (ORDER BY i {frame}) FROM t");
+        assert_eq!(show(&session, &query).await, ["0"; 5].join("\n"), "{frame}");
+    }
+    let days = "SELECT count(*) OVER (ORDER BY CAST('2024-01-0' || i AS DATE) RANGE BETWEEN \
+                INTERVAL '3 days' FOLLOWING AND INTERVAL '1 day' FOLLOWING) FROM t";
+    assert_eq!(show(&session, days).await, ["0"; 5].join("\n"));
+    for (frame, cause) in [
+        ("ROWS BETWEEN CURRENT ROW AND 1 PRECEDING", "current row cannot have preceding rows"),
+        ("ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING", "following row cannot have preceding rows"),
+        ("ROWS BETWEEN 1 FOLLOWING AND CURRENT ROW", "following row cannot have preceding rows"),
+        ("RANGE 1 FOLLOWING", "following row cannot end with current row"),
+        ("ROWS UNBOUNDED FOLLOWING", "start cannot be UNBOUNDED FOLLOWING"),
+        ("ROWS BETWEEN CURRENT ROW AND UNBOUNDED PRECEDING", "end cannot be UNBOUNDED PRECEDING"),
+    ] {
+        let text =
+            error(&session, &format!("SELECT sum(i) OVER (ORDER BY i {frame}) FROM t")).await;
+        assert!(text.contains(cause), "{frame}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn functions_that_return_rows_stand_in_a_select_list() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let made = "CREATE TABLE t AS SELECT * FROM (VALUES (1), (3)) AS v(k);
+        CREATE FUNCTION numbers(n int) RETURNS SETOF int LANGUAGE SQL
+            AS $$ SELECT generate_series(1, n) $$;
+        CREATE FUNCTION two() RETURNS TABLE(x int) LANGUAGE SQL AS 'VALUES (7), (8)'";
+    show(&session, made).await;
+    let cases = [
+        ("SELECT generate_series(1, 3)", "1\n2\n3"),
+        ("SELECT generate_series FROM (SELECT generate_series(4, 5)) q", "4\n5"),
+        ("SELECT generate_series(1, 3) * 10 AS x ORDER BY x DESC", "30\n20\n10"),
+        ("SELECT generate_series(1, 3), generate_series(1, 2)", "1 1\n2 2\n3 "),
+        ("SELECT unnest([1, 2]), generate_series(5, 7), 'x'", "1 5 x\n2 6 x\n 7 x"),
+        ("SELECT k, generate_series(1, k) FROM t ORDER BY 1, 2", "1 1\n3 1\n3 2\n3 3"),
+        ("SELECT generate_series(1, unnest([1, 2])) AS n", "1\n1\n2"),
+        ("SELECT k FROM t WHERE k IN (SELECT generate_series(2, 4))", "3"),
+        ("SELECT generate_series(3, 1)", ""),
+        ("SELECT numbers(2)", "1\n2"),
+        ("SELECT * FROM numbers(2)", "1\n2"),
+        ("SELECT numbers FROM (SELECT numbers(1)) q", "1"),
+        ("SELECT k, numbers(k) FROM t ORDER BY 1, 2", "1 1\n3 1\n3 2\n3 3"),
+        ("SELECT two(), numbers(3)", "7 1\n8 2\n 3"),
+        ("SELECT unnest((SELECT [1, 2] AS l)), unnest((SELECT [3] AS l))", "1 3\n2 "),
+        (
+            "SELECT t.k, n.n FROM t, LATERAL numbers(t.k) AS n(n) ORDER BY 1, 2",
+            "1 1\n3 1\n3 2\n3 3",
+        ),
+    ];
+    check(&session, &cases).await;
+    show(&session, "CREATE TABLE made (i INT); INSERT INTO made SELECT generate_series(1, 1000)")
+        .await;
+    check(&session, &[("SELECT count(*), sum(i) FROM made", "1000 500500")]).await;
+}
+
+#[tokio::test]
+async fn statements_that_are_too_large_to_plan_are_refused_at_once() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT 1 AS i").await;
+    let joins: Vec<_> = (1..900).map(|n| format!("JOIN t t{n} ON t{n}.i = t0.i")).collect();
+    let began = Instant::now();
+    let text = error(&session, &format!("SELECT 1 FROM t t0 {}", joins.join(" "))).await;
+    assert!(text.contains("a FROM of 900 relations"), "{text}");
+    let tables: Vec<_> = (0..900).map(|n| format!("t t{n}")).collect();
+    let text = error(&session, &format!("SELECT 1 FROM {}", tables.join(", "))).await;
+    assert!(text.contains("a FROM of 900 relations"), "{text}");
+    let literals: Vec<_> = (0..1_000_000).map(|n| n.to_string()).collect();
+    let list = format!("SELECT 1 FROM t WHERE i IN ({})", literals.join(", "));
+    let text = error(&session, &list).await;
+    assert!(text.contains("COPY"), "{text}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let few = joins[..50].join(" ");
+    assert_eq!(show(&session, &format!("SELECT t50.i FROM t t0 {few}")).await, "1");
 }

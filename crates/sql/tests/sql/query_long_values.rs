@@ -37,3 +37,17 @@ async fn what_cannot_fit_is_refused_at_once() {
     assert!(began.elapsed() < Duration::from_secs(10), "after {:?}", began.elapsed());
     assert_eq!(show(&session, "SELECT 1").await, "1");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_beyond_two_gibibytes_are_a_limit() {
+    let session = engine(64 * MIB).session().expect("session");
+    for query in [
+        "SELECT count(x) FROM (SELECT repeat('x', 1048576) AS x, value FROM range(9000)) t \
+         WHERE length(x) > value",
+        "CREATE TABLE t AS SELECT repeat('x', 1048576) AS x, value FROM range(9000)",
+    ] {
+        let text = error(&session, query).await;
+        assert!(text.contains("program limit exceeded"), "{query}\n{text}");
+    }
+    assert_eq!(show(&session, "SELECT 1").await, "1");
+}

@@ -96,9 +96,77 @@ async fn the_second_read_is_from_the_cache_and_changes_are_noticed() {
     check(&home.session, &[(query, "100000 100000")]).await;
     assert_eq!(show(&home.session, counts).await, before, "no bytes are fetched twice");
     let hits = "SELECT hits > 0 AND blocks > 0 FROM terrace.remote_files";
-    check(&home.session, &[(hits, "true")]).await;
+    let consumer =
+        "SELECT count(*), min(class) FROM terrace.market WHERE consumer = 'remote files'";
+    check(&home.session, &[(consumer, "1 cache"), (hits, "true")]).await;
     upload(&home, &server, "lake/t.parquet", "SELECT 1 AS k, 'x' AS m").await;
     check(&home.session, &[(query, "1 1")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copy_writes_files_of_s3() {
+    let server = Server::start();
+    let home = home(&server).await;
+    let made = "CREATE TABLE t AS SELECT value AS k, value % 3 AS part, md5(value::varchar) AS m \
+                FROM generate_series(1, 300000) AS g(value)";
+    show(&home.session, made).await;
+    for (target, options) in [
+        ("lake/t.parquet", "FORMAT parquet"),
+        ("lake/t.csv", "HEADER"),
+        ("lake/t.csv.gz", "HEADER, COMPRESSION gzip"),
+        ("lake/d/t.ndjson", "FORMAT json"),
+    ] {
+        let copied = show(&home.session, &format!("COPY t TO 's3://{target}' ({options})")).await;
+        assert_eq!(copied.trim(), "300000");
+        let sums = format!("SELECT count(*), sum(k), count(DISTINCT m) FROM 's3://{target}'");
+        check(&home.session, &[(&sums, "300000 45000150000 300000")]).await;
+    }
+    let parts = "COPY t TO 's3://lake/parts' (FORMAT parquet, PARTITION_BY (part))";
+    show(&home.session, parts).await;
+    check(
+        &home.session,
+        &[(
+            "SELECT part, count(*), count(DISTINCT filename) FROM \
+             read_parquet('s3://lake/parts/**/*.parquet', filename = true) \
+             GROUP BY part ORDER BY part",
+            "0 100000 1\n1 100000 1\n2 100000 1",
+        )],
+    )
+    .await;
+    show(&home.session, "COPY (SELECT 1 AS a WHERE false) TO 's3://lake/e.csv' (HEADER false)")
+        .await;
+    assert_eq!(server.bytes("lake/e.csv").expect("an empty file").len(), 0);
+    show(&home.session, "COPY (SELECT 7 AS k) TO 's3://lake/t.csv' (HEADER)").await;
+    check(&home.session, &[("SELECT k FROM 's3://lake/t.csv'", "7")]).await;
+    assert_eq!(server.uploads(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_fails_leaves_no_file_of_s3() {
+    let server = Server::start();
+    let home = home(&server).await;
+    server.put("lake/t.csv", "k\n1\n");
+    let rows = "SELECT value AS k, value % 2 AS p, md5(value::varchar) AS m, \
+                1 / (value - 900000) AS q FROM generate_series(1, 1000000) AS g(value)";
+    for target in [
+        "'s3://lake/t.csv'",
+        "'s3://lake/t.parquet'",
+        "'s3://lake/d' (FORMAT csv, PARTITION_BY (p))",
+    ] {
+        let failed = error(&home.session, &format!("COPY ({rows}) TO {target}")).await;
+        assert!(failed.to_lowercase().contains("divi"), "{failed}");
+    }
+    server.refuse_parts(true);
+    let failed = error(&home.session, "COPY (SELECT 1 AS k) TO 's3://lake/x.csv'").await;
+    assert!(failed.contains("lake/x.csv"), "{failed}");
+    for _ in 0..500 {
+        if server.uploads() == 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!((server.uploads(), server.names()), (0, vec!["lake/t.csv".to_owned()]));
+    assert_eq!(server.bytes("lake/t.csv").expect("the file before"), "k\n1\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +224,12 @@ async fn what_cannot_be_read_or_written_is_named() {
         ("SELECT * FROM 's3://lake/x.txt'", &["call read_csv"]),
         ("SELECT * FROM 'ftp://h/x.csv'", &["ftp:// is not supported", "s3://bucket/key"]),
         ("SELECT * FROM 'http://127.0.0.1:9/x.csv'", &["cannot read http://127.0.0.1:9/x.csv"]),
-        ("COPY (SELECT 1) TO 's3://lake/y.csv'", &["only local files can be written"]),
+        (
+            "COPY (SELECT 1) TO 'http://h/y.csv'",
+            &["'http://h/y.csv'", "HTTP servers take no files"],
+        ),
+        ("COPY (SELECT 1) TO 's3://lake/*.csv'", &["'s3://lake/*.csv'", "a pattern of files"]),
+        ("COPY (SELECT 1) TO 's3://nosuch/y.csv'", &["there is no bucket nosuch"]),
     ])
     .await;
     let role = "CREATE ROLE boss SUPERUSER LOGIN PASSWORD 'b'; CREATE ROLE ada LOGIN";

@@ -226,3 +226,114 @@ async fn roles_and_grants_survive_a_restart() {
     drop((ada, owner));
     engine.close().expect("closed");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_columns_of_a_table_are_shown_to_roles_that_may_read_it() {
+    let (engine, owner) = with_roles().await;
+    let ada = engine.session_of("ada").expect("a session");
+    let shown = [
+        "DESCRIBE t",
+        "DESCRIBE v",
+        "DESCRIBE SELECT * FROM t",
+        "SHOW COLUMNS FROM t",
+        "SHOW CREATE TABLE t",
+        "SHOW CREATE VIEW v",
+        "PRAGMA table_info('t')",
+        "SUMMARIZE t",
+        "SUMMARIZE SELECT * FROM v",
+        "EXPLAIN SELECT * FROM t",
+        "EXPLAIN SELECT * FROM v",
+    ];
+    for text in shown {
+        denied(&ada, text).await;
+    }
+    show(&owner, "GRANT SELECT ON t TO ada; GRANT SELECT ON v TO ada").await;
+    for text in shown {
+        show(&ada, text).await;
+    }
+    denied(&ada, "DESCRIBE terrace.roles").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prepared_statement_runs_with_the_rights_of_its_present_role() {
+    let (engine, owner) = with_roles().await;
+    let admin = engine.session_of("admin").expect("a session");
+    let prepare = "CREATE FUNCTION f() RETURNS TABLE(y BIGINT) LANGUAGE SQL AS 'SELECT y FROM v';
+        PREPARE p AS SELECT count(*) FROM terrace.roles;
+        PREPARE q AS SELECT y FROM v; PREPARE r AS SELECT x FROM t;
+        PREPARE s AS SELECT y FROM f();
+        EXECUTE p; EXECUTE q; EXECUTE r; EXECUTE s; SET ROLE ada";
+    show(&admin, prepare).await;
+    let prepared = ["EXECUTE p", "EXECUTE q", "EXECUTE r", "EXECUTE s"];
+    for text in prepared {
+        denied(&admin, text).await;
+    }
+    show(&owner, "GRANT SELECT ON v TO ada").await;
+    assert_eq!(show(&admin, "EXECUTE q; EXECUTE s").await, "2");
+    show(&owner, "REVOKE SELECT ON v FROM ada").await;
+    denied(&admin, "EXECUTE q").await;
+    show(&admin, "SET ROLE NONE").await;
+    for text in prepared {
+        show(&admin, text).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_needs_the_rights_for_what_it_does() {
+    let (engine, owner) = with_roles().await;
+    let ada = engine.session_of("ada").expect("a session");
+    show(&owner, "GRANT INSERT ON t TO ada").await;
+    assert_eq!(show(&ada, "INSERT INTO t VALUES (2) RETURNING 1 + 1, 'x'").await, "2 x");
+    denied(&ada, "INSERT INTO t VALUES (3) RETURNING x").await;
+    denied(&ada, "INSERT INTO t VALUES (3) RETURNING *").await;
+    show(&owner, "GRANT SELECT ON t TO ada").await;
+    assert_eq!(show(&ada, "INSERT INTO t VALUES (3) RETURNING x").await, "3");
+    let merge = "MERGE INTO t USING (VALUES (3), (4)) AS s(k) ON t.x = s.k";
+    show(&ada, &format!("{merge} WHEN MATCHED THEN DO NOTHING WHEN NOT MATCHED THEN DO NOTHING"))
+        .await;
+    let insert = "WHEN MATCHED THEN DO NOTHING WHEN NOT MATCHED THEN INSERT VALUES (k)";
+    show(&ada, &format!("{merge} {insert}")).await;
+    assert_eq!(show(&ada, "SELECT x FROM t ORDER BY x").await, "1\n2\n3\n4");
+    denied(&ada, &format!("{merge} WHEN MATCHED THEN UPDATE SET x = 5")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_types_of_a_schema_need_its_usage() {
+    let (engine, owner) = with_roles().await;
+    let ada = engine.session_of("ada").expect("a session");
+    let made = "CREATE SCHEMA s; CREATE TYPE s.mood AS ENUM ('sad', 'ok');
+        CREATE SCHEMA own; ALTER SCHEMA own OWNER TO ada";
+    show(&owner, made).await;
+    show(&ada, "CREATE TABLE own.b (a INT)").await;
+    let uses = [
+        "SELECT 'ok'::s.mood",
+        "CREATE TABLE own.a (m s.mood)",
+        "ALTER TABLE own.b ADD COLUMN m s.mood",
+    ];
+    for text in uses {
+        let what = denied(&ada, text).await;
+        assert!(what.contains("USAGE ON SCHEMA s"), "{what}");
+    }
+    show(&owner, "GRANT USAGE ON SCHEMA s TO ada").await;
+    for text in uses {
+        show(&ada, text).await;
+    }
+}
+
+/// Lists of running statements show the text of a parsed statement.
+#[tokio::test]
+async fn texts_of_statements_have_no_passwords_and_keys() {
+    let (engine, owner) = with_roles().await;
+    for text in [
+        "CREATE ROLE eve LOGIN PASSWORD 'hidden'",
+        "ALTER ROLE ada WITH PASSWORD 'hidden'",
+        "CREATE USER eve PASSWORD 'hidden'",
+        "CREATE OR REPLACE SECRET s (TYPE s3, KEY_ID 'hidden', SECRET 'hidden')",
+    ] {
+        let statements = owner.parse(text).expect("parsed");
+        let shown: Vec<_> = statements.iter().map(ToString::to_string).collect();
+        assert!(!shown.join(" ").contains("hidden"), "{text}: {shown:?}");
+    }
+    drop(owner);
+    engine.close().expect("closed");
+}

@@ -112,7 +112,7 @@ async fn wrong_definitions_and_calls_are_refused() {
         ("SELECT area(2, a => 3)", "there is area"),
         ("SELECT inc('x')", "'x'"),
         ("SELECT above(1)", "returns rows"),
-        ("DROP FUNCTION area", "there are several"),
+        ("DROP FUNCTION area", "function name area is not unique"),
         ("DROP FUNCTION area(int)", "does not exist"),
         ("DROP FUNCTION nosuch", "function nosuch does not exist"),
     ] {
@@ -174,7 +174,9 @@ async fn a_table_of_a_function_may_be_dropped() {
     let session = engine.session().expect("session");
     tables(&session).await;
     show(&session, DEFINITIONS).await;
-    show(&session, "DROP TABLE t").await;
+    let text = error(&session, "DROP TABLE t").await;
+    assert!(text.contains("function all_t() depends on table t"), "{text}");
+    show(&session, "DROP FUNCTION all_t; DROP TABLE t").await;
     let text = error(&session, "SELECT best(1)").await;
     assert!(text.contains('t'), "{text}");
     show(&session, "CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 7)").await;

@@ -88,7 +88,7 @@ async fn temporary_views_and_identity_columns() {
     assert!(found.contains("say CREATE TEMP VIEW"), "{found}");
     for (text, cause) in [
         ("CREATE TEMP TABLE public.x (a INT)", "say its name without a schema"),
-        ("CREATE TEMP SEQUENCE s", "a temporary sequence"),
+        ("CREATE TEMP SEQUENCE public.s", "say its name without a schema"),
         ("CREATE SCHEMA pg_temp_9", "the prefix pg_temp is for temporary objects"),
         ("CREATE TABLE pg_temp.x (a INT)", "say CREATE TEMP"),
     ] {

@@ -116,10 +116,10 @@ async fn a_failed_statement_fails_the_transaction() {
         run(&session, "COMMIT").await;
         assert_eq!(show(&session, "SELECT count(*) FROM t").await, "0");
     }
-    let none = session.sql("COMMIT").await.expect_err("none has begun");
+    let none = session.commit().await.expect_err("none has begun");
     assert!(matches!(none, SqlError::NoTransaction), "{none}");
     run(&session, "BEGIN").await;
-    let second = session.sql("BEGIN").await.expect_err("one has begun");
+    let second = session.begin(None).expect_err("one has begun");
     assert!(matches!(second, SqlError::TransactionBegun), "{second}");
     assert_eq!(session.transaction_status(), TransactionStatus::Open);
     let heap = error(&session, "CREATE TENANT a WITH (sla = '0@1s')").await;
@@ -152,6 +152,30 @@ async fn savepoints_undo_a_part() {
     run(&session, "ROLLBACK TO a; SAVEPOINT c; RELEASE c; INSERT INTO t VALUES (3); COMMIT").await;
     assert_eq!(show(&session, "SELECT k FROM t ORDER BY k").await, "1\n3");
     assert!(error(&session, "SELECT * FROM u").await.contains("not found"));
+}
+
+/// Each of many statements has a savepoint of its own, as drivers with autosave send them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_statements_have_savepoints_of_their_own() {
+    let engine = engine(64 * MIB);
+    let session = engine.session().expect("session");
+    run(&session, "CREATE TABLE t (k BIGINT); INSERT INTO t VALUES (-1); BEGIN").await;
+    for k in 0..300 {
+        let end = if k % 3 == 0 { "ROLLBACK TO s; RELEASE s" } else { "RELEASE s" };
+        run(&session, &format!("SAVEPOINT s; INSERT INTO t VALUES ({k}); {end}")).await;
+    }
+    let all = "SELECT count(*), sum(k) FROM t";
+    assert_eq!(show(&session, all).await, "201 29999");
+    let count = "SELECT count(*) FROM t";
+    run(&session, "SAVEPOINT d; DELETE FROM t WHERE k % 2 = 0").await;
+    run(&session, "SAVEPOINT e; INSERT INTO t VALUES (1000)").await;
+    assert_eq!(show(&session, count).await, "102");
+    run(&session, "ROLLBACK TO e").await;
+    assert_eq!(show(&session, count).await, "101");
+    run(&session, "ROLLBACK TO d; INSERT INTO t VALUES (7); ROLLBACK TO d").await;
+    assert_eq!(show(&session, all).await, "201 29999");
+    run(&session, "COMMIT").await;
+    assert_eq!(show(&engine.session().expect("session"), all).await, "201 29999");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -31,13 +31,13 @@ const LISTS: [&str; 10] = [
 ///
 /// # Errors
 /// If DuckDB's process ended.
-pub async fn check(run: &mut Run, function: &AggregateUDF) -> Result<()> {
+pub async fn check(run: &mut Run, function: &AggregateUDF, shapes: usize) -> Result<()> {
     if LEFT_OUT.contains(&function.name()) {
         return Ok(());
     }
     let mut names = vec![function.name().to_owned()];
     names.extend(function.aliases().iter().cloned());
-    for shape in of_aggregate(function) {
+    for shape in of_aggregate(function, shapes) {
         if !shape.is_empty() {
             check_shape(run, &names, &shape).await?;
         }

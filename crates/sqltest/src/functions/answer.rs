@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::value::{Value, same};
+use crate::value::{Value, same};
 
 /// Maximum number of characters of an answer that is printed.
 const SHOWN_MAX: usize = 160;

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
+use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::error::SqlState;
 
 use super::answer::Answer;
 use super::argument::Database;
 use super::call::table;
-use super::postgres::Postgres;
-use super::value::Value;
 use crate::error::{CheckError, Result};
 use crate::fuzz::peer::Duck;
+use crate::postgres::{Postgres, message};
+use crate::value::Value;
 
 /// Functions of PostgreSQL that are no rows of its catalog.
 const SYNTAX: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
@@ -80,7 +82,7 @@ impl Peers {
             && let Some(query) = query(&name, Database::Postgres)
         {
             let query = format!("SELECT to_json(q.x) FROM ({query}) q");
-            *of_postgres = postgres.ask(&query).await;
+            *of_postgres = ask_postgres(postgres, &query).await;
         }
         Ok(answers)
     }
@@ -124,6 +126,28 @@ fn ask_duck(duck: &mut Duck, query: String) -> Result<Answer> {
         Some(error) if UNKNOWN.iter().any(|kind| error.starts_with(kind)) => Answer::Unknown,
         Some(error) => Answer::Refused(error.to_owned()),
     })
+}
+
+/// Returns the values of the only column of a query, which is JSON.
+async fn ask_postgres(postgres: &Postgres, query: &str) -> Answer {
+    match postgres.client().simple_query(query).await {
+        Ok(messages) => Answer::Values(messages.iter().filter_map(json_value).collect()),
+        Err(error) => {
+            let class = error.code().map_or("", SqlState::code).get(..2).unwrap_or("");
+            match class {
+                // Data that the function does not take.
+                "22" => Answer::Refused(message(&error)),
+                _ => Answer::Unknown,
+            }
+        }
+    }
+}
+
+fn json_value(message: &SimpleQueryMessage) -> Option<Value> {
+    let SimpleQueryMessage::Row(row) = message else { return None };
+    let Some(text) = row.get(0) else { return Some(Value::Null) };
+    let json = serde_json::from_str::<Json>(text);
+    Some(json.map_or_else(|_| Value::Text(text.to_owned()), |json| Value::of_json(&json)))
 }
 
 async fn postgres() -> Result<(Postgres, BTreeSet<String>)> {

@@ -8,12 +8,12 @@ use terrace_sql::Session;
 use super::answer::{Answer, Verdict, verdict};
 use super::argument;
 use super::call::table;
-use super::known::Known;
 use super::peers::Peers;
 use super::tally::Tally;
 use super::terrace;
 use crate::database::Database;
 use crate::error::{CheckError, Result};
+use crate::known::Known;
 use crate::outcome::{Outcome, execute};
 
 /// Memory budget of the engine in bytes.

@@ -19,9 +19,6 @@ pub enum Argument {
     Words(&'static [&'static str]),
 }
 
-/// Maximum number of combinations of types that a function is called with.
-const SHAPES_MAX: usize = 7;
-
 /// Combinations of two types that differ.
 const PAIRS: &[[Kind; 2]] = &[
     [Kind::Text, Kind::Int],
@@ -121,8 +118,13 @@ fn is_text(of: &DataType) -> bool {
     }
 }
 
-/// Chooses combinations that a function takes, at first those that it takes as they are.
-fn chosen(name: &str, takes: impl Fn(&[Kind]) -> Option<Vec<FieldRef>>) -> Vec<Vec<Argument>> {
+/// Chooses at most so many combinations that a function takes, at first those that it takes as they
+/// are.
+fn chosen(
+    name: &str,
+    count: usize,
+    takes: impl Fn(&[Kind]) -> Option<Vec<FieldRef>>,
+) -> Vec<Vec<Argument>> {
     let has_json = name.contains("json");
     let taken = candidates().into_iter().filter_map(|kinds| {
         // To other functions JSON is a text.
@@ -143,16 +145,16 @@ fn chosen(name: &str, takes: impl Fn(&[Kind]) -> Option<Vec<FieldRef>>) -> Vec<V
     };
     let mut shapes: Vec<Vec<Argument>> = Vec::new();
     for shape in taken.into_iter().map(shape) {
-        if shapes.len() < SHAPES_MAX && !shapes.contains(&shape) {
+        if shapes.len() < count && !shapes.contains(&shape) {
             shapes.push(shape);
         }
     }
     shapes
 }
 
-/// Returns the arguments that a scalar function is called with.
-pub fn of_scalar(function: &ScalarUDF) -> Vec<Vec<Argument>> {
-    chosen(function.name(), |kinds| {
+/// Returns the arguments that a scalar function is called with, at most so many combinations.
+pub fn of_scalar(function: &ScalarUDF, count: usize) -> Vec<Vec<Argument>> {
+    chosen(function.name(), count, |kinds| {
         let taken = coerced(function, kinds)?;
         let given = fields(kinds);
         let constants: Vec<_> =
@@ -166,9 +168,9 @@ pub fn of_scalar(function: &ScalarUDF) -> Vec<Vec<Argument>> {
     })
 }
 
-/// Returns the arguments that an aggregate function is called with.
-pub fn of_aggregate(function: &AggregateUDF) -> Vec<Vec<Argument>> {
-    let shapes = chosen(function.name(), |kinds| coerced(function, kinds));
+/// Returns the arguments that an aggregate function is called with, at most so many combinations.
+pub fn of_aggregate(function: &AggregateUDF, count: usize) -> Vec<Vec<Argument>> {
+    let shapes = chosen(function.name(), count, |kinds| coerced(function, kinds));
     // The names that stand for other functions take anything here.
     shapes.into_iter().filter(|shape| shape.len() < 4).collect()
 }

@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::value::Value;
+use crate::value::Value;
 
 /// Returns the values of the first column of batches.
 ///

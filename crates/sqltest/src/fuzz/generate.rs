@@ -27,9 +27,12 @@
 //! | `FETCH FIRST n ROWS WITH TIES` | `QUALIFY rank() OVER (...) <= n` for DuckDB |
 //! | a name that two columns of a subquery have | names of their own, but for the outermost query |
 //! | the order of DISTINCT ON in `x IN (SELECT ...)`, which DuckDB 2.0.0 drops | `OFFSET 0` there |
+//! | rows of a MERGE that change one row | one row for each key |
+//! | generated columns are virtual in DuckDB | each database's own syntax |
 
 mod aggregate;
 mod change;
+mod copy;
 mod expression;
 mod from;
 mod one_value;
@@ -38,7 +41,7 @@ mod relation;
 mod select;
 mod window;
 
-use super::node::Node;
+use super::node::{Node, text};
 use super::random::Random;
 use super::schema::Table;
 use super::types::{ColumnType, Kind};
@@ -55,6 +58,12 @@ pub struct Case {
 
 /// Name of the table that the statements of a case change.
 pub const CHANGED: &str = "c";
+
+/// The statements that create the macros; a later case replaces those of an earlier one.
+const MACROS: [&str; 2] = [
+    "CREATE OR REPLACE MACRO macro_int(x, y := 3) AS CASE WHEN x > 5 THEN y ELSE x + y END",
+    "CREATE OR REPLACE MACRO macro_text(x, y := '!') AS coalesce(upper(x), '?') || y",
+];
 
 /// A column that an expression may name.
 #[derive(Clone, Debug)]
@@ -83,21 +92,35 @@ pub struct Generator<'a> {
     /// Columns in scope, one list for each enclosing query, innermost last.
     scopes: Vec<Vec<Name>>,
     aliases: usize,
+    /// True if expressions may call the macros of the case.
+    macros: bool,
 }
 
 impl<'a> Generator<'a> {
     /// Creates a generator of statements over tables.
     pub fn new(random: &'a mut Random, tables: &'a [Table]) -> Self {
-        Self { random, tables, common: Vec::new(), scopes: Vec::new(), aliases: 0 }
+        Self { random, tables, common: Vec::new(), scopes: Vec::new(), aliases: 0, macros: false }
     }
 
     /// Returns a random case.
     pub fn case(&mut self) -> Case {
-        if self.random.percent(12) { self.change() } else { self.query_case() }
+        match self.random.below(100) {
+            0..=14 => self.change(),
+            15..=17 => self.macro_case(),
+            _ => self.query_case(),
+        }
     }
 
     fn query_case(&mut self) -> Case {
         Case { statements: vec![self.statement().node] }
+    }
+
+    /// Returns a case whose query calls macros.
+    fn macro_case(&mut self) -> Case {
+        self.macros = true;
+        let mut statements: Vec<_> = MACROS.iter().map(|it| text(*it)).collect();
+        statements.push(self.statement().node);
+        Case { statements }
     }
 
     /// Returns a new alias for a table in a query.

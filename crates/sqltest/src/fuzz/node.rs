@@ -34,6 +34,16 @@ pub enum Node {
     Expression(Kind, Box<Node>),
     /// A query; a part whose columns have the same kinds may replace it.
     Query(Vec<Kind>, Box<Node>),
+    /// An expansion of a rule of a grammar; a part of the same rule, or a plain text, may replace
+    /// it.
+    Rule {
+        /// The number of the rule.
+        rule: usize,
+        /// The plain text.
+        plain: String,
+        /// The expansion.
+        node: Box<Node>,
+    },
     /// `SELECT head items rest`, with the order and limit of its rows.
     Select {
         /// `DISTINCT`, or nothing.
@@ -111,9 +121,10 @@ impl Node {
             Self::Each(terrace, _) if dialect == Dialect::Terrace => out.push_str(terrace),
             Self::Each(_, duck) => out.push_str(duck),
             Self::Parts(nodes) => nodes.iter().for_each(|node| node.write(dialect, out)),
-            Self::Optional(node) | Self::Expression(_, node) | Self::Query(_, node) => {
-                node.write(dialect, out);
-            }
+            Self::Optional(node)
+            | Self::Expression(_, node)
+            | Self::Query(_, node)
+            | Self::Rule { node, .. } => node.write(dialect, out),
             Self::List { head, items, between, tail, .. } if !items.is_empty() => {
                 out.push_str(head);
                 write_joined(items, between, dialect, out);
@@ -152,6 +163,14 @@ impl Node {
                 let smaller = node.smaller().into_iter();
                 found.extend(smaller.map(|it| Self::Query(kinds.clone(), Box::new(it))));
             }
+            Self::Rule { rule, plain, node } => {
+                let smaller = node.smaller().into_iter();
+                found.extend(smaller.map(|it| Self::Rule {
+                    rule: *rule,
+                    plain: plain.clone(),
+                    node: Box::new(it),
+                }));
+            }
             Self::List { head, items, between, tail, least } => {
                 let (head, between, tail, least) = (*head, *between, *tail, *least);
                 let list = |items| Self::List { head, items, between, tail, least };
@@ -177,13 +196,8 @@ impl Node {
         match self {
             Self::Optional(_) => vec![Self::Parts(Vec::new())],
             Self::Expression(kind, node) => {
-                let mut found = Vec::new();
-                node.inner(&mut |it| {
-                    let same = matches!(it, Self::Expression(other, _) if other == kind);
-                    if same {
-                        found.push(it.clone());
-                    }
-                });
+                let mut found =
+                    node.within(|it| matches!(it, Self::Expression(other, _) if other == kind));
                 let constants = kind.constants();
                 let literal = matches!(&**node, Self::Text(_) | Self::Each(..));
                 if !literal {
@@ -192,12 +206,16 @@ impl Node {
                 found
             }
             Self::Query(kinds, node) => {
+                node.within(|it| matches!(it, Self::Query(other, _) if other == kinds))
+            }
+            Self::Rule { rule, plain, node } => {
                 let mut found = Vec::new();
-                node.inner(&mut |it| {
-                    if matches!(it, Self::Query(other, _) if other == kinds) {
-                        found.push(it.clone());
-                    }
-                });
+                if node.render(Dialect::Terrace) != *plain {
+                    found.push(text(plain.clone()));
+                }
+                let same =
+                    |it: &Self| matches!(it, Self::Rule { rule: other, .. } if other == rule);
+                found.extend(node.within(same));
                 found
             }
             Self::List { head, items, between, tail, least } if items.len() > *least => {
@@ -233,6 +251,17 @@ impl Node {
         }
     }
 
+    /// Returns the nodes of this tree that are wanted.
+    fn within(&self, is_wanted: impl Fn(&Node) -> bool) -> Vec<Node> {
+        let mut found = Vec::new();
+        self.inner(&mut |node| {
+            if is_wanted(node) {
+                found.push(node.clone());
+            }
+        });
+        found
+    }
+
     /// Visits this node and every node below it.
     fn inner(&self, visit: &mut dyn FnMut(&Node)) {
         visit(self);
@@ -241,9 +270,10 @@ impl Node {
             Self::Parts(nodes) | Self::List { items: nodes, .. } => {
                 nodes.iter().for_each(|node| node.inner(visit));
             }
-            Self::Optional(node) | Self::Expression(_, node) | Self::Query(_, node) => {
-                node.inner(visit);
-            }
+            Self::Optional(node)
+            | Self::Expression(_, node)
+            | Self::Query(_, node)
+            | Self::Rule { node, .. } => node.inner(visit),
             Self::Select { head, items, rest, .. } => {
                 head.inner(visit);
                 items.iter().for_each(|node| node.inner(visit));

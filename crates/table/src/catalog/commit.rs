@@ -23,7 +23,7 @@ impl Catalog {
     pub async fn commit(
         self: &Arc<Self>,
         draft: Draft,
-        limit: LockTimeout,
+        limit: &LockTimeout,
     ) -> Result<(), SqlError> {
         let guard = self.lock_writers(&draft, None, limit).await?;
         self.commit_with(draft, guard).await
@@ -38,7 +38,7 @@ impl Catalog {
         draft: Draft,
         held: &Table,
         guard: G,
-        limit: LockTimeout,
+        limit: &LockTimeout,
     ) -> Result<(), SqlError> {
         let writers = self.lock_writers(&draft, Some(held), limit).await?;
         self.commit_with(draft, (guard, writers)).await
@@ -64,7 +64,7 @@ impl Catalog {
         &self,
         draft: &Draft,
         held: Option<&Table>,
-        limit: LockTimeout,
+        limit: &LockTimeout,
     ) -> Result<impl Send + 'static, SqlError> {
         let old = draft.tables.values().filter(|changed| !changed.is_new);
         let old = old.map(|changed| &changed.table).chain(draft.dropped());

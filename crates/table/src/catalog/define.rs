@@ -170,7 +170,7 @@ impl Catalog {
         self: &Arc<Self>,
         define: impl Fn(&mut Draft) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
-        self.define_within(LockTimeout::NONE, define).await
+        self.define_within(&LockTimeout::NONE, define).await
     }
 
     /// Commits a definition as [`Catalog::define`] does, after waiting at most for `limit` for each
@@ -180,7 +180,7 @@ impl Catalog {
     /// As [`Catalog::define`]; [`SqlError::LockTimeout`].
     pub(crate) async fn define_within<T>(
         self: &Arc<Self>,
-        limit: LockTimeout,
+        limit: &LockTimeout,
         define: impl Fn(&mut Draft) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         loop {

@@ -1,13 +1,14 @@
 //! Objects that a definition depends on without changing them.
 //!
-//! A view depends on the tables of its query, and the change of a table's columns on the views that
-//! it has been checked against. If another transaction changes them before the definition is
-//! committed, the definition conflicts with it.
+//! A view depends on the tables and functions of its query, and the change of a table's columns on
+//! the views that it has been checked against. If another transaction changes them before the
+//! definition is committed, the definition conflicts with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::names::Schemas;
+use super::schema_text::{SchemaText, TextKind};
 use super::snapshot::Snapshot;
 use crate::error::SqlError;
 use crate::table::Table;
@@ -21,6 +22,8 @@ pub struct KnownViews(BTreeMap<(String, String), Arc<str>>);
 pub(super) enum Dependency {
     /// The table must be there, unchanged.
     Table(Arc<Table>),
+    /// The object that is stored as text must be there, unchanged.
+    Text { kind: TextKind, schema: String, name: String, object: Arc<SchemaText> },
     /// There must be no other views than these.
     Views(Arc<KnownViews>),
 }
@@ -58,6 +61,17 @@ impl Dependency {
                 match there.is_some_and(|there| Arc::ptr_eq(there, table)) {
                     true => Ok(()),
                     false => Err(conflict(&format!("table {} was changed", table.full_name()))),
+                }
+            }
+            Self::Text { kind, schema, name, object } => {
+                let there = schemas.get(schema);
+                let there = there.and_then(|names| names.texts.get(&(*kind, name.clone())));
+                match there == Some(object) {
+                    true => Ok(()),
+                    false => {
+                        let noun = kind.noun();
+                        Err(conflict(&format!("{noun} {schema}.{name} was changed")))
+                    }
                 }
             }
             Self::Views(known) => {

@@ -3,10 +3,13 @@
 //! A draft begins as a snapshot. Definitions and row changes go into its maps, which share all
 //! unchanged parts with the snapshot's, and into lists that a commit applies to the catalog as it
 //! is then. So the statements of a transaction read their own changes, a savepoint is a clone, and
-//! a rollback drops the draft: chunks that no commit names free their space.
+//! a rollback drops the draft: chunks that no commit names free their space. The lists are
+//! persistent: a clone takes the same time after any number of statements.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use rpds::VectorSync;
 
 use super::definition::{Definition, Replaced};
 use super::dependency::{Dependency, KnownViews};
@@ -22,7 +25,7 @@ use crate::write::Changes;
 #[derive(Clone)]
 pub struct Draft {
     pub(super) snapshot: Snapshot,
-    pub(super) definitions: Vec<Definition>,
+    pub(super) definitions: VectorSync<Definition>,
     /// By table id.
     pub(super) tables: BTreeMap<u64, ChangedTable>,
     /// True if the draft belongs to a transaction of several statements, and is committed later
@@ -45,7 +48,8 @@ impl Draft {
     /// Returns a draft without changes, for an autocommit statement.
     pub fn new(snapshot: Snapshot) -> Self {
         let is_of_transaction = false;
-        Self { snapshot, definitions: vec![], tables: BTreeMap::new(), is_of_transaction }
+        let (definitions, tables) = (VectorSync::new_sync(), BTreeMap::new());
+        Self { snapshot, definitions, tables, is_of_transaction }
     }
 
     /// Returns a draft without changes, for a transaction of several statements.
@@ -264,6 +268,15 @@ impl Draft {
         self.define(Definition::Depend(Dependency::Views(Arc::clone(views))))
     }
 
+    /// Makes the definitions of the draft conflict with the making of other views than those of a
+    /// snapshot.
+    ///
+    /// # Errors
+    /// As [`Draft::depend_on_views`].
+    pub fn depend_on_views_of(&mut self, snapshot: &Snapshot) -> Result<(), SqlError> {
+        self.depend_on_views(&Arc::new(KnownViews::of(snapshot)))
+    }
+
     /// Drops a view. Returns true if it existed.
     ///
     /// # Errors
@@ -367,14 +380,14 @@ impl Draft {
 
     pub(super) fn define(&mut self, definition: Definition) -> Result<(), SqlError> {
         self.snapshot.change_names(|schemas| definition.apply(schemas))?;
-        self.definitions.push(definition);
+        self.definitions.push_back_mut(definition);
         Ok(())
     }
 
     /// Updates the version of a table in the snapshot to include its changes.
     fn show(&mut self, table: &Arc<Table>) {
         if let Some(ChangedTable { base, changes, .. }) = self.tables.get(&table.id()) {
-            let version = table.version(base.number, base.rewrites, changes.kept(base));
+            let version = table.version(base.number, base.rewrites, changes.kept_later(base));
             self.snapshot.put_version(table.id(), Arc::new(version));
         }
     }

@@ -81,7 +81,7 @@ impl Loaded {
     pub(super) fn end_bytes(&self) -> u64 {
         let chunks = self.tables.iter().flat_map(|table| &table.chunks);
         let segments = chunks.flat_map(|(_, chunk)| &chunk.columns);
-        segments.map(|segment| segment.stored.extent.end_bytes()).max().unwrap_or(0)
+        segments.map(|segment| segment.body.end_bytes()).max().unwrap_or(0)
     }
 }
 

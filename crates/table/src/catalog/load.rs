@@ -11,11 +11,11 @@ use super::comment_records::LoadedComments;
 use super::file::{Loaded, LoadedTable};
 use super::journal::Journal;
 use super::names::{Names, Roles, SchemaNames, Schemas};
-use super::record::{ChunkRecord, SegmentRecord, TableRecord};
+use super::record::{BodyRecord, ChunkRecord, SegmentRecord, TableRecord};
 use super::sequence::Sequence;
 use super::sequence_records::LoadedSequence;
 use super::tenant::Tenant;
-use crate::chunk::{Chunk, ChunkKey, ColumnSegment, SegmentParts};
+use crate::chunk::{Chunk, ChunkKey, ColumnSegment, SegmentBody, SegmentParts, StoredSegment};
 use crate::error::SqlError;
 use crate::table::{Table, TableParts};
 
@@ -121,13 +121,21 @@ fn adopt_segment(
     journal: &Journal,
     space: &Space,
 ) -> Result<Arc<ColumnSegment>, SqlError> {
-    let SegmentRecord { stored, encoding, len_bytes, statistics } = segment.clone();
+    let SegmentRecord { body, statistics } = segment.clone();
+    let (stored, encoding, len_bytes) = match body {
+        BodyRecord::Stored { stored, encoding, len_bytes } => (stored, encoding, len_bytes),
+        BodyRecord::Constant(constant) => {
+            let parts = SegmentParts { body: SegmentBody::Constant(constant), statistics };
+            return Ok(ColumnSegment::committed(parts, space.clone()));
+        }
+    };
     journal.store().claim(stored.extent).map_err(|error| {
         let TableRecord { schema_name, name, .. } = table;
         journal.file.damaged(format!("table {schema_name}.{name} cannot have its bytes: {error}"))
     })?;
     let page = space.adopt(stored)?;
-    let parts = SegmentParts { page, stored, encoding, len_bytes, statistics };
+    let body = SegmentBody::Stored(StoredSegment { page, stored, encoding, len_bytes });
+    let parts = SegmentParts { body, statistics };
     Ok(ColumnSegment::committed(parts, space.clone()))
 }
 

@@ -130,7 +130,7 @@ impl Holder {
     ///
     /// # Errors
     /// [`SqlError::Deadlock`] if the lock's holder waits for this one; [`SqlError::LockTimeout`].
-    pub async fn lock(&self, table: &impl Lockable, limit: LockTimeout) -> Result<(), SqlError> {
+    pub async fn lock(&self, table: &impl Lockable, limit: &LockTimeout) -> Result<(), SqlError> {
         let Some(granted) = self.enqueue(table)? else { return Ok(()) };
         let mut waiting = Waiting { holder: self, table: table.id(), is_granted: false };
         // The sender stays in the queue until it grants the lock.
@@ -147,7 +147,7 @@ impl Holder {
     pub(crate) async fn lock_all<'a>(
         &self,
         tables: impl Iterator<Item = &'a Arc<impl Lockable + 'a>>,
-        limit: LockTimeout,
+        limit: &LockTimeout,
     ) -> Result<(), SqlError> {
         let mut tables: Vec<_> = tables.collect();
         tables.sort_by_key(|table| table.id());
@@ -252,19 +252,19 @@ mod tests {
         let locks = TableLocks::default();
         let (one, other) = (locks.transaction(), locks.transaction());
         let table = Numbered(1);
-        one.lock(&table, LockTimeout::NONE).await.expect("free");
+        one.lock(&table, &LockTimeout::NONE).await.expect("free");
         let began = Instant::now();
-        let late = other.lock(&table, millis(50)).await.expect_err("held").to_string();
+        let late = other.lock(&table, &millis(50)).await.expect_err("held").to_string();
         assert!(began.elapsed() >= Duration::from_millis(50), "{:?}", began.elapsed());
         let words = "canceling statement due to lock timeout: table public.t1 ";
         assert!(late.starts_with(words), "{late}");
-        one.lock(&table, millis(1)).await.expect("held already");
+        one.lock(&table, &millis(1)).await.expect("held already");
         // The other has left the queue, so it may hold what the first one waits for.
-        other.lock(&Numbered(2), millis(1)).await.expect("free");
-        let late = one.lock(&Numbered(2), millis(50)).await.expect_err("held");
+        other.lock(&Numbered(2), &millis(1)).await.expect("free");
+        let late = one.lock(&Numbered(2), &millis(50)).await.expect_err("held");
         assert!(matches!(late, SqlError::LockTimeout { .. }), "{late}");
         one.release();
-        locks.statement().lock(&table, millis(1)).await.expect("no holder is left");
+        locks.statement().lock(&table, &millis(1)).await.expect("no holder is left");
     }
 
     #[tokio::test]
@@ -272,12 +272,13 @@ mod tests {
         let locks = TableLocks::default();
         let (one, other) = (locks.transaction(), locks.transaction());
         let tables = [Arc::new(Numbered(2)), Arc::new(Numbered(1))];
-        one.lock_all(tables.iter(), millis(1)).await.expect("free");
+        one.lock_all(tables.iter(), &millis(1)).await.expect("free");
         let release = async {
             sleep(Duration::from_millis(20)).await;
             one.release();
         };
-        let (granted, ()) = tokio::join!(other.lock_all(tables.iter(), millis(60_000)), release);
+        let limit = millis(60_000);
+        let (granted, ()) = tokio::join!(other.lock_all(tables.iter(), &limit), release);
         granted.expect("released");
         assert!(locks.is_in_transaction(&Numbered(1)));
         other.release();

@@ -14,8 +14,8 @@ use terrace_store::{Extent, Stored};
 use super::bytes::{FieldReader, FieldWriter, Missing};
 use super::properties::{ColumnProperties, Identity, OnCommit, Properties};
 use crate::access::{Access, Grantee, Privileges};
-use crate::chunk::Chunk;
-use crate::segment::Encoding;
+use crate::chunk::{Chunk, SegmentBody, StoredSegment};
+use crate::segment::{Constant, Encoding};
 use crate::statistics::{Bound, SegmentStatistics};
 
 const TABLE_VERSION: u8 = 2;
@@ -145,13 +145,91 @@ fn schema_from_bytes(bytes: &[u8]) -> Result<SchemaRef, Missing> {
     Ok(reader.map_err(|error| error.to_string())?.schema())
 }
 
+/// Byte in place of an encoding before a value that all rows have.
+const CONSTANT: u8 = 255;
+
 /// Record of a chunk's column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SegmentRecord {
-    pub stored: Stored,
-    pub encoding: Encoding,
-    pub len_bytes: u64,
+    pub body: BodyRecord,
     pub statistics: SegmentStatistics,
+}
+
+/// Record of the values of a chunk's column.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum BodyRecord {
+    Stored { stored: Stored, encoding: Encoding, len_bytes: u64 },
+    Constant(Constant),
+}
+
+impl BodyRecord {
+    fn of(body: &SegmentBody) -> Self {
+        match body {
+            SegmentBody::Stored(StoredSegment { stored, encoding, len_bytes, .. }) => {
+                Self::Stored { stored: *stored, encoding: *encoding, len_bytes: *len_bytes }
+            }
+            SegmentBody::Constant(constant) => Self::Constant(constant.clone()),
+        }
+    }
+
+    /// Encodes the record in a version of the chunk's.
+    fn write(&self, version: u8, fields: &mut FieldWriter) -> Result<(), Missing> {
+        match self {
+            Self::Stored { stored, encoding, len_bytes } => {
+                if version != PLAIN_CHUNK_VERSION {
+                    fields.byte(encoding.code());
+                }
+                fields.word(stored.extent.offset_bytes);
+                fields.word(stored.extent.len_bytes);
+                fields.word(stored.checksum.into());
+                fields.word(*len_bytes);
+                Ok(())
+            }
+            Self::Constant(_) if version == PLAIN_CHUNK_VERSION => {
+                Err("no form for a value of all rows".to_owned())
+            }
+            Self::Constant(constant) => {
+                fields.byte(CONSTANT);
+                fields.word(crc32c::crc32c(constant.bytes()).into());
+                fields.bytes(constant.bytes());
+                Ok(())
+            }
+        }
+    }
+
+    /// Decodes the record; `is_plain` for the version without encodings.
+    fn read(
+        fields: &mut FieldReader<'_>,
+        is_plain: bool,
+        data_type: &DataType,
+    ) -> Result<Self, Missing> {
+        let code = if is_plain { Encoding::Plain.code() } else { fields.byte()? };
+        if code == CONSTANT {
+            let (checksum, bytes) = (fields.word()?, fields.bytes()?);
+            if checksum != u64::from(crc32c::crc32c(bytes)) {
+                return Err("a value of all rows that is not as it was written".to_owned());
+            }
+            let constant = Constant::from_bytes(bytes, data_type);
+            return constant.map(Self::Constant).map_err(|error| error.to_string());
+        }
+        let encoding = Encoding::from_code(code);
+        let encoding = encoding.ok_or_else(|| format!("encoding {code}, which is none"))?;
+        let extent = Extent { offset_bytes: fields.word()?, len_bytes: fields.word()? };
+        let checksum = u32::try_from(fields.word()?).map_err(|error| error.to_string())?;
+        let len_bytes = fields.word()?;
+        if len_bytes > extent.len_bytes {
+            return Err(format!("a segment of {len_bytes} bytes in {} bytes", extent.len_bytes));
+        }
+        Ok(Self::Stored { stored: Stored { extent, checksum }, encoding, len_bytes })
+    }
+
+    /// Returns the end of its bytes on the store; zero for a constant.
+    pub(super) fn end_bytes(&self) -> u64 {
+        match self {
+            Self::Stored { stored, .. } => stored.extent.end_bytes(),
+            Self::Constant(_) => 0,
+        }
+    }
 }
 
 /// Record of a chunk.
@@ -167,9 +245,7 @@ pub(super) struct ChunkRecord {
 impl ChunkRecord {
     pub(super) fn of(chunk: &Chunk) -> Self {
         let columns = chunk.columns.iter().map(|column| SegmentRecord {
-            stored: column.stored,
-            encoding: column.encoding,
-            len_bytes: column.len_bytes,
+            body: BodyRecord::of(&column.body),
             statistics: column.statistics.clone(),
         });
         let (rows, place, is_full) = (chunk.rows, Some(chunk.place), chunk.is_full);
@@ -195,14 +271,8 @@ impl ChunkRecord {
             fields.byte(u8::from(self.is_full));
         }
         fields.len(self.columns.len());
-        for SegmentRecord { stored, encoding, len_bytes, statistics } in &self.columns {
-            if version != PLAIN_CHUNK_VERSION {
-                fields.byte(encoding.code());
-            }
-            fields.word(stored.extent.offset_bytes);
-            fields.word(stored.extent.len_bytes);
-            fields.word(stored.checksum.into());
-            fields.word(*len_bytes);
+        for SegmentRecord { body, statistics } in &self.columns {
+            body.write(version, &mut fields)?;
             fields.len(statistics.nulls);
             write_bound(statistics.min.as_ref(), &mut fields)?;
             write_bound(statistics.max.as_ref(), &mut fields)?;
@@ -227,13 +297,8 @@ impl ChunkRecord {
             return Err(format!("{columns} columns for {}", schema.fields().len()));
         }
         let columns = schema.fields().iter();
-        let columns = columns.map(|field| {
-            let encoding = match is_plain {
-                true => Encoding::Plain,
-                false => read_encoding(&mut fields)?,
-            };
-            read_segment(&mut fields, rows, encoding, field.data_type())
-        });
+        let columns =
+            columns.map(|field| read_segment(&mut fields, rows, is_plain, field.data_type()));
         let columns = columns.collect::<Result<_, _>>()?;
         fields.end()?;
         Ok(Self { rows, place, is_full, columns })
@@ -248,15 +313,10 @@ fn read_encoding(fields: &mut FieldReader<'_>) -> Result<Encoding, Missing> {
 fn read_segment(
     fields: &mut FieldReader<'_>,
     rows: usize,
-    encoding: Encoding,
+    is_plain: bool,
     data_type: &DataType,
 ) -> Result<SegmentRecord, Missing> {
-    let extent = Extent { offset_bytes: fields.word()?, len_bytes: fields.word()? };
-    let checksum = u32::try_from(fields.word()?).map_err(|error| error.to_string())?;
-    let len_bytes = fields.word()?;
-    if len_bytes > extent.len_bytes {
-        return Err(format!("a segment of {len_bytes} bytes in {} bytes", extent.len_bytes));
-    }
+    let body = BodyRecord::read(fields, is_plain, data_type)?;
     let nulls = fields.len()?;
     if nulls > rows {
         return Err(format!("{nulls} nulls in {rows} rows"));
@@ -266,7 +326,7 @@ fn read_segment(
     let (known, distinct) = (fields.byte()?, fields.word()?);
     let distinct = (known != 0).then_some(distinct);
     let statistics = SegmentStatistics { rows, nulls, min, max, distinct };
-    Ok(SegmentRecord { stored: Stored { extent, checksum }, encoding, len_bytes, statistics })
+    Ok(SegmentRecord { body, statistics })
 }
 
 const NO_BOUND: u8 = 0;

@@ -9,6 +9,10 @@ use super::bytes::{FieldReader, FieldWriter, Missing};
 
 const VERSION: u8 = 1;
 
+/// Version of the records of objects with a comment. The others have the first version, which older
+/// programs read too.
+const WITH_COMMENT: u8 = 2;
+
 /// Kind of an object that is stored as text. Objects of different kinds may have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TextKind {
@@ -52,6 +56,8 @@ pub struct SchemaText {
     pub text: String,
     /// Role that owns the object; `None` if a session without a role created it.
     pub owner: Option<String>,
+    /// Comment on the object.
+    pub comment: Option<String>,
 }
 
 /// Objects of a schema by kind and name.
@@ -59,21 +65,28 @@ pub(super) type SchemaTexts = RedBlackTreeMapSync<(TextKind, String), Arc<Schema
 
 /// Encodes an object.
 pub(super) fn to_bytes(object: &SchemaText) -> Vec<u8> {
-    let mut fields = FieldWriter::new(VERSION);
+    let comment = object.comment.as_deref();
+    let mut fields = FieldWriter::new(if comment.is_some() { WITH_COMMENT } else { VERSION });
     fields.byte(u8::from(object.owner.is_some()));
     fields.bytes(object.owner.as_deref().unwrap_or_default().as_bytes());
     fields.bytes(object.text.as_bytes());
+    if let Some(comment) = comment {
+        fields.bytes(comment.as_bytes());
+    }
     fields.finish()
 }
 
 /// Decodes an object.
 pub(super) fn from_bytes(bytes: &[u8]) -> Result<SchemaText, Missing> {
-    let mut fields = FieldReader::new(bytes, VERSION)?;
+    let has_comment = bytes.first() == Some(&WITH_COMMENT);
+    let version = if has_comment { WITH_COMMENT } else { VERSION };
+    let mut fields = FieldReader::new(bytes, version)?;
     let has_owner = fields.byte()? != 0;
     let owner = fields.text()?;
     let text = fields.text()?;
+    let comment = if has_comment { Some(fields.text()?) } else { None };
     fields.end()?;
-    Ok(SchemaText { text, owner: has_owner.then_some(owner) })
+    Ok(SchemaText { text, owner: has_owner.then_some(owner), comment })
 }
 
 #[cfg(test)]
@@ -82,8 +95,11 @@ mod tests {
 
     #[test]
     fn objects_are_encoded_and_decoded() {
-        for owner in [None, Some("ada".to_owned())] {
-            let object = SchemaText { text: "CREATE MACRO f(a) AS a".to_owned(), owner };
+        let known = [None, Some("ada".to_owned())];
+        for (owner, comment) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let text = "CREATE MACRO f(a) AS a".to_owned();
+            let (owner, comment) = (known[owner].clone(), known[comment].clone());
+            let object = SchemaText { text, owner, comment };
             assert_eq!(from_bytes(&to_bytes(&object)), Ok(object));
         }
         for kind in TextKind::ALL {

@@ -10,11 +10,11 @@ use tempfile::TempDir;
 use terrace_store::{Extent, MemoryBlocks, Stored};
 use terrace_testkit::Rng;
 
-use super::record::{ChunkRecord, SegmentRecord, TableRecord, view_from_bytes};
+use super::record::{BodyRecord, ChunkRecord, SegmentRecord, TableRecord, view_from_bytes};
 use super::*;
 use crate::error::SqlError;
 use crate::failpoint::Point;
-use crate::segment::Encoding;
+use crate::segment::{Constant, Encoding};
 use crate::statistics::Collector;
 use crate::test_support::{Database, array, int_schema, ints, memory, rows_of, stream_of, types};
 
@@ -266,7 +266,8 @@ fn chunk_record(rng: &mut Rng, rows: usize) -> (SchemaRef, ChunkRecord) {
         let extent = Extent { offset_bytes: rng.below(99) * 4096, len_bytes: 8192 };
         let stored = Stored { extent, checksum: 0xfedc_ba98 };
         let encoding = Encoding::ALL[rng.index(Encoding::ALL.len())];
-        SegmentRecord { stored, encoding, len_bytes: 5000, statistics: collector.finish().0 }
+        let body = BodyRecord::Stored { stored, encoding, len_bytes: 5000 };
+        SegmentRecord { body, statistics: collector.finish().0 }
     });
     let columns = columns.collect();
     let (place, is_full) = (Some(rng.below(1 << 40)), rng.one_in(2));
@@ -280,7 +281,15 @@ proptest! {
     fn records_come_back(seed: u64) {
         let mut rng = Rng::new(seed);
         let rows = rng.index(50);
-        let (columns, chunk) = chunk_record(&mut rng, rows);
+        let (columns, mut chunk) = chunk_record(&mut rng, rows);
+        let bytes = chunk.to_bytes().expect("bytes");
+        prop_assert_eq!(&ChunkRecord::from_bytes(&bytes, &columns), &Ok(chunk.clone()));
+        for (column, field) in chunk.columns.iter_mut().zip(columns.fields()) {
+            let value = array(&mut rng, field.data_type(), 1, 0);
+            if let Some(constant) = Constant::of(&value).expect("encoded") {
+                column.body = BodyRecord::Constant(constant);
+            }
+        }
         let bytes = chunk.to_bytes().expect("bytes");
         prop_assert_eq!(ChunkRecord::from_bytes(&bytes, &columns), Ok(chunk));
         let (schema_name, name) = ("s".to_owned(), "t\u{e9}".to_owned());
@@ -304,7 +313,11 @@ proptest! {
         let [plain, unplaced] = chunk.to_old_bytes().expect("bytes");
         (chunk.place, chunk.is_full) = (None, false);
         prop_assert_eq!(&ChunkRecord::from_bytes(&unplaced, &columns), &Ok(chunk.clone()));
-        chunk.columns.iter_mut().for_each(|column| column.encoding = Encoding::Plain);
+        for column in &mut chunk.columns {
+            if let BodyRecord::Stored { encoding, .. } = &mut column.body {
+                *encoding = Encoding::Plain;
+            }
+        }
         prop_assert_eq!(ChunkRecord::from_bytes(&plain, &columns), Ok(chunk));
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::definition::Definition;
+use super::dependency::Dependency;
 use super::draft::Draft;
 use super::schema_text::{SchemaText, TextKind};
 use super::snapshot::Snapshot;
@@ -41,7 +42,7 @@ impl Draft {
         schema.map_or_else(Vec::new, |schema| schema.texts.keys().cloned().collect())
     }
 
-    /// Stores an object as text. An object that it replaces keeps its owner.
+    /// Stores an object as text. An object that it replaces keeps its owner and its comment.
     ///
     /// # Errors
     /// [`SqlError::Exists`] if the name is taken and the object is not to be replaced;
@@ -61,10 +62,58 @@ impl Draft {
             let noun = kind.noun();
             return Err(SqlError::Exists { name: format!("{noun} {schema}.{name}") });
         }
-        let owner = replaced.as_ref().map_or(object.owner, |replaced| replaced.owner.clone());
-        let object = Some(Arc::new(SchemaText { owner, ..object }));
+        let object = match &replaced {
+            Some(replaced) => SchemaText {
+                owner: replaced.owner.clone(),
+                comment: replaced.comment.clone(),
+                ..object
+            },
+            None => object,
+        };
+        let object = Some(Arc::new(object));
         let (schema, name) = (schema.to_owned(), name.to_owned());
         self.define(Definition::PutText { kind, schema, name, object, replaced })
+    }
+
+    /// Changes an object that is stored as text, possibly its name and its schema. Returns true if
+    /// it existed.
+    ///
+    /// # Errors
+    /// [`SqlError::Exists`] if the new name is taken; [`SqlError::MissingSchema`].
+    pub fn alter_text(
+        &mut self,
+        kind: TextKind,
+        before: (&str, &str),
+        after: (&str, &str),
+        object: SchemaText,
+    ) -> Result<bool, SqlError> {
+        let Some(replaced) = self.snapshot.text(kind, before.0, before.1) else {
+            return Ok(false);
+        };
+        let (schema, name) = (after.0.to_owned(), after.1.to_owned());
+        if before == after {
+            let (object, replaced) = (Some(Arc::new(object)), Some(replaced));
+            self.define(Definition::PutText { kind, schema, name, object, replaced })?;
+            return Ok(true);
+        }
+        self.put_text(kind, after, object, false)?;
+        self.drop_text(kind, before)
+    }
+
+    /// Makes the definitions of the draft depend on an object that is stored as text. It must not
+    /// change before they are committed.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`] if it has changed already.
+    pub fn depend_on_text(
+        &mut self,
+        kind: TextKind,
+        (schema, name): (&str, &str),
+        object: &Arc<SchemaText>,
+    ) -> Result<(), SqlError> {
+        let (schema, name) = (schema.to_owned(), name.to_owned());
+        let object = Arc::clone(object);
+        self.define(Definition::Depend(Dependency::Text { kind, schema, name, object }))
     }
 
     /// Drops an object that is stored as text. Returns true if it existed.
@@ -98,7 +147,8 @@ mod tests {
     use crate::test_support::Database;
 
     fn object(text: &str) -> SchemaText {
-        SchemaText { text: text.to_owned(), owner: Some("ada".to_owned()) }
+        let (text, owner) = (text.to_owned(), Some("ada".to_owned()));
+        SchemaText { text, owner, comment: None }
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -97,8 +97,11 @@ async fn copied(
     if let Some(copied) = segment.placement.copied() {
         return Ok(Arc::new(run_blocking(|| write(heap, copied.as_bytes(), budget))?));
     }
-    let mut room = pins.reserve_for_a_copy(segment.stored.extent.len_bytes);
-    let fetched = chunk.space().fetch_needed(&[segment.page]).await?;
+    let Some(stored) = segment.stored() else {
+        return Err(SqlError::Task("a value of all rows was to be moved".to_owned()));
+    };
+    let mut room = pins.reserve_for_a_copy(segment.extent_bytes());
+    let fetched = chunk.space().fetch_needed(&[stored.page]).await?;
     let page = fetched.into_iter().next();
     let page = page.ok_or_else(|| SqlError::Task("a fetch of one page gave none".to_owned()))?;
     let page = room.pin(page);

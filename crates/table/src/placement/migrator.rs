@@ -123,7 +123,7 @@ impl Own {
 
     /// Returns the bytes that a copy takes in a heap.
     fn taken_bytes(&self) -> u64 {
-        copy_bytes(self.segment().stored.extent.len_bytes)
+        copy_bytes(self.segment().extent_bytes())
     }
 }
 

@@ -14,10 +14,10 @@ use terrace_sys::size::to_usize;
 use super::copy::copy;
 use super::counters::{Origin, ScanCounters};
 use super::select::{self, ChunkFacts, Left, RowFilter};
-use crate::chunk::Chunk;
+use crate::chunk::{BLOCK_ROWS, Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::placement::Copied;
-use crate::segment::{Encoding, Segment, SegmentError};
+use crate::segment::{Encoding, Layout, Segment, SegmentError};
 use terrace_governor::pins::{CopyRoom, PagePins, PinRoom};
 
 /// Reader of some columns of the chunks of a table.
@@ -78,7 +78,7 @@ enum CopiedColumn {
     /// Blocks that have not been returned yet.
     Arrays(VecDeque<ArrayRef>),
     /// Segment from which each block is decoded when it is due.
-    Encoded(Segment),
+    Encoded(Box<Segment>),
 }
 
 impl ChunkReader {
@@ -110,6 +110,7 @@ impl ChunkReader {
     pub async fn open(self: &Arc<Self>, chunk: &Arc<Chunk>) -> Result<Blocks, SqlError> {
         self.pins.resumed().await;
         self.columns.iter().for_each(|column| chunk.columns[*column].placement.count());
+        self.find_layout(chunk).await?;
         let source = match self.pin_all(chunk).await? {
             Some(segments) => Source::Segments(SegmentBlocks::new(segments, None)),
             None => self.copy_all(chunk).await?,
@@ -117,14 +118,53 @@ impl ChunkReader {
         Ok(Blocks { reader: Arc::clone(self), chunk: Arc::clone(chunk), source })
     }
 
+    /// Finds the rows of each block of a chunk, if that is not known and a column that is read has
+    /// the same value in all rows. Any segment tells it, best one that is read anyway.
+    async fn find_layout(&self, chunk: &Chunk) -> Result<(), SqlError> {
+        let read = || self.columns.iter().map(|column| &chunk.columns[*column]);
+        if chunk.layout().is_some() || read().all(|segment| segment.constant().is_none()) {
+            return Ok(());
+        }
+        let segment = smallest(read()).or_else(|| smallest(chunk.columns.iter()));
+        let Some((segment, stored)) = segment.and_then(|it| Some((it, it.stored()?))) else {
+            chunk.set_layout(Layout::even(chunk.rows, BLOCK_ROWS));
+            return Ok(());
+        };
+        let bytes = match segment.placement.copied() {
+            Some(copy) => copy.bytes(),
+            None => {
+                let mut room = self.pins.reserve_for_a_copy(segment.extent_bytes());
+                let pinned = pin_needed(chunk.space(), stored.page).await?;
+                let page = pinned.into_iter().next().ok_or_else(no_page)?;
+                Bytes::from_owner(room.pin(page))
+            }
+        };
+        let layout = Layout::of_segment(&bytes).map_err(|source| self.malformed(0, source))?;
+        chunk.set_layout(layout);
+        Ok(())
+    }
+
+    /// Returns the rows of a column that has the same value in all of them; `None` for any other.
+    fn constant(&self, chunk: &Chunk, index: usize) -> Result<Option<Segment>, SqlError> {
+        let Some(constant) = chunk.columns[self.columns[index]].constant() else {
+            return Ok(None);
+        };
+        let layout = chunk.layout().ok_or_else(no_layout)?;
+        let segment = Segment::repeating(constant.value(), layout);
+        segment.map(Some).map_err(|source| self.malformed(index, source))
+    }
+
     /// Pins the segments of all columns; `None` if that exceeds the limit of pins or the pool has
     /// too few frames.
     async fn pin_all(&self, chunk: &Chunk) -> Result<Option<Vec<Segment>>, SqlError> {
         let segments = || self.columns.iter().map(|column| &chunk.columns[*column]);
         let copies: Vec<_> = segments().map(|segment| segment.placement.copied()).collect();
-        let in_pool = || self.columns.iter().zip(&copies).filter(|(_, copy)| copy.is_none());
-        let columns: Vec<usize> = in_pool().map(|(column, _)| *column).collect();
-        let lens = columns.iter().map(|column| chunk.columns[*column].stored.extent.len_bytes);
+        let in_pool =
+            self.columns.iter().zip(&copies).filter(|(column, copy)| {
+                copy.is_none() && chunk.columns[**column].stored().is_some()
+            });
+        let columns: Vec<usize> = in_pool.map(|(column, _)| *column).collect();
+        let lens = columns.iter().map(|column| chunk.columns[*column].extent_bytes());
         let Some(mut room) = self.pins.reserve(lens.sum()) else { return Ok(None) };
         let pages = chunk.pages(&columns);
         let origins: Vec<_> = self.columns.iter().zip(&copies).map(origin_in(chunk)).collect();
@@ -141,6 +181,9 @@ impl ChunkReader {
         self.count(chunk, 0, &origins);
         let mut pinned = pinned.into_iter();
         let segments = copies.into_iter().enumerate().map(|(index, copy)| {
+            if let Some(segment) = self.constant(chunk, index)? {
+                return Ok(segment);
+            }
             let page = if copy.is_none() { pinned.next() } else { None };
             let bytes = match (copy, page) {
                 (Some(copy), _) => copy.bytes(),
@@ -166,12 +209,17 @@ impl ChunkReader {
             encoded_room: self.pins.copies(),
         };
         for index in 0..self.columns.len() {
+            if let Some(segment) = self.constant(chunk, index)? {
+                copied.blocks = segment.blocks();
+                copied.columns.push(CopiedColumn::Encoded(Box::new(segment)));
+                continue;
+            }
             let column = &chunk.columns[self.columns[index]];
-            let room = match column.encoding {
-                Encoding::Plain => &mut copied.room,
-                Encoding::Compact => &mut copied.encoded_room,
+            let room = match column.stored().map(|stored| stored.encoding) {
+                Some(Encoding::Compact) => &mut copied.encoded_room,
+                _ => &mut copied.room,
             };
-            if !room.try_grow(column.len_bytes) {
+            if !room.try_grow(column.len_bytes()) {
                 return Ok(Source::Each(0));
             }
             let segment = self.pin_one(chunk, index, true).await?;
@@ -185,7 +233,7 @@ impl ChunkReader {
     fn copied(&self, segment: &Segment, index: usize) -> Result<CopiedColumn, SqlError> {
         if segment.compact().is_some() {
             let copied = segment.copied().map_err(|source| self.malformed(index, source))?;
-            return Ok(CopiedColumn::Encoded(copied));
+            return Ok(CopiedColumn::Encoded(Box::new(copied)));
         }
         let blocks = (0..segment.blocks()).map(|block| self.array(segment, index, block));
         let copies = blocks.map(|array| array.map(|array| copy(&array)));
@@ -216,6 +264,9 @@ impl ChunkReader {
         index: usize,
         is_counted: bool,
     ) -> Result<Segment, SqlError> {
+        if let Some(segment) = self.constant(chunk, index)? {
+            return Ok(segment);
+        }
         let column = self.columns[index];
         let placement = &chunk.columns[column].placement;
         if let Some(copy) = placement.copied() {
@@ -224,12 +275,12 @@ impl ChunkReader {
             }
             return self.segment(index, copy.bytes());
         }
-        let len_bytes = chunk.columns[column].stored.extent.len_bytes;
+        let len_bytes = chunk.columns[column].extent_bytes();
         let mut room: PinRoom = self.pins.reserve_for_a_copy(len_bytes);
-        let pages = chunk.pages(&[column]);
-        let origin = Origin::of_tier(chunk.space().tier_of(pages[0]));
+        let page = chunk.columns[column].stored().ok_or_else(no_page)?.page;
+        let origin = Origin::of_tier(chunk.space().tier_of(page));
         let waiting = self.counters.as_ref().map(|counters| counters.time_waiting.timer());
-        let pinned = pin_needed(chunk.space(), pages[0]).await?;
+        let pinned = pin_needed(chunk.space(), page).await?;
         drop(waiting);
         if is_counted {
             self.count(chunk, index, &[origin]);
@@ -242,7 +293,7 @@ impl ChunkReader {
     fn count(&self, chunk: &Chunk, first: usize, origins: &[Origin]) {
         let Some(counters) = &self.counters else { return };
         for (column, origin) in self.columns[first..].iter().zip(origins) {
-            counters.read(*origin, to_usize(chunk.columns[*column].len_bytes));
+            counters.read(*origin, to_usize(chunk.columns[*column].len_bytes()));
         }
     }
 
@@ -298,6 +349,18 @@ impl ChunkReader {
     }
 }
 
+/// Returns the smallest segment that is on the store.
+fn smallest<'a>(
+    segments: impl Iterator<Item = &'a Arc<ColumnSegment>>,
+) -> Option<&'a Arc<ColumnSegment>> {
+    let stored = segments.filter(|segment| segment.stored().is_some());
+    stored.min_by_key(|segment| segment.len_bytes())
+}
+
+fn no_layout() -> SqlError {
+    SqlError::Task("a chunk is read whose blocks are not known".to_owned())
+}
+
 fn no_page() -> SqlError {
     SqlError::Task("a fetch returned less than it was asked for".to_owned())
 }
@@ -307,7 +370,10 @@ fn no_page() -> SqlError {
 fn origin_in(chunk: &Chunk) -> impl Fn((&usize, &Option<Arc<Copied>>)) -> Origin {
     move |(column, copy)| match copy {
         Some(copy) => Origin::of_copy(copy),
-        None => Origin::of_tier(chunk.space().tier_of(chunk.columns[*column].page)),
+        // Values that all rows have are in memory, and take no bytes of it for each chunk.
+        None => chunk.columns[*column]
+            .stored()
+            .map_or(Origin::Dram, |stored| Origin::of_tier(chunk.space().tier_of(stored.page))),
     }
 }
 
@@ -326,7 +392,7 @@ impl CopiedBlocks {
         }
         let columns = self.columns.into_iter();
         let segments = columns.filter_map(|column| match column {
-            CopiedColumn::Encoded(segment) => Some(segment),
+            CopiedColumn::Encoded(segment) => Some(*segment),
             CopiedColumn::Arrays(_) => None,
         });
         Source::Segments(SegmentBlocks::new(segments.collect(), Some(self.encoded_room)))

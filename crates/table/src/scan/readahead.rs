@@ -55,7 +55,7 @@ impl ReadAhead {
         for next in behind.filter(|next| filter.kept_at_first(**next)) {
             let next_chunk = &version.chunks[*next];
             let segments = columns.iter().map(|column| &next_chunk.columns[*column]);
-            ahead += segments.map(|segment| segment.len_bytes).sum::<u64>();
+            ahead += segments.map(|segment| segment.len_bytes()).sum::<u64>();
             // At least one chunk ahead, further ones only as far as they fit the distance.
             if ahead > self.plan.bytes && !pages.is_empty() {
                 break;

@@ -13,6 +13,7 @@ use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{
     EquivalenceProperties, PhysicalExpr, PhysicalSortExpr, conjunction,
 };
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
@@ -198,10 +199,15 @@ impl FileSource for SegmentSource {
         files
     }
 
+    /// Leaves volatile expressions above the scan. It computes blocks of rows before a limit drops
+    /// some of them, and `nextval` would take numbers for those.
     fn try_pushdown_projection(
         &self,
         projection: &ProjectionExprs,
     ) -> Result<Option<Arc<dyn FileSource>>> {
+        if projection.iter().any(|projected| is_volatile(&projected.expr)) {
+            return Ok(None);
+        }
         let mut source = self.clone();
         source.projection = self.projection.try_merge(projection)?;
         Ok(Some(Arc::new(source)))

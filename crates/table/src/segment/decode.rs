@@ -1,5 +1,7 @@
 //! Zero-copy reader of segments.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use datafusion::arrow::array::{
     ArrayData, ArrayDataBuilder, ArrayRef, BufferSpec, layout, make_array, new_null_array,
@@ -13,9 +15,11 @@ use super::compact::{CompactBlocks, HeapBytes};
 use super::encoding::Encoding;
 use super::error::SegmentError;
 use super::format::{
-    ALIGNMENT, BLOCK_ENTRY_BYTES, HAS_VALIDITY, HEADER_BYTES, Header, Words, is_sealed, wide,
+    ALIGNMENT, BLOCK_ENTRY_BYTES, HAS_VALIDITY, HEADER_BYTES, Header, Words, is_sealed, narrow,
+    wide,
 };
 use super::kind;
+use super::layout::{Layout, repeated};
 
 /// Owner that keeps a page in memory for as long as an array points into it.
 #[cfg(test)]
@@ -35,6 +39,8 @@ pub struct Segment {
     data_type: DataType,
     header: Header,
     compact: Option<CompactBlocks>,
+    /// Value of all rows, and the blocks that they are in, of a column without a segment.
+    repeated: Option<(ArrayRef, Layout)>,
 }
 
 impl Segment {
@@ -74,7 +80,24 @@ impl Segment {
             Encoding::Plain => None,
             Encoding::Compact => Some(CompactBlocks::open(&bytes, &header, data_type)?),
         };
-        Ok(Self { bytes, data_type: data_type.clone(), header, compact })
+        Ok(Self { bytes, data_type: data_type.clone(), header, compact, repeated: None })
+    }
+
+    /// Returns a segment whose rows all are the only value of `value`, in blocks of this layout.
+    ///
+    /// # Errors
+    /// [`SegmentError::TooLong`] for more rows than a segment can have.
+    pub fn repeating(value: &ArrayRef, layout: &Layout) -> Result<Self, SegmentError> {
+        let data_type = value.data_type().clone();
+        let header = Header {
+            type_code: kind::code_of(&data_type),
+            blocks: narrow(layout.blocks())?,
+            rows: narrow(layout.rows())?,
+            directory_bytes: 0,
+            segment_bytes: 0,
+        };
+        let repeated = Some((Arc::clone(value), layout.clone()));
+        Ok(Self { bytes: Bytes::new(), data_type, header, compact: None, repeated })
     }
 
     /// Returns the blocks of a compact segment; `None` for a plain one.
@@ -88,6 +111,9 @@ impl Segment {
     /// # Errors
     /// As [`Segment::open_bytes`].
     pub fn copied(&self) -> Result<Self, SegmentError> {
+        if let Some((value, layout)) = &self.repeated {
+            return Self::repeating(value, layout);
+        }
         let bytes = &self.bytes[..wide(self.header.segment_bytes)];
         Self::open_bytes(HeapBytes::copy_of(bytes), &self.data_type)
     }
@@ -112,6 +138,9 @@ impl Segment {
         if let Some(compact) = &self.compact {
             return compact.read(index, None);
         }
+        if let Some((value, _)) = &self.repeated {
+            return repeated(value, self.block_rows(index)?);
+        }
         let (rows, nodes) = self.block_entry(index)?;
         if self.data_type == DataType::Null {
             return self.null_block(rows, nodes);
@@ -132,6 +161,10 @@ impl Segment {
     /// # Errors
     /// [`SegmentError`] if there is no such block.
     pub fn block_rows(&self, index: usize) -> Result<usize, SegmentError> {
+        let rows = self.repeated.as_ref().and_then(|(_, layout)| layout.block_rows(index));
+        if let Some(rows) = rows {
+            return Ok(rows);
+        }
         self.block_entry(index).map(|(rows, _)| rows)
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 
+use super::chunks::Chunks;
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::statistics;
@@ -27,7 +28,7 @@ pub struct TableVersion {
     /// Number of those commits that removed or changed rows; the others only added rows.
     pub rewrites: u64,
     /// Chunks in row order: oldest first, except for chunks rewritten by UPDATE.
-    pub chunks: Vec<Arc<Chunk>>,
+    pub chunks: Chunks,
     schema: SchemaRef,
     /// Source of the sketches of the table's columns: they stay in the catalog's file, and are read
     /// when statistics are requested.
@@ -40,7 +41,7 @@ impl TableVersion {
     pub(super) fn new(
         number: u64,
         rewrites: u64,
-        chunks: Vec<Arc<Chunk>>,
+        chunks: Chunks,
         schema: SchemaRef,
         sketches: (Arc<dyn Sketches>, u64),
     ) -> Self {
@@ -62,7 +63,8 @@ impl TableVersion {
     /// heap in this order, the blocks that a scan of some columns reads hold no other columns.
     pub(crate) fn segments_by_column(&self) -> impl Iterator<Item = (&Arc<Chunk>, usize)> {
         let columns = self.schema.fields().len();
-        (0..columns).flat_map(|column| self.chunks.iter().map(move |chunk| (chunk, column)))
+        let all = (0..columns).flat_map(|column| self.chunks.iter().map(move |it| (it, column)));
+        all.filter(|(chunk, column)| chunk.columns[*column].stored().is_some())
     }
 
     /// Returns the schema of the table.

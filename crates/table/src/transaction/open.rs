@@ -183,7 +183,7 @@ impl Transaction {
     /// [`SqlError::Conflict`]; [`SqlError::LockTimeout`]; errors of the store and of the catalog's
     /// file. Nothing has changed then, unless the error is [`SqlError::InDoubt`], and the
     /// transaction has ended.
-    pub async fn commit(&self, limit: LockTimeout) -> Result<bool, SqlError> {
+    pub async fn commit(&self, limit: &LockTimeout) -> Result<bool, SqlError> {
         let (phase, draft) = self.end();
         let committed = match (phase, draft) {
             (Phase::Open, Some(draft)) => self.catalog.commit(draft, limit).await.map(|()| true),
@@ -218,7 +218,7 @@ impl Transaction {
     /// [`Transaction::statement`].
     pub async fn define<T>(
         &self,
-        limit: LockTimeout,
+        limit: &LockTimeout,
         define: impl Fn(&mut Draft) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         self.refuse_change("a definition")?;
@@ -262,7 +262,7 @@ impl Transaction {
     pub(crate) async fn lock_rows(
         &self,
         table: &Arc<Table>,
-        limit: LockTimeout,
+        limit: &LockTimeout,
     ) -> Result<Arc<TableVersion>, SqlError> {
         if !self.draft(&mut self.state())?.made(table) {
             self.locks.lock(table.as_ref(), limit).await?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
 use datafusion::prelude::SessionConfig;
+use terrace_governor::query::Suspension;
 use tokio::sync::OwnedMutexGuard;
 
 use super::lock_timeout::LockTimeout;
@@ -32,7 +33,7 @@ impl Scope {
     pub fn of(context: &TaskContext) -> Self {
         let config = context.session_config();
         let limit = config.get_extension::<LockTimeout>();
-        let limit = limit.map_or(LockTimeout::NONE, |limit| *limit);
+        let limit = limit.map_or(LockTimeout::NONE, |limit| LockTimeout::clone(&limit));
         match config.get_extension::<Transaction>() {
             None => Self::Alone(limit),
             Some(transaction) => Self::Within(transaction, limit),
@@ -42,13 +43,21 @@ impl Scope {
     /// Adds the scope to the configuration that plans run with.
     pub fn put_in(&self, config: SessionConfig) -> SessionConfig {
         let (Self::Alone(limit) | Self::Within(_, limit)) = self;
-        let config = match limit.limit() {
-            None => config,
-            Some(_) => config.with_extension(Arc::new(*limit)),
-        };
+        let config = config.with_extension(Arc::new(limit.clone()));
         match self {
             Self::Alone(_) => config,
             Self::Within(transaction, _) => config.with_extension(Arc::clone(transaction)),
+        }
+    }
+
+    /// The same scope, with waits for locks that a query shows as its own.
+    #[must_use]
+    pub fn shown_by(&self, query: &Arc<Suspension>) -> Self {
+        match self {
+            Self::Alone(limit) => Self::Alone(limit.shown_by(query)),
+            Self::Within(transaction, limit) => {
+                Self::Within(Arc::clone(transaction), limit.shown_by(query))
+            }
         }
     }
 
@@ -93,8 +102,8 @@ impl Scope {
         define: impl Fn(&mut Draft) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         match self {
-            Self::Alone(limit) => catalog.define_within(*limit, define).await,
-            Self::Within(transaction, limit) => transaction.define(*limit, define).await,
+            Self::Alone(limit) => catalog.define_within(limit, define).await,
+            Self::Within(transaction, limit) => transaction.define(limit, define).await,
         }
     }
 
@@ -105,7 +114,7 @@ impl Scope {
     pub async fn append(&self, table: &Arc<Table>, changes: Changes) -> Result<(), SqlError> {
         match self {
             Self::Alone(limit) => {
-                let writer = table.lock_writer_within(*limit).await?;
+                let writer = table.lock_writer_within(limit).await?;
                 table.commit(writer, changes).await
             }
             Self::Within(transaction, _) => transaction.change_rows(table, None, changes),
@@ -121,14 +130,14 @@ impl Scope {
         let (version, hold) = match self {
             Self::Alone(limit) => {
                 let lock = table.locks().statement();
-                lock.lock(table.as_ref(), *limit).await?;
+                lock.lock(table.as_ref(), limit).await?;
                 // Held to the end: concurrently added chunks would be missed.
-                let writer = table.lock_writer_within(*limit).await?;
-                (table.current()?, Hold::Alone(lock, writer, *limit))
+                let writer = table.lock_writer_within(limit).await?;
+                (table.current()?, Hold::Alone(lock, writer, limit.clone()))
             }
             Self::Within(transaction, limit) => {
-                let version = transaction.lock_rows(table, *limit).await?;
-                (version, Hold::Within(Arc::clone(transaction), *limit))
+                let version = transaction.lock_rows(table, limit).await?;
+                (version, Hold::Within(Arc::clone(transaction), limit.clone()))
             }
         };
         Ok(Rewrite { table: Arc::clone(table), version, hold })
@@ -208,22 +217,25 @@ impl Rewrite {
         self.define(catalog, alter).await
     }
 
-    /// Replaces this table as [`Rewrite::alter`] does, by one that lacks what a view may use:
-    /// `views` are those that do not.
+    /// Replaces this table as [`Rewrite::alter`] does, by one that lacks what a view may use.
+    /// `views` are those that do not, or that `release` drops.
     ///
     /// # Errors
-    /// As [`Rewrite::alter`]; [`SqlError::Conflict`] if another view has been made since.
+    /// As [`Rewrite::alter`]; [`SqlError::Conflict`] if another view has been made since; errors of
+    /// `release`.
     pub async fn alter_beside(
         self,
         catalog: &Arc<Catalog>,
         table: &Arc<Table>,
         changes: Changes,
         views: &Arc<KnownViews>,
+        release: impl Fn(&mut Draft) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
         let before = Arc::clone(&self.table);
         let alter = |draft: &mut Draft| {
             draft.alter_table(&before, table, changes.clone())?;
-            draft.depend_on_views(views)
+            draft.depend_on_views(views)?;
+            release(draft)
         };
         self.define(catalog, alter).await
     }
@@ -257,9 +269,9 @@ impl Rewrite {
             Hold::Alone(lock, writer, limit) => {
                 let mut draft = Draft::new(catalog.snapshot());
                 define(&mut draft)?;
-                catalog.commit_holding(draft, &held, (lock, writer), limit).await
+                catalog.commit_holding(draft, &held, (lock, writer), &limit).await
             }
-            Hold::Within(transaction, limit) => transaction.define(limit, define).await,
+            Hold::Within(transaction, limit) => transaction.define(&limit, define).await,
         }
     }
 }

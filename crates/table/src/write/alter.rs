@@ -1,14 +1,19 @@
 //! ALTER TABLE: the chunks of a new table from those of the previous one.
 //!
-//! A column that stays the same shares its segments with the previous table. A column that is new,
-//! or gets another type, is computed chunk by chunk from the columns of the previous table, in the
-//! same blocks, so that no other column is read or written. A chunk whose new segments would exceed
-//! the limits of a chunk is written anew as several.
+//! A column that stays the same shares its segments with the previous table. A column that is new
+//! and has the same short value in all rows, such as a default that is a constant, or null, gets
+//! that value in each chunk: nothing is read or written but the catalog. Any other column that is
+//! new, or gets another type, is computed chunk by chunk from the columns of the previous table, in
+//! the same blocks, so that no other column is read or written. A chunk whose new segments would
+//! exceed the limits of a chunk is written anew as several.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array as _, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::cast_with_options;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::tree_node::TreeNode as _;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -21,11 +26,12 @@ use super::columns::with_columns;
 use super::encode::write_segments;
 use super::read::next_batch;
 use super::texts;
-use crate::chunk::{Chunk, ColumnSegment, SEGMENT_BYTES};
+use crate::chunk::{Chunk, ColumnSegment, SEGMENT_BYTES, SegmentBody, SegmentParts};
 use crate::error::SqlError;
 use crate::scan::ChunkReader;
-use crate::segment::{BlockPlan, SegmentPlan};
+use crate::segment::{BlockPlan, Constant, SegmentError, SegmentPlan};
 use crate::sketch::Sketch;
+use crate::statistics::{Collector, SegmentStatistics};
 use crate::table::{Table, TableVersion};
 
 /// Source of a column of an altered table.
@@ -53,8 +59,10 @@ struct Altered<'a> {
     before: &'a Arc<Table>,
     after: &'a Arc<Table>,
     sources: &'a [ColumnSource],
-    /// Indices of the computed columns in the new table, and their expressions over the columns
-    /// that `reader` reads.
+    /// Values of computed columns that are the same in all rows, by index in the new table.
+    constants: BTreeMap<usize, Constant>,
+    /// Indices of the other computed columns, and their expressions over the columns that `reader`
+    /// reads.
     computed: Vec<(usize, Arc<dyn PhysicalExpr>)>,
     reader: Arc<ChunkReader>,
     memory: MemoryReservation,
@@ -87,6 +95,9 @@ impl Table {
             sketch.cloned().unwrap_or_default()
         });
         let mut altered = Altered::new(self, after, sources, kept.collect(), memory)?;
+        if !version.chunks.is_empty() {
+            altered.find_constants()?;
+        }
         for chunk in &version.chunks {
             altered.refuse_nulls(chunk)?;
             altered.add(chunk).await?;
@@ -123,8 +134,66 @@ impl<'a> Altered<'a> {
         let computed = computed.into_iter().map(over_read).collect::<Result<_, _>>()?;
         let name = format!("TableWriter[{}]", after.full_name());
         let memory = MemoryConsumer::new(name).register(pool);
-        let chunks = vec![];
-        Ok(Self { before, after, sources, computed, reader, memory, pool, sketches, chunks })
+        let (constants, chunks) = (BTreeMap::new(), vec![]);
+        Ok(Self {
+            before,
+            after,
+            sources,
+            constants,
+            computed,
+            reader,
+            memory,
+            pool,
+            sketches,
+            chunks,
+        })
+    }
+
+    /// Computes the values that are the same in all rows, once.
+    fn find_constants(&mut self) -> Result<(), SqlError> {
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row =
+            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?;
+        for (index, value) in std::mem::take(&mut self.computed) {
+            let constant = match is_constant(&value) {
+                true => self.constant_of(index, &self.value(index, &value, &row)?)?,
+                false => None,
+            };
+            match constant {
+                Some(constant) => {
+                    let mut collector = Collector::default();
+                    collector.add(constant.value())?;
+                    self.sketches[index].merge(&collector.finish().1);
+                    self.constants.insert(index, constant);
+                }
+                None => self.computed.push((index, value)),
+            }
+        }
+        Ok(())
+    }
+
+    fn constant_of(&self, index: usize, value: &ArrayRef) -> Result<Option<Constant>, SqlError> {
+        Constant::of(value).map_err(|source| self.malformed(index, source))
+    }
+
+    fn malformed(&self, index: usize, source: SegmentError) -> SqlError {
+        let column = self.after.schema().field(index).name().clone();
+        SqlError::Segment { table: self.after.full_name(), column, source }
+    }
+
+    /// Returns the column of a chunk in which all rows have a value.
+    fn constant_segment(
+        &self,
+        constant: &Constant,
+        rows: usize,
+    ) -> Result<Arc<ColumnSegment>, SqlError> {
+        let mut collector = Collector::default();
+        collector.add(constant.value())?;
+        let (of_one, _) = collector.finish();
+        let nulls = if of_one.nulls > 0 { rows } else { 0 };
+        let statistics = SegmentStatistics { rows, nulls, ..of_one };
+        let parts = SegmentParts { body: SegmentBody::Constant(constant.clone()), statistics };
+        Ok(ColumnSegment::fresh(parts, self.after.space().clone()))
     }
 
     /// Refuses a chunk with nulls in a kept column that is NOT NULL from now on.
@@ -145,8 +214,7 @@ impl<'a> Altered<'a> {
     /// Adds the rows of a chunk.
     async fn add(&mut self, chunk: &Arc<Chunk>) -> Result<(), SqlError> {
         if self.computed.is_empty() {
-            self.share(chunk, vec![]);
-            return Ok(());
+            return self.share(chunk, vec![]);
         }
         let blocks = self.compute(chunk).await?;
         let plans = self.plans(&blocks)?;
@@ -162,10 +230,10 @@ impl<'a> Altered<'a> {
             false => Some(self.write(blocks, plans).await?),
         };
         self.memory.free();
-        if let Some(added) = added {
-            self.share(chunk, added);
+        match added {
+            Some(added) => self.share(chunk, added),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Computes the columns of the blocks of a chunk.
@@ -203,11 +271,8 @@ impl<'a> Altered<'a> {
     fn plans(&self, blocks: &[Columns]) -> Result<Vec<Vec<BlockPlan>>, SqlError> {
         let columns = self.computed.iter().enumerate().map(|(place, (index, _))| {
             let plans = blocks.iter().map(|block| BlockPlan::of(&block[place]));
-            plans.collect::<Result<Vec<_>, _>>().map_err(|source| SqlError::Segment {
-                table: self.after.full_name(),
-                column: self.after.schema().field(*index).name().clone(),
-                source,
-            })
+            let plans = plans.collect::<Result<Vec<_>, _>>();
+            plans.map_err(|source| self.malformed(*index, source))
         });
         columns.collect()
     }
@@ -232,14 +297,19 @@ impl<'a> Altered<'a> {
     }
 
     /// Adds a chunk of the kept segments of `chunk` and of the `computed` ones.
-    fn share(&mut self, chunk: &Chunk, computed: Vec<Arc<ColumnSegment>>) {
+    fn share(&mut self, chunk: &Chunk, computed: Vec<Arc<ColumnSegment>>) -> Result<(), SqlError> {
         let mut computed = computed.into_iter();
-        let segments = self.sources.iter().filter_map(|source| match source {
-            ColumnSource::Kept(index) => Some(Arc::clone(&chunk.columns[*index])),
-            ColumnSource::Computed(_) => computed.next(),
-        });
+        let mut segments = Vec::with_capacity(self.sources.len());
+        for (index, source) in self.sources.iter().enumerate() {
+            match (source, self.constants.get(&index)) {
+                (ColumnSource::Kept(index), _) => segments.push(Arc::clone(&chunk.columns[*index])),
+                (_, Some(constant)) => segments.push(self.constant_segment(constant, chunk.rows)?),
+                (_, None) => segments.extend(computed.next()),
+            }
+        }
         let (key, space) = (chunk.key(), self.after.space().clone());
-        self.chunks.push(Arc::new(Chunk::fresh(key, segments.collect(), space)));
+        self.chunks.push(Arc::new(Chunk::fresh(key, segments, space)));
+        Ok(())
     }
 
     /// Writes all columns of a chunk whose computed columns take several chunks.
@@ -263,20 +333,32 @@ impl<'a> Altered<'a> {
                 None => vec![],
                 Some((blocks, _)) => blocks.next().await?.unwrap_or_default(),
             };
+            let rows = computed.first().map_or(0, |column| column.len());
             let (mut kept, mut computed) = (kept.into_iter(), computed.into_iter());
-            let columns = self.sources.iter().filter_map(|source| match source {
-                ColumnSource::Kept(_) => kept.next(),
-                ColumnSource::Computed(_) => computed.next(),
-            });
-            let columns: Columns = columns.collect();
-            let rows = columns.first().map_or(0, |column| column.len());
+            let mut columns = Columns::with_capacity(self.sources.len());
+            for (index, source) in self.sources.iter().enumerate() {
+                match (source, self.constants.get(&index)) {
+                    (ColumnSource::Kept(_), _) => columns.extend(kept.next()),
+                    (_, Some(constant)) => {
+                        let values = constant.rows(rows);
+                        columns.push(values.map_err(|source| self.malformed(index, source))?);
+                    }
+                    (_, None) => columns.extend(computed.next()),
+                }
+            }
             writer.push(with_columns(rows, columns, self.after.schema())?).await?;
         }
         let changes = writer.finish().await?;
         for (sketch, more) in self.sketches.iter_mut().zip(changes.sketches()) {
             sketch.merge(more);
         }
-        self.chunks.extend(changes.added().iter().map(Arc::clone));
+        self.chunks.extend(changes.added().map(Arc::clone));
         Ok(())
     }
+}
+
+/// Returns true for an expression that has the same value in all rows.
+fn is_constant(value: &Arc<dyn PhysicalExpr>) -> bool {
+    let varies = |part: &Arc<dyn PhysicalExpr>| Ok(part.is_volatile_node());
+    collect_columns(value).is_empty() && !value.exists(varies).unwrap_or(true)
 }

@@ -4,29 +4,34 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
+use rpds::VectorSync;
 
 use crate::catalog::{FileTransaction, put_chunks};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::sketch::{Sketch, SketchChange};
-use crate::table::{Table, TableVersion};
+use crate::table::{Chunks, Table, TableVersion};
 
-/// Existing chunks that are removed.
+/// Existing chunks that are removed. Clones share the set until one of them changes it.
 #[derive(Clone)]
 enum Removed {
-    These(HashSet<u64>),
+    These(Arc<HashSet<u64>>),
     All,
 }
 
-/// Changes of one table by one statement or several.
+/// Changes of one table by one statement or several. A clone shares all parts with the original,
+/// however many statements there were: a savepoint is a clone.
 #[derive(Clone)]
 pub struct Changes {
-    added: Vec<Arc<Chunk>>,
+    added: Added,
     removed: Removed,
-    sketches: Vec<Sketch>,
+    sketches: Arc<Vec<Sketch>>,
     /// True if the rows stay the same and only move to other chunks.
     is_merge: bool,
 }
+
+/// Added chunks, in order.
+type Added = VectorSync<Arc<Chunk>>;
 
 /// Changes of a table that are about to be committed.
 pub(crate) struct RowChange {
@@ -54,19 +59,20 @@ impl Changes {
 
     /// Returns an addition of new chunks, with a sketch of their values per column.
     pub fn adding(added: Vec<Arc<Chunk>>, sketches: Vec<Sketch>) -> Self {
-        Self { added, removed: Removed::These(HashSet::new()), sketches, is_merge: false }
+        let (added, sketches) = (added.into_iter().collect(), Arc::new(sketches));
+        Self { added, removed: Removed::These(Arc::default()), sketches, is_merge: false }
     }
 
     /// Returns a merge: the chunks hold the rows of the removed ones, whose values the columns'
     /// sketches contain already.
     pub fn merging(self, removed: HashSet<u64>) -> Self {
-        let sketches = vec![];
-        Self { removed: Removed::These(removed), sketches, is_merge: true, ..self }
+        let sketches = Arc::default();
+        Self { removed: Removed::These(Arc::new(removed)), sketches, is_merge: true, ..self }
     }
 
     /// Returns the same additions, replacing these chunks.
     pub fn replacing(self, removed: HashSet<u64>) -> Self {
-        Self { removed: Removed::These(removed), ..self }
+        Self { removed: Removed::These(Arc::new(removed)), ..self }
     }
 
     /// Returns the same additions, replacing all chunks.
@@ -80,9 +86,9 @@ impl Changes {
         u64::try_from(rows).unwrap_or(u64::MAX)
     }
 
-    /// Returns the added chunks.
-    pub fn added(&self) -> &[Arc<Chunk>] {
-        &self.added
+    /// Returns the added chunks, in order.
+    pub fn added(&self) -> impl Iterator<Item = &Arc<Chunk>> {
+        self.added.iter()
     }
 
     /// Returns the sketches of the added values.
@@ -93,33 +99,53 @@ impl Changes {
     /// Appends the changes of the next statement, which has read `version`: a version with these
     /// changes applied.
     pub fn then(&mut self, next: Self, version: &TableVersion) {
-        let mut gone: HashSet<u64> = match next.removed {
-            Removed::These(chunks) => chunks,
+        let gone: HashSet<u64> = match next.removed {
+            Removed::These(chunks) => Arc::unwrap_or_clone(chunks),
             Removed::All => version.chunks.iter().map(|chunk| chunk.id).collect(),
         };
-        self.added.retain(|chunk| !gone.remove(&chunk.id));
-        if let Removed::These(removed) = &mut self.removed {
-            removed.extend(gone);
-        }
-        self.added.extend(next.added);
-        for (sketch, more) in self.sketches.iter_mut().zip(&next.sketches) {
+        self.remove(gone);
+        self.added.extend(next.added.iter().map(Arc::clone));
+        let sketches = Arc::make_mut(&mut self.sketches);
+        for (sketch, more) in sketches.iter_mut().zip(next.sketches.iter()) {
             sketch.merge(more);
         }
     }
 
-    fn keeps(&self, chunk: &Chunk) -> bool {
-        match &self.removed {
-            Removed::These(chunks) => !chunks.contains(&chunk.id),
-            Removed::All => false,
+    /// Removes added chunks, and existing ones.
+    fn remove(&mut self, mut gone: HashSet<u64>) {
+        if gone.is_empty() {
+            return;
+        }
+        let left = self.added.iter().filter(|chunk| !gone.remove(&chunk.id)).map(Arc::clone);
+        self.added = left.collect();
+        if let Removed::These(removed) = &mut self.removed {
+            Arc::make_mut(removed).extend(gone);
         }
     }
 
     /// Returns the chunks of a version after the changes, by place.
     pub fn kept(&self, version: &TableVersion) -> Vec<Arc<Chunk>> {
-        let there = version.chunks.iter().filter(|chunk| self.keeps(chunk));
-        let mut kept: Vec<_> = there.chain(&self.added).map(Arc::clone).collect();
+        let there = version.chunks.iter().filter(|chunk| self.removed.keeps(chunk));
+        let mut kept: Vec<_> = there.chain(self.added.iter()).map(Arc::clone).collect();
         kept.sort_by_key(|chunk| (chunk.place, chunk.id));
         kept
+    }
+
+    /// Returns the chunks of a version after the changes, as [`Changes::kept`] does, once they are
+    /// read.
+    pub fn kept_later(&self, version: &Arc<TableVersion>) -> Chunks {
+        let (version, sketches) = (Arc::clone(version), Arc::default());
+        let changes = Self { sketches, ..self.clone() };
+        Chunks::later(move || changes.kept(&version))
+    }
+}
+
+impl Removed {
+    fn keeps(&self, chunk: &Chunk) -> bool {
+        match self {
+            Self::These(chunks) => !chunks.contains(&chunk.id),
+            Self::All => false,
+        }
     }
 }
 
@@ -128,7 +154,7 @@ impl RowChange {
     pub fn new(table: &Arc<Table>, changes: Changes) -> Self {
         let before = table.snapshot();
         let kept = changes.kept(&before);
-        let goes = before.chunks.iter().filter(|chunk| !changes.keeps(chunk));
+        let goes = before.chunks.iter().filter(|chunk| !changes.removed.keeps(chunk));
         let removed: Vec<_> = goes.map(Arc::clone).collect();
         let missing = match &changes.removed {
             Removed::These(chunks) => chunks.len() - removed.len(),
@@ -137,11 +163,13 @@ impl RowChange {
         let replaces_all = removed.len() == before.chunks.len() && !changes.is_merge;
         let number = before.number + u64::from(!changes.is_merge);
         let rewrites = before.rewrites + u64::from(!changes.is_merge && !removed.is_empty());
+        let sketches = Arc::unwrap_or_clone(changes.sketches);
         let sketches = match replaces_all {
-            true => SketchChange::Replace(changes.sketches),
-            false => SketchChange::Merge(changes.sketches),
+            true => SketchChange::Replace(sketches),
+            false => SketchChange::Merge(sketches),
         };
-        let (table, added) = (Arc::clone(table), changes.added);
+        let added = changes.added.iter().map(Arc::clone).collect();
+        let table = Arc::clone(table);
         Self { table, added, removed, kept, missing, sketches, number, rewrites }
     }
 

@@ -7,7 +7,7 @@ use terrace_pool::{PAGE_MIN_BYTES, PageRef, Space};
 use terrace_sys::size::to_u64;
 
 use super::block::{Columns, len};
-use crate::chunk::{Chunk, ChunkKey, ColumnSegment, SegmentParts};
+use crate::chunk::{Chunk, ChunkKey, ColumnSegment, SegmentBody, SegmentParts, StoredSegment};
 use crate::error::SqlError;
 use crate::failpoint::Point;
 use crate::segment::{BlockPlan, CompactPlan, Encoding, SegmentError, SegmentPlan};
@@ -182,7 +182,8 @@ pub(super) fn write_segments(
     let segments = segments.map(|((page, stored), (encoding, len_bytes, known))| {
         let (statistics, sketch) = known;
         let len_bytes = to_u64(len_bytes);
-        let parts = SegmentParts { page, stored, encoding, len_bytes, statistics };
+        let body = SegmentBody::Stored(StoredSegment { page, stored, encoding, len_bytes });
+        let parts = SegmentParts { body, statistics };
         (ColumnSegment::fresh(parts, table.space().clone()), sketch)
     });
     Ok(segments.collect())

@@ -60,7 +60,7 @@ impl Size {
     fn of(chunk: &Chunk) -> Self {
         let bytes = match chunk.is_full {
             true => 0,
-            false => chunk.columns.iter().map(|column| column.len_bytes).sum(),
+            false => chunk.columns.iter().map(|column| column.len_bytes()).sum(),
         };
         let is_small = !chunk.is_full && chunk.rows < SMALL_ROWS && bytes < to_u64(SMALL_BYTES);
         Self { rows: chunk.rows, bytes, is_small }
@@ -225,7 +225,7 @@ impl Table {
             return Ok(Merged::Conflict);
         }
         drop(now);
-        let written = changes.added().to_vec();
+        let written: Vec<_> = changes.added().map(Arc::clone).collect();
         let removed = chunks.iter().map(|chunk| chunk.id).collect();
         self.commit(lock, changes.merging(removed)).await?;
         self.merged().count(&chunks, &written);

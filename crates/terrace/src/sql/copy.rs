@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use terrace_server::{copy_from, copy_to};
 use terrace_sql::Session;
-use terrace_sql::session::SessionStatement;
+use terrace_sql::session::{CopyStatement, SessionStatement};
 use tokio::fs::File;
 
 use crate::error::{CliError, Result};
@@ -33,14 +33,24 @@ pub async fn run(session: &Session, text: &str) -> Result<u64> {
         let mut input = File::open(path).await.map_err(failed)?;
         copy_from(session, &copy, &mut input).await
     } else {
-        let opened = match file.as_str() {
-            // Appends to what was written to it before.
-            "stdout" => File::options().append(true).open("/dev/stdout").await,
-            _ => File::create(&path).await,
-        };
-        copy_to(session, &copy, &mut opened.map_err(failed)?).await
+        if file == "stdout" {
+            return print(session, &copy).await;
+        }
+        let mut output = File::create(&path).await.map_err(failed)?;
+        copy_to(session, &copy, &mut output).await
     };
     copied.map_err(|error| CliError::Usage(error.to_string()))
+}
+
+/// Runs `COPY ... TO STDOUT`: writes its rows behind what was written to standard output before.
+///
+/// # Errors
+/// Errors of the output and of the statement.
+pub async fn print(session: &Session, copy: &CopyStatement) -> Result<u64> {
+    let path = Path::new("/dev/stdout");
+    let opened = File::options().append(true).open(path).await;
+    let mut output = opened.map_err(|source| CliError::File { path: path.to_owned(), source })?;
+    copy_to(session, copy, &mut output).await.map_err(|error| CliError::Usage(error.to_string()))
 }
 
 #[derive(Debug, PartialEq, Eq)]

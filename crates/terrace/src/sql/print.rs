@@ -7,13 +7,14 @@ use std::io::Write;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::writer::{JsonArray, LineDelimited};
 use datafusion::arrow::json::{Writer as JsonWriter, WriterBuilder};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use terrace_functions::columns::readable;
+use terrace_functions::columns::{displayed, readable};
 use terrace_functions::nested::flattened;
 
 use crate::args::Format;
@@ -31,6 +32,18 @@ pub struct Style {
     pub rows: usize,
     /// True if a table shows each value on a line of its own.
     pub is_expanded: bool,
+}
+
+/// Returns the rows with timestamps as they are shown, `2024-06-01 12:00:00`, and in `zone` those
+/// with a time zone. JSON keeps them: it has timestamps of ISO 8601.
+///
+/// # Errors
+/// For a timestamp out of the range of the calendar.
+pub fn with_moments(batch: RecordBatch, style: Style, zone: Tz) -> Result<RecordBatch> {
+    match style.format {
+        Format::Json | Format::Ndjson => Ok(batch),
+        Format::Table | Format::Csv | Format::Lines => displayed(&batch, zone).map_err(unprintable),
+    }
 }
 
 /// Writer of one result.
@@ -128,7 +141,11 @@ impl<W: Write> TablePrinter<W> {
         if show == 0 {
             return Ok(());
         }
-        let options = FormatOptions::default().with_null("NULL").with_display_error(true);
+        let options = FormatOptions::default()
+            .with_null("NULL")
+            .with_display_error(true)
+            .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+            .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
         let columns = batch
             .columns()
             .iter()

@@ -4,15 +4,17 @@ use std::io::{self, BufWriter, Write};
 use std::time::Instant;
 
 use clap::ValueEnum as _;
+use datafusion::arrow::array::timezone::Tz;
 use futures::{FutureExt, StreamExt};
 use terrace_server::ColumnNames;
+use terrace_sql::session::SessionStatement;
 use terrace_sql::{QueryHandle, Session, SqlError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Format;
 use crate::error::{CliError, Result};
 use crate::sql::meta::{self, HELP, Meta};
-use crate::sql::print::{Printer, Style};
+use crate::sql::print::{Printer, Style, with_moments};
 use crate::sql::progress::Progress;
 use crate::sql::split::statements;
 use crate::sql::{copy, definition, describe, names, position};
@@ -178,18 +180,42 @@ fn on_or_off(switch: bool) -> &'static str {
 async fn run(session: &Session, style: Style, statement: &str) -> Result<()> {
     let parsed = session.parse(statement);
     for statement in parsed.map_err(|error| position::shown(error, statement))? {
-        let names = ColumnNames::of(&statement);
-        let handle = Box::pin(session.execute(statement)).await?;
-        let output = BufWriter::with_capacity(OUTPUT_BYTES, io::stdout());
-        write_result(handle, names, style, output).await?;
+        let ran = run_one(session, style, statement).await;
+        for notice in session.take_notices() {
+            writeln!(io::stderr(), "{notice}")?;
+        }
+        ran?;
     }
     Ok(())
+}
+
+async fn run_one(session: &Session, style: Style, statement: SessionStatement) -> Result<()> {
+    if let SessionStatement::Copy(copy) = &statement
+        && !copy.is_in
+    {
+        return copy::print(session, copy).await.map(drop);
+    }
+    let names = ColumnNames::of(&statement);
+    let handle = Box::pin(session.execute(statement)).await?;
+    let output = BufWriter::with_capacity(OUTPUT_BYTES, io::stdout());
+    let zone = zone(session)?;
+    write_result(handle, names, style, zone, output).await
+}
+
+/// The time zone in which a session shows timestamps.
+fn zone(session: &Session) -> Result<Tz> {
+    let state = session.context().state_ref();
+    let state = state.read();
+    let name = state.config_options().execution.time_zone.as_deref().unwrap_or("UTC");
+    let known = name.parse::<Tz>();
+    known.map_err(|_| CliError::Usage(format!("the time zone {name:?} of the session is unknown")))
 }
 
 async fn write_result(
     mut handle: QueryHandle,
     names: ColumnNames,
     style: Style,
+    zone: Tz,
     output: impl Write,
 ) -> Result<()> {
     let progress = Progress::watch(handle.query().clone());
@@ -207,7 +233,8 @@ async fn write_result(
     let mut printer = Printer::new(style, &schema, output)?;
     while let Some(batch) = handle.stream.next().await {
         let batch = batch.map_err(SqlError::from)?;
-        printer.write(&names::renamed(&batch, &schema).map_err(SqlError::from)?)?;
+        let batch = names::renamed(&batch, &schema).map_err(SqlError::from)?;
+        printer.write(&with_moments(batch, style, zone)?)?;
     }
     drop(progress);
     printer.finish()

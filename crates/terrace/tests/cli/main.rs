@@ -4,6 +4,7 @@ mod bench;
 mod bench_server;
 mod config;
 mod durability;
+mod everyday;
 mod harness;
 mod help;
 mod histories;

@@ -82,6 +82,21 @@ fn a_pipe_is_a_script() {
 }
 
 #[test]
+fn notices_are_told_beside_the_results() {
+    let home = Home::new();
+    let text = "DROP TABLE IF EXISTS t; COMMIT; SELECT 1 AS one";
+    let ran = home.run(&["sql", "--format", "csv", "-c", text]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "one\n1\n"), "{ran:?}");
+    let told = "NOTICE:  table \"t\" does not exist, skipping\n\
+                WARNING:  there is no transaction in progress\n";
+    assert_eq!(ran.err, told);
+    // They come before the error of a later statement.
+    let ran = home.run(&["sql", "-c", "DROP VIEW IF EXISTS v; SELECT missing"]);
+    ran.refused(1, &["missing"]);
+    assert!(ran.err.starts_with("NOTICE:  view \"v\" does not exist, skipping\n"), "{ran:?}");
+}
+
+#[test]
 fn the_first_error_ends_the_run_and_keeps_what_was_done() {
     let home = Home::new();
     let data = home.path("data");

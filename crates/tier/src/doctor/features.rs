@@ -58,7 +58,7 @@ pub(super) fn list(probe: &Probe, tiers: &[TierReport]) -> Vec<Feature> {
             "userfaultfd in system calls",
             &probe.userfaultfd_system_calls,
             "system calls may be given any address of a region",
-            "what a system call is given of a region is pinned before, or it ends with EFAULT",
+            "ranges passed to system calls must be pinned, or the call fails with EFAULT",
         ),
     ]
 }

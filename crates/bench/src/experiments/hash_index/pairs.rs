@@ -1,5 +1,7 @@
 //! Keys and values of the experiment, generated on the fly.
 
+use terrace_sys::split_mix::hash;
+
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 100;
 /// Bytes of the shortest and of the longest value.
@@ -31,7 +33,7 @@ impl Pair {
     /// first 8 bytes.
     pub fn set(&mut self, number: u64) {
         self.set_key(number);
-        let mut seed = mixed(!number);
+        let mut seed = hash(!number);
         let span = VALUE_BYTES.1 - VALUE_BYTES.0 + 1;
         self.len = VALUE_BYTES.0 + usize::try_from(seed % span as u64).unwrap_or(0);
         fill(&mut self.value, &mut seed);
@@ -39,7 +41,7 @@ impl Pair {
 
     /// As `set`, for the key only; the value and its length are unchanged.
     pub fn set_key(&mut self, number: u64) {
-        let mut seed = mixed(number);
+        let mut seed = hash(number);
         self.key[..8].copy_from_slice(&seed.to_le_bytes());
         fill(&mut self.key[8..], &mut seed);
     }
@@ -63,7 +65,7 @@ impl Default for Pair {
 
 /// Returns true if a value has the length and the first bytes that belong to a number.
 pub fn belongs(value: &[u8], number: u64) -> bool {
-    let mut seed = mixed(!number);
+    let mut seed = hash(!number);
     let span = VALUE_BYTES.1 - VALUE_BYTES.0 + 1;
     let len = VALUE_BYTES.0 + usize::try_from(seed % span as u64).unwrap_or(0);
     let mut first = [0; 8];
@@ -74,14 +76,6 @@ pub fn belongs(value: &[u8], number: u64) -> bool {
 /// Returns the number of the pair that is looked up at position `place`.
 pub fn shuffled(place: u64, pairs: u64) -> u64 {
     (place * STEP + pairs / 2) % pairs
-}
-
-/// Finalizer of SplitMix64, which is a bijection.
-fn mixed(number: u64) -> u64 {
-    let mut word = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 /// Fills bytes with the pseudo-random words that follow a seed (xorshift64*).

@@ -7,6 +7,7 @@ use serde::Serialize;
 use terrace_ledger::Class;
 use terrace_market::mechanism::{Snapshot, Terms};
 use terrace_market::{Curve, Kind, Performance, Sla, SortModel, Spill, Tail};
+use terrace_sys::number::float;
 use terrace_sys::size::MIB;
 
 use crate::report::{Line, Lines, Panel};
@@ -48,7 +49,7 @@ pub(super) fn formula() -> Vec<Formula> {
 
 fn compared(input_pages: u64, pages: u64) -> Formula {
     let sort = sort_of(input_pages);
-    let (input, memory) = (number(input_pages), number(pages));
+    let (input, memory) = (float(input_pages), float(pages));
     // As printed, with blocks of one page: b_r (2 ceil(log_{M - 1}(b_r / M)) + 1).
     let passes = ((input / memory).ln() / (memory - 1.0).ln()).ceil();
     let printed_ios = input * (2.0 * passes + 1.0);
@@ -96,7 +97,6 @@ pub(super) fn figure_2() -> Lines {
         lines,
     };
     Lines {
-        name: "figure-2".into(),
         panels: vec![
             panel("a sort of 500 MiB", "memory, MiB", "latency, s", vec![latency]),
             panel("SLAs", "latency, s", "penalty", priced.collect()),
@@ -112,8 +112,7 @@ pub(super) fn figure_3() -> Lines {
     let sla = |text: &str| text.parse::<Sla>().unwrap_or_default();
     let one = sla("latency 2s penalty 1 per 1s").curve(&performance(), 1.0);
     let cache = Curve::new(
-        (0..=60)
-            .map(|mib| terrace_market::Point::new(mib * MIB, 12.0 * 0.93_f64.powf(number(mib)))),
+        (0..=60).map(|mib| terrace_market::Point::new(mib * MIB, 12.0 * 0.93_f64.powf(float(mib)))),
     );
     let two = cache.unwrap_or_else(|_| Curve::flat(0.0));
     let lines = [("a sort", &one), ("a cache", &two)];
@@ -141,7 +140,7 @@ pub(super) fn figure_3() -> Lines {
         y,
         lines: [total].into_iter().chain(settled).collect(),
     };
-    Lines { name: "figure-3".into(), panels: vec![left, right] }
+    Lines { panels: vec![left, right] }
 }
 
 /// Returns the bytes of the first of two consumers after a mechanism has settled, starting from
@@ -181,7 +180,7 @@ pub(super) fn grants(score: &Score) -> Lines {
         y: "MiB".into(),
         lines: lines.collect(),
     };
-    Lines { name: "grants".into(), panels: vec![panel] }
+    Lines { panels: vec![panel] }
 }
 
 fn sampled(wide: u64, value: impl Fn(u64) -> f64) -> Vec<(f64, f64)> {
@@ -190,12 +189,7 @@ fn sampled(wide: u64, value: impl Fn(u64) -> f64) -> Vec<(f64, f64)> {
 }
 
 fn mebibytes(bytes: u64) -> f64 {
-    number(bytes) / number(MIB)
-}
-
-/// Converts a number of at most 2^53.
-fn number(count: u64) -> f64 {
-    count as f64
+    float(bytes) / float(MIB)
 }
 
 #[cfg(test)]

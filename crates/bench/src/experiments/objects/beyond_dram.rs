@@ -21,7 +21,7 @@ use super::config::Config;
 use super::popularity::Popularity;
 use super::store::refused;
 use crate::error::{BenchError, Result};
-use crate::measure::median_of;
+use crate::measure::{by_case, median_of};
 use crate::report::{Bars, Series};
 
 /// Bytes of an object.
@@ -199,22 +199,14 @@ fn get_all(
 }
 
 pub(super) fn medians(rows: &[&Far]) -> Vec<Far> {
-    let case = |far: &Far| (far.block_bytes, far.popularity, far.threads);
-    let mut found: Vec<Far> = Vec::new();
-    for row in rows {
-        if found.iter().any(|far| case(far) == case(row)) {
-            continue;
-        }
-        let same: Vec<&Far> = rows.iter().copied().filter(|far| case(far) == case(row)).collect();
-        found.push(Far {
-            per_second_k: median_of(&same, |far| far.per_second_k),
-            reads_of_a_get: median_of(&same, |far| far.reads_of_a_get),
-            reads_per_second_k: median_of(&same, |far| far.reads_per_second_k),
-            read_mib_per_second: median_of(&same, |far| far.read_mib_per_second),
-            ..(*row).clone()
-        });
-    }
-    found
+    let fold = |same: &[&Far]| Far {
+        per_second_k: median_of(same, |far| far.per_second_k),
+        reads_of_a_get: median_of(same, |far| far.reads_of_a_get),
+        reads_per_second_k: median_of(same, |far| far.reads_per_second_k),
+        read_mib_per_second: median_of(same, |far| far.read_mib_per_second),
+        ..same[0].clone()
+    };
+    by_case(rows, |far| (far.block_bytes, far.popularity, far.threads), fold)
 }
 
 pub(super) fn picture(rows: &[Far]) -> Bars {

@@ -133,7 +133,6 @@ impl Churn {
             lines: self.turns.iter().map(|turn| turn.line(of)).collect(),
         };
         Lines {
-            name: "churn".into(),
             panels: vec![
                 panel("Freed bytes that serve again", "%", |it| 100.0 * it.share),
                 panel("Creates and removes", "thousands a second", |it| 1e3 * it.per_second_m),

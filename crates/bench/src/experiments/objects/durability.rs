@@ -12,7 +12,7 @@ use super::config::Config;
 use super::popularity::Popularity;
 use super::store::{ADDRESS_BYTES, refused};
 use crate::error::{BenchError, Result};
-use crate::measure::median_of;
+use crate::measure::{by_case, median_of};
 use crate::report::{Bars, Series};
 
 /// Bytes of an object.
@@ -200,19 +200,11 @@ fn dumps(config: &Config, dir: &Path, observe: &mut dyn FnMut(&str)) -> Result<V
 }
 
 pub(super) fn medians(rows: &[&Lasting]) -> Vec<Lasting> {
-    let mut found: Vec<Lasting> = Vec::new();
-    for row in rows {
-        if found.iter().any(|it| (&it.what, it.threads) == (&row.what, row.threads)) {
-            continue;
-        }
-        let is_same = |it: &&&Lasting| (&it.what, it.threads) == (&row.what, row.threads);
-        let same: Vec<&Lasting> = rows.iter().filter(is_same).copied().collect();
-        found.push(Lasting {
-            per_second_k: median_of(&same, |it| it.per_second_k),
-            ..(*row).clone()
-        });
-    }
-    found
+    let fold = |same: &[&Lasting]| Lasting {
+        per_second_k: median_of(same, |it| it.per_second_k),
+        ..same[0].clone()
+    };
+    by_case(rows, |it| (&it.what, it.threads), fold)
 }
 
 /// Draws the rate of puts by the number of threads, for each durability.

@@ -12,7 +12,7 @@ use super::config::Config;
 use super::popularity::Popularity;
 use super::store::{refused, store};
 use crate::error::Result;
-use crate::measure::median_of;
+use crate::measure::{by_case, median_of};
 
 /// Numbers of threads, as published.
 const THREADS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
@@ -240,20 +240,11 @@ fn work<'a>(
 }
 
 pub(super) fn medians(rows: &[&Load]) -> Vec<Load> {
-    let case = |load: &Load| (load.workload, load.threads);
-    let mut found: Vec<Load> = Vec::new();
-    for row in rows {
-        if found.iter().any(|load| case(load) == case(row)) {
-            continue;
-        }
-        let same: Vec<&Load> =
-            rows.iter().copied().filter(|load| case(load) == case(row)).collect();
-        found.push(Load {
-            per_second_m: median_of(&same, |load| load.per_second_m),
-            get: Latencies::median(&same, |load| Some(load.get)).unwrap_or(row.get),
-            put: Latencies::median(&same, |load| load.put),
-            ..(*row).clone()
-        });
-    }
-    found
+    let fold = |same: &[&Load]| Load {
+        per_second_m: median_of(same, |load| load.per_second_m),
+        get: Latencies::median(same, |load| Some(load.get)).unwrap_or(same[0].get),
+        put: Latencies::median(same, |load| load.put),
+        ..same[0].clone()
+    };
+    by_case(rows, |load| (load.workload, load.threads), fold)
 }

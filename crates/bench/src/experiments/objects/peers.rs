@@ -12,7 +12,7 @@ use self::turn::STORE;
 use super::config::Config;
 use super::popularity::Popularity;
 use super::rates::Way;
-use crate::measure::{median, median_of};
+use crate::measure::{by_case, median, median_of};
 use crate::report::{Bars, Series};
 
 #[cfg(feature = "peers")]
@@ -32,30 +32,21 @@ pub(super) fn measure(_: &Config, _: &mut dyn FnMut(&str)) -> crate::error::Resu
 }
 
 pub(super) fn medians(rows: &[&Turn]) -> Vec<Turn> {
-    let case = |turn: &Turn| (turn.way, turn.popularity, turn.threads);
-    let mut found: Vec<Turn> = Vec::new();
-    for row in rows {
-        if found.iter().any(|turn| (turn.peer, case(turn)) == (row.peer, case(row))) {
-            continue;
-        }
-        let of = |peer: &str| -> Vec<&Turn> {
-            let same = |turn: &&Turn| (turn.peer, case(turn)) == (peer, case(row));
-            rows.iter().copied().filter(same).collect()
-        };
-        let (same, stores) = (of(row.peer), of(STORE));
+    let load = |turn: &Turn| (turn.way, turn.popularity, turn.threads);
+    let fold = |same: &[&Turn]| {
+        let stores = rows.iter().filter(|turn| turn.peer == STORE && load(turn) == load(same[0]));
         let ratios: Vec<f64> = stores
-            .iter()
-            .zip(&same)
+            .zip(same)
             .map(|(store, it)| store.per_core_second_m / it.per_core_second_m)
             .collect();
-        found.push(Turn {
-            per_second_m: median_of(&same, |turn| turn.per_second_m),
-            per_core_second_m: median_of(&same, |turn| turn.per_core_second_m),
+        Turn {
+            per_second_m: median_of(same, |turn| turn.per_second_m),
+            per_core_second_m: median_of(same, |turn| turn.per_core_second_m),
             store_over_it: median(&ratios),
-            ..(*row).clone()
-        });
-    }
-    found
+            ..same[0].clone()
+        }
+    };
+    by_case(rows, |turn| (turn.peer, load(turn)), fold)
 }
 
 /// Draws the rates of single operations by one thread.

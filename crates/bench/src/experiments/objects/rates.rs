@@ -12,7 +12,7 @@ use super::popularity::Popularity;
 use super::store::{refused, store};
 use super::targets::TARGETS;
 use crate::error::{BenchError, Result};
-use crate::measure::median_of;
+use crate::measure::{by_case, median_of};
 
 /// Bytes of an object.
 const LEN: usize = 32;
@@ -224,19 +224,10 @@ pub(super) fn scaling(rates: &[Rate], way: Way, popularity: Popularity) -> Optio
 }
 
 pub(super) fn medians(rows: &[&Rate]) -> Vec<Rate> {
-    let case = |rate: &Rate| (rate.way, rate.popularity, rate.threads);
-    let mut found: Vec<Rate> = Vec::new();
-    for row in rows {
-        if found.iter().any(|rate| case(rate) == case(row)) {
-            continue;
-        }
-        let same: Vec<&Rate> =
-            rows.iter().copied().filter(|rate| case(rate) == case(row)).collect();
-        found.push(Rate {
-            per_second_m: median_of(&same, |rate| rate.per_second_m),
-            per_core_second_m: median_of(&same, |rate| rate.per_core_second_m),
-            ..(*row).clone()
-        });
-    }
-    found
+    let fold = |same: &[&Rate]| Rate {
+        per_second_m: median_of(same, |rate| rate.per_second_m),
+        per_core_second_m: median_of(same, |rate| rate.per_core_second_m),
+        ..same[0].clone()
+    };
+    by_case(rows, |rate| (rate.way, rate.popularity, rate.threads), fold)
 }

@@ -25,7 +25,6 @@ pub(super) fn by_second(runs: &[(String, &Report)]) -> Lines {
         })
     });
     Lines {
-        name: "seconds".into(),
         panels: vec![
             Panel {
                 title: "Throughput".into(),

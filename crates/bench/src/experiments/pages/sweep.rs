@@ -16,7 +16,7 @@ use super::{Case, Load, Ready, RunOptions, split_tiers, theta};
 use crate::error::{BenchError, Result};
 use crate::experiment::{Common, Experiment};
 use crate::measure::median;
-use crate::report::{Bars, Grid, Line, Lines, Panel, Report, Series};
+use crate::report::{Bars, Grid, Line, Lines, Panel, Picture, Report, Series};
 use crate::setting::{Finding, Setting};
 
 /// Sizes of the remote tier, in quarters of DRAM.
@@ -308,7 +308,7 @@ fn finding(setting: &Setting, options: &SweepOptions, rows: &[Row]) -> Result<Fi
     };
     Ok(Finding {
         failed: 0,
-        more: vec![lines(&summary).into()],
+        more: vec![Picture::new("remote", lines(&summary))],
         notes: notes(&config, &summary),
         picture: picture(&summary),
         report: Report::new(NTier::NAME, &config, rows, &summary)?,
@@ -393,7 +393,7 @@ fn lines(summary: &Summary) -> Lines {
             lines: with.chain([without]).collect(),
         }
     };
-    Lines { name: "remote".into(), panels: names.into_iter().map(panel).collect() }
+    Lines { panels: names.into_iter().map(panel).collect() }
 }
 
 #[cfg(test)]

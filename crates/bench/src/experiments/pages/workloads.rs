@@ -16,7 +16,7 @@ use super::plot::{by_second, write_samples};
 use super::{Case, Load, Measured, RunOptions, split_tiers};
 use crate::error::{BenchError, Result};
 use crate::measure::median;
-use crate::report::{Bars, Grid, Report, Series};
+use crate::report::{Bars, Grid, Picture, Report, Series};
 use crate::setting::{Finding, Setting};
 
 /// Default number of tuples or records: the published one, for this kind of machine.
@@ -155,7 +155,7 @@ fn finding(
     });
     Ok(Finding {
         failed: 0,
-        more: vec![by_second(&firsts.collect::<Vec<_>>()).into()],
+        more: vec![Picture::new("seconds", by_second(&firsts.collect::<Vec<_>>()))],
         notes: vec![note(config)],
         picture: picture(&summary),
         report: Report::new(name, config, &rows, &summary)?,

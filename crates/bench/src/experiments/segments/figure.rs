@@ -47,7 +47,7 @@ impl Figure {
         matches!(self, Figure::Fitting | Figure::Queries)
     }
 
-    /// Returns true if queries run for it.
+    /// Returns true if the figure is measured by queries.
     pub(super) fn asks(self) -> bool {
         matches!(self, Figure::Blocks | Figure::Fitting | Figure::Queries)
     }

@@ -69,7 +69,7 @@ fn names<S: serde::Serializer>(
 pub(crate) struct Block(pub(super) &'static str);
 
 impl Block {
-    /// Powers of four on the study's axis, and the best size for TPC-DS.
+    /// Block sizes to measure: the powers of four of the study, and its best size for TPC-DS.
     pub const ALL: [Block; 7] = [
         Block("4KiB"),
         Block("16KiB"),

@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use terrace_sys::sync::lock;
 use terrace_tier::TierSpec;
 
 use crate::error::{BenchError, Result};
@@ -46,7 +47,7 @@ impl Tail {
         if let Some(pipe) = pipe {
             std::thread::spawn(move || {
                 for line in BufReader::new(pipe).lines().map_while(std::io::Result::ok) {
-                    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut lines = lock(&lines);
                     if lines.len() == TAIL_LINES {
                         lines.remove(0);
                     }
@@ -59,7 +60,7 @@ impl Tail {
 
     /// Returns the last line that is not blank.
     pub(super) fn last(&self) -> Option<String> {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = lock(&self.0);
         lines.iter().rev().find(|line| !line.trim().is_empty()).cloned()
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct PriorityRow {
     pub(super) failed: usize,
     pub(super) p50_seconds: Option<f64>,
     pub(super) p95_seconds: Option<f64>,
-    /// Number of answers of the load in the meantime.
+    /// Number of queries of the load that were answered during the measurement.
     pub(super) load_answered: usize,
     pub(super) load_failed: usize,
     /// The first error.

@@ -97,13 +97,12 @@ pub(super) fn finding(name: &str, config: &Config, measured: &Measured) -> Resul
     let summary = measured.summary();
     let mut pictures = pictures(config, measured).into_iter();
     let (_, picture) = pictures.next().unwrap_or_else(|| ("", empty()));
-    let bars = |(name, bars): (&str, Bars)| Picture::Bars { name: name.to_owned(), bars };
     Ok(Finding {
         failed: measured.failed(),
         grid: grid(measured),
         notes: notes(config, measured, &summary),
         picture,
-        more: pictures.map(bars).collect(),
+        more: pictures.map(|(name, bars)| Picture::new(name, bars)).collect(),
         report: Report::new(name, config, &rows, &summary)?,
     })
 }

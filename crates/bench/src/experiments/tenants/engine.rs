@@ -1,10 +1,11 @@
 //! Engine that a trace is played on: in this process, or a server that clients connect to.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use terrace_sql::{Engine, EngineConfig, Session};
+use terrace_sys::sync::lock;
 use tokio::sync::Semaphore;
 
 use super::rule::{Rule, TENANTS};
@@ -24,7 +25,7 @@ const CLIENTS_MAX: usize = 128;
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Factory of engines over the same tables, each of which begins with nothing in memory.
+/// Factory of engines over the same tables, each of which starts with cold caches.
 pub(super) enum EngineFactory<'a> {
     /// In this process.
     Local(&'a Database),
@@ -110,7 +111,7 @@ impl TenantEngine {
     }
 
     fn idle(&self, tenant: usize) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle[tenant].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle[tenant])
     }
 
     async fn connect(&self, tenant: usize) -> Result<Connection> {

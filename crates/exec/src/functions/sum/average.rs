@@ -11,7 +11,9 @@ use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Float64Array,
 };
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, UInt64Type};
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, Int64Type, IntervalUnit, UInt64Type,
+};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -29,12 +31,13 @@ pub(in crate::functions) fn is_exact(argument: &DataType) -> bool {
     matches!(argument, DataType::Int64 | DataType::UInt64)
 }
 
-/// Returns the type to which an argument of type `from` is cast, if it is an integer or an untyped
-/// null.
+/// Returns the type to which an argument of type `from` is cast: an integer, an interval or an
+/// untyped null.
 pub(in crate::functions) fn coerced(from: &DataType) -> Option<DataType> {
     match from {
         DataType::UInt64 => Some(DataType::UInt64),
         DataType::Null => Some(DataType::Int64),
+        DataType::Interval(_) => Some(DataType::Interval(IntervalUnit::MonthDayNano)),
         from if from.is_integer() => Some(DataType::Int64),
         _ => None,
     }

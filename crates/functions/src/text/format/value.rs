@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray as _, BooleanArray, Float64Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray as _, BooleanArray, Float64Array, StringArray,
+};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -10,6 +12,7 @@ use datafusion::common::{Result, exec_err};
 
 use super::float::float;
 use super::layout::{Align, Field};
+use crate::columns::timestamp_texts;
 
 /// A value that a field formats.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +31,7 @@ pub(in crate::text) enum Column<'a> {
     Integers(ArrayRef),
     Floats(Float64Array),
     Decimals(ArrayFormatter<'a>, Float64Array),
+    Moments(StringArray),
     Texts(ArrayFormatter<'a>),
 }
 
@@ -48,6 +52,9 @@ impl<'a> Column<'a> {
             }
             float if float.is_floating() => Self::Floats(floats()?),
             decimal if decimal.is_decimal() => Self::Decimals(texts()?, floats()?),
+            DataType::Timestamp(..) => {
+                Self::Moments(timestamp_texts(array, None)?.as_string::<i32>().clone())
+            }
             _ => Self::Texts(texts()?),
         })
     }
@@ -63,6 +70,7 @@ impl<'a> Column<'a> {
             Self::Decimals(texts, floats) => {
                 Value::Decimal(texts.value(row).to_string(), floats.value(row))
             }
+            Self::Moments(texts) => Value::Text(texts.value(row).to_owned().into()),
             Self::Texts(texts) => Value::Text(texts.value(row).to_string().into()),
         }
     }

@@ -12,7 +12,8 @@ use crate::groups::run::{Run, SLAB_GRANULES};
 pub(crate) enum Need {
     /// Memory is returned to the budget where that is cheap.
     Tidiness,
-    /// An allocation of so many granules failed: holes are joined even at the price of many moves.
+    /// An allocation of this number of granules failed: holes are joined even at the price of many
+    /// moves.
     Room(u64),
 }
 

@@ -6,7 +6,8 @@ use terrace_sys::size::to_u64;
 
 use crate::groups::run::SLAB_GRANULES;
 
-/// Free granules from which on a slab is allocated from or drained again: a sixteenth of it.
+/// Minimum number of free granules at which a slab serves allocations or is drained again: a
+/// sixteenth of the slab.
 pub(super) const WORTH_GRANULES: usize = SLAB_GRANULES / 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Slab {
         usize::try_from(self.free.load(Ordering::SeqCst)).unwrap_or(0)
     }
 
-    /// Marks an empty slab as one of so many free granules.
+    /// Marks an empty slab as one run of `free` granules.
     pub(super) fn furnish(&self, state: State, free: usize) {
         self.longest.store(to_u64(free), Ordering::SeqCst);
         self.free.store(i32::try_from(free).unwrap_or(i32::MAX), Ordering::SeqCst);

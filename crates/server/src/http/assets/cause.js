@@ -21,6 +21,7 @@ const WAITS = {
   time: (time) =>
     `paused${time}: the delay of the queries that run would cost more, by their SLAs`,
   memory: (time) => `an operator has waited${time} for memory that others hold`,
+  lock: (time) => `has waited${time} for a lock of a table, which another transaction holds`,
   client: (time) => `has waited${time} for its client, which has yet to read more rows`,
 };
 
@@ -32,6 +33,7 @@ const LABELS = {
   priority_time: "time of priority",
   time: "for processor or disk",
   memory: "for memory",
+  lock: "for a lock",
   client: "for its client",
 };
 

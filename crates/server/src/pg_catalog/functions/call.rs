@@ -7,11 +7,14 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
 
 use terrace_sql::SearchPath;
+use terrace_sql::session::{EnumReport, RoutineReport};
 
-use super::super::objects::{Object, Objects};
+use super::super::objects::{Object, Objects, is_temporary};
+use super::super::schemas::SCHEMA;
 use super::super::source::Source;
+use super::super::{defined, types};
 use super::argument::{integer, text};
-use super::identifier::identifiers;
+use super::identifier::{identifiers, quote};
 
 /// A call of a function for the rows of a batch.
 pub(super) struct Call<'a> {
@@ -19,18 +22,81 @@ pub(super) struct Call<'a> {
     /// The schemas in which unqualified names are resolved.
     pub(super) path: SearchPath,
     objects: OnceCell<Arc<Objects>>,
+    routines: OnceCell<Vec<RoutineReport>>,
+    enums: OnceCell<Vec<EnumReport>>,
     /// The types of the arguments.
     pub(super) types: Vec<DataType>,
 }
 
 impl<'a> Call<'a> {
     pub(super) fn new(source: &'a Source, path: SearchPath, types: Vec<DataType>) -> Self {
-        Self { source, path, objects: OnceCell::new(), types }
+        let (objects, routines, enums) = Default::default();
+        Self { source, path, objects, routines, enums, types }
     }
 
     /// Returns the schemas and relations of the database.
     pub(super) fn objects(&self) -> &Arc<Objects> {
         self.objects.get_or_init(|| Arc::new(Objects::of(&self.source.names)))
+    }
+
+    /// Returns the functions and macros that users have defined.
+    pub(super) fn routines(&self) -> &[RoutineReport] {
+        self.routines.get_or_init(|| self.source.names.routines())
+    }
+
+    /// Returns the function or macro with an OID.
+    pub(super) fn routine(&self, oid: i64) -> Option<&RoutineReport> {
+        self.routines().iter().find(|routine| defined::routine_oid(routine) == oid)
+    }
+
+    /// Returns the enums.
+    pub(super) fn enums(&self) -> &[EnumReport] {
+        self.enums.get_or_init(|| self.source.names.enums())
+    }
+
+    /// Returns the enum with an OID.
+    pub(super) fn enum_with(&self, oid: i64) -> Option<&EnumReport> {
+        self.enums().iter().find(|of| defined::enum_oid(&of.schema, &of.name) == oid)
+    }
+
+    /// Returns the enum with a name.
+    pub(super) fn enum_named(&self, text: &str) -> Option<&EnumReport> {
+        defined::enum_named(self.enums(), self.path.schemas(), text)
+    }
+
+    /// True if names of a schema are found unqualified.
+    pub(super) fn is_visible(&self, schema: &str) -> bool {
+        schema == SCHEMA
+            || is_temporary(schema)
+            || self.path.schemas().iter().any(|known| known == schema)
+    }
+
+    /// Returns the name of an object as a statement of the session writes it.
+    pub(super) fn visible_name(&self, schema: &str, name: &str) -> String {
+        match self.is_visible(schema) {
+            true => quote(name),
+            false => format!("{}.{}", quote(schema), quote(name)),
+        }
+    }
+
+    /// Returns the name of a type with its modifier, as `format_type` does.
+    pub(super) fn format_type(&self, oid: i64, modifier: Option<i64>) -> String {
+        let own = types::by_oid(oid).is_none().then(|| self.enum_with(oid)).flatten();
+        match own {
+            Some(of) => self.visible_name(&of.schema, &of.name),
+            None => types::format(oid, modifier),
+        }
+    }
+
+    /// Returns the name of the type that a text of a definition names.
+    pub(super) fn type_named(&self, text: &str) -> String {
+        if let Some(of) = types::by_any_name(text) {
+            return of.sql_name.to_owned();
+        }
+        match self.enum_named(text) {
+            Some(of) => self.visible_name(&of.schema, &of.name),
+            None => text.to_owned(),
+        }
     }
 
     /// Returns the relation that an argument names or whose OID it is; `None` if no relation has

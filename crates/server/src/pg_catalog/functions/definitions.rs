@@ -8,7 +8,7 @@ use datafusion::common::{Result, ScalarValue};
 use futures::FutureExt as _;
 
 use super::super::value::Value;
-use super::super::{column_facts, described, types};
+use super::super::{column_facts, described};
 use super::argument::{integer, text};
 use super::call::Call;
 use super::function::{Definition, Returns, lenient, strict};
@@ -19,10 +19,10 @@ const fn none(name: &'static str, most: usize) -> Definition {
 }
 
 pub(super) const FUNCTIONS: &[Definition] = &[
-    lenient("format_type", (2, 2), Returns::Text, |_, arguments| {
+    lenient("format_type", (2, 2), Returns::Text, |call, arguments| {
         let oid = arguments.first().and_then(integer);
         let modifier = arguments.get(1).and_then(integer);
-        Ok(oid.map(|oid| types::format(oid, modifier)).into())
+        Ok(oid.map(|oid| call.format_type(oid, modifier)).into())
     }),
     strict("pg_get_viewdef", (1, 2), Returns::Text, view),
     strict("pg_get_expr", (2, 3), Returns::Text, |_, arguments| {
@@ -40,8 +40,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     none("pg_get_triggerdef", 2),
     none("pg_get_statisticsobjdef", 1),
     none("pg_get_statisticsobjdef_columns", 1),
-    none("pg_get_functiondef", 1),
-    none("pg_get_function_sqlbody", 1),
     strict("pg_get_serial_sequence", (2, 2), Returns::Text, serial_sequence),
     none("pg_get_replica_identity_index", 1),
     strict("obj_description", (1, 2), Returns::Text, object_comment),
@@ -55,9 +53,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     // Privileges are in `information_schema.table_privileges`; the privilege columns of the catalog
     // are null.
     lenient("aclexplode", (1, 1), Returns::Grants, |_, _| Ok(Value::Null)),
-    strict("pg_get_function_arguments", (1, 1), Returns::Text, |_, _| Ok("".into())),
-    strict("pg_get_function_identity_arguments", (1, 1), Returns::Text, |_, _| Ok("".into())),
-    strict("pg_get_function_result", (1, 1), Returns::Text, |_, _| Ok("\"any\"".into())),
     strict("pg_partition_ancestors", (1, 1), Returns::Ints, |_, _| Ok(Value::Ints(vec![]))),
     strict("pg_relation_is_publishable", (1, 1), Returns::Bool, |_, _| Ok(false.into())),
     strict("pg_is_other_temp_schema", (1, 1), Returns::Bool, |_, _| Ok(false.into())),
@@ -70,7 +65,7 @@ fn view(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     Ok(query.map(|query| format!(" {query};")).into())
 }
 
-/// Returns the comment on a relation, or on a schema.
+/// Returns the comment on a relation, a schema, a type or a function.
 fn object_comment(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let Some(oid) = arguments.first().and_then(integer) else { return Ok(Value::Null) };
     let catalog = arguments.get(1).and_then(text).unwrap_or_else(|| "pg_class".to_owned());
@@ -80,6 +75,8 @@ fn object_comment(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
             let schema = objects.schemas.iter().find(|schema| schema.oid == oid);
             schema.and_then(|schema| names.comment(&schema.name, None))
         }
+        "pg_type" => call.enum_with(oid).and_then(|of| of.comment.clone()),
+        "pg_proc" => call.routine(oid).and_then(|routine| routine.comment.clone()),
         "pg_class" => {
             let object = objects.relation(oid).filter(|object| object.is_of_user());
             object.and_then(|object| names.comment(&object.schema, Some(&object.name)))

@@ -9,7 +9,7 @@ use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::common::{Result, ScalarValue};
 
 use super::super::value::Value;
-use super::super::{oids, roles, schemas, types};
+use super::super::{defined, oids, roles, types};
 use super::argument::{integer, items, text};
 use super::call::{Call, missing};
 use super::function::{Definition, Returns, strict};
@@ -43,12 +43,15 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(Value::Texts(names.collect()))
     }),
     strict("pg_table_is_visible", (1, 1), Returns::Bool, table_is_visible),
-    strict("pg_type_is_visible", (1, 1), Returns::Bool, |_, args| {
-        Ok(args.first().and_then(integer).and_then(types::by_oid).map(|_| true).into())
+    strict("pg_type_is_visible", (1, 1), Returns::Bool, |call, args| {
+        let Some(oid) = args.first().and_then(integer) else { return Ok(Value::Null) };
+        let own = || call.enum_with(oid).map(|of| call.is_visible(&of.schema));
+        Ok(types::by_oid(oid).map(|_| true).or_else(own).into())
     }),
     strict("pg_function_is_visible", (1, 1), Returns::Bool, |call, args| {
-        let found = args.first().and_then(integer).and_then(|oid| (FUNCTION.name)(call, oid));
-        Ok(found.map(|_| true).into())
+        let Some(oid) = args.first().and_then(integer) else { return Ok(Value::Null) };
+        let own = call.routine(oid).map(|routine| call.is_visible(&routine.schema));
+        Ok(own.or_else(|| built_in(call, oid).map(|_| true)).into())
     }),
     strict("pg_collation_is_visible", (1, 1), Returns::Bool, |_, _| Ok(true.into())),
     none_visible("pg_conversion_is_visible"),
@@ -84,45 +87,69 @@ const CLASS: Kind = Kind {
     oid: |call, name| call.relation_named(name).map(|object| object.oid),
     name: |call, oid| {
         let object = call.objects().relation(oid)?;
-        let name = quote(&object.name);
-        Some(match is_visible(call, &object.schema) {
-            true => name,
-            false => format!("{}.{name}", quote(&object.schema)),
-        })
+        Some(call.visible_name(&object.schema, &object.name))
     },
 };
 
 const TYPE: Kind = Kind {
     what: "type",
-    oid: |_, name| types::by_any_name(name).map(|of| of.oid),
-    name: |_, oid| types::by_oid(oid).map(|of| of.sql_name.to_owned()),
+    oid: |call, name| {
+        let own = || call.enum_named(name).map(|of| defined::enum_oid(&of.schema, &of.name));
+        types::by_any_name(name).map(|of| of.oid).or_else(own)
+    },
+    name: |call, oid| {
+        let own = || call.enum_with(oid).map(|of| call.visible_name(&of.schema, &of.name));
+        types::by_oid(oid).map(|of| of.sql_name.to_owned()).or_else(own)
+    },
 };
 
 const FUNCTION: Kind = Kind {
     what: "function",
-    oid: |call, name| {
-        // Functions are not told apart by their arguments in parentheses, as `regprocedure` has
-        // them.
-        let name = name.split_once('(').map_or(name, |(name, _)| name);
-        let name = identifiers(name)?.pop()?;
-        let of_type = types::functions().find(|(_, known)| *known == name);
-        let own = || {
+    oid: |call, text| {
+        // Of several functions of a name, a text with types in parentheses, as `regprocedure` has
+        // them, means the one with this number of parameters.
+        let (name, listed) = text.split_once('(').unwrap_or((text, ")"));
+        let count = match listed.trim_end_matches([')', ' ']) {
+            "" => 0,
+            listed => listed.split(',').count(),
+        };
+        let parts = identifiers(name)?;
+        let mut parts = parts.iter().rev();
+        let name = parts.next()?;
+        let schema = parts.next();
+        let own = call.routines().iter().find(|routine| {
+            let is_there = match schema {
+                Some(schema) => routine.schema == *schema,
+                None => call.is_visible(&routine.schema),
+            };
+            let is_meant = !text.contains('(') || routine.parameters.len() == count;
+            is_there && is_meant && routine.name == *name
+        });
+        let of_type = || types::functions().find(|(_, known)| known == name).map(|(oid, _)| oid);
+        let built_in = || {
             let mut functions = call.source.functions.all().iter();
-            let found = functions.find(|(known, _)| *known == name)?;
+            let found = functions.find(|(known, _)| known == name)?;
             Some(oids::hashed(&[&found.0]))
         };
-        of_type.map(|(oid, _)| oid).or_else(own)
+        own.map(defined::routine_oid).or_else(of_type).or_else(built_in)
     },
     name: |call, oid| {
-        let of_type = types::functions().find(|(known, _)| *known == oid);
-        let own = || {
-            let mut functions = call.source.functions.all().iter();
-            let found = functions.find(|(name, _)| oids::hashed(&[name]) == oid)?;
-            Some(found.0.clone())
-        };
-        of_type.map(|(_, name)| name.to_owned()).or_else(own)
+        let own = call.routine(oid);
+        let own = own.map(|routine| call.visible_name(&routine.schema, &routine.name));
+        own.or_else(|| built_in(call, oid))
     },
 };
+
+/// Returns the name of a function that is built in.
+fn built_in(call: &Call<'_>, oid: i64) -> Option<String> {
+    let of_type = types::functions().find(|(known, _)| *known == oid);
+    let own = || {
+        let mut functions = call.source.functions.all().iter();
+        let found = functions.find(|(name, _)| oids::hashed(&[name]) == oid)?;
+        Some(found.0.clone())
+    };
+    of_type.map(|(_, name)| name.to_owned()).or_else(own)
+}
 
 const SCHEMA: Kind = Kind {
     what: "schema",
@@ -153,17 +180,17 @@ const ROLE: Kind = Kind {
 /// Operators: none is known, since `pg_operator` has no rows.
 const OPERATOR: Kind = Kind { what: "operator", oid: |_, _| None, name: |_, _| None };
 
-/// True if names of a schema are found unqualified.
-fn is_visible(call: &Call<'_>, schema: &str) -> bool {
-    schema == schemas::SCHEMA || call.path.schemas().iter().any(|known| known == schema)
-}
-
 fn table_is_visible(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let oid = arguments.first().and_then(integer);
     let Some(object) = oid.and_then(|oid| call.objects().relation(oid)) else {
         return Ok(Value::Null);
     };
-    Ok(is_visible(call, &object.schema).into())
+    // An object of an earlier schema hides one of the same name.
+    let is_found = || {
+        let found = call.objects().named(None, &object.name, &call.path);
+        found.is_some_and(|found| found.oid == object.oid)
+    };
+    Ok((call.is_visible(&object.schema) && is_found()).into())
 }
 
 fn oid(call: &Call<'_>, arguments: &[ScalarValue], kind: &Kind) -> Result<Value> {

@@ -18,15 +18,13 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let is_null = arguments.iter().any(ScalarValue::is_null);
         Ok(if is_null { "NULL".to_owned() } else { literal(arguments) }.into())
     }),
-    lenient("json_build_object", (0, 32), Returns::Text, json_build_object),
-    lenient("row_to_json", (2, 64), Returns::Text, row_to_json),
     strict("bpchar", (1, 1), Returns::Text, |_, args| Ok(args.first().and_then(text).into())),
-    strict("oidvectortypes", (1, 1), Returns::Text, |_, arguments| {
+    strict("oidvectortypes", (1, 1), Returns::Text, |call, arguments| {
         let items = arguments.first().and_then(items);
         let item =
             |items: &ArrayRef, index| integer(&ScalarValue::try_from_array(items, index).ok()?);
         let oids = items.iter().flat_map(|items| (0..items.len()).filter_map(|i| item(items, i)));
-        let types: Vec<_> = oids.map(|oid| types::format(oid, None)).collect();
+        let types: Vec<_> = oids.map(|oid| call.format_type(oid, None)).collect();
         Ok(types.join(", ").into())
     }),
     strict("like_escape", (2, 2), Returns::Text, like_escape),
@@ -54,56 +52,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(of.map(|of| of.sql_name).into())
     }),
 ];
-
-/// Returns a JSON object of alternating names and values.
-fn json_build_object(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
-    let pairs = arguments.chunks(2).map(|pair| match pair {
-        [name, value] if !name.is_null() => {
-            let name = text(name).unwrap_or_default();
-            Ok(format!("{} : {}", json_text(&name), json(value)))
-        }
-        _ => plan_err!("json_build_object takes names and values in turn; a name is not null"),
-    });
-    let pairs = pairs.collect::<Result<Vec<_>>>()?;
-    Ok(format!("{{{}}}", pairs.join(", ")).into())
-}
-
-/// Returns a row as JSON, from its alternating column names and values.
-fn row_to_json(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
-    let pairs = arguments.chunks(2).map(|pair| match pair {
-        [name, value] => {
-            let name = text(name).unwrap_or_default();
-            Ok(format!("{}:{}", json_text(&name), json(value)))
-        }
-        _ => plan_err!("row_to_json takes a subquery of FROM by its name"),
-    });
-    let pairs = pairs.collect::<Result<Vec<_>>>()?;
-    Ok(format!("{{{}}}", pairs.join(",")).into())
-}
-
-fn json(value: &ScalarValue) -> String {
-    match value {
-        value if value.is_null() => "null".to_owned(),
-        ScalarValue::Boolean(_) => value.to_string(),
-        value if value.data_type().is_numeric() => value.to_string(),
-        value => json_text(&text(value).unwrap_or_default()),
-    }
-}
-
-fn json_text(text: &str) -> String {
-    let mut written = String::from('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => written.extend(['\\', character]),
-            control if control.is_control() => {
-                written.push_str(&format!("\\u{:04x}", u32::from(control)));
-            }
-            other => written.push(other),
-        }
-    }
-    written.push('"');
-    written
-}
 
 /// Returns a LIKE pattern with a backslash in place of another escape character.
 fn like_escape(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {

@@ -4,12 +4,12 @@ use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     OrderByKind, Query, SelectItem, SetExpr, TableFactor, Value, ValueWithSpan,
 };
+use terrace_functions::lists::array_items;
 use terrace_sql::session::call;
 
 use super::names::folded;
 use super::tree::{expression, null, take};
 use super::{empty, memberships, recursion, tables};
-use crate::array_text::array_items;
 
 /// Returns `'{a,b}'` as an array of texts; `None` for another expression.
 pub(super) fn written(expr: &Expr) -> Option<Expr> {

@@ -12,7 +12,7 @@ use terrace_sql::session::{Walk, call};
 use super::names::{folded, last};
 use super::tree::factors;
 
-/// Expands the columns of rows: `row_to_json(t)` becomes `row_to_json('a', t.a, 'b', t.b)`.
+/// Expands the columns of rows: `row_to_json(t)` becomes `json_object('a', t.a, 'b', t.b)`.
 pub(super) fn written(select: &mut Select) {
     let factors = factors(&select.from);
     let mut rows = Rows(factors.filter_map(columns).collect());
@@ -53,7 +53,7 @@ impl VisitorMut for Rows {
                 let value = Expr::CompoundIdentifier(vec![row.clone(), column.clone()]);
                 [Expr::Value(name.into()), value]
             });
-            *expr = call("row_to_json", pairs.collect::<Vec<_>>());
+            *expr = call("json_object", pairs.collect::<Vec<_>>());
         }
         ControlFlow::Continue(())
     }

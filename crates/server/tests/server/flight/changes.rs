@@ -205,6 +205,35 @@ async fn act(client: &mut Client, name: &str, body: Vec<u8>) -> Result<Option<By
     }
 }
 
+/// Sets a savepoint of a transaction and returns its id.
+async fn savepoint(client: &mut Client, transaction: &Bytes, name: &str) -> Bytes {
+    let (transaction_id, name) = (transaction.clone(), name.to_owned());
+    let set = ActionBeginSavepointRequest { transaction_id, name }.as_any().encode_to_vec();
+    let told = act(client, "BeginSavepoint", set).await.expect("set").expect("a result");
+    let any = Any::decode(told).expect("a message");
+    let savepoint = any.unpack::<ActionBeginSavepointResult>().expect("a message");
+    savepoint.expect("a savepoint").savepoint_id
+}
+
+/// A client knows savepoints of the same name by their ids.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn savepoints_of_one_name_are_two() {
+    let flight = Flight::start(Limits::default()).await;
+    let mut client = flight.connect().await;
+    update(&mut client, "CREATE TABLE t (k BIGINT)").await;
+    let id = client.begin_transaction().await.expect("begun");
+    let outer = savepoint(&mut client, &id, "s").await;
+    let insert = "INSERT INTO t VALUES (1)".to_owned();
+    client.execute_update(insert.clone(), Some(id.clone())).await.expect("inserted");
+    let _inner = savepoint(&mut client, &id, "s").await;
+    client.execute_update(insert, Some(id.clone())).await.expect("inserted");
+    let back = ActionEndSavepointRequest { savepoint_id: outer, action: 2 };
+    act(&mut client, "EndSavepoint", back.as_any().encode_to_vec()).await.expect("rolled back");
+    client.end_transaction(id, EndTransaction::Commit).await.expect("committed");
+    assert_eq!(integers(&mut client, "SELECT count(*) FROM t").await, [0]);
+    flight.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn savepoints_undo_a_part_of_a_transaction() {
     let flight = Flight::start(Limits::default()).await;
@@ -213,12 +242,7 @@ async fn savepoints_undo_a_part_of_a_transaction() {
     let id = client.begin_transaction().await.expect("begun");
     let insert = "INSERT INTO t VALUES (1)".to_owned();
     client.execute_update(insert.clone(), Some(id.clone())).await.expect("inserted");
-    let set = ActionBeginSavepointRequest { transaction_id: id.clone(), name: "s".to_owned() };
-    let set = set.as_any().encode_to_vec();
-    let told = act(&mut client, "BeginSavepoint", set).await.expect("set").expect("a result");
-    let any = Any::decode(told).expect("a message");
-    let savepoint = any.unpack::<ActionBeginSavepointResult>().expect("a message");
-    let savepoint_id = savepoint.expect("a savepoint").savepoint_id;
+    let savepoint_id = savepoint(&mut client, &id, "s").await;
     client.execute_update(insert, Some(id.clone())).await.expect("inserted");
     let back = ActionEndSavepointRequest { savepoint_id, action: 2 };
     let back = back.as_any().encode_to_vec();

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use arrow_flight::sql::EndTransaction;
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use futures::StreamExt as _;
 use terrace_server::Limits;
 
-use super::{Flight, fetch, integers, integers_of, query, refused, texts, ticket, update};
+use super::{
+    Flight, fetch, integers, integers_of, query, refused, texts, texts_of, ticket, update,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_are_batches_of_types_that_clients_know() {
@@ -191,6 +194,56 @@ async fn settings_are_those_of_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_end_with_their_transaction() {
+    let flight = Flight::start(Limits::default()).await;
+    let mut client = flight.connect().await;
+    for (text, zone, name) in [
+        ("SET LOCAL TimeZone = 'Asia/Tokyo'; SET application_name = 'a'; COMMIT", "UTC", "a"),
+        ("SET TimeZone = 'Asia/Tokyo'; SET LOCAL application_name = 'b'; ROLLBACK", "UTC", "a"),
+        (
+            "SET TimeZone = 'Asia/Tokyo'; SAVEPOINT s; SET application_name = 'c'; \
+             ROLLBACK TO s; SET LOCAL application_name = 'd'; COMMIT",
+            "Asia/Tokyo",
+            "a",
+        ),
+        (
+            "SET TimeZone = 'UTC'; SELECT set_config('application_name', 'e', true); COMMIT",
+            "UTC",
+            "a",
+        ),
+    ] {
+        update(&mut client, "BEGIN").await;
+        for statement in text.split("; ") {
+            update(&mut client, statement).await;
+        }
+        assert_eq!(texts(&mut client, "SHOW TimeZone").await, [zone], "{text}");
+        assert_eq!(texts(&mut client, "SHOW application_name").await, [name], "{text}");
+    }
+    // Transactions of actions, and what the session itself does with a setting.
+    update(&mut client, "CREATE SCHEMA s").await;
+    let schema = "SELECT current_schema()";
+    for (end, left) in [(EndTransaction::Rollback, "public"), (EndTransaction::Commit, "s")] {
+        let id = client.begin_transaction().await.expect("begun");
+        let set = "SET search_path = s".to_owned();
+        client.execute_update(set, Some(id.clone())).await.expect("set");
+        let info = client.execute(schema.to_owned(), Some(id.clone())).await.expect("planned");
+        assert_eq!(texts_of(&fetch(&mut client, &info).await.expect("rows")), ["s"]);
+        client.end_transaction(id, end).await.expect("ended");
+        assert_eq!(texts(&mut client, schema).await, [left]);
+    }
+    // A transaction that fails restores its settings when it ends.
+    update(&mut client, "BEGIN").await;
+    update(&mut client, "SET search_path = public").await;
+    assert!(refused(&mut client, "SELECT 1/0").await.contains("22012"));
+    update(&mut client, "ROLLBACK").await;
+    assert_eq!(texts(&mut client, schema).await, ["s"]);
+    // A function of a query sets what the next statement sees.
+    texts(&mut client, "SELECT set_config('search_path', 'public', false)").await;
+    assert_eq!(texts(&mut client, schema).await, ["public"]);
+    flight.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_possible_says_so() {
     let flight = Flight::start(Limits::default()).await;
     let mut client = flight.connect().await;
@@ -201,8 +254,8 @@ async fn what_is_not_possible_says_so() {
         ("COPY t FROM STDIN", "ingest the rows"),
         ("DECLARE c CURSOR FOR SELECT 1", "come in batches"),
         ("DISCARD ALL", "close the session"),
-        ("SET LOCAL TimeZone = 'UTC'", "SET lasts for the session"),
-        ("SELECT set_config('TimeZone', 'UTC', true)", "not possible by Flight SQL"),
+        ("SET LOCAL TimeZone = 'UTC'", "25P01"),
+        ("SET LOCAL terrace.sla = 'latency 1s penalty 1 per 1s'", "SET lasts for the session"),
         ("SELECT * FROM nosuch", "42P01"),
         ("SELECT 1/0", "22012"),
     ];

@@ -1,4 +1,4 @@
-//! Formats of COPY TO, whose files are written beside their target first.
+//! Formats of COPY TO, whose files appear when they are complete.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,25 +16,29 @@ use datafusion::datasource::table_schema::TableSchema;
 use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::ExecutionPlan;
 use object_store::{ObjectMeta, ObjectStore};
+use terrace_cloud::CloudFiles;
 
 use super::encoder::TextOptions;
 use super::sink::TextSink;
 use super::staging::{StagedExec, Staging};
 
-/// Creates formats that write beside their target first.
+/// Creates formats whose files appear when they are complete.
 #[derive(Debug)]
-pub(super) struct StagedFactory(Arc<dyn FileFormatFactory>);
+pub(super) struct StagedFactory {
+    stock: Arc<dyn FileFormatFactory>,
+    cloud: CloudFiles,
+}
 
 impl StagedFactory {
-    /// A factory of the formats of `stock`.
-    pub(super) fn new(stock: Arc<dyn FileFormatFactory>) -> Self {
-        Self(stock)
+    /// A factory of the formats of `stock`. Files of other machines are written by `cloud`.
+    pub(super) fn new(stock: Arc<dyn FileFormatFactory>, cloud: CloudFiles) -> Self {
+        Self { stock, cloud }
     }
 }
 
 impl GetExt for StagedFactory {
     fn get_ext(&self) -> String {
-        self.0.get_ext()
+        self.stock.get_ext()
     }
 }
 
@@ -50,23 +54,24 @@ impl FileFormatFactory for StagedFactory {
             _ => None,
         };
         let stock = match text {
-            Some(_) => FileFormatFactory::default(self.0.as_ref()),
-            None => self.0.create(state, options)?,
+            Some(_) => FileFormatFactory::default(self.stock.as_ref()),
+            None => self.stock.create(state, options)?,
         };
-        Ok(Arc::new(StagedFormat { stock, text }))
+        Ok(Arc::new(StagedFormat { stock, text, cloud: self.cloud.clone() }))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        let stock = FileFormatFactory::default(self.0.as_ref());
-        Arc::new(StagedFormat { stock, text: None })
+        let stock = FileFormatFactory::default(self.stock.as_ref());
+        Arc::new(StagedFormat { stock, text: None, cloud: self.cloud.clone() })
     }
 }
 
-/// A format that writes beside its target first.
+/// A format whose files appear when they are complete.
 struct StagedFormat {
     stock: Arc<dyn FileFormat>,
     /// Options of a format that is not written by DataFusion.
     text: Option<TextOptions>,
+    cloud: CloudFiles,
 }
 
 impl fmt::Debug for StagedFormat {
@@ -130,7 +135,7 @@ impl FileFormat for StagedFormat {
         if !keys.is_empty() && keys.len() == config.output_schema.fields().len() {
             return plan_err!("all columns are keys of directories; leave one for the files");
         }
-        let staging = Staging::of(&mut config)?;
+        let staging = Staging::of(&mut config, &self.cloud)?;
         let writing: Arc<dyn ExecutionPlan> = match &self.text {
             Some(text) => {
                 text.check(&config.output_schema)?;

@@ -1,17 +1,13 @@
-//! Staging of written files: a directory beside the target, whose files are renamed when all of
-//! them are complete. A COPY that fails or is cancelled leaves nothing.
+//! Staging of written files: local files in a directory beside the target, files of S3 as uploads.
+//! They appear when all of them are complete. A COPY that fails or is cancelled leaves nothing.
 
 use std::fmt;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{
-    DataFusionError, Result, exec_datafusion_err, exec_err, internal_err, plan_err,
+    DataFusionError, Result, exec_datafusion_err, exec_err, internal_err, plan_datafusion_err,
 };
 use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::datasource::physical_plan::{FileOutputMode, FileSinkConfig};
@@ -22,120 +18,104 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
 };
 use futures::{TryStreamExt as _, stream};
+use terrace_cloud::address::Address;
+use terrace_cloud::{CloudError, CloudFiles, Upload, UploadTarget};
 
-/// Number of stagings so far, which makes their names unique.
-static STAGINGS: AtomicU64 = AtomicU64::new(0);
+use super::directory::Directory;
 
-/// Directory in which files are written, and the place that they move to.
+/// Place in which files are written, from which they move to their target.
 #[derive(Clone, Debug)]
-pub(super) struct Staging {
-    directory: PathBuf,
-    target: PathBuf,
-    /// The file in the directory that becomes the target; `None` if all files go into the target.
-    single: Option<PathBuf>,
+pub(super) enum Staging {
+    /// A directory beside the target.
+    Local(Directory),
+    /// Uploads.
+    Remote(UploadTarget),
 }
 
 impl Staging {
-    /// Redirects a sink to a staging directory.
+    /// Redirects a sink to its staging.
     ///
     /// # Errors
     /// A target that cannot be a file or a directory.
-    pub(super) fn of(config: &mut FileSinkConfig) -> Result<Self> {
-        let given = &config.original_url;
-        let path = given.strip_prefix("file://").unwrap_or(given);
-        let failed = |error| exec_datafusion_err!("cannot write '{given}': {error}");
-        let target = std::path::absolute(path).map_err(failed)?;
+    pub(super) fn of(config: &mut FileSinkConfig, cloud: &CloudFiles) -> Result<Self> {
         let is_single = config.table_partition_cols.is_empty()
             && config
                 .table_paths
                 .first()
                 .is_some_and(|url| config.file_output_mode.single_file_output(url));
-        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
-            return plan_err!("'{given}' is no name of a file to write");
+        let refused = |error: CloudError| match error {
+            CloudError::Address { address, reason } => {
+                plan_datafusion_err!("'{address}' cannot be written: {reason}")
+            }
+            error => plan_datafusion_err!("{error}"),
         };
-        if is_single && (path.ends_with('/') || target.is_dir()) {
-            return plan_err!("'{given}' is a directory; name a file, or say PARTITION_BY");
-        }
-        let number = STAGINGS.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".{}.{}-{number}.tmp", name.display(), std::process::id());
-        let directory = parent.join(name);
-        // The extension of the compression decides nothing here.
-        let single = is_single.then(|| directory.join(format!("file.{}", config.file_extension)));
-        let written = match &single {
-            Some(file) => url_of(file, "")?,
-            None => url_of(&directory, "/")?,
+        let staging = match Address::parse(&config.original_url).map_err(refused)? {
+            None => Self::Local(Directory::of(config, is_single)?),
+            Some(address) => {
+                let target = UploadTarget::new(cloud, address, is_single).map_err(refused)?;
+                let url = ListingTableUrl::parse(target.url(&config.file_extension))?;
+                config.object_store_url = url.object_store();
+                config.table_paths = vec![url];
+                Self::Remote(target)
+            }
         };
-        config.table_paths = vec![written];
         config.file_output_mode = match is_single {
             true => FileOutputMode::SingleFile,
             false => FileOutputMode::Directory,
         };
-        Ok(Self { directory, target, single })
+        Ok(staging)
     }
 
-    fn begin(&self) -> Result<()> {
-        fs::create_dir_all(&self.directory).map_err(|error| self.failed(&error))
-    }
-
-    /// Moves the complete files to their target.
-    fn publish(&self) -> Result<()> {
-        let moved = match &self.single {
-            Some(file) => fs::rename(file, &self.target),
-            None => move_into(&self.directory, &self.target),
-        };
-        moved.map_err(|error| self.failed(&error))?;
-        self.remove();
-        Ok(())
-    }
-
-    fn failed(&self, error: &io::Error) -> DataFusionError {
-        exec_datafusion_err!("cannot write '{}': {error}", self.target.display())
-    }
-
-    fn remove(&self) {
-        if let Err(error) = fs::remove_dir_all(&self.directory)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, directory = %self.directory.display(), "files are left over");
-        }
-    }
-}
-
-/// Moves the files of a directory, and of those below, into another one.
-fn move_into(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => move_into(&entry.path(), &target)?,
-            false => fs::rename(entry.path(), target)?,
-        }
-    }
-    Ok(())
-}
-
-/// The address of a path, in which special characters are escaped.
-fn url_of(path: &Path, end: &str) -> Result<ListingTableUrl> {
-    let mut url = "file://".to_owned();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
-                url.push(char::from(*byte));
+    fn begin(&self) -> Result<Unfinished> {
+        match self {
+            Self::Local(directory) => {
+                directory.begin()?;
+                Ok(Unfinished::Local(Begun(Some(directory.clone()))))
             }
-            byte => url.push_str(&format!("%{byte:02X}")),
+            Self::Remote(target) => Ok(Unfinished::Remote(target.begin().map_err(failed)?)),
         }
     }
-    ListingTableUrl::parse(url + end)
 }
 
-/// Removes the files of a COPY that has not ended.
-struct Unfinished(Option<Staging>);
+impl fmt::Display for Staging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(directory) => write!(f, "{}", directory.target().display()),
+            Self::Remote(target) => f.write_str(target.address()),
+        }
+    }
+}
 
-impl Drop for Unfinished {
+fn failed(error: CloudError) -> DataFusionError {
+    exec_datafusion_err!("{error}")
+}
+
+/// Files of a COPY that has not ended. Dropping them removes them.
+enum Unfinished {
+    Local(Begun),
+    Remote(Upload),
+}
+
+/// A directory that is removed when this is dropped.
+struct Begun(Option<Directory>);
+
+impl Drop for Begun {
     fn drop(&mut self) {
-        if let Some(staging) = &self.0 {
-            staging.remove();
+        if let Some(directory) = &self.0 {
+            directory.remove();
+        }
+    }
+}
+
+impl Unfinished {
+    /// Moves the complete files to their target.
+    async fn publish(self) -> Result<()> {
+        match self {
+            Self::Local(mut begun) => match begun.0.take() {
+                None => Ok(()),
+                Some(directory) => directory.publish().inspect_err(|_| directory.remove()),
+            },
+            Self::Remote(upload) => upload.publish().await.map_err(failed),
         }
     }
 }
@@ -148,7 +128,7 @@ pub(super) struct StagedExec {
 }
 
 impl StagedExec {
-    /// Moves the files that `input` writes to the staging directory.
+    /// Moves the files that `input` writes to their target.
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, staging: Staging) -> Self {
         Self { input, staging }
     }
@@ -156,7 +136,7 @@ impl StagedExec {
 
 impl DisplayAs for StagedExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StagedExec: target={}", self.staging.target.display())
+        write!(f, "StagedExec: target={}", self.staging)
     }
 }
 
@@ -206,15 +186,12 @@ impl ExecutionPlan for StagedExec {
         if partition != 0 {
             return exec_err!("files are written in one partition, not in partition {partition}");
         }
-        self.staging.begin()?;
-        let mut unfinished = Unfinished(Some(self.staging.clone()));
+        let unfinished = self.staging.begin()?;
         let counts = self.input.execute(0, context)?;
         let schema = counts.schema();
         let counts = stream::once(async move {
             let counts: Vec<RecordBatch> = counts.try_collect().await?;
-            if let Some(staging) = unfinished.0.take() {
-                staging.publish().inspect_err(|_| staging.remove())?;
-            }
+            unfinished.publish().await?;
             Ok::<_, DataFusionError>(stream::iter(counts.into_iter().map(Ok)))
         });
         let counts = counts.try_flatten();

@@ -6,13 +6,16 @@ use datafusion::execution::{SessionState, TaskContext};
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
 use futures::FutureExt as _;
-use terrace_table::catalog::{Catalog, KnownViews, Snapshot};
+use terrace_table::catalog::{Catalog, Draft, KnownViews, Snapshot};
 use terrace_table::error::SqlError;
 use terrace_table::transaction::{Rewrite, Scope};
 use terrace_table::write::CountExec;
 
+use crate::names::SearchPath;
 use crate::session::alter::Alteration;
+use crate::session::dependencies::{Kind, Object, details, released};
 use crate::session::dependents::{Lost, lost};
+use crate::session::notice::Notice;
 use crate::session::sequence_calls;
 use crate::session::state::{Planned, Session};
 use crate::view;
@@ -26,6 +29,8 @@ struct Alter {
     operations: Vec<AlterTableOperation>,
     /// The views that have been checked, if columns or names are lost that a view may use.
     views: Option<Arc<KnownViews>>,
+    /// The objects that are dropped with what they depend on.
+    released: Vec<Object>,
 }
 
 impl Session {
@@ -41,6 +46,21 @@ impl Session {
         alter: &AlterTable,
         scope: &Scope,
     ) -> Result<Planned, SqlError> {
+        self.alter_table_with(state, snapshot, alter, vec![], scope).await
+    }
+
+    /// Plans an ALTER TABLE that drops other objects too, each before the one that it depends on.
+    ///
+    /// # Errors
+    /// As [`Session::alter_table`].
+    pub(super) async fn alter_table_with(
+        &self,
+        state: SessionState,
+        snapshot: &Snapshot,
+        alter: &AlterTable,
+        beside: Vec<Object>,
+        scope: &Scope,
+    ) -> Result<Planned, SqlError> {
         let reference = object_name_to_table_reference(alter.name.clone(), true)?;
         let own = self.own_name(&state, reference)?;
         let Some((table, _)) = snapshot.table(&own.schema, &own.name) else {
@@ -50,29 +70,34 @@ impl Session {
                     what: format!("ALTER TABLE of the view {name}"),
                     instead: "replace it by CREATE OR REPLACE VIEW".to_owned(),
                 }),
-                None if alter.if_exists => Ok(Planned::nothing()),
+                None if alter.if_exists => {
+                    let (schema, name) = (&own.schema, &own.name);
+                    self.notice(Notice::missing_relation(snapshot, "relation", schema, name));
+                    Ok(Planned::nothing())
+                }
                 None => Err(SqlError::Missing { name }),
             };
         };
         self.rights(snapshot).require_owner("altering it", &own.schema, Some(&own.name))?;
         self.refuse_change(scope, "a definition")?;
         let all_lost = lost(&own.name, &alter.operations);
-        let views = (!all_lost.is_empty()).then(|| Arc::new(KnownViews::of(snapshot)));
+        let is_checked = !all_lost.is_empty() || !beside.is_empty();
+        let views = is_checked.then(|| Arc::new(KnownViews::of(snapshot)));
         let (types, others): (Vec<_>, Vec<_>) = all_lost.into_iter().partition(|it| it.is_type);
         let refuse_used = |all_lost: Vec<Lost>| {
-            all_lost.into_iter().try_for_each(|lost| {
-                let column = lost.column.as_deref().map(|column| (column, lost.is_dropped));
-                let table = (own.schema.as_str(), own.name.as_str());
-                match view::user_of(&state, snapshot, table, column)? {
-                    Some(view) => Err(lost.refused(view)),
-                    None => Ok(()),
-                }
-            })
+            let mut released = Vec::new();
+            for lost in all_lost {
+                released.extend(released_by(&state, snapshot, (&own.schema, &own.name), lost)?);
+            }
+            Ok::<_, SqlError>(released)
         };
-        refuse_used(others)?;
+        let mut released = refuse_used(others)?;
+        released.extend(beside);
         // Errors of the actions appear before the statement waits for others.
-        let operations = sequence_calls::in_operations(&state, snapshot, &alter.operations)?;
-        Alteration::of(&state, &table, &operations).await?;
+        let operations = &alter.operations;
+        let operations = sequence_calls::in_operations(&state, snapshot, &own.schema, operations)?;
+        let altered = Alteration::of(&state, &table, &operations).await?;
+        altered.skipped().iter().for_each(|notice| self.notice(notice.clone()));
         refuse_used(types)?;
         let what = format!("AlterTableExec: table={}", table.full_name());
         let alter = Arc::new(Alter {
@@ -82,6 +107,7 @@ impl Session {
             name: own.name,
             operations,
             views,
+            released,
         });
         let plan = CountExec::definition(what, move |context| {
             let alter = Arc::clone(&alter);
@@ -89,6 +115,37 @@ impl Session {
         });
         Ok(Planned { plan, watched: None })
     }
+}
+
+/// The objects that are dropped with what a table loses: the views that use it, and their
+/// dependents.
+///
+/// # Errors
+/// Refuses the change if there are any, without CASCADE.
+fn released_by(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    table: (&str, &str),
+    lost: Lost,
+) -> Result<Vec<Object>, SqlError> {
+    let column = lost.column.as_deref().map(|column| (column, lost.is_dropped));
+    let users = view::users_of(state, snapshot, table, column)?;
+    let users: Vec<_> =
+        users.iter().map(|(schema, name)| Object::new(Kind::View, schema, name)).collect();
+    if users.is_empty() {
+        return Ok(users);
+    }
+    if lost.cascades {
+        let mut all = released(state, snapshot, &users, true)?;
+        all.extend(users);
+        return Ok(all);
+    }
+    let path = match lost.is_dropped && !lost.is_type {
+        true => SearchPath::of(state.config_options()),
+        false => SearchPath::default(),
+    };
+    let names: Vec<_> = users.iter().map(|view| view.named(&path, snapshot)).collect();
+    Err(lost.refused(&names, details(state, snapshot, &users)?))
 }
 
 impl Alter {
@@ -101,12 +158,18 @@ impl Alter {
         let memory = context.memory_pool();
         let changes = before.alter(&version, &after, altered.sources(), &sketches, memory).await?;
         drop(version);
+        let added: Vec<_> = changes.added().map(Arc::clone).collect();
         for check in altered.unchecked()? {
-            check.check_chunks(&after, changes.added()).await?;
+            check.check_chunks(&after, &added).await?;
         }
         match &self.views {
             None => rewrite.alter(&self.catalog, &after, changes).await,
-            Some(views) => rewrite.alter_beside(&self.catalog, &after, changes, views).await,
+            Some(views) => {
+                let release = |draft: &mut Draft| {
+                    self.released.iter().try_for_each(|object| object.drop_from(draft))
+                };
+                rewrite.alter_beside(&self.catalog, &after, changes, views, release).await
+            }
         }
     }
 

@@ -2,20 +2,25 @@
 
 use std::sync::Arc;
 
+use datafusion::execution::SessionState;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use futures::FutureExt as _;
-use terrace_table::catalog::{Catalog, Draft, Properties, Snapshot, TableDefinition};
+use terrace_table::catalog::{Catalog, Draft, Properties, Snapshot, TableDefinition, TextKind};
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 use terrace_table::transaction::Scope;
 use terrace_table::write::{ColumnSource, CountExec};
 
+use super::object_changes::StoredText;
 use crate::names::Names;
 use crate::session::column_options::normalized;
 use crate::session::comment::{CommentOn, CommentStatement};
 use crate::session::define::Name;
+use crate::session::enums::names::home;
 use crate::session::refusal::refused;
+use crate::session::routines::routine::DroppedRoutine;
+use crate::session::routines::syntax::parts;
 use crate::session::state::{Planned, Session};
 
 /// An object and the comment on it.
@@ -38,7 +43,11 @@ impl Session {
     ) -> Result<Planned, SqlError> {
         self.refuse_change(scope, "a definition")?;
         let (state, snapshot) = self.state_in(scope)?;
-        let CommentStatement { on, name, text } = statement;
+        let CommentStatement { on, name, parameters, text } = statement;
+        if on == CommentOn::Type || on.routine().is_some() {
+            let at = (&state, &snapshot);
+            return self.comment_on_definition(at, on, (&name, parameters), text, scope).await;
+        }
         if on == CommentOn::Schema {
             return self.comment_on_schema(&snapshot, &name, text, scope).await;
         }
@@ -83,6 +92,38 @@ impl Session {
             draft.put_comments(schema, None, comments)
         };
         scope.define(self.engine.catalog(), put).await?;
+        Ok(Planned::nothing())
+    }
+
+    /// Sets a comment on a type, or on a function or macro.
+    async fn comment_on_definition(
+        &self,
+        (state, snapshot): (&SessionState, &Snapshot),
+        on: CommentOn,
+        (written, parameters): (&ObjectName, Option<usize>),
+        text: Option<String>,
+        scope: &Scope,
+    ) -> Result<Planned, SqlError> {
+        let what = "commenting on it";
+        let missing =
+            || SqlError::Missing { name: format!("{} {written}", on.keyword().to_lowercase()) };
+        let (schema, name) = parts(written).ok_or_else(missing)?;
+        let (kind, schema, key) = match on.routine() {
+            Some(kind) => {
+                let named = DroppedRoutine { schema, name, parameters };
+                let (schema, routine) = self.owned_routine(state, snapshot, &named, kind, what)?;
+                (TextKind::Function, schema, routine.key())
+            }
+            None => {
+                let home = home(state, snapshot, schema.as_deref(), &name).ok_or_else(missing)?;
+                let known = snapshot.text(TextKind::Type, &home, &name).ok_or_else(missing)?;
+                let (full, owner) = (format!("{home}.{name}"), known.owner.as_deref());
+                self.rights(snapshot).require_owner_of(what, &home, &full, owner)?;
+                (TextKind::Type, home, name)
+            }
+        };
+        let object = StoredText { kind, schema: &schema, name: &key };
+        self.comment_on_text(object, text, scope).await?;
         Ok(Planned::nothing())
     }
 
@@ -146,7 +187,11 @@ fn refuse_kind(
         CommentOn::View => is_view,
         CommentOn::Sequence => is_sequence,
         CommentOn::Column => is_table || is_view,
-        CommentOn::Schema => false,
+        CommentOn::Schema
+        | CommentOn::Type
+        | CommentOn::Function
+        | CommentOn::Macro
+        | CommentOn::TableMacro => false,
     };
     let name = format!("{schema}.{name}");
     match (is_it, is_table || is_view || is_sequence) {

@@ -10,6 +10,7 @@ use terrace_table::transaction::Scope;
 use crate::access::{Access, Grantee, Privileges};
 use crate::session::grant::{AccessChange, GrantStatement, Objects};
 use crate::session::refusal::refused;
+use crate::session::role::Grantor;
 use crate::session::state::{Planned, Session};
 
 /// A table, view or sequence, or a schema.
@@ -40,6 +41,7 @@ impl Session {
             self.rights(&snapshot).require_owner(&statement.text, schema, name)?;
         }
         refuse_missing_roles(&statement.change, &snapshot)?;
+        self.refuse_other_grantor(statement.grantor.as_ref(), &snapshot)?;
         let change = |draft: &mut Draft| {
             for Object { schema, name, all } in &objects {
                 let known = draft.snapshot().access(schema, name.as_deref()).cloned();
@@ -50,6 +52,30 @@ impl Session {
         };
         scope.define(self.engine.catalog(), change).await?;
         Ok(Planned::nothing())
+    }
+
+    /// Refuses GRANTED BY of another role than the current one, as PostgreSQL does.
+    fn refuse_other_grantor(
+        &self,
+        grantor: Option<&Grantor>,
+        snapshot: &Snapshot,
+    ) -> Result<(), SqlError> {
+        let role = self.role();
+        let is_current = match grantor {
+            None | Some(Grantor::Current) => true,
+            Some(Grantor::Session) => self.login_role == role,
+            Some(Grantor::Role(name)) if snapshot.role(name).is_none() => {
+                return Err(SqlError::MissingRole { name: name.clone() });
+            }
+            Some(Grantor::Role(name)) => role.as_deref() == Some(name.as_str()),
+        };
+        match is_current {
+            true => Ok(()),
+            false => Err(refused(
+                "a grant of privileges by another role than the current one",
+                "grantor must be current user: leave GRANTED BY out, or say SET ROLE first",
+            )),
+        }
     }
 
     fn objects_of(&self, objects: &Objects, snapshot: &Snapshot) -> Result<Vec<Object>, SqlError> {

@@ -11,6 +11,7 @@ use terrace_table::table::Table;
 
 use crate::names::resolve;
 use crate::session::heap::HeapStatement;
+use crate::session::notice::Notice;
 use crate::session::state::{Planned, Session};
 
 impl Session {
@@ -25,8 +26,12 @@ impl Session {
                 self.engine.create_heap(&name, &definition, keep)?;
             }
             HeapStatement::Drop { name, if_exists } => {
-                if !self.engine.drop_heap(&name) && !if_exists {
+                let is_dropped = self.engine.drop_heap(&name);
+                if !is_dropped && !if_exists {
                     return Err(self.missing_heap(name));
+                }
+                if !is_dropped {
+                    self.notice(Notice::missing(format_args!("heap \"{name}\"")));
                 }
             }
             HeapStatement::SetTier { schema, table, column, chunk, tier } => {

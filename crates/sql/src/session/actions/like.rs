@@ -15,6 +15,7 @@ use terrace_table::table::Table;
 use terrace_table::transaction::Scope;
 
 use crate::access::Privilege;
+use crate::session::notice::Notice;
 use crate::session::options::TableOptions;
 use crate::session::owned_sequences;
 use crate::session::refusal::refused;
@@ -134,13 +135,16 @@ impl Session {
         };
         let definition = TableDefinition {
             schema_name: own.schema,
-            name: own.name,
+            name: own.name.clone(),
             columns: Arc::clone(source.schema()),
             encoding: options.encoding,
             properties,
             owner: self.role().as_deref().map(str::to_owned),
         };
-        catalog.create_table_with(scope, definition, sequences, if_exists).await?;
+        let made = catalog.create_table_with(scope, definition, sequences, if_exists).await?;
+        if made.is_none() {
+            self.notice(Notice::relation_exists(&own.name));
+        }
         Ok(Planned::nothing())
     }
 }

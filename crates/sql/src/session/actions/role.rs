@@ -4,7 +4,8 @@ use terrace_table::catalog::{Membership, Role, Snapshot};
 use terrace_table::error::SqlError;
 
 use crate::access::Rights;
-use crate::session::role::{RoleOption, RoleStatement};
+use crate::session::notice::Notice;
+use crate::session::role::{Grantor, RoleOption, RoleStatement};
 use crate::session::state::{Planned, Session};
 
 /// A role with options. Its new memberships are granted by `grantor`.
@@ -64,17 +65,38 @@ impl Session {
                 refuse_reserved(&name)?;
                 let members = members_of(&options, grantor);
                 let role = with_options(Role::default(), options, grantor);
-                catalog.create_role(&name, role, members, keep).await?;
+                if !catalog.create_role(&name, role, members, keep).await? {
+                    self.notice(Notice::exists("42710", format_args!("role \"{name}\"")));
+                }
             }
             RoleStatement::Alter { name, options } => {
                 let change = |role| Ok(with_options(role, options, None));
                 catalog.alter_role(&name, change).await?;
             }
-            RoleStatement::Grant { roles, members, is_admin } => {
-                catalog.grant_roles(roles, members, granted(is_admin, grantor)).await?;
+            RoleStatement::Grant { roles, members, is_admin, grantor } => {
+                let before = catalog.snapshot();
+                let grantor = self.grantor(grantor.as_ref(), &before)?;
+                let membership = granted(is_admin, grantor.as_deref());
+                catalog.grant_roles(roles.clone(), members.clone(), membership).await?;
+                for (member, role) in pairs(&members, &roles) {
+                    let known = membership_of(&before, member, role);
+                    if known.is_some_and(|known| known.is_admin || !is_admin) {
+                        self.notice(Notice::is_member(member, role));
+                    }
+                }
             }
-            RoleStatement::Revoke { roles, members, is_admin_option } => {
-                catalog.revoke_roles(roles, members, is_admin_option).await?;
+            RoleStatement::Revoke { roles, members, is_admin_option, grantor } => {
+                let before = catalog.snapshot();
+                // Of the memberships of a role in another there is one, whichever role granted it.
+                if let Some(Grantor::Role(name)) = &grantor {
+                    require_role(&before, name)?;
+                }
+                catalog.revoke_roles(roles.clone(), members.clone(), is_admin_option).await?;
+                for (member, role) in pairs(&members, &roles) {
+                    if membership_of(&before, member, role).is_none() {
+                        self.notice(Notice::is_no_member(member, role));
+                    }
+                }
             }
             RoleStatement::Drop { names, if_exists } => {
                 for name in names {
@@ -87,13 +109,42 @@ impl Session {
                             instead: "log in with another superuser".to_owned(),
                         });
                     }
-                    if !catalog.drop_role(&name).await? && !if_exists {
+                    if catalog.drop_role(&name).await? {
+                        continue;
+                    }
+                    if !if_exists {
                         return Err(SqlError::MissingRole { name });
                     }
+                    self.notice(Notice::missing(format_args!("role \"{name}\"")));
                 }
             }
         }
         Ok(Planned::nothing())
+    }
+
+    /// The role that grants a membership; `None` for a session without a role.
+    ///
+    /// # Errors
+    /// [`SqlError::MissingRole`]; [`SqlError::Denied`] for another role, unless a superuser names
+    /// it.
+    fn grantor(
+        &self,
+        named: Option<&Grantor>,
+        snapshot: &Snapshot,
+    ) -> Result<Option<String>, SqlError> {
+        let own = self.role().as_deref().map(str::to_owned);
+        match named {
+            None | Some(Grantor::Current) => Ok(own),
+            Some(Grantor::Session) => Ok(self.login_role.as_deref().map(str::to_owned)),
+            Some(Grantor::Role(name)) => {
+                require_role(snapshot, name)?;
+                if own.as_ref() != Some(name) {
+                    let rights = self.rights(snapshot);
+                    rights.require_superuser("must be superuser to set grantor: GRANTED BY")?;
+                }
+                Ok(Some(name.clone()))
+            }
+        }
     }
 
     /// Refuses a statement about roles that the session's role may not run.
@@ -114,6 +165,28 @@ impl Session {
             _ => rights.require_superuser("a statement about roles"),
         }
     }
+}
+
+/// Requires a role to exist.
+fn require_role(snapshot: &Snapshot, name: &str) -> Result<(), SqlError> {
+    match snapshot.role(name) {
+        Some(_) => Ok(()),
+        None => Err(SqlError::MissingRole { name: name.to_owned() }),
+    }
+}
+
+/// Each of the members, with each of the roles.
+fn pairs<'a>(
+    members: &'a [String],
+    roles: &'a [String],
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let of = |role: &'a String| members.iter().map(move |member| (member.as_str(), role.as_str()));
+    roles.iter().flat_map(of)
+}
+
+/// The direct membership of a role in another.
+fn membership_of(snapshot: &Snapshot, member: &str, role: &str) -> Option<Membership> {
+    snapshot.role(member)?.member_of.get(role).cloned()
 }
 
 /// True for an option that a role may set for itself.

@@ -8,10 +8,13 @@ use terrace_table::catalog::{Draft, SchemaText, Snapshot, TextKind};
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
+use super::object_changes::StoredText;
 use crate::access::Privilege;
 use crate::names::SearchPath;
 use crate::session::define::Name;
-use crate::session::refusal::refused;
+use crate::session::dependencies::{Kind, Object, refuse_used};
+use crate::session::notice::Notice;
+use crate::session::object_change::ObjectChange;
 use crate::session::routines::expansion;
 use crate::session::routines::lookup::{Found, Lookup, in_schema};
 use crate::session::routines::routine::{
@@ -64,10 +67,18 @@ impl Session {
                     }
                 }
             }
-            RoutineStatement::Drop { routines, kind, if_exists } => {
+            RoutineStatement::Change { routine, kind, change } => {
+                let (schema, routine) =
+                    self.owned_routine(&state, &snapshot, &routine, kind, "changing it")?;
+                self.change_routine(&state, &snapshot, (&schema, &routine), &change, scope).await?;
+            }
+            RoutineStatement::Drop { routines, kind, if_exists, cascades } => {
+                let mut found = Vec::new();
                 for dropped in &routines {
-                    self.drop_routine(&state, &snapshot, (dropped, kind), if_exists, scope).await?;
+                    let dropped = (dropped, kind);
+                    found.extend(self.dropped_routines(&state, &snapshot, dropped, if_exists)?);
                 }
+                return self.drop_objects(&state, &snapshot, (&found, cascades), scope).await;
             }
         }
         Ok(Planned::nothing())
@@ -144,26 +155,96 @@ impl Session {
             }
             let routine = Routine { schema: Some(schema.clone()), ..routine };
             let owner = self.role().as_deref().map(str::to_owned);
-            objects.push((schema, key, SchemaText { text: routine.to_string(), owner }));
+            let object = SchemaText { text: routine.to_string(), owner, comment: None };
+            objects.push((schema, key, object));
         }
         let put = |draft: &mut Draft| {
             objects.iter().try_for_each(|(schema, key, object)| {
                 draft.put_text(TextKind::Function, (schema, key), object.clone(), replace)
             })
         };
+        let mut after = Draft::new(snapshot.clone());
+        put(&mut after)?;
+        let names = objects.iter().map(|(_, key, _)| Routine::name_in(key).to_owned()).collect();
+        let views = self.remade_views((snapshot, after.snapshot()), names).await?;
+        let put = |draft: &mut Draft| {
+            if !views.is_empty() {
+                draft.depend_on_views_of(snapshot)?;
+            }
+            put(draft)?;
+            views.iter().try_for_each(|view| view.put(draft))
+        };
         scope.define(self.engine.catalog(), put).await
     }
 
-    async fn drop_routine(
+    /// Changes the name, the schema or the owner of a function or macro.
+    async fn change_routine(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        (schema, routine): (&str, &Routine),
+        change: &ObjectChange,
+        scope: &Scope,
+    ) -> Result<(), SqlError> {
+        let key = routine.key();
+        if !matches!(change, ObjectChange::Owner(_)) {
+            let object = Object::new(Kind::Routine, schema, &key);
+            refuse_used(state, snapshot, &object, "rename")?;
+        }
+        let renamed = |schema: &str, name: Option<&str>| {
+            let name = name.unwrap_or(&routine.name).to_owned();
+            let after = Routine { schema: Some(schema.to_owned()), name, ..routine.clone() };
+            validity::check(state, &after)?;
+            match snapshot.text(TextKind::Function, schema, &after.key()) {
+                Some(_) => Err(exists(&after)),
+                None => Ok((after.key(), after.to_string())),
+            }
+        };
+        let object = StoredText { kind: TextKind::Function, schema, name: &key };
+        self.alter_text(snapshot, object, change, renamed, scope).await
+    }
+
+    /// The stored function or macro that a statement means, with its schema; the role owns it.
+    ///
+    /// # Errors
+    /// [`SqlError::Missing`]; [`SqlError::Ambiguous`]; [`SqlError::Denied`]; if a stored text is
+    /// damaged.
+    pub(super) fn owned_routine(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        named: &DroppedRoutine,
+        kind: DroppedKind,
+        what: &str,
+    ) -> Result<(String, Routine), SqlError> {
+        for schema in schemas(state, snapshot, named) {
+            let mut found = in_schema(snapshot, &schema, &named.name)?;
+            found.retain(|found| is_meant(&found.routine, named, kind));
+            if found.len() > 1 {
+                let known: Vec<_> = found.iter().map(|it| it.routine.signature()).collect();
+                let what = format!("{} name {named}", kind.keyword().to_lowercase());
+                return Err(SqlError::Ambiguous { what, known: known.join(", ") });
+            }
+            let Some(Found { routine, .. }) = found.pop() else { continue };
+            let object = snapshot.text(TextKind::Function, &schema, &routine.key());
+            let owner = object.as_ref().and_then(|object| object.owner.as_deref());
+            let full = format!("{schema}.{}", routine.name);
+            self.rights(snapshot).require_owner_of(what, &schema, &full, owner)?;
+            return Ok((schema, routine));
+        }
+        Err(SqlError::Missing { name: format!("{} {named}", kind.keyword().to_lowercase()) })
+    }
+
+    /// The stored routines that a DROP names; it drops those of the session itself.
+    fn dropped_routines(
         &self,
         state: &SessionState,
         snapshot: &Snapshot,
         (dropped, kind): (&DroppedRoutine, DroppedKind),
         if_exists: bool,
-        scope: &Scope,
-    ) -> Result<(), SqlError> {
+    ) -> Result<Vec<Object>, SqlError> {
         if dropped.schema.is_none() && self.drop_temporary(dropped, kind)? {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut found = Vec::new();
         for schema in schemas(state, snapshot, dropped) {
@@ -175,25 +256,23 @@ impl Session {
         }
         let meant: Vec<&Routine> = found.iter().map(|found| &found.routine).collect();
         refuse_several(&meant, dropped, kind)?;
-        if found.is_empty() && !if_exists {
+        if found.is_empty() {
             let noun = kind.keyword().to_lowercase();
-            return Err(SqlError::Missing { name: format!("{noun} {dropped}") });
+            if !if_exists {
+                return Err(SqlError::Missing { name: format!("{noun} {dropped}") });
+            }
+            self.notice(Notice::missing(format_args!("{noun} {dropped}()")));
         }
-        let mut keys = Vec::new();
+        let mut objects = Vec::new();
         for Found { schema, routine } in found {
             let (schema, key) = (schema.unwrap_or_default(), routine.key());
             let object = snapshot.text(TextKind::Function, &schema, &key);
             let owner = object.as_ref().and_then(|object| object.owner.as_deref());
             let full = format!("{schema}.{}", routine.name);
             self.rights(snapshot).require_owner_of("dropping it", &schema, &full, owner)?;
-            keys.push((schema, key));
+            objects.push(Object::new(Kind::Routine, &schema, &key));
         }
-        let take = |draft: &mut Draft| {
-            keys.iter().try_for_each(|(schema, key)| {
-                draft.drop_text(TextKind::Function, (schema, key)).map(drop)
-            })
-        };
-        scope.define(self.engine.catalog(), take).await
+        Ok(objects)
     }
 
     /// Drops routines of the session. Returns true if there were any.
@@ -251,10 +330,8 @@ fn refuse_several(
         return Ok(());
     }
     let known: Vec<_> = meant.iter().map(|routine| routine.signature()).collect();
-    Err(refused(
-        &format!("DROP FUNCTION {dropped}, of which there are several"),
-        &format!("say the types of its parameters; there is {}", known.join(", ")),
-    ))
+    let what = format!("function name {dropped}");
+    Err(SqlError::Ambiguous { what, known: known.join(", ") })
 }
 
 fn exists(routine: &Routine) -> SqlError {

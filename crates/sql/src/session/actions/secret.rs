@@ -2,6 +2,7 @@
 
 use terrace_table::error::SqlError;
 
+use crate::session::notice::Notice;
 use crate::session::secret::SecretStatement;
 use crate::session::state::{Planned, Session};
 
@@ -27,11 +28,15 @@ impl Session {
                 }
             }
             SecretStatement::Drop { name, if_exists } => {
-                if !secrets.drop_secret(&name) && !if_exists {
+                let is_dropped = secrets.drop_secret(&name);
+                if !is_dropped && !if_exists {
                     return refused(
                         format!("DROP SECRET {name}: there is none of the name"),
                         "SELECT name FROM terrace.secrets lists them",
                     );
+                }
+                if !is_dropped {
+                    self.notice(Notice::missing(format_args!("secret \"{name}\"")));
                 }
             }
         }

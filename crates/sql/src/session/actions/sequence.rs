@@ -11,6 +11,9 @@ use terrace_table::transaction::Scope;
 
 use crate::access::Privilege;
 use crate::session::define::Name;
+use crate::session::dependencies::{Kind, Object};
+use crate::session::notice::Notice;
+use crate::session::object_name::refuse_hiding;
 use crate::session::refusal::refused;
 use crate::session::sequence::SequenceStatement;
 use crate::session::sequence_calls::user_of;
@@ -44,13 +47,16 @@ impl Session {
                 self.create_sequence(at, &sequence, &changes, (keep, is_temporary)).await?;
             }
             SequenceStatement::Alter { if_exists, sequence, changes } => {
-                if let Some(found) = self.altered_sequence(at, &sequence, if_exists)? {
+                let found = self.altered_sequence(at, &sequence, if_exists, "relation")?;
+                if let Some(found) = found {
                     self.alter_sequence(at, &found, &changes).await?;
                 }
             }
             SequenceStatement::Rename { if_exists, sequence, to } => {
-                if let Some(found) = self.altered_sequence(at, &sequence, if_exists)? {
+                let found = self.altered_sequence(at, &sequence, if_exists, "relation")?;
+                if let Some(found) = found {
                     refuse_used(&snapshot, &found, "renaming")?;
+                    refuse_hiding(&to)?;
                     let after = Arc::new(found.altered(&to, *found.options()));
                     let alter = |draft: &mut Draft| draft.alter_sequence(&found, &after);
                     scope.define(self.engine.catalog(), alter).await?;
@@ -73,7 +79,7 @@ impl Session {
                 scope.define(self.engine.catalog(), own).await?;
             }
             SequenceStatement::Drop { if_exists, sequences, cascades } => {
-                self.drop_sequences(at, &sequences, (if_exists, cascades)).await?;
+                return self.drop_sequences(at, &sequences, (if_exists, cascades)).await;
             }
         }
         Ok(Planned::nothing())
@@ -96,7 +102,10 @@ impl Session {
         let sequence = catalog.unnamed_sequence(&schema, &name, options);
         let owner = self.role();
         let put = |draft: &mut Draft| draft.put_sequence(&sequence, keep, owner.as_deref());
-        at.scope.define(catalog, put).await.map(drop)
+        if !at.scope.define(catalog, put).await? {
+            self.notice(Notice::relation_exists(&name));
+        }
+        Ok(())
     }
 
     async fn alter_sequence(
@@ -126,29 +135,32 @@ impl Session {
         at: At<'_>,
         names: &[ObjectName],
         (if_exists, cascades): (bool, bool),
-    ) -> Result<(), SqlError> {
-        if cascades {
-            let instead = "drop the defaults that use the sequence first, without CASCADE";
-            return Err(refused("DROP SEQUENCE with CASCADE", instead));
-        }
-        for name in names {
-            let Some(found) = self.altered_sequence(at, name, if_exists)? else { continue };
-            refuse_used(at.snapshot, &found, "dropping")?;
-            let drop = |draft: &mut Draft| draft.drop_sequence(found.schema_name(), found.name());
-            at.scope.define(self.engine.catalog(), drop).await?;
-        }
-        Ok(())
+    ) -> Result<Planned, SqlError> {
+        let found = names.iter();
+        let found = found.map(|name| self.altered_sequence(at, name, if_exists, "sequence"));
+        let found = found.collect::<Result<Vec<_>, SqlError>>()?;
+        let found = found.into_iter().flatten();
+        let found: Vec<_> =
+            found.map(|it| Object::new(Kind::Sequence, it.schema_name(), it.name())).collect();
+        self.drop_objects(at.state, at.snapshot, (&found, cascades), at.scope).await
     }
 
-    /// The sequence of a name, which the role owns; `None` if it may be missing and is.
+    /// The sequence of a name, which the role owns; `None` if it may be missing and is. The notice
+    /// calls it by `kind`.
     fn altered_sequence(
         &self,
         at: At<'_>,
         name: &ObjectName,
         if_exists: bool,
+        kind: &str,
     ) -> Result<Option<Arc<Sequence>>, SqlError> {
         let found = match self.sequence_of(at, name) {
-            Err(SqlError::Missing { .. }) if if_exists => return Ok(None),
+            Err(SqlError::Missing { .. }) if if_exists => {
+                let reference = object_name_to_table_reference(name.clone(), true)?;
+                let Name { schema, name } = self.own_name(at.state, reference)?;
+                self.notice(Notice::missing_relation(at.snapshot, kind, &schema, &name));
+                return Ok(None);
+            }
             found => found?,
         };
         let (schema, name) = (found.schema_name(), Some(found.name()));

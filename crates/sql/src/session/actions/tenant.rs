@@ -3,6 +3,7 @@
 use terrace_table::catalog::{Tenant, TenantLimits};
 use terrace_table::error::SqlError;
 
+use crate::session::notice::Notice;
 use crate::session::state::{Planned, Session};
 use crate::session::tenant::TenantStatement;
 
@@ -17,7 +18,9 @@ impl Session {
         match statement {
             TenantStatement::Create { name, keep, options } => {
                 let tenant = with_options(Tenant::default(), &options)?;
-                catalog.create_tenant(&name, tenant, keep).await?;
+                if !catalog.create_tenant(&name, tenant, keep).await? {
+                    self.notice(Notice::exists("42710", format_args!("tenant \"{name}\"")));
+                }
             }
             TenantStatement::Alter { name, options } => {
                 let missing = || SqlError::MissingTenant { name: name.clone() };
@@ -25,8 +28,12 @@ impl Session {
                 catalog.alter_tenant(&name, with_options(tenant, &options)?).await?;
             }
             TenantStatement::Drop { name, if_exists } => {
-                if !catalog.drop_tenant(&name).await? && !if_exists {
+                let is_dropped = catalog.drop_tenant(&name).await?;
+                if !is_dropped && !if_exists {
                     return Err(SqlError::MissingTenant { name });
+                }
+                if !is_dropped {
+                    self.notice(Notice::missing(format_args!("tenant \"{name}\"")));
                 }
             }
         }

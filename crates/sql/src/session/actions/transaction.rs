@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use terrace_table::error::SqlError;
 use terrace_table::transaction::{Scope, Transaction, TransactionStatus};
 
+use crate::session::notice::Notice;
 use crate::session::state::{Planned, Session};
 use crate::session::transaction::TransactionStatement;
 
@@ -62,7 +63,8 @@ impl Session {
     pub fn commit<'a>(&'a self) -> BoxFuture<'a, Result<bool, SqlError>> {
         Box::pin(async move {
             let open = self.transaction().take();
-            let committed = open.ok_or(SqlError::NoTransaction)?.commit(self.lock_timeout()).await;
+            let limit = self.lock_timeout().shown_by(self.info.commits());
+            let committed = open.ok_or(SqlError::NoTransaction)?.commit(&limit).await;
             self.end_locals();
             if let Ok(true) = committed {
                 self.end_temporary_rows().await?;
@@ -82,13 +84,37 @@ impl Session {
         Ok(())
     }
 
+    /// Runs a statement about the session's transaction, with the effects of [`Session::execute`]
+    /// but without a query: there is nothing to plan, to wait for or to suspend.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub async fn transact(&self, statement: TransactionStatement) -> Result<(), SqlError> {
+        self.end_temporary_rows().await?;
+        let done = self.act_on_transaction(statement).await;
+        done.map(drop).inspect_err(|error| self.failed(error))
+    }
+
     /// Runs a statement about the session's transaction.
     pub(in crate::session) async fn act_on_transaction(
         &self,
         statement: TransactionStatement,
     ) -> Result<Planned, SqlError> {
         match statement {
-            TransactionStatement::Begin { is_read_only } => self.begin(is_read_only)?,
+            TransactionStatement::Begin { is_read_only } => match self.begin(is_read_only) {
+                Err(SqlError::TransactionBegun) => {
+                    self.scope().refuse_failed()?;
+                    let text = "there is already a transaction in progress";
+                    self.notice(Notice::warning("25001", text));
+                }
+                begun => begun?,
+            },
+            TransactionStatement::Commit | TransactionStatement::RollBack
+                if self.transaction_status() == TransactionStatus::Idle =>
+            {
+                let text = "there is no transaction in progress";
+                self.notice(Notice::warning("25P01", text));
+            }
             TransactionStatement::Commit => drop(self.commit().await?),
             TransactionStatement::RollBack => self.roll_back()?,
             TransactionStatement::Savepoint(name) => self.open()?.set_savepoint(name)?,

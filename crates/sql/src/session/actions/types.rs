@@ -6,12 +6,16 @@ use terrace_table::catalog::{Draft, SchemaText, Snapshot, TextKind};
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
+use super::object_changes::StoredText;
 use crate::access::Privilege;
 use crate::session::define::Name;
+use crate::session::dependencies::{self, Kind, Object};
 use crate::session::enums::enum_type::EnumType;
 use crate::session::enums::field::enum_of;
 use crate::session::enums::names::{find, home};
 use crate::session::enums::syntax::{TypeName, TypeStatement};
+use crate::session::notice::Notice;
+use crate::session::object_change::ObjectChange;
 use crate::session::refusal::refused;
 use crate::session::state::{Planned, Session};
 
@@ -80,8 +84,18 @@ const BUILT_IN: &[&str] = &[
     "xid",
 ];
 
-fn is_built_in(name: &str) -> bool {
-    BUILT_IN.contains(&name)
+/// Refuses a name that a type which is built in has.
+///
+/// # Errors
+/// [`SqlError::Refused`].
+fn refuse_built_in(name: &str) -> Result<(), SqlError> {
+    match BUILT_IN.contains(&name) {
+        true => Err(refused(
+            &format!("a type named {name}"),
+            "a type of this name is built in; say another name",
+        )),
+        false => Ok(()),
+    }
 }
 
 impl Session {
@@ -103,14 +117,14 @@ impl Session {
                 self.create_type(&state, &snapshot, (name, labels), (replace, keep), scope).await?;
             }
             TypeStatement::Add { name, label, place, keep } => {
-                let schema = home(&state, &snapshot, name.schema.as_deref(), &name.name);
-                let schema = schema.ok_or_else(|| missing(&name))?;
-                let found = find(&snapshot, &schema, &name.name)?;
-                let mut of = found.ok_or_else(|| missing(&name))?;
-                self.require_type(&snapshot, &schema, &name.name, "changing it")?;
+                let mut of = self.owned_type(&state, &snapshot, &name)?;
                 if !of.add(&label, &place.0)? {
                     return match keep {
-                        true => Ok(Planned::nothing()),
+                        true => {
+                            let what = format_args!("enum label \"{label}\"");
+                            self.notice(Notice::exists("42710", what));
+                            Ok(Planned::nothing())
+                        }
                         false => {
                             let name = format!("enum label \"{label}\"");
                             Err(SqlError::Exists { name })
@@ -119,13 +133,62 @@ impl Session {
                 }
                 self.put_type(&of, true, scope).await?;
             }
-            TypeStatement::Drop { names, if_exists } => {
-                for name in &names {
-                    self.drop_type(&state, &snapshot, name, if_exists, scope).await?;
-                }
+            TypeStatement::RenameLabel { name, from, to } => {
+                let mut of = self.owned_type(&state, &snapshot, &name)?;
+                of.rename(&from, &to)?;
+                // Columns have the texts of their labels.
+                refuse_used(&snapshot, &of.schema, &of.name, "rename a label of type")?;
+                self.put_type(&of, true, scope).await?;
+            }
+            TypeStatement::Change { name, change } => {
+                let of = self.owned_type(&state, &snapshot, &name)?;
+                self.change_type(&state, &snapshot, &of, &change, scope).await?;
+            }
+            TypeStatement::Drop { names, if_exists, cascades } => {
+                let found = names.iter().map(|it| self.dropped(&state, &snapshot, it, if_exists));
+                let found = found.collect::<Result<Vec<_>, SqlError>>()?;
+                let found: Vec<Object> = found.into_iter().flatten().collect();
+                return self.drop_objects(&state, &snapshot, (&found, cascades), scope).await;
             }
         }
         Ok(Planned::nothing())
+    }
+
+    /// The type of a name, which the role owns.
+    fn owned_type(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        name: &TypeName,
+    ) -> Result<EnumType, SqlError> {
+        let schema = home(state, snapshot, name.schema.as_deref(), &name.name);
+        let schema = schema.ok_or_else(|| missing(name))?;
+        let found = find(snapshot, &schema, &name.name)?.ok_or_else(|| missing(name))?;
+        self.require_type(snapshot, &schema, &name.name, "changing it")?;
+        Ok(found)
+    }
+
+    /// Changes the name, the schema or the owner of a type.
+    async fn change_type(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        of: &EnumType,
+        change: &ObjectChange,
+        scope: &Scope,
+    ) -> Result<(), SqlError> {
+        if !matches!(change, ObjectChange::Owner(_)) {
+            let object = Object::new(Kind::Type, &of.schema, &of.name);
+            dependencies::refuse_used(state, snapshot, &object, "rename")?;
+        }
+        let renamed = |schema: &str, name: Option<&str>| {
+            let name = name.unwrap_or(&of.name);
+            refuse_built_in(name)?;
+            let text = EnumType::new(schema, name, of.labels().to_vec())?.to_string();
+            Ok((name.to_owned(), text))
+        };
+        let object = StoredText { kind: TextKind::Type, schema: &of.schema, name: &of.name };
+        self.alter_text(snapshot, object, change, renamed, scope).await
     }
 
     async fn create_type(
@@ -144,18 +207,16 @@ impl Session {
         if snapshot.has_schema(&schema) {
             self.rights(snapshot).require(Privilege::Create, &schema, None)?;
         }
-        if is_built_in(&name) {
-            let what = format!("a type named {name}");
-            return Err(refused(&what, "a type of this name is built in; say another name"));
-        }
+        refuse_built_in(&name)?;
         let of = EnumType::new(&schema, &name, labels)?;
         if snapshot.text(TextKind::Type, &schema, &name).is_some() {
             if keep {
+                self.notice(Notice::exists("42710", format_args!("type \"{name}\"")));
                 return Ok(());
             }
             if replace {
                 self.require_type(snapshot, &schema, &name, "replacing it")?;
-                refuse_used(snapshot, &schema, &name)?;
+                refuse_used(snapshot, &schema, &name, "replace type")?;
             }
         }
         self.put_type(&of, replace, scope).await
@@ -163,31 +224,37 @@ impl Session {
 
     async fn put_type(&self, of: &EnumType, replace: bool, scope: &Scope) -> Result<(), SqlError> {
         let owner = self.role().as_deref().map(str::to_owned);
-        let object = SchemaText { text: of.to_string(), owner };
+        let object = SchemaText { text: of.to_string(), owner, comment: None };
         let put = |draft: &mut Draft| {
             draft.put_text(TextKind::Type, (&of.schema, &of.name), object.clone(), replace)
         };
         scope.define(self.engine.catalog(), put).await
     }
 
-    async fn drop_type(
+    /// The type of a name, which the role owns; `None` if it may be missing and is.
+    fn dropped(
         &self,
         state: &SessionState,
         snapshot: &Snapshot,
         name: &TypeName,
         if_exists: bool,
-        scope: &Scope,
-    ) -> Result<(), SqlError> {
+    ) -> Result<Option<Object>, SqlError> {
         let schema = home(state, snapshot, name.schema.as_deref(), &name.name);
         let schema =
             schema.filter(|schema| snapshot.text(TextKind::Type, schema, &name.name).is_some());
         let Some(schema) = schema else {
-            return if if_exists { Ok(()) } else { Err(missing(name)) };
+            if !if_exists {
+                return Err(missing(name));
+            }
+            let given = name.schema.as_deref().filter(|schema| !snapshot.has_schema(schema));
+            self.notice(match given {
+                Some(schema) => Notice::missing(format_args!("schema \"{schema}\"")),
+                None => Notice::missing(format_args!("type \"{}\"", name.name)),
+            });
+            return Ok(None);
         };
         self.require_type(snapshot, &schema, &name.name, "dropping it")?;
-        let take =
-            |draft: &mut Draft| draft.drop_text(TextKind::Type, (&schema, &name.name)).map(drop);
-        scope.define(self.engine.catalog(), take).await
+        Ok(Some(Object::new(Kind::Type, &schema, &name.name)))
     }
 
     /// Requires the owner of a type.
@@ -205,14 +272,14 @@ impl Session {
 }
 
 /// Refuses a change of a type that a column is of.
-fn refuse_used(snapshot: &Snapshot, schema: &str, name: &str) -> Result<(), SqlError> {
+fn refuse_used(snapshot: &Snapshot, schema: &str, name: &str, what: &str) -> Result<(), SqlError> {
     for home in snapshot.schemas() {
         for table in snapshot.table_names(&home) {
             let Some((table, _)) = snapshot.table(&home, &table) else { continue };
             let fields = table.schema().fields();
             if let Some(field) = fields.iter().find(|it| enum_of(it) == Some((schema, name))) {
                 return Err(SqlError::TypeInUse {
-                    what: format!("replace type {name}"),
+                    what: format!("{what} {name}"),
                     column: format!("column {} of table {}", field.name(), table.full_name()),
                 });
             }

@@ -7,13 +7,13 @@ use datafusion::sql::sqlparser::ast::{
 
 /// Casts an expression to double precision.
 pub(crate) fn double(expr: Expr) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(expr),
-        data_type: DataType::Double(ExactNumberInfo::None),
-        array: false,
-        format: None,
-    }
+    cast(expr, DataType::Double(ExactNumberInfo::None))
+}
+
+/// Casts an expression to a type.
+pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
+    let (kind, expr) = (CastKind::Cast, Box::new(expr));
+    Expr::Cast { kind, expr, data_type, array: false, format: None }
 }
 
 /// Builds a call of the function `name`, for statement rewrites.

@@ -2,20 +2,25 @@
 //!
 //! ```text
 //! a ^ b, a ** b                   power(a, b), in double precision
-//! a // b                          a / b, which truncates for integers
+//! a // b                          a / b, which truncates for integers, HUGEINT among them
 //! a ^@ b                          starts_with(a, b)
+//! a # b, ~ a                      the exclusive or of bits; a # CAST(-1 AS SMALLINT)
+//! + NULL, + '1'                   NULL; CAST('1' AS DOUBLE)
 //! a GLOB 'x*'                     a match with a regular expression
 //! a BETWEEN SYMMETRIC b AND c     a BETWEEN b AND c OR a BETWEEN c AND b
 //! ```
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, ValueWithSpan};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    UnaryOperator, Value, ValueWithSpan,
+};
 use datafusion::sql::sqlparser::dialect::{Dialect as _, GenericDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::super::words::is_word;
-use super::calls::{call, double};
+use super::calls::{call, cast, double};
 use super::precedence::{CONCATENATION, POWER};
 
 const GENERIC: GenericDialect = GenericDialect {};
@@ -45,7 +50,12 @@ pub(super) fn parse(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr,
         Token::DuckIntDiv => {
             parser.advance_token();
             let right = parser.parse_subexpr(GENERIC.prec_value(Precedence::MulDivModOp));
-            Some(right.map(|right| binary(left.clone(), BinaryOperator::Divide, right)))
+            Some(right.map(|right| binary(left.clone(), BinaryOperator::DuckIntegerDivide, right)))
+        }
+        Token::Sharp => {
+            parser.advance_token();
+            let right = parser.parse_subexpr(CONCATENATION);
+            Some(right.map(|right| binary(left.clone(), BinaryOperator::PGBitwiseXor, right)))
         }
         Token::CaretAt => {
             parser.advance_token();
@@ -90,6 +100,70 @@ fn is_glob(parser: &Parser<'_>, place: usize) -> bool {
 /// `left ^ right`, computed in double precision as in PostgreSQL.
 fn power(left: Expr, right: Expr) -> Expr {
     call("power", [double(left), double(right)])
+}
+
+/// `~ operand`: all bits inverted.
+pub(super) fn complement(operand: Expr) -> Expr {
+    let one = Value::Number("1".to_owned(), false);
+    let ones = Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(Expr::Value(one.into())) };
+    // Of the smallest type, so that the result has that of the operand.
+    let ones = cast(ones, DataType::SmallInt(None));
+    let operand = Expr::Nested(Box::new(operand));
+    Expr::Nested(Box::new(binary(operand, BinaryOperator::PGBitwiseXor, ones)))
+}
+
+/// An operand with a sign. The planner knows `+` of numbers and times: of a NULL it is NULL, and
+/// of a literal in quotes its number.
+pub(super) fn signed(op: UnaryOperator, operand: Expr) -> Expr {
+    if op == UnaryOperator::Plus {
+        if is_null(&operand) {
+            return Expr::Nested(Box::new(operand));
+        }
+        if matches!(plain(&operand), Expr::Value(value) if is_text(&value.value)) {
+            return double(operand);
+        }
+    }
+    Expr::UnaryOp { op, expr: Box::new(operand) }
+}
+
+fn plain(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => plain(inner),
+        other => other,
+    }
+}
+
+fn is_text(value: &Value) -> bool {
+    matches!(value, Value::SingleQuotedString(_))
+}
+
+/// True for an expression that has no other value and no type of its own.
+fn is_null(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Value(value) => value.value == Value::Null,
+        Expr::UnaryOp { op: UnaryOperator::Plus | UnaryOperator::Minus, expr } => is_null(expr),
+        Expr::Case { conditions, else_result, .. } => {
+            conditions.iter().all(|it| is_null(&it.result))
+                && else_result.as_ref().is_none_or(|it| is_null(it))
+        }
+        Expr::Function(function) => is_null_call(function),
+        _ => false,
+    }
+}
+
+/// True for COALESCE and NULLIF of NULLs.
+fn is_null_call(function: &Function) -> bool {
+    let name = function.name.to_string().to_ascii_lowercase();
+    let FunctionArguments::List(list) = &function.args else { return false };
+    let is_null_argument = |arg: &FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => is_null(arg),
+        _ => false,
+    };
+    match name.as_str() {
+        "coalesce" => list.args.iter().all(is_null_argument),
+        "nullif" => list.args.first().is_some_and(is_null_argument),
+        _ => false,
+    }
 }
 
 fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {

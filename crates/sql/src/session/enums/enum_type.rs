@@ -85,6 +85,25 @@ impl EnumType {
         Ok(true)
     }
 
+    /// Gives a label another text, at its place.
+    ///
+    /// # Errors
+    /// [`SqlError::Refused`] for a text that is no label, and as [`EnumType::new`];
+    /// [`SqlError::Exists`] for one that is already.
+    pub(in crate::session) fn rename(&mut self, from: &str, to: &str) -> Result<(), SqlError> {
+        let Some(at) = self.labels.iter().position(|known| known == from) else {
+            let what = format!("renaming '{from}', which is no label of {},", self.name);
+            return Err(refused(&what, "name one of its labels"));
+        };
+        if self.rank(to).is_some() {
+            return Err(SqlError::Exists { name: format!("enum label \"{to}\"") });
+        }
+        let mut labels = self.labels.clone();
+        labels[at] = to.to_owned();
+        *self = Self::new(&self.schema, &self.name, labels)?;
+        Ok(())
+    }
+
     fn place_of(&self, label: &str) -> Result<usize, SqlError> {
         let place = self.labels.iter().position(|known| known == label);
         place.ok_or_else(|| {

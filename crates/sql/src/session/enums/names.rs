@@ -8,8 +8,8 @@ use datafusion::common::Result as DataFusionResult;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType, Expr, Ident, ObjectName, Statement as SqlStatement, TypedString,
-    VisitorMut,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ArrayElemTypeDef, DataType, Expr, Ident,
+    ObjectName, Statement as SqlStatement, TypedString, VisitorMut,
 };
 use terrace_table::catalog::{Snapshot, TextKind};
 use terrace_table::error::SqlError;
@@ -17,6 +17,7 @@ use terrace_table::error::SqlError;
 use super::enum_type::EnumType;
 use super::field::enum_of;
 use super::syntax::TypeStatement;
+use crate::access::{Privilege, Rights};
 use crate::names::{SearchPath, TypeSnapshot};
 use crate::session::parse::parse;
 use crate::session::refusal::refused;
@@ -96,14 +97,58 @@ pub(in crate::session) fn write_out(
     statement: &mut Statement,
 ) -> Result<(), SqlError> {
     let Some(snapshot) = snapshot_of(state) else { return Ok(()) };
-    let mut names = Names { state, snapshot: &snapshot.0, error: None };
+    let mut names = Names { state, snapshot: &snapshot.0, rights: None, error: None };
     let _ = statement.walk(&mut names);
+    names.error.map_or(Ok(()), Err)
+}
+
+/// As [`write_out`], for a statement of a session with the rights.
+///
+/// # Errors
+/// As [`write_out`]; [`SqlError::Denied`] for a type of a schema without USAGE.
+pub(in crate::session) fn write_out_with(
+    state: &SessionState,
+    rights: &Rights<'_>,
+    statement: &mut Statement,
+) -> Result<(), SqlError> {
+    let Some(snapshot) = snapshot_of(state) else { return Ok(()) };
+    let mut names = Names { state, snapshot: &snapshot.0, rights: Some(rights), error: None };
+    let _ = statement.walk(&mut names);
+    names.error.map_or(Ok(()), Err)
+}
+
+/// Refuses an ALTER TABLE that names a type of a schema without USAGE.
+///
+/// # Errors
+/// [`SqlError::Denied`]; [`SqlError::Refused`] for an array of an enum.
+pub(in crate::session) fn check_alter(
+    state: &SessionState,
+    rights: &Rights<'_>,
+    alter: &AlterTable,
+) -> Result<(), SqlError> {
+    let Some(snapshot) = snapshot_of(state) else { return Ok(()) };
+    let mut names = Names { state, snapshot: &snapshot.0, rights: Some(rights), error: None };
+    for operation in &alter.operations {
+        let mut of = match operation {
+            AlterTableOperation::AddColumn { column_def, .. } => column_def.data_type.clone(),
+            AlterTableOperation::AlterColumn {
+                op: AlterColumnOperation::SetDataType { data_type, .. },
+                ..
+            } => data_type.clone(),
+            _ => continue,
+        };
+        if names.qualify(&mut of).is_break() {
+            break;
+        }
+    }
     names.error.map_or(Ok(()), Err)
 }
 
 struct Names<'a> {
     state: &'a SessionState,
     snapshot: &'a Snapshot,
+    /// The rights that the schema of a type is checked with.
+    rights: Option<&'a Rights<'a>>,
     error: Option<SqlError>,
 }
 
@@ -115,6 +160,11 @@ impl Names<'_> {
                     && let Some(home) = home(self.state, self.snapshot, schema.as_deref(), &bare)
                     && self.snapshot.text(TextKind::Type, &home, &bare).is_some()
                 {
+                    let usage = |rights: &Rights<'_>| rights.require(Privilege::Usage, &home, None);
+                    if let Err(error) = self.rights.map_or(Ok(()), usage) {
+                        self.error = Some(error);
+                        return ControlFlow::Break(());
+                    }
                     let part = |name: &str| Ident::with_quote('"', name);
                     *name = ObjectName::from(vec![part(&home), part(&bare)]);
                 }

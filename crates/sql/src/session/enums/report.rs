@@ -16,6 +16,8 @@ pub struct EnumReport {
     pub labels: Vec<String>,
     /// Role that owns it; `None` if a session without a role created it.
     pub owner: Option<String>,
+    /// Comment on it.
+    pub comment: Option<String>,
 }
 
 /// The enums of a schema, by name.
@@ -27,7 +29,8 @@ pub(crate) fn enums(snapshot: &Snapshot, schema: &str) -> Result<Vec<EnumReport>
     for (name, object) in snapshot.texts(TextKind::Type, schema) {
         if let Some(of) = find(snapshot, schema, &name)? {
             let (labels, owner) = (of.labels().to_vec(), object.owner.clone());
-            reports.push(EnumReport { schema: schema.to_owned(), name, labels, owner });
+            let (schema, comment) = (schema.to_owned(), object.comment.clone());
+            reports.push(EnumReport { schema, name, labels, owner, comment });
         }
     }
     Ok(reports)

@@ -3,7 +3,8 @@
 //! ```text
 //! CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 //! ALTER TYPE mood ADD VALUE [IF NOT EXISTS] 'glad' [BEFORE | AFTER 'happy'];
-//! DROP TYPE [IF EXISTS] mood;
+//! ALTER TYPE mood RENAME VALUE 'ok' TO 'fine';  ALTER TYPE mood RENAME TO feeling;
+//! DROP TYPE [IF EXISTS] mood [CASCADE | RESTRICT];
 //! ```
 
 use std::fmt;
@@ -13,6 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::enum_type::{Place, quoted};
 use crate::names::CATALOG;
+use crate::session::object_change::ObjectChange;
 use crate::session::sql_type::identifier;
 use crate::session::words::{is_next as begins, is_word, name, take_all};
 
@@ -41,12 +43,30 @@ pub enum TypeStatement {
         /// True for IF NOT EXISTS.
         keep: bool,
     },
+    /// Gives a label another text.
+    RenameLabel {
+        /// The name.
+        name: TypeName,
+        /// The label.
+        from: String,
+        /// Its new text.
+        to: String,
+    },
+    /// Changes name, schema or owner.
+    Change {
+        /// The name.
+        name: TypeName,
+        /// The change.
+        change: ObjectChange,
+    },
     /// Drops types.
     Drop {
         /// The names.
         names: Vec<TypeName>,
         /// True for IF EXISTS.
         if_exists: bool,
+        /// True for CASCADE.
+        cascades: bool,
     },
 }
 
@@ -76,12 +96,9 @@ pub(in crate::session) fn parse(parser: &mut Parser<'_>) -> Result<TypeStatement
     if take_all(parser, &["drop", "type"]) {
         let if_exists = take_all(parser, &["if", "exists"]);
         let names = parser.parse_comma_separated(type_name)?;
-        // CASCADE would drop columns.
-        if take_all(parser, &["cascade"]) {
-            return Err(failed("DROP TYPE ... CASCADE is not possible; drop its columns first"));
-        }
-        take_all(parser, &["restrict"]);
-        return Ok(TypeStatement::Drop { names, if_exists });
+        let cascades = take_all(parser, &["cascade"]);
+        let _default = !cascades && take_all(parser, &["restrict"]);
+        return Ok(TypeStatement::Drop { names, if_exists, cascades });
     }
     if take_all(parser, &["alter", "type"]) {
         return altered(parser);
@@ -106,10 +123,22 @@ pub(in crate::session) fn parse(parser: &mut Parser<'_>) -> Result<TypeStatement
 
 fn altered(parser: &mut Parser<'_>) -> Result<TypeStatement, ParserError> {
     let name = type_name(parser)?;
+    if take_all(parser, &["rename", "value"]) {
+        let from = parser.parse_literal_string()?;
+        if !take_all(parser, &["to"]) {
+            let next = parser.peek_token();
+            return parser.expected("TO and the new label", next);
+        }
+        return Ok(TypeStatement::RenameLabel { name, from, to: parser.parse_literal_string()? });
+    }
     if !take_all(parser, &["add", "value"]) {
-        return Err(failed(
-            "this change of a type is not possible; say ADD VALUE 'label' [BEFORE 'other']",
-        ));
+        return match ObjectChange::parse(parser) {
+            Ok(change) => Ok(TypeStatement::Change { name, change }),
+            Err(_) => Err(failed(
+                "this change of a type is not possible; say ADD VALUE 'label' [BEFORE 'other'], \
+                 RENAME VALUE, RENAME TO, OWNER TO or SET SCHEMA",
+            )),
+        };
     }
     let keep = take_all(parser, &["if", "not", "exists"]);
     let label = parser.parse_literal_string()?;
@@ -162,6 +191,11 @@ impl fmt::Display for TypeStatement {
             Self::Add { name, label, .. } => {
                 write!(f, "ALTER TYPE {name} ADD VALUE '{}'", label.replace('\'', "''"))
             }
+            Self::RenameLabel { name, from, to } => {
+                let (from, to) = (from.replace('\'', "''"), to.replace('\'', "''"));
+                write!(f, "ALTER TYPE {name} RENAME VALUE '{from}' TO '{to}'")
+            }
+            Self::Change { name, change } => write!(f, "ALTER TYPE {name} {change}"),
             Self::Drop { names, .. } => {
                 let names: Vec<_> = names.iter().map(ToString::to_string).collect();
                 write!(f, "DROP TYPE {}", names.join(", "))

@@ -14,6 +14,7 @@ use terrace_exec::AnyOrderExec;
 use terrace_exec::panics::catch;
 use terrace_sys::size::to_u64;
 
+use super::super::side_effects::EvaluatedExec;
 use super::measure::measured;
 use super::operator::{Operator, Words};
 use super::options::Options;
@@ -56,7 +57,8 @@ fn tree(
 
 /// The input of a node that changes neither rows nor their order.
 fn passed_through(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
-    let is_transparent = plan.is::<CooperativeExec>() || plan.is::<AnyOrderExec>();
+    let is_transparent =
+        plan.is::<CooperativeExec>() || plan.is::<AnyOrderExec>() || plan.is::<EvaluatedExec>();
     plan.children().pop().filter(|_| is_transparent)
 }
 

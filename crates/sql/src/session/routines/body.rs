@@ -32,7 +32,7 @@ pub(super) enum Body {
 /// Errors of the parser; [`SqlError::Refused`] for a text that is not one query.
 pub(super) fn parsed(state: &SessionState, routine: &Routine) -> Result<Body, SqlError> {
     let function = match &routine.form {
-        Form::Macro => return Ok(Body::Value(expression(&routine.body, routine)?)),
+        Form::Macro => return Ok(Body::Value(value(routine)?)),
         Form::TableMacro => return Ok(Body::Rows(query(&routine.body, routine)?)),
         Form::Function(function) => function,
     };
@@ -60,6 +60,16 @@ pub(super) fn expression(text: &str, routine: &Routine) -> Result<Expr, SqlError
         let what = format!("{text} as the body of {}", routine.signature());
         refused(&what, "an expression is")
     })
+}
+
+/// Parses the body of a macro. It stands in a list, so that a series in it is a list and does not
+/// return rows.
+fn value(routine: &Routine) -> Result<Expr, SqlError> {
+    let query = query(&format!("SELECT [{}\n]", routine.body), routine)?;
+    match value_of(&query) {
+        Some(Expr::Array(mut list)) if list.elem.len() == 1 => Ok(list.elem.remove(0)),
+        _ => expression(&routine.body, routine),
+    }
 }
 
 fn query(text: &str, routine: &Routine) -> Result<Box<Query>, SqlError> {

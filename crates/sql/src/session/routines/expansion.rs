@@ -21,13 +21,17 @@ use super::scope::Finder;
 use super::shape;
 use super::substitution::{Measure, Substitution, too_large};
 use crate::access::Rights;
-use crate::session::dialect::parsed_query;
+use crate::session::dialect::{call as built, parsed_query};
 use crate::session::refusal::refused;
 use crate::session::sql_type::identifier;
 use crate::session::walk::Walk;
 
 /// Maximum nesting of functions and macros that call each other.
 const CALLS_MAX: usize = 64;
+
+/// Maximum number of calls that a statement has after its calls are written out: functions that
+/// call others twice double them with each level.
+const ALL_CALLS_MAX: usize = 10_000;
 
 /// Maximum nesting of expressions and queries of a body with its arguments.
 const DEPTH_MAX: usize = 300;
@@ -73,7 +77,11 @@ impl Expansion<'_> {
                 };
             }
         };
-        let Some(found) = self.lookup.find(&call.name, arguments, false)? else { return Ok(None) };
+        let found = match self.lookup.find(&call.name, arguments, false) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(None),
+            Err(error) => return self.values(call, arguments)?.ok_or(error).map(Some),
+        };
         self.check(&found)?;
         let routine = &found.routine;
         let Body::Value(mut body) = parsed(self.lookup.state, routine)? else { return Ok(None) };
@@ -85,6 +93,28 @@ impl Expansion<'_> {
         }
         check_size(routine, &mut value)?;
         Ok(Some(grouped(value)))
+    }
+
+    /// The rows of a call in a select list; `None` for a function that returns none, or rows of
+    /// several columns.
+    fn values(&mut self, call: &Call, arguments: &[FunctionArg]) -> Result<Option<Expr>, SqlError> {
+        let Lookup { state, snapshot, .. } = self.lookup;
+        let (state, snapshot) = (*state, *snapshot);
+        match self.lookup.find(&call.name, arguments, true) {
+            Ok(Some(found)) if shape::is_of_one_column(state, snapshot, &found.routine) => {}
+            _ => return Ok(None),
+        }
+        let rows = self.rows(&call.name, arguments, None)?;
+        let Some(TableFactor::Derived { subquery, .. }) = rows else { return Ok(None) };
+        // DataFusion computes two lists whose columns have one name once.
+        let text = format!(
+            "SELECT array_agg(\"rows\".\"value\") AS \"list {}\" \
+             FROM (SELECT 1) AS \"rows\"(\"value\")",
+            self.calls
+        );
+        let mut list = parsed_query(&text)?;
+        put_derived(&mut list, subquery);
+        Ok(Some(built("unnest", [Expr::Subquery(Box::new(list))])))
     }
 
     /// The query of a call in FROM; `None` for a function that is built in.
@@ -153,6 +183,19 @@ impl Expansion<'_> {
     /// Writes out the calls in the body of a routine.
     fn within(&mut self, found: &Found, body: &mut dyn Walk) -> Result<(), SqlError> {
         self.calls += 1;
+        if self.calls > ALL_CALLS_MAX {
+            let outermost = self
+                .open
+                .first()
+                .map_or_else(|| found.routine.signature(), |(_, signature)| signature.clone());
+            return Err(refused(
+                &format!(
+                    "a statement too complex: {outermost} makes it one of more than \
+                     {ALL_CALLS_MAX} calls of functions and macros"
+                ),
+                "write out some of their bodies, so that each value is computed once",
+            ));
+        }
         self.open.push((found.id(), found.routine.signature()));
         let _ = body.walk(self);
         self.open.pop();
@@ -261,7 +304,10 @@ impl VisitorMut for Expansion<'_> {
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(Expr::Function(call)) = item else { continue };
             let found = match of_call(call) {
-                Ok(arguments) => self.lookup.find(&call.name, arguments, false),
+                Ok(arguments) => {
+                    let rows = |_| self.lookup.find(&call.name, arguments, true);
+                    self.lookup.find(&call.name, arguments, false).or_else(rows)
+                }
                 Err(_) => continue,
             };
             let Ok(Some(found)) = found else { continue };

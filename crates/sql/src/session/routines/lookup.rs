@@ -38,8 +38,12 @@ pub(in crate::session) struct Lookup<'a> {
     pub(super) state: &'a SessionState,
     pub(super) snapshot: &'a Snapshot,
     temporary: &'a [Routine],
+    /// The schemas in which names without a schema are looked up.
+    path: SearchPath,
     /// The names of all routines.
     names: HashSet<String>,
+    /// False if only the routines of the session are meant.
+    has_stored: bool,
 }
 
 impl<'a> Lookup<'a> {
@@ -56,7 +60,24 @@ impl<'a> Lookup<'a> {
         let stored = schemas.flat_map(|schema| snapshot.texts(TextKind::Function, &schema));
         let stored = stored.map(|(key, _)| Routine::name_in(&key).to_owned());
         let names = temporary.iter().map(|routine| routine.name.clone()).chain(stored).collect();
-        Some(Self { state, snapshot, temporary, names })
+        let path = SearchPath::of(state.config_options());
+        Some(Self { state, snapshot, temporary, path, names, has_stored: true })
+    }
+
+    /// The routines of the session alone; `None` if there are none.
+    pub(in crate::session) fn of_session(
+        state: &'a SessionState,
+        snapshot: &'a Snapshot,
+        temporary: &'a [Routine],
+    ) -> Option<Self> {
+        let all = Self::new(state, snapshot, temporary).filter(|_| !temporary.is_empty())?;
+        let names = temporary.iter().map(|routine| routine.name.clone()).collect();
+        Some(Self { names, has_stored: false, ..all })
+    }
+
+    /// The routines that a text with another search path can call.
+    pub(in crate::session) fn within(self, path: SearchPath) -> Self {
+        Self { path, ..self }
     }
 
     /// True if a routine of any schema has the name.
@@ -93,7 +114,8 @@ impl<'a> Lookup<'a> {
         }
         let known: Vec<_> =
             groups.iter().flatten().map(|found| found.routine.signature()).collect();
-        if known.is_empty() || (schema.is_none() && is_built_in(self.state, &bare)) {
+        let is_other = schema.is_none() && is_built_in(self.state, &bare);
+        if known.is_empty() || is_other || !self.has_stored {
             return Ok(None);
         }
         let returns_rows = groups.iter().flatten().any(|found| fit(&found.routine, arguments));
@@ -111,10 +133,10 @@ impl<'a> Lookup<'a> {
 
     /// The routines of a name, by schema, in the order of the search path.
     fn groups(&self, schema: Option<&str>, name: &str) -> Result<Vec<Vec<Found>>, SqlError> {
-        let path = SearchPath::of(self.state.config_options());
         let schemas: Vec<&str> = match schema {
+            _ if !self.has_stored => Vec::new(),
             Some(schema) => vec![schema],
-            None => path.existing(self.snapshot).collect(),
+            None => self.path.existing(self.snapshot).collect(),
         };
         let temporary = self.temporary.iter().filter(|routine| routine.name == name);
         let temporary = temporary.filter(|_| schema.is_none_or(|schema| schema == "temp"));

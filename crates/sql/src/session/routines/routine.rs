@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::session::object_change::ObjectChange;
 use crate::session::sql_type::identifier;
 
 /// A function in SQL, or a macro. Expressions, queries and types are kept as text.
@@ -194,6 +195,15 @@ pub enum RoutineStatement {
         /// True for TEMP: the definitions belong to the session.
         temporary: bool,
     },
+    /// Changes the name, the schema or the owner of a function or macro.
+    Change {
+        /// The function or macro.
+        routine: DroppedRoutine,
+        /// Its kind.
+        kind: DroppedKind,
+        /// The change.
+        change: ObjectChange,
+    },
     /// Drops functions or macros.
     Drop {
         /// The names.
@@ -202,10 +212,12 @@ pub enum RoutineStatement {
         kind: DroppedKind,
         /// True for IF EXISTS.
         if_exists: bool,
+        /// True for CASCADE.
+        cascades: bool,
     },
 }
 
-/// A function or macro that a statement drops.
+/// A function or macro that a statement drops or changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedRoutine {
     pub(in crate::session) schema: Option<String>,
@@ -214,7 +226,7 @@ pub struct DroppedRoutine {
     pub(in crate::session) parameters: Option<usize>,
 }
 
-/// The kind of object that a DROP names.
+/// The kind of object that a DROP or ALTER names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DroppedKind {
     /// `DROP FUNCTION`.
@@ -251,7 +263,10 @@ impl fmt::Display for RoutineStatement {
                 let texts: Vec<_> = routines.iter().map(ToString::to_string).collect();
                 f.write_str(&texts.join("; "))
             }
-            Self::Drop { routines, kind, if_exists } => {
+            Self::Change { routine, kind, change } => {
+                write!(f, "ALTER {} {routine} {change}", kind.keyword())
+            }
+            Self::Drop { routines, kind, if_exists, .. } => {
                 let names: Vec<_> = routines.iter().map(ToString::to_string).collect();
                 let if_exists = if *if_exists { "IF EXISTS " } else { "" };
                 write!(f, "DROP {} {if_exists}{}", kind.keyword(), names.join(", "))

@@ -10,7 +10,7 @@ use terrace_table::error::SqlError;
 
 use super::arguments::Argument;
 use super::body::put_derived;
-use super::routine::{Function, Returns, Routine};
+use super::routine::{Form, Function, Returns, Routine};
 use crate::names::resolve;
 use crate::session::dialect::{parsed_expr, parsed_query};
 use crate::session::refusal::refused;
@@ -106,6 +106,20 @@ pub(super) fn shaped(
         select.selection = joined(arguments.iter().map(is_not_null), BinaryOperator::And);
     }
     Ok(Box::new(outer))
+}
+
+/// True for a function that returns rows of one column.
+pub(super) fn is_of_one_column(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    routine: &Routine,
+) -> bool {
+    let Form::Function(function) = &routine.form else { return false };
+    match &function.returns {
+        Returns::Value(_) => false,
+        Returns::Rows(of) => columns_of(state, snapshot, of).is_none(),
+        Returns::Table(columns) => columns.len() == 1,
+    }
 }
 
 fn of_columns(columns: &[(String, String)]) -> String {

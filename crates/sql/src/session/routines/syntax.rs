@@ -5,7 +5,8 @@
 //! CREATE MACRO above(x) AS TABLE SELECT * FROM t WHERE k > x;
 //! CREATE FUNCTION inc(i INT) RETURNS INT LANGUAGE SQL AS $$ SELECT i + 1 $$;
 //! CREATE FUNCTION inc(i INT) RETURNS INT RETURN i + 1;
-//! DROP MACRO [TABLE] [IF EXISTS] add;  DROP FUNCTION inc(INT);
+//! ALTER FUNCTION inc(INT) RENAME TO next;
+//! DROP MACRO [TABLE] [IF EXISTS] add;  DROP FUNCTION inc(INT) [CASCADE | RESTRICT];
 //! ```
 
 use datafusion::sql::planner::IdentNormalizer;
@@ -18,6 +19,7 @@ use super::routine::{
     Volatility,
 };
 use crate::names::CATALOG;
+use crate::session::object_change::ObjectChange;
 use crate::session::words::{is_word, take_all};
 
 /// Schema and name of a routine.
@@ -27,7 +29,7 @@ type Name = (Option<String>, String);
 pub(in crate::session) fn is_next(parser: &Parser<'_>) -> bool {
     let word = |n: usize, text: &str| is_word(&parser.peek_nth_token(n).token, text);
     let noun = |n| word(n, "macro") || word(n, "function");
-    if word(0, "drop") {
+    if word(0, "drop") || word(0, "alter") {
         return noun(1);
     }
     let after_replace = if word(1, "or") && word(2, "replace") { 3 } else { 1 };
@@ -42,6 +44,12 @@ pub(in crate::session) fn is_next(parser: &Parser<'_>) -> bool {
 pub(in crate::session) fn parse(parser: &mut Parser<'_>) -> Result<RoutineStatement, ParserError> {
     if take_all(parser, &["drop"]) {
         return dropped(parser);
+    }
+    if take_all(parser, &["alter"]) {
+        let kind = kind(parser);
+        let routine = named(parser)?;
+        let change = ObjectChange::parse(parser)?;
+        return Ok(RoutineStatement::Change { routine, kind, change });
     }
     take_all(parser, &["create"]);
     let replace = take_all(parser, &["or", "replace"]);
@@ -65,32 +73,48 @@ pub(in crate::session) fn parse(parser: &mut Parser<'_>) -> Result<RoutineStatem
 }
 
 fn dropped(parser: &mut Parser<'_>) -> Result<RoutineStatement, ParserError> {
-    let is_macro = take_all(parser, &["macro"]);
-    let kind = match is_macro {
-        false => DroppedKind::Function,
-        true if take_all(parser, &["table"]) => DroppedKind::TableMacro,
-        true => DroppedKind::Macro,
-    };
-    if !is_macro {
-        take_all(parser, &["function"]);
-    }
+    let kind = kind(parser);
     let if_exists = take_all(parser, &["if", "exists"]);
-    let mut routines = Vec::new();
-    loop {
-        let (schema, name) = name(parser)?;
-        let has_types = parser.peek_token_ref().token == Token::LParen;
-        let parameters = match has_types {
-            true => Some(parameters(parser, parameter_of_function)?.len()),
-            false => None,
-        };
-        routines.push(DroppedRoutine { schema, name, parameters });
-        if !parser.consume_token(&Token::Comma) {
-            break;
+    let routines = parser.parse_comma_separated(named)?;
+    let cascades = take_all(parser, &["cascade"]);
+    let _default = !cascades && take_all(parser, &["restrict"]);
+    Ok(RoutineStatement::Drop { routines, kind, if_exists, cascades })
+}
+
+/// Parses the noun of a DROP, ALTER or COMMENT.
+fn kind(parser: &mut Parser<'_>) -> DroppedKind {
+    if take_all(parser, &["macro", "table"]) {
+        return DroppedKind::TableMacro;
+    }
+    match take_all(parser, &["macro"]) {
+        true => DroppedKind::Macro,
+        false => {
+            take_all(parser, &["function"]);
+            DroppedKind::Function
         }
     }
-    // No object depends on a function: CASCADE drops nothing else.
-    let _optional = take_all(parser, &["cascade"]) || take_all(parser, &["restrict"]);
-    Ok(RoutineStatement::Drop { routines, kind, if_exists })
+}
+
+/// Parses the name of a function or macro, and the types of its parameters if they follow.
+///
+/// # Errors
+/// Errors of the syntax.
+fn named(parser: &mut Parser<'_>) -> Result<DroppedRoutine, ParserError> {
+    let (schema, name) = name(parser)?;
+    Ok(DroppedRoutine { schema, name, parameters: parameter_count(parser)? })
+}
+
+/// Parses the types of parameters in parentheses, if they follow, and returns their number.
+///
+/// # Errors
+/// Errors of the syntax.
+pub(in crate::session) fn parameter_count(
+    parser: &mut Parser<'_>,
+) -> Result<Option<usize>, ParserError> {
+    match parser.peek_token_ref().token {
+        Token::LParen => Ok(Some(parameters(parser, parameter_of_function)?.len())),
+        _ => Ok(None),
+    }
 }
 
 /// Parses a name, which may have the schema before it.

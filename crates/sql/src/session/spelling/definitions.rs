@@ -5,6 +5,7 @@
 //! AS IDENTITY (START 5 INCREMENT 2)           ->  AS IDENTITY (INCREMENT 2 START 5)
 //! (LIKE t INCLUDING ALL EXCLUDING IDENTITY)   ->  (LIKE t."like +all -identity")
 //! INTO t (a) OVERRIDING SYSTEM VALUE          ->  INTO t (a, "overriding system value")
+//! INTO t (a) OVERRIDING USER VALUE            ->  INTO t (a, "overriding user value")
 //! ```
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -17,6 +18,9 @@ pub(in crate::session) const LIKE: &str = "like ";
 /// Name of the column that stands for OVERRIDING SYSTEM VALUE.
 pub(in crate::session) const OVERRIDING: &str = "overriding system value";
 
+/// Name of the column that stands for OVERRIDING USER VALUE.
+pub(in crate::session) const OVERRIDING_USER: &str = "overriding user value";
+
 /// Words that begin an option of a sequence, in the order in which the parser takes them.
 const OPTIONS: [&str; 6] = ["increment", "minvalue", "maxvalue", "start", "cache", "cycle"];
 
@@ -25,10 +29,15 @@ pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut written = Vec::with_capacity(tokens.len());
     let mut place = 0;
     while let Some(token) = tokens.get(place) {
-        if are_at(tokens, place, &["overriding", "system", "value"]) {
+        let clauses = [OVERRIDING, OVERRIDING_USER];
+        let clause = clauses.into_iter().find(|clause| {
+            let words: Vec<_> = clause.split(' ').collect();
+            are_at(tokens, place, &words)
+        });
+        if let Some(clause) = clause {
             let columns = written.pop_if(|last: &mut TokenWithSpan| last.token == Token::RParen);
             let before = if columns.is_some() { Token::Comma } else { Token::LParen };
-            written.extend([sign(before), quoted(OVERRIDING), sign(Token::RParen)]);
+            written.extend([sign(before), quoted(clause), sign(Token::RParen)]);
             place += 3;
             continue;
         }

@@ -126,14 +126,15 @@ fn is_query(tokens: &[TokenWithSpan], place: usize, closings: &[Option<usize>]) 
     if is_at(tokens, inner, "values") {
         return tokens.get(inner + 1).is_some_and(|token| token.token == Token::LParen);
     }
+    // Tested first: counting the parentheses of a deep text within each of them takes seconds.
+    let behind = closings.get(inner).copied().flatten().map(|closing| closing + 1);
+    if !behind.is_some_and(|place| BEHIND.iter().any(|word| is_at(tokens, place, word))) {
+        return false;
+    }
     let is_open = |token: &&TokenWithSpan| token.token == Token::LParen;
     let open = tokens[inner..].iter().take_while(is_open).count();
     let begins = ["select", "with", "values", "from"];
-    let begins = begins.iter().any(|word| is_at(tokens, inner + open, word));
-    let behind = closings.get(inner).copied().flatten().map(|closing| closing + 1);
-    open > 0
-        && begins
-        && behind.is_some_and(|place| BEHIND.iter().any(|word| is_at(tokens, place, word)))
+    open > 0 && begins.iter().any(|word| is_at(tokens, inner + open, word))
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::super::words::is_word;
 
+/// Words that begin a query.
+pub(super) const QUERY_WORDS: [&str; 6] = ["select", "with", "from", "values", "pivot", "unpivot"];
+
 /// True for the unquoted word, in any case.
 pub(super) fn is(token: &TokenWithSpan, word: &str) -> bool {
     is_word(&token.token, word)

@@ -1,6 +1,7 @@
-//! Sorts and groups of intervals, which are equal if their durations are: `1 month` and `30 days`.
+//! Sorts and groups of intervals, which are equal if their durations are: `1 month` and `30 days`;
+//! and of JSONB, whose numbers are equal if their values are: `1` and `1.0`.
 //!
-//! A group of intervals has one of them as its value.
+//! A group has one of its values as its own.
 
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::functions_aggregate::expr_fn::first_value;
 use datafusion::logical_expr::logical_plan::{Aggregate, DistinctOn, Projection};
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
-use terrace_functions::columns::{interval_key, readable_text};
+use terrace_functions::columns::readable_text;
 
-use super::kinds::{is_interval, type_of};
+use super::kinds::{has_key, is_interval, key_of};
 use super::ordering::{of_order, to_key};
 
 /// Rewrites a node over rows of `schema`.
@@ -19,7 +20,7 @@ use super::ordering::{of_order, to_key};
 /// # Errors
 /// Errors of planning.
 pub(super) fn of_node(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
-    if !schema.fields().iter().any(|field| is_interval(field.data_type())) {
+    if !schema.fields().iter().any(|field| has_key(field)) {
         // Sorts and groups are by columns, or by expressions over some.
         return match plan {
             LogicalPlan::Aggregate(aggregate) => of_groups(aggregate),
@@ -75,27 +76,27 @@ fn of_sort(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPl
     Ok(if is_changed { Transformed::yes(plan) } else { Transformed::no(plan) })
 }
 
-/// Groups by the durations of intervals.
+/// Groups by the keys of values.
 fn of_groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let below = aggregate.input.schema();
-    let is_of = |expr: &Expr| type_of(expr, below.as_ref()).is_some_and(|of| is_interval(&of));
-    let intervals: Vec<bool> = aggregate.group_expr.iter().map(is_of).collect();
+    let key_of = |expr: &Expr| key_of(expr, below.as_ref());
+    let keys: Vec<_> = aggregate.group_expr.iter().map(key_of).collect();
     let has_sets = aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
-    if has_sets || !intervals.contains(&true) {
+    if has_sets || keys.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
     let (mut groups, mut calls) = (Vec::new(), aggregate.aggr_expr.clone());
     // The place of each column of the aggregate in the new one.
     let mut places: Vec<usize> = (0..aggregate.schema.fields().len()).collect();
-    for (place, (expr, is_interval)) in aggregate.group_expr.iter().zip(&intervals).enumerate() {
-        if !is_interval {
+    for (place, (expr, key)) in aggregate.group_expr.iter().zip(&keys).enumerate() {
+        let Some(key) = key else {
             groups.push(expr.clone());
             continue;
-        }
+        };
         let value = expr.clone().unalias();
-        groups.push(interval_key(value.clone()).alias(format!("interval key {place}")));
+        groups.push(key(value.clone()).alias(format!("key {place}")));
         places[place] = aggregate.group_expr.len() + calls.len();
-        calls.push(first_value(value, vec![]).alias(format!("interval {place}")));
+        calls.push(first_value(value, vec![]).alias(format!("value {place}")));
     }
     let keyed = Aggregate::try_new(Arc::clone(&aggregate.input), groups, calls)?;
     let columns = places.iter().enumerate().map(|(place, source)| {

@@ -3,22 +3,26 @@
 //! A cast to UUID, JSON, VARCHAR(n) or CHAR(n) checks its text. A text that is compared with a UUID
 //! is one, `'A0EE...' = id`, and a literal that is compared with CHAR(n) has no trailing blanks.
 //! Intervals are compared by PostgreSQL's durations, of which a month has 30 days and a day 24
-//! hours; Arrow compares their months first.
+//! hours; Arrow compares their months first. Values of JSONB are compared by PostgreSQL's order, in
+//! which `1` and `1.0` are equal.
 
-use datafusion::arrow::datatypes::{DataType, Field};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DataType, Field,
+};
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{ExprSchema, Result};
-use datafusion::logical_expr::expr::{Alias, InList};
-use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Cast, Expr, ExprSchemable as _, Operator, TryCast,
-};
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::{Between, BinaryExpr, Case, Cast, Expr, Operator, TryCast};
 use terrace_functions::columns::{
-    TextType, Usage, as_type, interval_key, interval_of_text, is_checked, readable_text,
-    try_interval_of_text,
+    TextType, Usage, as_type, interval_extreme, interval_key, interval_of_text, is_checked,
+    readable_text, try_interval_of_text,
 };
+use terrace_functions::{date_of, lists};
 
-use super::kinds::{is_interval, type_of};
-use super::ordering::{of_aggregate, of_window};
+use super::kinds::{is_interval, mark_of, type_of};
+use super::ordering::{of_aggregate, of_window, to_key};
 
 /// Gives an expression over rows of `schema` the semantics of the types of its columns. Must be
 /// applied before types are coerced, while all casts are those that were written.
@@ -44,15 +48,27 @@ pub(in super::super) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<T
             Expr::ScalarFunction(call) if call.name() == "get_field" => {
                 to_key_type(&mut call.args, schema)
             }
+            Expr::ScalarFunction(call) if matches!(call.name(), lists::ANY | lists::ALL) => {
+                to_values(&mut call.args, schema)?
+            }
+            Expr::ScalarFunction(call) if matches!(call.name(), "greatest" | "least") => {
+                let Some(extreme) = extreme_of(call, schema) else {
+                    return Ok(Transformed::no(expr));
+                };
+                expr = extreme;
+                true
+            }
             Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
                 unify(vec![(left, schema), (right, schema)])
             }
             Expr::Between(Between { expr, low, high, .. }) => {
-                unify(vec![(expr, schema), (low, schema), (high, schema)])
+                let is_changed = to_dates(expr, [&mut **low, &mut **high], schema);
+                unify(vec![(expr, schema), (low, schema), (high, schema)]) || is_changed
             }
             Expr::InList(InList { expr, list, .. }) => {
+                let is_changed = to_dates(expr, list.iter_mut(), schema);
                 let list = list.iter_mut().map(|member| (member, schema));
-                unify(std::iter::once((expr.as_mut(), schema)).chain(list).collect())
+                unify(std::iter::once((expr.as_mut(), schema)).chain(list).collect()) || is_changed
             }
             Expr::Case(Case { expr: Some(expr), when_then_expr, .. }) => {
                 let whens = when_then_expr.iter_mut().map(|(when, _)| (when.as_mut(), schema));
@@ -73,17 +89,105 @@ fn concerns(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
             Expr::OuterReferenceColumn(field, _) => is_of(field),
             Expr::Literal(value, _) => is_interval(&value.data_type()),
             Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => {
-                field.data_type().is_string() || is_checked(field) || is_of(field)
+                let of = field.data_type();
+                of.is_string() || is_checked(field) || is_of(field) || is_list(of)
             }
-            Expr::ScalarFunction(_) | Expr::ScalarSubquery(_) => true,
+            Expr::ScalarFunction(_) | Expr::ScalarSubquery(_) | Expr::WindowFunction(_) => true,
             _ => false,
         })
     })
 }
 
+fn is_list(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::List(_))
+}
+
 fn is_comparison(operator: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Gives a list the type of the value that is compared with its elements, if it is a literal,
+/// `'{a,b}'`, or has texts that are compared with UUIDs or CHAR(n); true if it has changed.
+fn to_values(args: &mut [Expr], schema: &dyn ExprSchema) -> Result<bool> {
+    let [list, value, ..] = args else { return Ok(false) };
+    let is_literal = of_literal(list, value, schema)?;
+    let of = mark_of(value, schema).filter(|of| matches!(of, TextType::Uuid | TextType::Char(_)));
+    let is_of_texts = match type_of(list, schema) {
+        Some(DataType::List(item)) => item.data_type().is_string(),
+        _ => false,
+    };
+    let Some(of) = of.filter(|_| is_of_texts) else { return Ok(is_literal) };
+    let field = Field::new_list("", of.field("item"), true);
+    *list = as_type(std::mem::take(list), &field, Usage::Comparison);
+    Ok(true)
+}
+
+/// Makes a list of a literal, `'{a,b}'`, over the type of `value`; true if it is one.
+fn of_literal(list: &mut Expr, value: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
+    let Expr::Literal(text, _) = &*list else { return Ok(false) };
+    let Some(Some(text)) = text.try_as_str() else { return Ok(false) };
+    let items = Expr::Literal(lists::text_array(text)?, None);
+    *list = match type_of(value, schema) {
+        Some(of) if !of.is_string() && !of.is_null() => {
+            // A number keeps its digits: the type of the value may have fewer.
+            let of = if of.is_decimal() { decimal_of(text, of) } else { of };
+            Expr::Cast(Cast::new(Box::new(items), DataType::new_list(of, true)))
+        }
+        _ => items,
+    };
+    Ok(true)
+}
+
+/// A type for all decimals of a literal, `'{1.5,2.25}'`, that has the scale of `of` or more.
+fn decimal_of(text: &str, of: DataType) -> DataType {
+    let scale = |item: &str| {
+        let digits = item.split_once('.').map_or("", |(_, digits)| digits);
+        digits.bytes().take_while(u8::is_ascii_digit).count()
+    };
+    let longest = text.split(',').map(scale).max().and_then(|scale| i8::try_from(scale).ok());
+    match of {
+        DataType::Decimal128(_, scale) => {
+            let scale = longest.map_or(scale, |longest| longest.max(scale));
+            DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale.min(DECIMAL128_MAX_SCALE))
+        }
+        other => other,
+    }
+}
+
+/// The greatest or least of intervals, among which may be literals; `None` for other values.
+fn extreme_of(call: &ScalarFunction, schema: &dyn ExprSchema) -> Option<Expr> {
+    let types = call.args.iter().map(|arg| type_of(arg, schema));
+    let types: Vec<DataType> = types.collect::<Option<_>>()?;
+    let fits = |of: &DataType| is_interval(of) || of.is_string() || of.is_null();
+    if !types.iter().any(is_interval) || !types.iter().all(fits) {
+        return None;
+    }
+    let intervals = call.args.iter().zip(&types).map(|(arg, of)| match of.is_string() {
+        true => interval_of_text(arg.clone()),
+        false => arg.clone(),
+    });
+    Some(interval_extreme(intervals.collect(), call.name() == "greatest"))
+}
+
+/// Makes dates of the sums of dates and whole days that are compared with a date; true if there are
+/// any.
+fn to_dates<'a>(
+    compared: &Expr,
+    others: impl IntoIterator<Item = &'a mut Expr>,
+    schema: &dyn ExprSchema,
+) -> bool {
+    if type_of(compared, schema) != Some(DataType::Date32) {
+        return false;
+    }
+    let mut is_changed = false;
+    for other in others {
+        if let Some(date) = date_of(other, schema) {
+            *other = date;
+            is_changed = true;
+        }
+    }
+    is_changed
 }
 
 /// Gives the literal key of `m['k']` the type of the map's keys, which it is compared with; true if
@@ -109,8 +213,24 @@ fn cast_of(
     usage: Usage,
     schema: &dyn ExprSchema,
 ) -> Option<Expr> {
+    let is_array =
+        is_list(field.data_type()) && type_of(operand, schema).is_some_and(|of| of.is_string());
+    if is_array {
+        let text = std::mem::take(operand);
+        *operand = match usage {
+            Usage::TryCast => lists::try_text_arrays(text),
+            _ => lists::text_arrays(text),
+        };
+    }
     if is_checked(field) {
         return Some(as_type(std::mem::take(operand), field, usage));
+    }
+    if is_array {
+        let (items, field) = (Box::new(std::mem::take(operand)), Arc::new(field.clone()));
+        return Some(match usage {
+            Usage::TryCast => Expr::TryCast(TryCast { expr: items, field }),
+            _ => Expr::Cast(Cast { expr: items, field }),
+        });
     }
     if is_interval(field.data_type()) {
         type_of(operand, schema).filter(DataType::is_string)?;
@@ -142,9 +262,10 @@ pub(super) fn unify(mut group: Vec<Member<'_>>) -> bool {
     let marks: Vec<Option<TextType>> = marks.collect();
     if let Some(of) = marks.iter().flatten().find(|of| of.has_forms()) {
         let others = group.iter_mut().zip(&marks).filter(|(_, mark)| *mark != &Some(*of));
-        return others.fold(false, |is_changed, ((expr, schema), _)| {
+        let is_changed = others.fold(false, |is_changed, ((expr, schema), _)| {
             as_text_value(expr, *of, *schema) || is_changed
         });
+        return *of == TextType::Jsonb && to_keys(group) || is_changed;
     }
     let types = group.iter().map(|(expr, schema)| type_of(expr, *schema));
     let types: Vec<Option<DataType>> = types.collect();
@@ -166,6 +287,21 @@ pub(super) fn unify(mut group: Vec<Member<'_>>) -> bool {
     true
 }
 
+/// Makes the keys of values of JSONB, if all are; true if it has.
+fn to_keys(mut group: Vec<Member<'_>>) -> bool {
+    let is_jsonb = |(expr, schema): &Member<'_>| {
+        mark_of(expr, *schema) == Some(TextType::Jsonb)
+            || type_of(expr, *schema).is_some_and(|of| of.is_null())
+    };
+    let are_jsonb = group.iter().all(is_jsonb);
+    if are_jsonb {
+        for (expr, schema) in &mut group {
+            to_key(expr, *schema);
+        }
+    }
+    are_jsonb
+}
+
 /// Makes an operand beside values of a text type one of these; true if it has changed. Of JSONB and
 /// CHAR(n) only literals are: PostgreSQL compares other texts with their texts.
 fn as_text_value(expr: &mut Expr, of: TextType, schema: &dyn ExprSchema) -> bool {
@@ -175,16 +311,4 @@ fn as_text_value(expr: &mut Expr, of: TextType, schema: &dyn ExprSchema) -> bool
         *expr = as_type(std::mem::take(expr), &of.field(""), Usage::Comparison);
     }
     is_operand
-}
-
-/// The text type of an expression.
-pub(super) fn mark_of(expr: &Expr, schema: &dyn ExprSchema) -> Option<TextType> {
-    match expr {
-        Expr::Column(column) => TextType::of(schema.field_from_column(column).ok()?),
-        Expr::OuterReferenceColumn(field, _) => TextType::of(field),
-        Expr::Alias(Alias { expr, .. }) => mark_of(expr, schema),
-        Expr::ScalarFunction(_) => TextType::of(&expr.to_field(schema).ok()?.1),
-        Expr::ScalarSubquery(query) => TextType::of(query.subquery.schema().fields().first()?),
-        _ => None,
-    }
 }

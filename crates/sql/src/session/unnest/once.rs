@@ -1,7 +1,8 @@
-//! Outer rows that are evaluated once, for themselves and for the domains of their subqueries.
+//! Rows that are evaluated once: outer rows, for themselves and for the domains of their
+//! subqueries, and WITH queries that several places name.
 //!
 //! Two evaluations of a LIMIT, of `last_value` or of a volatile function may return other rows. A
-//! [`OnceNode`] stands above each copy of such outer rows. The planner makes it a node whose rows
+//! [`OnceNode`] stands above each copy of such rows. The planner makes it a node whose rows
 //! the copies share. No rule may change one copy alone: filters, limits and unused columns stay
 //! above it.
 
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -24,6 +26,8 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use terrace_exec::once::{OnceExec, OnceRows};
 use terrace_sys::sync::lock;
 
+use super::super::side_effects::Evaluation;
+
 /// The name of the node.
 const NAME: &str = "Once";
 
@@ -34,13 +38,66 @@ static PLANS: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OnceNode {
     number: u64,
+    /// True in the plan of a view, each use of which has its own rows.
+    is_template: bool,
     input: LogicalPlan,
 }
 
 /// Returns a plan whose copies return the same rows.
-pub(super) fn once(input: LogicalPlan) -> LogicalPlan {
-    let number = PLANS.fetch_add(1, Atomic::Relaxed);
-    LogicalPlan::Extension(Extension { node: Arc::new(OnceNode { number, input }) })
+pub(in super::super) fn once(input: LogicalPlan) -> LogicalPlan {
+    let node = OnceNode { number: next(), is_template: false, input };
+    LogicalPlan::Extension(Extension { node: Arc::new(node) })
+}
+
+fn next() -> u64 {
+    PLANS.fetch_add(1, Atomic::Relaxed)
+}
+
+/// Returns the plan of a view, of which each use is to be an [`instance`].
+///
+/// # Errors
+/// If the plan cannot be rebuilt.
+pub(crate) fn template(plan: LogicalPlan) -> Result<LogicalPlan> {
+    renumbered(plan, |node| (!node.is_template).then_some((node.number, true)))
+}
+
+/// Returns a plan in which the parts of a [`template`] share rows with no other use of it.
+///
+/// # Errors
+/// If the plan cannot be rebuilt.
+pub(in super::super) fn instance(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut numbers = HashMap::new();
+    renumbered(plan, |node| {
+        let is_template = node.is_template;
+        is_template.then(|| (*numbers.entry(node.number).or_insert_with(next), false))
+    })
+}
+
+/// Gives the nodes of a plan the numbers, and the marks of a template, that `change` returns.
+fn renumbered(
+    plan: LogicalPlan,
+    mut change: impl FnMut(&OnceNode) -> Option<(u64, bool)>,
+) -> Result<LogicalPlan> {
+    let mut is_found = false;
+    plan.apply_with_subqueries(|node| {
+        is_found |= is_once(node);
+        Ok(if is_found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !is_found {
+        return Ok(plan);
+    }
+    let changed = plan.transform_up_with_subqueries(|plan| {
+        let LogicalPlan::Extension(Extension { node }) = &plan else {
+            return Ok(Transformed::no(plan));
+        };
+        let Some(node) = node.as_any().downcast_ref::<OnceNode>() else {
+            return Ok(Transformed::no(plan));
+        };
+        let Some((number, is_template)) = change(node) else { return Ok(Transformed::no(plan)) };
+        let node = Arc::new(OnceNode { number, is_template, input: node.input.clone() });
+        Ok(Transformed::yes(LogicalPlan::Extension(Extension { node })))
+    });
+    Ok(changed?.data)
 }
 
 /// True if copies of a plan return the same rows because they are evaluated once.
@@ -77,7 +134,10 @@ impl UserDefinedLogicalNodeCore for OnceNode {
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Ok(Self { number: self.number, input }),
+            (Some(input), true) => {
+                let (number, is_template) = (self.number, self.is_template);
+                Ok(Self { number, is_template, input })
+            }
             _ => internal_err!("{NAME} has one input"),
         }
     }
@@ -88,7 +148,8 @@ impl UserDefinedLogicalNodeCore for OnceNode {
     }
 }
 
-/// The planner of queries: DataFusion's, which also knows plans that are evaluated once.
+/// The planner of queries: DataFusion's, which also knows plans that are evaluated once, and those
+/// with side effects.
 #[derive(Debug)]
 pub(in super::super) struct OncePlanner;
 
@@ -99,8 +160,10 @@ impl QueryPlanner for OncePlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner =
-            DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Copies::new())]);
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![
+            Arc::new(Copies::new()),
+            Arc::new(Evaluation),
+        ]);
         planner.create_physical_plan(plan, session).await
     }
 }

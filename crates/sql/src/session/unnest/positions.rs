@@ -16,7 +16,7 @@ use super::outer_rows::{unnest_filter, unnest_projection};
 use super::references::{is_correlated, outer_columns, subquery_of};
 
 /// Moves correlated subqueries out of a node whose rows cannot be joined with theirs, and unnests
-/// them there.
+/// them there; of VALUES, other subqueries too.
 pub(super) fn unnest(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Join(join) => in_join(join, names).map(Transformed::yes),

@@ -4,6 +4,7 @@
 //! differed in a column of the domain, rows would find no match. The order of rows is not part of a
 //! plan's result: whatever depends on it may differ.
 
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchema, Result, not_impl_err};
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Window};
 use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, WindowFunctionDefinition};
@@ -25,6 +26,19 @@ const EXACT: [&str; 9] = [
 
 /// Aggregates that are exact but over floating-point numbers, whose additions round.
 const EXACT_SUMS: [&str; 2] = ["sum", "avg"];
+
+/// True if a plan returns the same rows each time it is evaluated.
+pub(in super::super) fn is_repeatable(plan: &LogicalPlan) -> bool {
+    let mut is_volatile = false;
+    let searched = plan.apply_with_subqueries(|node| {
+        if is_once(node) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        is_volatile |= node.expressions().iter().any(Expr::is_volatile);
+        Ok(if is_volatile { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    searched.is_ok() && !is_volatile && check(plan, &plan.schema().columns()).is_ok()
+}
 
 /// Refuses a plan whose `columns` could differ the next time it is evaluated.
 ///

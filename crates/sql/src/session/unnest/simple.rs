@@ -8,6 +8,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, FetchType, JoinType, LogicalPlan, Operator, Subquery,
 };
 
+use super::super::types;
 use super::references::{is_correlated, subquery_of};
 
 /// True if an expression is a correlated subquery that DataFusion does not turn into a join of rows
@@ -119,11 +120,24 @@ fn is_movable(condition: &Expr, only_keys: bool) -> bool {
         Expr::Cast(Cast { expr, .. }) => matches!(expr.as_ref(), Expr::Column(_)),
         expr => matches!(expr, Expr::Column(_)),
     };
-    !has_subquery.unwrap_or(true)
-        && (!only_keys
-            || matches!(condition, Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right })
-                if (is_column(left) && !right.any_column_refs())
-                    || (is_column(right) && !left.any_column_refs())))
+    let is_key = || match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if !has_key(condition) => {
+            (is_column(left) && !right.any_column_refs())
+                || (is_column(right) && !left.any_column_refs())
+        }
+        _ => false,
+    };
+    !has_subquery.unwrap_or(true) && (!only_keys || is_key())
+}
+
+/// True if a condition names a value of the outer row that is compared by a key: the keys of both
+/// sides take the place of the columns.
+fn has_key(condition: &Expr) -> bool {
+    let has_key = condition.exists(|expr| match expr {
+        Expr::OuterReferenceColumn(field, _) => Ok(types::has_key(field)),
+        _ => Ok(false),
+    });
+    has_key.unwrap_or(true)
 }
 
 /// True if a plan returns at most one row for each outer row.

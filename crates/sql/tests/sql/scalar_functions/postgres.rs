@@ -69,7 +69,7 @@ pub const POSTGRES: &[(&str, &str)] = &[
     ("format('hello')", "hello"),
     ("format('%s',1.50)", "1.50"),
     ("format('%s',date '2024-01-01')", "2024-01-01"),
-    ("format('%s',timestamp '2024-01-01 10:00:00')", "2024-01-01T10:00:00"),
+    ("format('%s',timestamp '2024-01-01 10:00:00')", "2024-01-01 10:00:00"),
     ("format('%s',array[1,2])", "[1, 2]"),
     ("quote_ident('a')", "a"),
     ("quote_ident('A b')", "\"A b\""),

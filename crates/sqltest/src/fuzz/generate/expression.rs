@@ -1,7 +1,7 @@
 //! Scalar expressions, by kind.
 
 use super::super::dialect::Dialect;
-use super::super::node::{Node, call, expression, parts, text};
+use super::super::node::{Node, call, commas, expression, parts, text};
 use super::super::types::{ColumnType, Kind};
 use super::{DEPTH_MAX, Generator};
 
@@ -118,6 +118,9 @@ impl Generator<'_> {
 
     fn int(&mut self, level: usize, depth: usize) -> Node {
         let left = cast(Kind::Int, self.scalar(Kind::Int, level + 1, depth));
+        if self.macros && self.random.percent(25) {
+            return expression(Kind::Int, call("macro_int", vec![left]));
+        }
         let node = match self.random.below(8) {
             0..=2 => {
                 let right = cast(Kind::Int, self.scalar(Kind::Int, level + 1, depth));
@@ -182,11 +185,16 @@ impl Generator<'_> {
 
     fn words(&mut self, level: usize, depth: usize) -> Node {
         let left = self.scalar(Kind::Text, level + 1, depth);
-        let node = match self.random.below(6) {
+        if self.macros && self.random.percent(25) {
+            return expression(Kind::Text, call("macro_text", vec![left]));
+        }
+        let node = match self.random.below(8) {
             0 => {
                 let right = self.scalar(Kind::Text, level + 1, depth);
                 parts([text("("), left, text(" || "), right, text(")")])
             }
+            6 => self.slice(left, level, depth),
+            7 => parts([text("json_extract_string(json_object('k', "), left, text("), '$.k')")]),
             1 => call("upper", vec![left]),
             2 => call("lower", vec![left]),
             3 => {
@@ -202,12 +210,36 @@ impl Generator<'_> {
         expression(Kind::Text, node)
     }
 
+    /// Returns a slice of a list of texts, joined, or one of its elements.
+    fn slice(&mut self, first: Node, level: usize, depth: usize) -> Node {
+        let second = self.scalar(Kind::Text, level + 1, depth);
+        let [low, high] = [(); 2].map(|()| self.random.number(-3, 4));
+        let (head, tail) = match self.random.below(5) {
+            0 => ("[", format!("][{low}]")),
+            1 => ("array_to_string([", format!("][{low}:], '|')")),
+            2 => ("array_to_string([", format!("][:{high}], '|')")),
+            3 => ("array_to_string([", format!("][{low}:{high}], '|')")),
+            _ => ("array_to_string([", "][1:4:2], '|')".to_owned()),
+        };
+        // A joined list leaves nulls out; an element may be one.
+        let elements = [first, text("'m'"), second, text("'z'")];
+        let elements = elements.map(|it| parts([text("coalesce("), it, text(", '?')")]));
+        parts([text(head), commas(elements.to_vec()), text(tail)])
+    }
+
     fn moment(&mut self, level: usize, depth: usize) -> Node {
         let days = self.scalar(Kind::Date, level + 1, depth);
         let moment = parts([text("CAST("), days, text(" AS TIMESTAMP)")]);
-        let node = match self.random.percent(50) {
-            true => moment,
-            false => {
+        let node = match self.random.below(3) {
+            0 => moment,
+            1 => {
+                let inner = self.scalar(Kind::Timestamp, level + 1, depth);
+                let spans = ["1 month", "1 day 2 hours", "1 year 3 months", "36 hours", "-5 days"];
+                let operator = *self.random.one(&[" + ", " - "]);
+                let span = text(format!("{operator}INTERVAL '{}')", self.random.one(&spans)));
+                parts([text("("), inner, span])
+            }
+            _ => {
                 let unit = *self.random.one(&["'year'", "'month'", "'day'", "'hour'"]);
                 let inner = match self.random.percent(50) {
                     true => self.scalar(Kind::Timestamp, level + 1, depth),

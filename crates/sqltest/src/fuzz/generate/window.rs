@@ -103,9 +103,23 @@ impl Generator<'_> {
             "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
             "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
             "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+            "GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
         ];
+        // Frames of peers do not depend on the order of tied rows.
+        let peers = [
+            "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "GROUPS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+            "GROUPS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+            "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+        ];
+        let exclusions = ["", "", "", " EXCLUDE CURRENT ROW", " EXCLUDE GROUP", " EXCLUDE TIES"];
+        let exclusion = *self.random.one(&exclusions);
         let frame = match rows {
-            true => optional(text(format!(" {}", self.random.one(&frames)))),
+            true => optional(text(format!(" {}{exclusion}", self.random.one(&frames)))),
+            false if !total && self.random.percent(30) => {
+                optional(text(format!(" {}{exclusion}", self.random.one(&peers))))
+            }
             false => Node::Parts(Vec::new()),
         };
         parts([partition, text(format!("ORDER BY {order}")), frame])

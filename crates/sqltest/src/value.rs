@@ -1,11 +1,11 @@
 //! Values of results, in a form that the three databases have in common.
 
+mod interval;
+mod moment;
+
 use std::fmt;
 
 use serde_json::Value as Json;
-
-use super::interval;
-use super::moment;
 
 /// A value of a result.
 #[derive(Clone, Debug, PartialEq)]

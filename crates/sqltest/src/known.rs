@@ -1,14 +1,12 @@
 //! Differences that are known and have a reason.
 //!
-//! The file has reasons, a line each that begins with `= `, and behind each the calls that differ
-//! for it, in which `*` stands for any characters. A call that no longer differs is an error.
+//! A file has reasons, a line each that begins with `= `, and behind each the cases that differ for
+//! it, in which `*` stands for any characters. A case that no longer differs is an error.
 
 use std::cell::Cell;
 use std::path::Path;
 
 use crate::error::{CheckError, Result};
-
-const FILE: &str = include_str!("known.txt");
 
 /// The known differences.
 pub struct Known {
@@ -22,25 +20,25 @@ struct Pattern {
 }
 
 impl Known {
-    /// Reads the list of this program, or another file.
+    /// Reads the list with a name and a text, or another file.
     ///
     /// # Errors
-    /// [`CheckError::File`], or [`CheckError::Input`] for a call without a reason, or one that is
+    /// [`CheckError::File`], or [`CheckError::Input`] for a case without a reason, or one that is
     /// there twice.
-    pub fn read(other: Option<&Path>) -> Result<Self> {
+    pub fn read(name: &str, text: &str, other: Option<&Path>) -> Result<Self> {
         match other {
-            None => Self::parsed(FILE),
+            None => Self::parsed(name, text),
             Some(path) => {
                 let text = std::fs::read_to_string(path);
-                Self::parsed(&text.map_err(|error| CheckError::file("read", path, error))?)
+                let text = text.map_err(|error| CheckError::file("read", path, error))?;
+                Self::parsed(&path.display().to_string(), &text)
             }
         }
     }
 
-    fn parsed(text: &str) -> Result<Self> {
-        let broken = |line: &str, what: &str| {
-            Err(CheckError::Input(format!("functions/known.txt: {line:?} {what}")))
-        };
+    fn parsed(name: &str, text: &str) -> Result<Self> {
+        let broken =
+            |line: &str, what: &str| Err(CheckError::Input(format!("{name}: {line:?} {what}")));
         let mut patterns: Vec<Pattern> = Vec::new();
         let mut has_reason = false;
         for line in text.lines().map(str::trim) {
@@ -48,9 +46,9 @@ impl Known {
                 "" => {}
                 comment if comment.starts_with('#') => {}
                 reason if reason.starts_with("= ") => has_reason = true,
-                call if !has_reason => return broken(call, "has no reason"),
-                call if patterns.iter().any(|it| it.text == call) => {
-                    return broken(call, "is there twice");
+                case if !has_reason => return broken(case, "has no reason"),
+                case if patterns.iter().any(|it| it.text == case) => {
+                    return broken(case, "is there twice");
                 }
                 text => {
                     patterns.push(Pattern { text: text.to_owned(), uses: Cell::new(0) });
@@ -60,11 +58,11 @@ impl Known {
         Ok(Self { patterns })
     }
 
-    /// True if a call is known to differ.
+    /// True if a case is known to differ.
     #[must_use]
-    pub fn has(&self, call: &str) -> bool {
+    pub fn has(&self, case: &str) -> bool {
         let mut found = false;
-        for pattern in self.patterns.iter().filter(|pattern| matches(&pattern.text, call)) {
+        for pattern in self.patterns.iter().filter(|pattern| matches(&pattern.text, case)) {
             pattern.uses.set(pattern.uses.get() + 1);
             found = true;
         }
@@ -99,12 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_can_be_read() {
-        Known::read(None).expect("the file");
-    }
-
-    #[test]
-    fn entries_match_calls() {
+    fn entries_match_cases() {
         assert!(matches("f(1)", "f(1)"));
         assert!(matches("f(*)", "f(1, 2)"));
         assert!(matches("*f(*, NULL)", "SELECT f(1, NULL)"));
@@ -114,11 +107,11 @@ mod tests {
 
     #[test]
     fn an_entry_that_matches_nothing_is_found() {
-        let known = Known::parsed("= a reason\nf(*)\ng(1)\n").expect("read");
+        let known = Known::parsed("list", "= a reason\nf(*)\ng(1)\n").expect("read");
         assert!(known.has("f(3)"));
         assert!(!known.has("h(3)"));
         assert_eq!(known.unused().collect::<Vec<_>>(), ["g(1)"]);
-        assert!(Known::parsed("f(1)").is_err());
-        assert!(Known::parsed("= a reason\nf(1)\nf(1)").is_err());
+        assert!(Known::parsed("list", "f(1)").is_err());
+        assert!(Known::parsed("list", "= a reason\nf(1)\nf(1)").is_err());
     }
 }

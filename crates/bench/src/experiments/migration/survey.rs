@@ -5,8 +5,8 @@
 //! the last, and calls alternate between the directions. A figure is that of the best of five
 //! rounds, each of all pages or 250 ms: other load on the machine only ever adds time.
 //!
-//! The benchmark stands here, not among the experiments, because the example `migrate` runs it on
-//! emulated machines, which are too small for the command line.
+//! The example `migrate` of `terrace-tier` includes this file: it runs on emulated machines, which
+//! are too small for the command line. So it uses no crate above that one.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,8 +18,7 @@ use terrace_sys::pages::Pages;
 use terrace_sys::policy::PreferredNode;
 use terrace_sys::probe::Probe;
 use terrace_sys::size::PAGE_BYTES;
-
-use super::{Mover, MoverCost, Outcome};
+use terrace_tier::mover::{Mover, MoverCost, Outcome};
 
 /// Batch sizes, in pages per call.
 pub const BATCHES: [usize; 7] = [1, 8, 64, 256, 512, 1024, 2048];

@@ -7,13 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value as Json;
 use tempfile::TempDir;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use super::answer::Answer;
-use super::value::Value;
 use crate::error::{CheckError, Result};
 
 /// The programs of PostgreSQL 15, if the variable below does not name another directory.
@@ -28,7 +24,7 @@ const START: Duration = Duration::from_secs(20);
 pub struct Postgres {
     client: Client,
     server: Child,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// The user and the group of a server.
@@ -79,7 +75,21 @@ impl Postgres {
                 return Err(error);
             }
         };
-        Ok(Self { client, server, _directory: directory })
+        Ok(Self { client, server, directory })
+    }
+
+    /// Returns the connection that the server was started with.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Opens another connection.
+    ///
+    /// # Errors
+    /// [`CheckError::Peer`] if the server has ended.
+    pub async fn connect(&self) -> Result<Client> {
+        connected(self.directory.path()).await
     }
 
     /// Runs a statement without rows.
@@ -89,21 +99,6 @@ impl Postgres {
     pub async fn run(&self, statement: &str) -> Result<()> {
         let done = self.client.simple_query(statement).await;
         done.map(drop).map_err(|error| failed(format!("{statement}: {}", message(&error))))
-    }
-
-    /// Returns the values of the only column of a query, which is JSON.
-    pub async fn ask(&self, query: &str) -> Answer {
-        match self.client.simple_query(query).await {
-            Ok(messages) => Answer::Values(messages.iter().filter_map(value).collect()),
-            Err(error) => {
-                let class = error.code().map_or("", SqlState::code).get(..2).unwrap_or("");
-                match class {
-                    // Data that the function does not take.
-                    "22" => Answer::Refused(message(&error)),
-                    _ => Answer::Unknown,
-                }
-            }
-        }
     }
 
     /// Returns the values of the first column of a query as texts.
@@ -139,15 +134,10 @@ fn failed(what: String) -> CheckError {
     CheckError::Peer(what)
 }
 
-fn message(error: &tokio_postgres::Error) -> String {
+/// Returns the message of the server, or that of the client.
+#[must_use]
+pub fn message(error: &tokio_postgres::Error) -> String {
     error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
-}
-
-fn value(message: &SimpleQueryMessage) -> Option<Value> {
-    let SimpleQueryMessage::Row(row) = message else { return None };
-    let Some(text) = row.get(0) else { return Some(Value::Null) };
-    let json = serde_json::from_str::<Json>(text);
-    Some(json.map_or_else(|_| Value::Text(text.to_owned()), |json| Value::of_json(&json)))
 }
 
 /// Returns the user of the server: another one if this process is root's.

@@ -1,0 +1,212 @@
+//! Dependencies between objects: the objects that cannot stay without one that is dropped.
+//!
+//! They are those that PostgreSQL records. A view depends on the tables, views, sequences, types
+//! and functions of its query; a column on its type; a default, a generated column or a constraint
+//! on the sequences and types of its expression; a function on the types of its parameters and its
+//! result, and on the objects of a body behind RETURN, but not on those of a body in a string. They
+//! are read from the texts of the definitions when an object is dropped, so that an object that
+//! replaces another (`CREATE OR REPLACE TABLE`) takes over its dependents.
+
+mod object;
+pub(super) mod order;
+mod uses;
+
+use std::collections::BTreeSet;
+
+use datafusion::execution::SessionState;
+use terrace_table::catalog::{Draft, Snapshot, TextKind};
+use terrace_table::error::SqlError;
+
+use crate::names::SearchPath;
+pub(super) use object::{Kind, Object};
+use uses::Uses;
+
+/// An object, and the one that it depends on.
+struct Dependent {
+    object: Object,
+    on: Object,
+}
+
+/// Returns the objects that have to be dropped with others, each before the one that it depends on.
+///
+/// # Errors
+/// [`SqlError::Dependents`] if there are any and the statement does not say CASCADE;
+/// [`SqlError::TypeInUse`] for a part of a table, which ALTER TABLE drops; if a stored text is
+/// damaged.
+pub(super) fn released(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    dropped: &[Object],
+    cascades: bool,
+) -> Result<Vec<Object>, SqlError> {
+    let all = dependents(state, snapshot, dropped)?;
+    if !all.is_empty() && !cascades {
+        let path = SearchPath::of(state.config_options());
+        let what = match dropped {
+            [one] => {
+                format!("drop {} because other objects depend on it", one.named(&path, snapshot))
+            }
+            _ => "drop desired object(s) because other objects depend on them".to_owned(),
+        };
+        return Err(SqlError::Dependents { what, details: described(&path, snapshot, &all) });
+    }
+    if let Some(part) = all.iter().find(|it| it.object.is_part()) {
+        let path = SearchPath::default();
+        let (what, column) = (&part.on, &part.object);
+        return Err(SqlError::TypeInUse {
+            what: format!("drop {}", what.named(&SearchPath::of(state.config_options()), snapshot)),
+            column: column.named(&path, snapshot),
+        });
+    }
+    Ok(all.into_iter().rev().map(|it| it.object).collect())
+}
+
+/// The change of a table that drops the parts of it which depend on other objects.
+pub(super) struct PartsOfTable {
+    /// The statement.
+    pub(super) alter: String,
+    /// The other objects that depend on them.
+    pub(super) others: Vec<Object>,
+}
+
+/// Returns the change of the table whose parts depend on objects; `None` if no part of a table
+/// does, parts of several do, or the table owns one of the objects.
+///
+/// # Errors
+/// If a stored text is damaged.
+pub(super) fn parts_of_table(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    dropped: &[Object],
+) -> Result<Option<PartsOfTable>, SqlError> {
+    let all = dependents(state, snapshot, dropped)?.into_iter().map(|it| it.object);
+    let (parts, mut others): (Vec<_>, Vec<_>) = all.partition(Object::is_part);
+    let tables: BTreeSet<_> = parts.iter().filter_map(Object::table).collect();
+    let (Some(table), 1) = (tables.first(), tables.len()) else { return Ok(None) };
+    // The sequence of a SERIAL or identity column goes with the column.
+    if table.owned(snapshot).iter().any(|sequence| dropped.contains(sequence)) {
+        return Ok(None);
+    }
+    let actions: Vec<_> = parts.iter().filter_map(|part| part.dropping(&parts)).collect();
+    others.reverse();
+    let alter = format!("ALTER TABLE {} {}", table.written(), actions.join(", "));
+    Ok(Some(PartsOfTable { alter, others }))
+}
+
+/// Returns a sentence for each object that depends on others.
+///
+/// # Errors
+/// If a stored text is damaged.
+pub(super) fn details(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    dropped: &[Object],
+) -> Result<Vec<String>, SqlError> {
+    let path = SearchPath::of(state.config_options());
+    Ok(described(&path, snapshot, &dependents(state, snapshot, dropped)?))
+}
+
+fn described(path: &SearchPath, snapshot: &Snapshot, all: &[Dependent]) -> Vec<String> {
+    let name = |object: &Object| object.named(path, snapshot);
+    let detail = |it: &Dependent| format!("{} depends on {}", name(&it.object), name(&it.on));
+    all.iter().map(detail).collect()
+}
+
+/// Drops objects and, with CASCADE, those that depend on them, which are returned.
+///
+/// # Errors
+/// As [`released`]; errors of the draft.
+pub(super) fn drop_all(
+    state: &SessionState,
+    draft: &mut Draft,
+    dropped: &[Object],
+    cascades: bool,
+) -> Result<Vec<Object>, SqlError> {
+    if dropped.is_empty() {
+        return Ok(Vec::new());
+    }
+    let snapshot = draft.snapshot().clone();
+    draft.depend_on_views_of(&snapshot)?;
+    let others = released(state, &snapshot, dropped, cascades)?;
+    others.iter().chain(dropped).try_for_each(|object| object.drop_from(draft))?;
+    Ok(others)
+}
+
+/// Refuses a change of the name of an object that others have in their texts.
+///
+/// # Errors
+/// [`SqlError::InUse`]; if a stored text is damaged.
+pub(super) fn refuse_used(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    object: &Object,
+    what: &str,
+) -> Result<(), SqlError> {
+    let users = direct(state, snapshot, &BTreeSet::from([object.clone()]))?;
+    let path = SearchPath::of(state.config_options());
+    match users.into_iter().find(|user| user.object != *object) {
+        None => Ok(()),
+        Some(user) => Err(SqlError::InUse {
+            what: format!("{what} {}", object.named(&path, snapshot)),
+            view: user.object.named(&path, snapshot),
+        }),
+    }
+}
+
+/// The objects that depend on others, directly or through others, in the order in which they are
+/// found.
+fn dependents(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    dropped: &[Object],
+) -> Result<Vec<Dependent>, SqlError> {
+    let owned = dropped.iter().flat_map(|object| object.owned(snapshot));
+    let mut next: BTreeSet<Object> = dropped.iter().cloned().chain(owned).collect();
+    let mut gone = next.clone();
+    let mut found = Vec::new();
+    while !next.is_empty() {
+        let direct = direct(state, snapshot, &next)?;
+        next = BTreeSet::new();
+        for it in direct {
+            let is_gone = it.object.table().is_some_and(|table| gone.contains(&table));
+            if !is_gone && gone.insert(it.object.clone()) {
+                next.insert(it.object.clone());
+                found.push(it);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The objects that depend on one of `on` directly.
+fn direct(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    on: &BTreeSet<Object>,
+) -> Result<Vec<Dependent>, SqlError> {
+    let uses = Uses::new(state, snapshot, on);
+    let mut found = Vec::new();
+    let mut note = |object: Object, on: Option<Object>| {
+        found.extend(on.map(|on| Dependent { object, on }));
+    };
+    for schema in snapshot.schemas() {
+        for name in snapshot.view_names(&schema) {
+            if let Some(text) = snapshot.view(&schema, &name) {
+                note(Object::new(Kind::View, &schema, &name), uses.of_view(&text)?);
+            }
+        }
+        for (key, object) in snapshot.texts(TextKind::Function, &schema) {
+            note(Object::new(Kind::Routine, &schema, &key), uses.of_routine(&object.text)?);
+        }
+        if !uses.may_be_of_tables() {
+            continue;
+        }
+        for name in snapshot.table_names(&schema) {
+            let Some((table, _)) = snapshot.table(&schema, &name) else { continue };
+            for (kind, used) in uses.of_table(&table)? {
+                note(Object::new(kind, &schema, &name), Some(used));
+            }
+        }
+    }
+    Ok(found)
+}

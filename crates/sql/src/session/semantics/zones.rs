@@ -1,0 +1,88 @@
+//! The session's time zone in casts and functions of timestamps with a time zone.
+//!
+//! Such a timestamp is an instant, whose type names a time zone: UTC in tables, or the session's.
+//! PostgreSQL takes the local time of an instant in the session's time zone in any case, and so a
+//! cast to that zone stands below what depends on local time.
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::logical_expr::{Cast, Expr, TryCast, lit};
+
+use crate::scalar::TimeZoneConversion;
+
+/// The functions of timestamps whose results depend on local time.
+const LOCAL: &str = "century date_part date_trunc day dayname dayofmonth dayofweek dayofyear \
+                     decade era extract format hour isodow isoyear julian last_day millennium \
+                     minute month monthname printf quarter strftime time_bucket timezone_hour \
+                     timezone_minute to_char week weekday weekofyear year yearweek";
+
+/// The time zone of a session.
+pub(in super::super) fn of(options: &ConfigOptions) -> &str {
+    options.execution.time_zone.as_deref().unwrap_or("UTC")
+}
+
+/// True for a function whose result depends on the local time of its arguments.
+pub(super) fn is_local(name: &str) -> bool {
+    LOCAL.split_whitespace().any(|local| local == name)
+}
+
+/// The instants of an expression of a type in the session's time zone; `None` if they are in it,
+/// and for other types.
+pub(in super::super) fn in_zone(expr: &Expr, of: &DataType, zone: &str) -> Option<Expr> {
+    match of {
+        DataType::Timestamp(unit, Some(own)) if own.as_ref() != zone => {
+            Some(to_instants(expr.clone(), *unit, zone, false))
+        }
+        _ => None,
+    }
+}
+
+/// The operand of a cast between types of which one is of instants, such that the session's time
+/// zone is used; `None` if Arrow's cast of it does.
+pub(super) fn operand(
+    operand: &Expr,
+    from: &DataType,
+    to: &DataType,
+    zone: &str,
+    is_lenient: bool,
+) -> Option<Expr> {
+    match (from, to) {
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) => {
+            let is_utc = ["UTC", "+00:00"].contains(&zone);
+            (!is_utc).then(|| TimeZoneConversion::call(lit(zone), nanoseconds(operand, from)))
+        }
+        (
+            DataType::Timestamp(_, Some(_)),
+            DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_),
+        ) => in_zone(operand, from, zone),
+        (
+            DataType::Timestamp(_, None)
+            | DataType::Date32
+            | DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View,
+            DataType::Timestamp(unit, Some(own)),
+        ) if own.as_ref() != zone => Some(to_instants(operand.clone(), *unit, zone, is_lenient)),
+        _ => None,
+    }
+}
+
+/// Instants in nanoseconds, of which the conversion to local time is.
+fn nanoseconds(operand: &Expr, from: &DataType) -> Expr {
+    match from {
+        DataType::Timestamp(unit, own) if *unit != TimeUnit::Nanosecond => {
+            let to = DataType::Timestamp(TimeUnit::Nanosecond, own.clone());
+            Expr::Cast(Cast::new(Box::new(operand.clone()), to))
+        }
+        _ => operand.clone(),
+    }
+}
+
+/// A cast to instants of a unit in a time zone.
+fn to_instants(operand: Expr, unit: TimeUnit, zone: &str, is_lenient: bool) -> Expr {
+    let (operand, to) = (Box::new(operand), DataType::Timestamp(unit, Some(zone.into())));
+    match is_lenient {
+        true => Expr::TryCast(TryCast::new(operand, to)),
+        false => Expr::Cast(Cast::new(operand, to)),
+    }
+}

@@ -1,0 +1,294 @@
+//! Calls of functions with side effects in the select lists of subqueries.
+//!
+//! A subquery computes its whole select list, also the columns that nothing reads: `nextval('s')`
+//! takes a number for each row. DataFusion drops such a column, and moves one that is read to the
+//! expression that reads it. An analyzer rule puts an [`EvaluatedNode`] above the projection, which
+//! reads all of its columns. The list of EXISTS is not computed, as in PostgreSQL; that of the
+//! statement itself is read anyway. Conditions on other columns, and limits, are pushed below, so
+//! that no row takes a number that the subquery does not return.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Statistics;
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{
+    Expr, Extension, LogicalPlan, Projection, Subquery, UserDefinedLogicalNode,
+    UserDefinedLogicalNodeCore,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
+};
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+
+/// The functions.
+const FUNCTIONS: [&str; 2] = ["nextval", "setval"];
+
+/// The name of the node.
+const NAME: &str = "Evaluated";
+
+/// The analyzer rule.
+#[derive(Debug)]
+pub(super) struct SideEffects;
+
+impl AnalyzerRule for SideEffects {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            found |= matches!(node, LogicalPlan::Projection(projection) if has_effects(projection));
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if found { result(plan) } else { Ok(plan) }
+    }
+
+    fn name(&self) -> &str {
+        "side_effects"
+    }
+}
+
+fn has_effects(projection: &Projection) -> bool {
+    projection.expr.iter().any(calls)
+}
+
+/// True if an expression calls one of the functions itself, and not in a subquery.
+fn calls(expr: &Expr) -> bool {
+    // The visit does not fail.
+    let call = |part: &Expr| Ok(matches!(part, Expr::ScalarFunction(call) if is_one(call.name())));
+    expr.exists(call).unwrap_or(true)
+}
+
+fn is_one(name: &str) -> bool {
+    FUNCTIONS.contains(&name)
+}
+
+/// The plan of a result, all of whose columns are read.
+fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mapped = match plan {
+        LogicalPlan::Projection(projection) if has_effects(&projection) => {
+            LogicalPlan::Projection(projection).map_children(part_of)?
+        }
+        plan @ (LogicalPlan::Dml(_)
+        | LogicalPlan::Copy(_)
+        | LogicalPlan::Ddl(_)
+        | LogicalPlan::Explain(_)
+        | LogicalPlan::Analyze(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)) => {
+            plan.map_children(|input| result(input).map(Transformed::yes))?
+        }
+        plan => return part(plan),
+    };
+    Ok(mapped.data.map_expressions(in_subqueries)?.data)
+}
+
+fn part_of(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    part(plan).map(Transformed::yes)
+}
+
+/// A plan whose columns may be left unread.
+fn part(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = plan.map_children(part_of)?.data.map_expressions(in_subqueries)?.data;
+    match &plan {
+        LogicalPlan::Projection(projection)
+            if has_effects(projection) && plan.all_out_ref_exprs().is_empty() =>
+        {
+            let node = Arc::new(EvaluatedNode { input: plan });
+            Ok(LogicalPlan::Extension(Extension { node }))
+        }
+        _ => Ok(plan),
+    }
+}
+
+/// An expression whose subqueries compute their select lists.
+fn in_subqueries(expr: Expr) -> Result<Transformed<Expr>> {
+    expr.transform_down(|expr| match expr {
+        Expr::ScalarSubquery(subquery) => {
+            Ok(Transformed::yes(Expr::ScalarSubquery(computed(subquery)?)))
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            let subquery = computed(subquery)?;
+            Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+        }
+        Expr::Exists(Exists { subquery, negated }) => {
+            let subquery = computed(subquery)?;
+            Ok(Transformed::yes(Expr::Exists(Exists { subquery, negated })))
+        }
+        expr => Ok(Transformed::no(expr)),
+    })
+}
+
+fn computed(subquery: Subquery) -> Result<Subquery> {
+    let plan = result(Arc::unwrap_or_clone(subquery.subquery))?;
+    Ok(Subquery { subquery: Arc::new(plan), ..subquery })
+}
+
+/// Reads all columns of its input.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct EvaluatedNode {
+    input: LogicalPlan,
+}
+
+impl PartialOrd for EvaluatedNode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (self == other).then_some(Ordering::Equal)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for EvaluatedNode {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    /// The columns that call the functions. Later rules may have moved the projection.
+    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        let names = self.input.schema().fields().iter().map(|field| field.name());
+        match &self.input {
+            LogicalPlan::Projection(projection) => {
+                let columns = names.zip(&projection.expr);
+                columns.filter(|(_, expr)| calls(expr)).map(|(name, _)| name.clone()).collect()
+            }
+            _ => names.cloned().collect(),
+        }
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NAME)
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match (inputs.pop(), inputs.is_empty()) {
+            (Some(input), true) => Ok(Self { input }),
+            _ => internal_err!("{NAME} has one input"),
+        }
+    }
+
+    fn necessary_children_exprs(&self, _: &[usize]) -> Option<Vec<Vec<usize>>> {
+        Some(vec![(0..self.input.schema().fields().len()).collect()])
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+}
+
+/// The planner of the node.
+pub(super) struct Evaluation;
+
+#[async_trait]
+impl ExtensionPlanner for Evaluation {
+    async fn plan_extension(
+        &self,
+        _: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        _: &dyn Session,
+        _: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if node.as_any().downcast_ref::<EvaluatedNode>().is_none() {
+            return Ok(None);
+        }
+        let [input] = inputs else { return internal_err!("{NAME} has one input") };
+        Ok(Some(Arc::new(EvaluatedExec { input: Arc::clone(input) })))
+    }
+}
+
+/// Passes batches through, and keeps projections from being merged.
+#[derive(Debug)]
+pub(super) struct EvaluatedExec {
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl DisplayAs for EvaluatedExec {
+    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match kind {
+            DisplayFormatType::TreeRender => Ok(()),
+            _ => f.write_str("EvaluatedExec"),
+        }
+    }
+}
+
+impl ExecutionPlan for EvaluatedExec {
+    fn name(&self) -> &'static str {
+        "EvaluatedExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(Self { input })),
+            _ => internal_err!("EvaluatedExec has one input"),
+        }
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("EvaluatedExec has one input"),
+        }
+    }
+}
