@@ -77,8 +77,8 @@ async fn psql_describes_the_database() {
             "k|bigint||not null|\ns|text|||\nd|numeric(9,2)|||\nb|boolean|||\n\
              ts|timestamp with time zone|||\nx|double precision|||\na|integer[]|||"
         );
-        assert_eq!(ask("\\d v").await, "k|bigint||not null|\ns|text|||");
-        let view = "k|bigint||not null||plain|\ns|text||||extended|";
+        assert_eq!(ask("\\d v").await, "k|bigint|||\ns|text|||");
+        let view = "k|bigint||||plain|\ns|text||||extended|";
         assert_eq!(ask("\\d+ v").await, view);
         let view = ask("SELECT pg_catalog.pg_get_viewdef('v'::regclass, true)").await;
         assert_eq!(view, "SELECT k, s FROM t;");
