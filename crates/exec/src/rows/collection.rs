@@ -13,6 +13,10 @@ use super::pins::PinTable;
 use crate::blocking::allocate;
 use crate::{ExecError, Grant, Result};
 
+/// Bytes of variable pages from which a fixed page takes no more rows: both are pinned together, and
+/// a page of rows with values of 256 KiB each would pin more than memory.
+const VALUES_OF_PAGE_MAX: usize = 4 << 20;
+
 /// The variable pages of a fixed page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PageParts {
@@ -254,10 +258,16 @@ impl RowPages {
     /// Returns the number of rows that the last page still has room for.
     pub(super) fn room_for_rows(&self) -> usize {
         let Some(last) = self.fixed.len().checked_sub(1) else { return 0 };
-        if !self.fixed.is_writable(last) {
+        if !self.fixed.is_writable(last) || self.value_bytes(last) >= VALUES_OF_PAGE_MAX {
             return 0;
         }
         self.layout.rows_in(self.fixed.bytes(last)).saturating_sub(self.fixed.used(last))
+    }
+
+    /// Returns the bytes of the variable pages that are pinned with a fixed page.
+    fn value_bytes(&self, page: usize) -> usize {
+        let variable = self.parts.get(page).map(|parts| parts.variable.clone());
+        variable.into_iter().flatten().map(|index| self.variable.bytes(index)).sum()
     }
 
     /// Returns the number of bytes that the last variable page still has room for.

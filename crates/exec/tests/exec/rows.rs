@@ -270,6 +270,26 @@ fn own_bytes_of_rows_outlive_eviction() {
     assert!(rows.flag(3, 16) && !rows.flag(4, 16));
 }
 
+/// A page of rows is pinned with its values: these are no more than memory holds.
+#[test]
+fn a_page_pins_few_long_values() {
+    let (_space, memory) = memory(64 * MIB, 64 * MIB);
+    let layout = RowLayout::new(&[DataType::Utf8], 0).unwrap();
+    let mut pages = row_pages(&layout, &memory);
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(256 << 10)]));
+    let columns = layout.prepare(&[text]).unwrap();
+    for _ in 0..100 {
+        pages.append(&columns, None, None, None).unwrap();
+        pages.unpin_full();
+    }
+    pages.unpin();
+    for page in 0..pages.pages() {
+        block_on(pages.pin_pages(page..page + 1, Access::Read)).unwrap();
+        assert!(pages.pinned_bytes() <= 5 * MIB, "{} bytes", pages.pinned_bytes());
+        pages.unpin();
+    }
+}
+
 #[test]
 fn impossible_rows_are_errors() {
     let (_space, memory) = memory(64 * MIB, 64 * MIB);

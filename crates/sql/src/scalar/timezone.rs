@@ -99,8 +99,11 @@ impl ScalarUDFImpl for TimeZoneConversion {
     }
 }
 
-/// A name of a zone as the database of zones spells it: `UTC` for `utc`.
+/// Returns a name of a zone as the database of zones spells it: `UTC` for `utc`.
 fn spelled(zone: &str) -> &str {
+    if zone.parse::<Tz>().is_ok() {
+        return zone;
+    }
     let mut names = chrono_tz::TZ_VARIANTS.iter().map(|known| known.name());
     names.find(|name| name.eq_ignore_ascii_case(zone)).unwrap_or(zone)
 }

@@ -394,7 +394,8 @@ async fn json_is_read_as_lines_and_as_an_array() {
         ("SELECT a, b FROM '@/pretty.jsonl'", "1 [1, 2]\n2 "),
         ("SELECT a, b FROM '@/u[12].json'", "1 \n x"),
         (
-            "SELECT a, b, f LIKE '%u2.json' FROM read_json('@/u[12].json', filename='f') ORDER BY f",
+            "SELECT a, b, f LIKE '%u2.json' FROM read_json('@/u[12].json', filename='f') \
+             ORDER BY f",
             "1  \
             false\n x true",
         ),

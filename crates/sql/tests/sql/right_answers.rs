@@ -387,6 +387,10 @@ async fn statements_mean_what_they_say() {
                  AT TIME ZONE 'UTC'",
                 "2024-07-01T10:00:00",
             ),
+            (
+                "SELECT TIMESTAMPTZ '2024-01-01 00:00:00+02' AT TIME ZONE 'europe/berlin'",
+                "2023-12-31T23:00:00",
+            ),
         ],
     )
     .await;
