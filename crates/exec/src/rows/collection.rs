@@ -13,8 +13,8 @@ use super::pins::PinTable;
 use crate::blocking::allocate;
 use crate::{ExecError, Grant, Result};
 
-/// Bytes of variable pages from which a fixed page takes no more rows: both are pinned together, and
-/// a page of rows with values of 256 KiB each would pin more than memory.
+/// Bytes of variable pages from which a fixed page takes no more rows: both are pinned together,
+/// and a page of rows with values of 256 KiB each would pin more than memory.
 const VALUES_OF_PAGE_MAX: usize = 4 << 20;
 
 /// The variable pages of a fixed page.
