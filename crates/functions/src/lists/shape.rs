@@ -56,7 +56,12 @@ pub(super) fn functions() -> Vec<Definition> {
         },
         Definition { names: &["trim_array"], coerce: with_integer, returns: same, run: trim },
         Definition { names: &["len"], coerce: list_or_text, returns: integer, run: length },
-        Definition { names: &["array_dims"], coerce: list, returns: |_| DataType::Utf8, run: dims },
+        Definition {
+            names: &["array_dims", "list_dims"],
+            coerce: list,
+            returns: |_| DataType::Utf8,
+            run: dims,
+        },
         Definition {
             names: &["array_fill"],
             coerce: value_and_lengths,

@@ -22,6 +22,21 @@ functions_page`; a test compares it with the registry.
 /// Functions by name, with their other names.
 type Names = BTreeMap<String, BTreeSet<String>>;
 
+/// `key` is the name a function is registered under, the tuple its own name and aliases.
+///
+/// # Panics
+///
+/// If two functions have one name: a call by an alias would mean a function that was replaced.
+fn names<'a>(all: impl Iterator<Item = (&'a String, (&'a str, &'a [String]))>) -> Names {
+    let mut names = Names::new();
+    for (key, (name, aliases)) in all {
+        let others = aliases.iter().filter(|alias| *alias != name).cloned().collect();
+        let known = names.entry(name.to_owned()).or_insert_with(|| BTreeSet::clone(&others));
+        assert_eq!(*known, others, "{key} and {name} are different functions named {name}");
+    }
+    names
+}
+
 fn section(page: &mut String, title: &str, functions: &Names) {
     let _ = write!(page, "\n## {title}\n\n");
     let mut line = String::new();
@@ -55,27 +70,19 @@ fn functions_page_is_that_of_the_registry() {
     let session = engine.session().expect("session");
     let state = session.context().state();
     let mut page = HEAD.to_owned();
-    let names = |all: Vec<(String, Vec<String>)>| -> Names {
-        let mut names = Names::new();
-        for (name, aliases) in all {
-            let aliases = aliases.into_iter().filter(|alias| *alias != name).collect();
-            names.insert(name, aliases);
-        }
-        names
-    };
     // Names with a space are no functions of users.
-    let scalar = state.scalar_functions().values().filter(|it| !it.name().contains(' '));
-    let scalar = scalar.map(|it| (it.name().to_owned(), it.aliases().to_vec())).collect();
-    section(&mut page, "Scalar functions", &names(scalar));
-    let higher = state.higher_order_functions().values();
-    let higher = higher.map(|it| (it.name().to_owned(), it.aliases().to_vec())).collect();
-    section(&mut page, "Functions that take lambdas", &names(higher));
-    let aggregates = state.aggregate_functions().values();
-    let aggregates = aggregates.map(|it| (it.name().to_owned(), it.aliases().to_vec())).collect();
-    section(&mut page, "Aggregate functions", &names(aggregates));
-    let windows = state.window_functions().values();
-    let windows = windows.map(|it| (it.name().to_owned(), it.aliases().to_vec())).collect();
-    section(&mut page, "Window functions", &names(windows));
+    let scalar = state.scalar_functions().iter().filter(|(_, it)| !it.name().contains(' '));
+    let scalar = names(scalar.map(|(key, it)| (key, (it.name(), it.aliases()))));
+    section(&mut page, "Scalar functions", &scalar);
+    let higher = state.higher_order_functions().iter();
+    let higher = names(higher.map(|(key, it)| (key, (it.name(), it.aliases()))));
+    section(&mut page, "Functions that take lambdas", &higher);
+    let aggregates = state.aggregate_functions().iter();
+    let aggregates = names(aggregates.map(|(key, it)| (key, (it.name(), it.aliases()))));
+    section(&mut page, "Aggregate functions", &aggregates);
+    let windows = state.window_functions().iter();
+    let windows = names(windows.map(|(key, it)| (key, (it.name(), it.aliases()))));
+    section(&mut page, "Window functions", &windows);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql/functions.md");
     if std::env::var("TERRACE_WRITE_PAGES").is_ok() {
         std::fs::write(&path, &page).expect("written");
