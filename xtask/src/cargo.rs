@@ -64,11 +64,14 @@ pub fn nightly(root: &Path) -> Command {
     command
 }
 
-fn command(root: &Path, program: &OsStr) -> Command {
+/// Returns a command for a program that is cargo, or that runs cargo, in the root of the workspace.
+///
+/// Cargo sets variables that describe this program's package. Build scripts of other packages
+/// depend on the same variables, and would run again, and recompile all that depends on them: that
+/// of `ring` reads the name of its package, and DataFusion depends on `ring`.
+pub fn command(root: &Path, program: &OsStr) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root).env("CARGO_TERM_COLOR", "never");
-    // Cargo sets variables that describe this program's package. Build scripts of other packages
-    // depend on the same variables, and would run again, and recompile all that depends on them.
     for (name, _) in env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
             .iter()

@@ -1,5 +1,4 @@
-//! Tests of the low crates in emulated machines with two and with three memory nodes
-//! (`kernel/lab/run`).
+//! Tests of memory nodes in emulated machines with two and with three of them (`kernel/lab/run`).
 
 use std::{
     path::Path,
@@ -9,6 +8,9 @@ use std::{
 use crate::cargo::{self, Outcome};
 
 const SCRIPT: &str = "kernel/lab/run";
+/// List of the tests that need memory nodes.
+#[cfg(test)]
+const LIST: &str = "kernel/lab/tests";
 
 const MISSING: &str = "\
 lab: NOT RUN. What it needs is missing on this machine, as said above.
@@ -41,9 +43,7 @@ pub fn run_if_possible(root: &Path) -> Outcome {
 }
 
 fn script(root: &Path) -> Command {
-    let mut command = Command::new(root.join(SCRIPT));
-    command.current_dir(root).env("CARGO_TERM_COLOR", "never");
-    command
+    cargo::command(root, root.join(SCRIPT).as_os_str())
 }
 
 #[cfg(test)]
@@ -51,6 +51,39 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    /// The script runs cargo, which would compile most of the workspace again.
+    #[test]
+    fn the_script_does_not_see_the_package_of_this_program() {
+        let script = script(&crate::root());
+        let name = script.get_envs().find(|(name, _)| *name == "CARGO_PKG_NAME");
+        assert_eq!(name.map(|(_, value)| value), Some(None), "cargo sets it for tests");
+    }
+
+    /// A filter of a module that was renamed would select no test.
+    #[test]
+    fn the_selected_tests_are_of_files_that_exist() {
+        let root = crate::root();
+        let list = std::fs::read_to_string(root.join(LIST)).expect("the list");
+        let lines = list.lines().filter(|line| !line.starts_with('#'));
+        let mut programs = 0;
+        for line in lines {
+            let mut words = line.split(' ');
+            let (krate, program) = words.next().and_then(|it| it.split_once('-')).expect("a name");
+            let package = root.join("crates").join(krate);
+            let unit = program == format!("terrace_{krate}");
+            let modules = if unit { "src" } else { "tests/suite" };
+            let test = package.join("tests").join(format!("{program}.rs"));
+            assert!(unit || test.exists(), "{}: no such file", test.display());
+            for filter in words {
+                let module = filter.split("::").next().expect("a word");
+                let file = package.join(modules).join(format!("{module}.rs"));
+                assert!(file.exists(), "{line}: {} does not exist", file.display());
+            }
+            programs += 1;
+        }
+        assert!(programs > 5, "{list}");
+    }
 
     #[test]
     fn the_script_is_there_and_refuses_what_it_does_not_know() {

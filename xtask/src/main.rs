@@ -18,6 +18,7 @@ mod loom;
 mod miri;
 mod soak;
 mod sqltest;
+mod targets;
 mod tidy;
 
 use std::{
@@ -46,9 +47,10 @@ cargo x COMMAND
           [--seed N] [--script N] [--show]
   fuzz    random statements, asked of Terrace and of DuckDB: [--seconds N] [--seed N] [--case N]
           [--jobs N] [--failures N] [--shrink-seconds N] [--examples]
+  targets  the targets of cargo-fuzz, the canary first, which must be found: [--seconds N]
   clients  clients of other languages against the server: [python] [node] [java] [go]
-  lab     the low crates in emulated machines with two and three memory nodes: [--patched]
-          [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
+  lab     tests of memory nodes in emulated machines with two and three of them: [--all]
+          [--patched] [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
           [--workspace]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
   job     the README's main job at a small scale
@@ -78,6 +80,7 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
         "graph" => return graph::run(&root, rest),
         "install" => return install::run(&root, rest),
         "clients" => return clients::run(&root, rest),
+        "targets" => return targets::run(&root, rest),
         "slt" | "functions" | "statements" | "fuzz" => return sqltest::run(&root, command, rest),
         _ => {}
     }

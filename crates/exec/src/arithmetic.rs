@@ -15,6 +15,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, internal_err};
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -122,6 +123,13 @@ impl ScalarUDFImpl for CheckedArithmetic {
         self.result_type(left, right)
     }
 
+    /// Has the type of the result, without which the order of a function of it is not found.
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        let [left, right] = inputs else { return internal_err!("{} takes 2 values", self.name()) };
+        let of = self.result_type(&left.data_type(), &right.data_type());
+        Interval::make_unbounded(&of.unwrap_or(DataType::Null))
+    }
+
     fn is_strict(&self) -> bool {
         true
     }
@@ -186,6 +194,11 @@ impl ScalarUDFImpl for CheckedNegation {
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         let [operand] = arg_types else { return internal_err!("{} takes 1 value", self.name()) };
         Ok(operand.clone())
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        let [operand] = inputs else { return internal_err!("{} takes 1 value", self.name()) };
+        Interval::make_unbounded(&operand.data_type())
     }
 
     fn is_strict(&self) -> bool {

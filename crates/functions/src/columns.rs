@@ -15,7 +15,7 @@ mod readable;
 mod text_type;
 mod uuid;
 
-pub use conform::{Usage, as_type, conform, is_checked, unmarked};
+pub use conform::{Usage, as_type, conform, is_checked, nested_type, unmarked};
 pub use interval_extreme::interval_extreme;
 pub(crate) use interval_functions::durations;
 pub use interval_functions::{
@@ -25,5 +25,6 @@ pub use interval_functions::{
 pub use interval_parse::parse_interval;
 pub(crate) use moment_text::timestamp_texts;
 pub use moment_text::{has_moment_text, moment_text};
+pub(crate) use readable::displayed_values;
 pub use readable::{displayed, readable};
 pub use text_type::TextType;

@@ -6,11 +6,13 @@ mod bucket;
 mod calendar;
 mod clock;
 mod difference;
+mod elapsed;
 mod epoch;
 mod fields;
 mod format;
 mod intervals;
 mod justify;
+mod literal_operands;
 mod make;
 mod moment;
 mod names;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+pub use self::literal_operands::LiteralOperands;
 pub use self::names::{DAYS, MONTHS};
 pub(crate) use self::operators::quotient;
 pub use self::operators::{IntervalOperators, date_of};

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
-pub use dates::{DAYS, IntervalOperators, MONTHS, date_of};
+pub use dates::{DAYS, IntervalOperators, LiteralOperands, MONTHS, date_of};
 pub use numbers::IntegerQuotients;
 
 /// Returns the scalar functions.

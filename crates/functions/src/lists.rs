@@ -5,6 +5,7 @@ mod array_text;
 mod distinct;
 mod elements;
 mod function;
+mod joined;
 mod lambda;
 mod limits;
 mod operators;
@@ -14,6 +15,7 @@ mod quantified;
 mod reduce;
 mod replace;
 mod shape;
+mod signed;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +34,13 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
     let all = [distinct::functions(), order::functions(), replace::functions(), shape::functions()];
     let all = all.into_iter().flatten();
     let all = all.map(function).chain(limits::functions());
-    all.chain(positions::functions()).chain(quantified::functions()).collect()
+    let all = all.chain(positions::functions()).chain(quantified::functions());
+    all.chain(joined::functions()).chain(signed::functions()).collect()
+}
+
+/// Returns the function of the number of elements of a list.
+pub(crate) fn length() -> Arc<ScalarUDF> {
+    function(shape::length_of_list())
 }
 
 /// Returns the scalar functions that apply these aggregates to the elements of a list.

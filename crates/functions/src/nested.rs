@@ -1,9 +1,11 @@
 //! Lists, structs and maps as DuckDB's texts: `[1, NULL]`, `{'a': 1, 'b': x}`, `{k=1.5}`.
 //!
-//! A text within them is quoted if it could be taken for something else.
+//! A text within them is quoted if it could be taken for something else. A struct whose fields have
+//! the names that functions give to fields without a name is a tuple: `(1, x)`.
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray as _, MapArray, StringBuilder, StructArray,
 };
@@ -12,12 +14,12 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::columns::timestamp_texts;
+use crate::columns::{displayed_values, timestamp_texts};
 
 /// Maximum length of the text of a value.
 const TEXT_BYTES_MAX: usize = 1 << 28;
@@ -68,19 +70,48 @@ pub fn texts(array: &ArrayRef) -> Result<ArrayRef> {
 /// Returns the function `nested_text(x)`, the text of a value.
 #[must_use]
 pub fn function() -> Arc<ScalarUDF> {
-    let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(NestedText { signature }))
+    Arc::new(NestedText::function(None))
 }
 
-/// The text of a nested value.
+/// Returns the text of a list, a struct or a map as a cast makes it, with instants in a time zone.
+#[must_use]
+pub fn nested_text(expr: Expr, zone: &str) -> Expr {
+    NestedText::function(Some(zone.to_owned())).call(vec![expr])
+}
+
+/// The text of a nested value. The function of a cast is shown by the name of its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NestedText {
+    /// The time zone of a cast.
+    zone: Option<String>,
     signature: Signature,
+}
+
+impl NestedText {
+    fn function(zone: Option<String>) -> ScalarUDF {
+        let signature = Signature::any(1, Volatility::Immutable);
+        ScalarUDF::new_from_impl(Self { zone, signature })
+    }
+
+    fn apply(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        match &self.zone {
+            None => texts(values),
+            Some(zone) => texts(&displayed_values(values, zone.parse::<Tz>()?)?),
+        }
+    }
 }
 
 impl ScalarUDFImpl for NestedText {
     fn name(&self) -> &str {
         "nested_text"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let names: Vec<_> = args.iter().map(|arg| arg.schema_name().to_string()).collect();
+        Ok(match &self.zone {
+            Some(_) => names.join(","),
+            None => format!("{}({})", self.name(), names.join(",")),
+        })
     }
 
     fn signature(&self) -> &Signature {
@@ -92,8 +123,14 @@ impl ScalarUDFImpl for NestedText {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let Some(value) = args.args.first() else { return exec_err!("nested_text takes a value") };
-        Ok(ColumnarValue::Array(texts(&value.to_array(args.number_rows)?)?))
+        match args.args.as_slice() {
+            [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(self.apply(values)?)),
+            [ColumnarValue::Scalar(value)] => {
+                let texts = self.apply(&value.to_array_of_size(1)?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?))
+            }
+            _ => exec_err!("nested_text takes a value"),
+        }
     }
 }
 
@@ -143,7 +180,8 @@ impl Writer {
         if out.len() > TEXT_BYTES_MAX {
             return exec_err!("the text of a nested value is longer than 256 MiB");
         }
-        if self.array.is_null(row) {
+        // Arrow counts the values of the type of nulls as valid.
+        if self.array.is_null(row) || self.array.data_type().is_null() {
             out.push_str("NULL");
             return Ok(());
         }
@@ -167,14 +205,17 @@ impl Writer {
                 out.push(']');
             }
             Kind::Struct(members) => {
-                out.push('{');
+                let is_tuple = is_tuple(members);
+                out.push(if is_tuple { '(' } else { '{' });
                 for (at, (name, values)) in members.iter().enumerate() {
                     comma(at, out);
-                    quote(name, out);
-                    out.push_str(": ");
+                    if !is_tuple {
+                        quote(name, out);
+                        out.push_str(": ");
+                    }
                     values.write(row, true, out)?;
                 }
-                out.push('}');
+                out.push(if is_tuple { ')' } else { '}' });
             }
             Kind::Map { ends, keys, values } => {
                 out.push('{');
@@ -194,6 +235,14 @@ impl Writer {
 fn members(array: &StructArray) -> Result<Vec<(String, Writer)>> {
     let members = array.fields().iter().zip(array.columns());
     members.map(|(field, column)| Ok((field.name().clone(), Writer::new(column)?))).collect()
+}
+
+/// True for the fields of `list_zip`, whose names are numbers, and those of `row`, `c0` and so on.
+fn is_tuple(members: &[(String, Writer)]) -> bool {
+    let all = |name_of: fn(usize) -> String| {
+        members.iter().enumerate().all(|(at, (name, _))| *name == name_of(at))
+    };
+    all(|at| (at + 1).to_string()) || all(|at| format!("c{at}"))
 }
 
 fn map(array: &MapArray) -> Result<Kind> {
@@ -243,7 +292,7 @@ fn quote(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::ListArray;
+    use datafusion::arrow::array::{Int64Array, ListArray, NullArray};
     use datafusion::arrow::datatypes::Int32Type;
 
     use super::*;
@@ -262,6 +311,21 @@ mod tests {
         let quoted = ["b,c", "d'e", "", "NULL", " s", "a:b", "a\\b"];
         assert!(quoted.into_iter().all(needs_quotes));
         assert!(!needs_quotes("a b") && !needs_quotes("2024-01-01"));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
+        let of = |names: [&'static str; 2]| {
+            let fields = names.map(|name| (name, Arc::clone(&numbers)));
+            let structs = StructArray::try_from(fields.to_vec()).expect("structs");
+            let written = texts(&(Arc::new(structs) as _)).expect("texts");
+            written.as_string::<i32>().iter().flatten().collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(of(["a", "it's"]), r"{'a': 1, 'it\'s': 1}|{'a': NULL, 'it\'s': NULL}");
+        assert_eq!(of(["1", "2"]), "(1, 1)|(NULL, NULL)");
+        assert_eq!(of(["c0", "c1"]), "(1, 1)|(NULL, NULL)");
+        assert_eq!(of(["c1", "c0"]), "{'c1': 1, 'c0': 1}|{'c1': NULL, 'c0': NULL}");
+        let nulls: ArrayRef = Arc::new(NullArray::new(1));
+        let structs = StructArray::try_from(vec![("a", nulls)]).expect("structs");
+        let written = texts(&(Arc::new(structs) as _)).expect("texts");
+        assert_eq!(written.as_string::<i32>().value(0), "{'a': NULL}");
         let mut out = String::new();
         quote("d'e\\", &mut out);
         assert_eq!(out, "'d\\'e\\\\'");

@@ -5,6 +5,7 @@ mod buckets;
 mod decimals;
 mod division;
 mod divisors;
+mod domain;
 mod places;
 mod rounding;
 mod special;
@@ -27,5 +28,6 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
         rounding::FUNCTIONS,
         special::FUNCTIONS,
     ];
-    all.into_iter().flat_map(functions).chain(places::functions()).collect()
+    let all = all.into_iter().flat_map(functions);
+    all.chain(places::functions()).chain(domain::functions()).collect()
 }

@@ -26,6 +26,8 @@ impl SqlState {
     pub(crate) const ZERO_DIVISION: Self = Self("22012");
     pub(crate) const INVALID_PARAMETER: Self = Self("22023");
     pub(crate) const INVALID_REGEX: Self = Self("2201B");
+    pub(crate) const INVALID_LOGARITHM: Self = Self("2201E");
+    pub(crate) const INVALID_POWER: Self = Self("2201F");
     pub(crate) const INVALID_LIMIT: Self = Self("2201W");
     pub(crate) const INVALID_OFFSET: Self = Self("2201X");
     pub(crate) const INVALID_TEXT: Self = Self("22P02");
@@ -67,6 +69,7 @@ impl SqlState {
     pub(crate) const DUPLICATE_STATEMENT: Self = Self("42P05");
     pub(crate) const DUPLICATE_CURSOR: Self = Self("42P03");
     pub(crate) const CURSOR_DEFINITION: Self = Self("42P11");
+    pub(crate) const INVALID_RECURSION: Self = Self("42P19");
     pub(crate) const NO_OBJECT: Self = Self("42704");
     pub(crate) const RULE: Self = Self("42000");
     pub(crate) const NOT_EMPTY: Self = Self("2BP01");
@@ -270,6 +273,7 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::MissingSchema { .. } => SqlState::NO_SCHEMA,
         SqlError::SchemaNotEmpty { .. } => SqlState::NOT_EMPTY,
         SqlError::Refused { what, .. } => state_of_refusal(what),
+        SqlError::Recursion { .. } => SqlState::INVALID_RECURSION,
         SqlError::Conflict { .. } => SqlState::CONFLICT,
         SqlError::Deadlock { .. } => SqlState::DEADLOCK,
         SqlError::LockTimeout { .. } => SqlState::LOCK_TIMEOUT,
@@ -335,6 +339,7 @@ fn state_of_plan(text: &str) -> SqlState {
     let classes = [
         ("LIMIT must be >= 0", SqlState::INVALID_LIMIT),
         ("OFFSET must be >=0", SqlState::INVALID_OFFSET),
+        ("Step cannot be zero", SqlState::INVALID_PARAMETER),
         (" cannot be less than MINVALUE ", SqlState::INVALID_PARAMETER),
         (" cannot be greater than MAXVALUE ", SqlState::INVALID_PARAMETER),
         (" must be less than MAXVALUE ", SqlState::INVALID_PARAMETER),
@@ -387,6 +392,11 @@ fn state_of_text(text: &str) -> Option<SqlState> {
         ("regex parse error", SqlState::INVALID_REGEX),
         ("ivide by zero", SqlState::ZERO_DIVISION),
         ("ivision by zero", SqlState::ZERO_DIVISION),
+        ("cannot take logarithm of ", SqlState::INVALID_LOGARITHM),
+        ("cannot take square root of a negative", SqlState::INVALID_POWER),
+        ("zero raised to a negative power", SqlState::INVALID_POWER),
+        ("a negative number raised to a non-integer", SqlState::INVALID_POWER),
+        ("factorial of a negative number", SqlState::OUT_OF_RANGE),
         ("verflow", SqlState::OUT_OF_RANGE),
         ("out of range", SqlState::OUT_OF_RANGE),
         ("value too long for type", SqlState::TOO_LONG),
@@ -422,6 +432,12 @@ mod tests {
         let plan = |text: &str| Failure::from(DataFusionError::Plan(text.to_owned())).state();
         assert_eq!(plan("LIMIT must be >= 0, '-1' was provided"), SqlState::INVALID_LIMIT);
         assert_eq!(plan("a rule"), SqlState::RULE);
+        assert_eq!(plan("Step cannot be zero"), SqlState::INVALID_PARAMETER);
+        let power = |text: &str| Failure::from(ArrowError::ComputeError(text.to_owned())).state();
+        let zero = "zero raised to a negative power is undefined";
+        assert_eq!(power(zero), SqlState::INVALID_POWER);
+        let logarithm = DataFusionError::Execution("cannot take logarithm of zero".to_owned());
+        assert_eq!(Failure::from(logarithm).state(), SqlState::INVALID_LOGARITHM);
         let full = DataFusionError::ResourcesExhausted("no memory".to_owned());
         assert_eq!(Failure::from(full).state(), SqlState::OUT_OF_MEMORY);
         let missing = DataFusionError::Plan("table 'main.public.t' not found".to_owned());

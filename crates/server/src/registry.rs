@@ -1,7 +1,7 @@
 //! Registry of a server's connections, by the numbers with which clients cancel their statements.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -22,7 +22,7 @@ pub(crate) struct Registry {
 struct Entry {
     secret: SecretKey,
     running: Running,
-    terminated: Arc<Notify>,
+    terminated: Arc<End>,
     activity: Arc<Mutex<Activity>>,
 }
 
@@ -98,9 +98,34 @@ fn has_secret(text: &str) -> bool {
         || lower.split("://").skip(1).any(is_signed)
 }
 
-/// Notifications that cancel the running statements of a connection: one at a time over
-/// PostgreSQL's protocol, any number over Flight SQL.
-type Running = Arc<Mutex<Vec<Arc<Notify>>>>;
+/// The end of a statement or of a connection, on behalf of another connection.
+#[derive(Debug, Default)]
+pub(crate) struct End {
+    notify: Notify,
+    is_due: AtomicBool,
+}
+
+impl End {
+    /// Ends the statement or the connection.
+    pub(crate) fn give(&self) {
+        self.is_due.store(true, Ordering::Relaxed);
+        self.notify.notify_one();
+    }
+
+    /// Returns true once it is to end.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_due.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it is to end.
+    async fn due(&self) {
+        self.notify.notified().await;
+    }
+}
+
+/// The ends of the running statements of a connection: one at a time over PostgreSQL's protocol,
+/// any number over Flight SQL.
+type Running = Arc<Mutex<Vec<Arc<End>>>>;
 
 impl Default for Registry {
     fn default() -> Self {
@@ -118,7 +143,7 @@ impl Registry {
     /// Adds a connection with the secret that its client receives.
     pub(crate) fn add(self: &Arc<Self>, secret: SecretKey) -> Registered {
         let number = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let (running, terminated) = (Running::default(), Arc::<Notify>::default());
+        let (running, terminated) = (Running::default(), Arc::<End>::default());
         let activity = Arc::<Mutex<Activity>>::default();
         let entry = Entry {
             secret,
@@ -135,7 +160,7 @@ impl Registry {
     pub(crate) fn cancel_backend(&self, number: i32) -> bool {
         let connections = lock(&self.connections);
         let Some(entry) = connections.get(&number) else { return false };
-        lock(&entry.running).iter().for_each(|running| running.notify_one());
+        lock(&entry.running).iter().for_each(|running| running.give());
         true
     }
 
@@ -143,7 +168,7 @@ impl Registry {
     pub(crate) fn terminate_backend(&self, number: i32) -> bool {
         let connections = lock(&self.connections);
         let entry = connections.get(&number);
-        entry.inspect(|entry| entry.terminated.notify_one()).is_some()
+        entry.inspect(|entry| entry.terminated.give()).is_some()
     }
 
     /// Returns the activity of all connections, by their numbers.
@@ -164,7 +189,7 @@ impl Registry {
         let connections = lock(&self.connections);
         let entry = connections.get(&number).filter(|entry| is_same(&entry.secret, secret));
         if let Some(entry) = entry {
-            lock(&entry.running).iter().for_each(|running| running.notify_one());
+            lock(&entry.running).iter().for_each(|running| running.give());
         }
     }
 }
@@ -190,7 +215,7 @@ pub(crate) struct Registered {
     registry: Arc<Registry>,
     number: i32,
     running: Running,
-    terminated: Arc<Notify>,
+    terminated: Arc<End>,
     activity: Arc<Mutex<Activity>>,
 }
 
@@ -222,7 +247,12 @@ impl Registered {
 
     /// Waits until another connection terminates this one.
     pub(crate) async fn terminated(&self) {
-        self.terminated.notified().await;
+        self.terminated.due().await;
+    }
+
+    /// Returns the end of the connection on behalf of another one.
+    pub(crate) fn end(&self) -> Arc<End> {
+        Arc::clone(&self.terminated)
     }
 
     /// Returns the registry of the server.
@@ -238,7 +268,7 @@ impl Registered {
     /// Begins a statement, which the client may cancel until the returned value is dropped. The
     /// connection counts as idle once no statement is left.
     pub(crate) fn begin(&self) -> RunningStatement {
-        let ended = Arc::new(Notify::new());
+        let ended = Arc::<End>::default();
         lock(&self.running).push(Arc::clone(&ended));
         let (running, activity) = (Arc::clone(&self.running), Arc::clone(&self.activity));
         RunningStatement { running, ended, activity }
@@ -255,18 +285,18 @@ impl Drop for Registered {
 #[derive(Debug)]
 pub(crate) struct RunningStatement {
     running: Running,
-    ended: Arc<Notify>,
+    ended: Arc<End>,
     activity: Arc<Mutex<Activity>>,
 }
 
 impl RunningStatement {
     /// Waits until the client cancels the statement.
     pub(crate) async fn cancelled(&self) {
-        self.ended.notified().await;
+        self.ended.due().await;
     }
 
-    /// Returns the notification that cancels the statement.
-    pub(crate) fn end(&self) -> Arc<Notify> {
+    /// Returns the end of the statement.
+    pub(crate) fn end(&self) -> Arc<End> {
         Arc::clone(&self.ended)
     }
 }

@@ -16,11 +16,12 @@ use futures::future::BoxFuture;
 use terrace_exec::QueryMemory;
 use terrace_exec::StoredBatches;
 use terrace_exec::panics::{Supervised, catch, caught};
-use terrace_governor::query::{PlanSize, Query, Suspension};
+use terrace_governor::query::{PlanSize, Query, QueryState, Suspension};
 use terrace_governor::running::RunningQuery;
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
+use crate::interrupt::{Interruptible, Stop};
 use crate::sessions::SessionInfo;
 
 use plan::ObservedPlan;
@@ -33,6 +34,25 @@ pub(crate) async fn supervised<T>(
 ) -> Result<T, SqlError> {
     let _supervised = Supervised::begin();
     caught("the planner", work).await
+}
+
+/// Plans a query, which ends early if the query is cancelled.
+///
+/// # Errors
+/// Those of `planning`; the end of a cancelled query.
+pub(crate) async fn planned<T>(
+    query: &Arc<Query>,
+    planning: impl Future<Output = Result<T, SqlError>>,
+) -> Result<T, SqlError> {
+    let stop = Stop::new({
+        let query = Arc::clone(query);
+        move || query.state() == QueryState::Cancelled
+    });
+    let planned = Interruptible::new(Arc::clone(&stop), planning).await;
+    match planned {
+        Err(_) if stop.has_stopped() => Err(query.ended().into()),
+        planned => planned,
+    }
 }
 
 /// Starts `plan` in the runtime of its query, as a part of the transaction of `scope`. Progress is

@@ -10,7 +10,7 @@ use terrace_exec::functions::aggregates;
 use terrace_functions::aggregates::Spellings;
 use terrace_functions::json::JsonOperators;
 use terrace_functions::lists::ListOperators;
-use terrace_functions::{IntegerQuotients, IntervalOperators};
+use terrace_functions::{IntegerQuotients, IntervalOperators, LiteralOperands};
 
 /// Functions that know no session: they are made once for all sessions.
 struct Functions {
@@ -71,6 +71,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for function in of_lists {
         state.register_udf(Arc::clone(function))?;
     }
+    state.register_expr_planner(Arc::new(LiteralOperands))?;
     state.register_expr_planner(Arc::new(JsonOperators))?;
     state.register_expr_planner(Arc::new(ListOperators))?;
     state.register_expr_planner(Arc::new(IntegerQuotients))?;

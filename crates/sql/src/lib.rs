@@ -30,6 +30,7 @@ pub mod engine;
 mod execution;
 mod file_tables;
 mod functions;
+pub mod interrupt;
 mod names;
 mod provider;
 mod scalar;

@@ -6,6 +6,7 @@ mod moments;
 mod nullable;
 mod round;
 mod single_row;
+mod sleep;
 mod templates;
 mod timezone;
 
@@ -28,5 +29,6 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::new_from_impl(TimeZoneConversion::new())),
         Arc::new(ScalarUDF::new_from_impl(ToChar::new())),
+        sleep::function(),
     ]
 }

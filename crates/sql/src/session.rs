@@ -9,16 +9,19 @@
 
 mod acting_role;
 mod actions;
+mod alias_columns;
 mod alter;
 mod alter_syntax;
 mod balance;
 mod build_side;
 pub(crate) mod canonical;
+mod cast_names;
 mod changes;
 mod checks;
 mod column_options;
 mod column_series;
 mod comment;
+mod computed_keys;
 mod constant;
 mod copy;
 mod copy_text;
@@ -60,9 +63,13 @@ mod guards;
 mod heap;
 mod hint;
 mod insert_forms;
+mod interruptible_rules;
 mod join_constraint;
 mod json_calls;
+mod json_records;
+mod large_joins;
 mod limits;
+pub(crate) mod list_literals;
 pub(crate) mod lists;
 mod maintenance;
 mod membership;
@@ -81,12 +88,14 @@ mod notice;
 mod null_equality;
 mod object_change;
 mod object_name;
+mod optimize;
 mod options;
 mod order_by_all;
 mod order_keys;
 mod order_names;
 mod outer_aggregates;
 mod outer_conditions;
+mod outer_values;
 mod own_settings;
 mod owned_sequences;
 mod parse;
@@ -94,6 +103,7 @@ mod pragma;
 mod prepared;
 mod prepared_statement;
 mod properties;
+mod recursion;
 mod refusal;
 mod relations;
 mod returned_columns;
@@ -114,6 +124,7 @@ pub(crate) mod semantics;
 mod sequence;
 mod sequence_calls;
 mod sequence_changes;
+mod sequential_effects;
 mod setting_names;
 mod settings;
 mod show;
@@ -124,6 +135,7 @@ mod snapshot;
 mod soft_limits;
 mod special_joins;
 mod spelling;
+mod split_series;
 mod sql_column;
 mod sql_type;
 mod state;
@@ -136,6 +148,7 @@ mod target;
 mod tenant;
 mod tier;
 mod transaction;
+mod typed_parameters;
 mod types;
 mod unnest;
 pub(crate) mod using;
@@ -150,12 +163,10 @@ mod words;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use datafusion::common::DataFusionError;
 use datafusion::config::Dialect;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::logical_plan::Statement as PlanStatement;
-use datafusion::optimizer::Analyzer;
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use terrace_governor::pins::Reader;
@@ -338,7 +349,8 @@ impl Session {
             running.wait_for(turn).await?;
         }
         let planning = execution::supervised(Box::pin(plan(running.reader())));
-        let Planned { plan, watched } = OnStack::new(&text, planning).await?;
+        let planning = OnStack::new(&text, planning);
+        let Planned { plan, watched } = execution::planned(running.query(), planning).await?;
         let context = self.task_context();
         Ok(execution::start(running, plan, watched, context, scope, &self.info)?)
     }
@@ -403,12 +415,7 @@ impl Session {
         scope: Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
-        if self.change_role(&statement)? {
-            return Ok(Planned::nothing());
-        }
-        self.refuse_settings(&statement)?;
-        self.note_local(&statement)?;
-        if self.reset(&statement)? {
+        if self.has_set(&statement)? {
             return Ok(Planned::nothing());
         }
         self.follow_engine()?;
@@ -428,6 +435,9 @@ impl Session {
         }
         if let Some(drops) = actions::drops::of(&statement) {
             return self.drop_relations(&state, &snapshot, drops, &scope).await;
+        }
+        if let Some(tables) = actions::tables::of(&statement) {
+            return self.act_on_tables(&state, &snapshot, tables, &scope).await;
         }
         if let Some(create) = actions::like::of(&statement) {
             return self.create_like(&state, &snapshot, create, options, &scope).await;
@@ -469,15 +479,16 @@ impl Session {
         defaults::write_out(state, snapshot, &mut statement)?;
         let returning = returning_clause::take(&mut statement);
         let is_deletion = deletion::as_update(&mut statement);
-        with_queries::write_out(&mut statement)?;
+        with_queries::write_out(state, &mut statement)?;
         match expand::plan(self, state, &self.rights(snapshot), &statement).await? {
             Ok(plan) => {
                 depth::check_plan(&plan)?;
+                recursion::check_plan(&plan)?;
                 let plan = enums::plan::rewrite(state, semantics::ranks::as_bigint(plan)?)?;
                 let plan = if is_deletion { deletion::of_update(plan)? } else { plan };
                 let plan = generated::computed(state, defaults::fill(state, plan)?)?;
                 let plan = returning::add(state, plan, returning)?;
-                Ok(multiplicity::by_multiplicity(snapshot::unpin(plan)?)?)
+                Ok(types::of_output(multiplicity::by_multiplicity(snapshot::unpin(plan)?)?)?)
             }
             Err(error) => {
                 let error = view::cause(state, snapshot, &statement, error).await;
@@ -560,28 +571,11 @@ impl Session {
             return Ok(planned);
         }
         let plan = copy_text::with_texts(plan, state.config_options())?;
-        let plan = optimized(&state, plan)?;
+        let plan = optimize::optimized(&state, plan)?;
         let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
         self.copy.keep(state, &self.context);
         Ok(Planned { plan, watched: None })
     }
-}
-
-/// Optimizes a plan. DataFusion's method of the same purpose takes the plan by reference, so that
-/// the first rule that changes a node copies it.
-fn optimized(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
-    if let LogicalPlan::Explain(_) = plan {
-        return state.optimize(&plan);
-    }
-    let (options, all) = (state.config_options(), state.analyzer());
-    // The rewrites of calls copy the plan, also if there are no calls.
-    let analyzed = match guards::has_any(&plan, guards::has_call)? {
-        true => all.execute_and_check(plan, options, |_, _| {})?,
-        false => {
-            Analyzer::with_rules(all.rules.clone()).execute_and_check(plan, options, |_, _| {})?
-        }
-    };
-    state.optimizer().optimize(analyzed, state, |_, _| {})
 }
 
 impl Session {

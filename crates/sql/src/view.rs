@@ -30,7 +30,7 @@ use terrace_table::table::Table;
 
 use crate::access::{Reading, Rights, check_names};
 use crate::names::{Added, CATALOG, SearchPath, resolve};
-use crate::session::{self, SessionStatement, Walk as _, using, with_queries};
+use crate::session::{self, SessionStatement, Walk as _, list_literals, using, with_queries};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
 const CALLS_NOTE: &str = "-- as written: ";
@@ -211,8 +211,8 @@ pub(crate) async fn provider(
     check_names(&state, &query(statement.clone())?, &rights, Reading::View)?;
     // The recursion goes through the catalog, which resolves the views that this one refers to.
     Box::pin(using::write_out(&state, &mut statement)).await?;
-    with_queries::mark(&mut statement)?;
-    let plan = match Box::pin(state.statement_to_plan(statement)).await {
+    with_queries::mark(&state, &mut statement)?;
+    let plan = match Box::pin(list_literals::plan(&state, statement)).await {
         Ok(plan) => plan,
         Err(error) => {
             let (_, statement) = parts(text)?;

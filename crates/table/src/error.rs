@@ -428,6 +428,12 @@ pub enum SqlError {
         /// The alternative.
         instead: String,
     },
+    /// A recursive query of a form that SQL does not allow.
+    #[error("{what}")]
+    Recursion {
+        /// The form, in PostgreSQL's words.
+        what: String,
+    },
     /// A store of another database, or one with foreign data that must not be overwritten.
     #[error("store {store} is refused: {what}")]
     WrongStore {

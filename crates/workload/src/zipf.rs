@@ -5,7 +5,10 @@
 //! integral of the density, which has a closed form, and rejects the excess of the integral over
 //! the sum. The distribution is exact, the cost of a draw does not depend on n, and no sum is
 //! precomputed: YCSB's generator (Gray et al., SIGMOD 1994) needs the sum of n terms beforehand,
-//! and approximates.
+//! and approximates. [`ZipfTable`] is the same distribution by those sums, for traces that take one
+//! random number for each draw.
+
+use terrace_sys::size::to_u64;
 
 /// Zipf's distribution over ranks, of which 0 is the most frequent.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +55,37 @@ impl Zipf {
                 return rank;
             }
         }
+    }
+}
+
+/// Zipf's distribution over ranks by a table of cumulative weights, 8 bytes for each rank. A draw
+/// takes one random number, whatever the rank, and a binary search: the sequence of a seed is that
+/// of the traces whose results are published.
+#[derive(Clone, Debug)]
+pub struct ZipfTable {
+    /// Sums of the weights of each rank and those before it.
+    sums: Vec<f64>,
+}
+
+impl ZipfTable {
+    /// Creates the distribution over `count` items.
+    #[must_use]
+    pub fn new(count: u64, theta: f64) -> Self {
+        let mut sum = 0.0;
+        let sums = (1..=count).map(|rank| {
+            sum += (rank as f64).powf(-theta);
+            sum
+        });
+        Self { sums: sums.collect() }
+    }
+
+    /// Returns the rank, below the count, at a fraction of all weight, from 0 to 1, excluding 1.
+    #[must_use]
+    pub fn draw(&self, fraction: f64) -> u64 {
+        let at = fraction * self.sums.last().copied().unwrap_or(0.0);
+        let rank = self.sums.partition_point(|sum| *sum <= at);
+        // The product may round up to all of the weight.
+        to_u64(rank.min(self.sums.len().saturating_sub(1)))
     }
 }
 
@@ -130,12 +164,12 @@ mod tests {
 
     /// Compares the frequencies of the first ranks, and of the rest, with the exact distribution:
     /// none is off by more than 5 standard deviations.
-    fn compare(count: u64, theta: f64) {
+    fn compare(count: u64, theta: f64, draw: impl Fn(&mut Random) -> u64) {
         const DRAWS: u64 = 100_000;
-        let (zipf, mut random) = (Zipf::new(count, theta), Random::new(count, 1));
+        let mut random = Random::new(count, 1);
         let mut counts = vec![0_u64; usize::try_from(count).expect("fits")];
         for _ in 0..DRAWS {
-            counts[usize::try_from(zipf.draw(|| random.fraction())).expect("fits")] += 1;
+            counts[usize::try_from(draw(&mut random)).expect("fits")] += 1;
         }
         let weight = |rank: usize| (rank as f64 + 1.0).powf(-theta);
         let sum: f64 = (0..counts.len()).map(weight).sum();
@@ -157,9 +191,20 @@ mod tests {
     fn frequencies_are_those_of_the_distribution() {
         for theta in [0.5, 0.99, 1.0, 1.3] {
             for count in [1, 2, 10, 1_000, 100_000] {
-                compare(count, theta);
+                let zipf = Zipf::new(count, theta);
+                compare(count, theta, |random| zipf.draw(|| random.fraction()));
+                let table = ZipfTable::new(count, theta);
+                compare(count, theta, |random| table.draw(random.fraction()));
             }
         }
+    }
+
+    /// Ranks 1, 2 and 3 have weights of 6, 3 and 2 elevenths.
+    #[test]
+    fn a_table_has_one_rank_for_each_fraction() {
+        let table = ZipfTable::new(3, 1.0);
+        let ranks = [0.0, 0.54, 0.55, 0.81, 0.82, 0.999].map(|fraction| table.draw(fraction));
+        assert_eq!(ranks, [0, 0, 1, 1, 2, 2]);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use terrace_market::Sla;
 use terrace_sys::number::{count, float};
+use terrace_workload::zipf::ZipfTable;
 
-use super::random::{Random, Zipf};
+use super::random::Random;
 use super::trace::{Event, Tenant, Trace, Work};
 
 /// Parameters of a generated trace. The default is the trace of the experiments.
@@ -100,11 +101,11 @@ fn arrivals(shape: &Shape, salt: u64, highest: f64, rate: fn(u64) -> f64) -> (Ve
 fn lookups(shape: &Shape, events: &mut Vec<Event>) {
     let rate = |at: u64| if phase(at) < 18.0 { 1500.0 } else { 200.0 };
     let (times, mut random) = arrivals(shape, 1, 1500.0, rate);
-    let zipf = Zipf::new(LEAF_PAGES, 0.8);
+    let zipf = ZipfTable::new(LEAF_PAGES, 0.8);
     for at_nanos in times {
         let inner = random.below(INNER_PAGES);
-        let leaf = INNER_PAGES + zipf.draw(&mut random);
-        let row = INNER_PAGES + LEAF_PAGES + zipf.draw(&mut random);
+        let leaf = INNER_PAGES + zipf.draw(random.unit());
+        let row = INNER_PAGES + LEAF_PAGES + zipf.draw(random.unit());
         events.push(Event { at_nanos, tenant: 0, work: Work::Get(vec![inner, leaf, row]) });
     }
 }

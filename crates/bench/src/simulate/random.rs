@@ -1,7 +1,6 @@
 //! Seeded pseudo-random numbers.
 
 use terrace_sys::number::{count, float};
-use terrace_sys::size::to_u64;
 use terrace_sys::split_mix;
 
 /// Generator of the traces of published figures ([`split_mix`]). It differs from that of the
@@ -32,28 +31,5 @@ impl Random {
     /// nanoseconds.
     pub(super) fn pause_nanos(&mut self, per_second: f64) -> u64 {
         count(-(1.0 - self.unit()).ln() / per_second.max(1e-9) * 1e9)
-    }
-}
-
-/// Zipf distribution over numbers below a bound: the k-th has weight `1 / k^exponent`.
-#[derive(Clone, Debug)]
-pub(super) struct Zipf {
-    /// Cumulative weights.
-    sums: Vec<f64>,
-}
-
-impl Zipf {
-    pub(super) fn new(bound: u64, exponent: f64) -> Self {
-        let mut sum = 0.0;
-        let weights = (1..=bound).map(|rank| {
-            sum += float(rank).powf(-exponent);
-            sum
-        });
-        Self { sums: weights.collect() }
-    }
-
-    pub(super) fn draw(&self, random: &mut Random) -> u64 {
-        let at = random.unit() * self.sums.last().copied().unwrap_or(0.0);
-        to_u64(self.sums.partition_point(|sum| *sum <= at))
     }
 }

@@ -11,6 +11,7 @@ use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::arrow::util::display::FormatOptions;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -29,6 +30,8 @@ pub enum Usage {
     TryCast,
     /// Comparing the value with one of the type: a text that is too long equals none.
     Comparison,
+    /// Naming the type of a value that is one of the type already, or null.
+    Known,
 }
 
 /// Returns true if a field, or a field within its type, has a type that not every text fits.
@@ -54,6 +57,9 @@ fn inner(data_type: &DataType) -> &[FieldRef] {
 /// # Errors
 /// For a text that denotes no value of the type.
 pub fn conform(values: &ArrayRef, field: &Field, usage: Usage) -> Result<ArrayRef> {
+    if usage == Usage::Known {
+        return Ok(Arc::clone(values));
+    }
     if let Some(of) = TextType::of(field) {
         return texts(values, of, usage);
     }
@@ -142,6 +148,7 @@ fn value(text: &str, of: TextType, usage: Usage) -> Result<Option<Cow<'_, str>>>
         }
         (Usage::Assignment | Usage::Comparison, _) => of.value(text, false).map(Some),
         (Usage::Cast, _) => of.value(text, true).map(Some),
+        (Usage::Known, _) => Ok(Some(Cow::Borrowed(text))),
         (Usage::TryCast, _) => Ok(of.value(text, true).ok()),
     }
 }
@@ -157,9 +164,29 @@ fn first_rows(views: &StringViewArray, rows: usize) -> StringViewBuilder {
 #[must_use]
 pub fn as_type(expr: Expr, field: &Field, usage: Usage) -> Expr {
     let field = Arc::new(field.clone().with_name("").with_nullable(true));
-    let result = Arc::new(field.as_ref().clone().with_data_type(unmarked(field.data_type())));
+    let result = match usage {
+        Usage::Known => Arc::clone(&field),
+        _ => Arc::new(field.as_ref().clone().with_data_type(unmarked(field.data_type()))),
+    };
     let signature = Signature::any(1, Volatility::Immutable);
     ScalarUDF::new_from_impl(AsType { field, result, usage, signature }).call(vec![expr])
+}
+
+/// Returns the type that a cast was written with, if fields within it have marks that the result of
+/// the cast lacks; `None` for any other call.
+#[must_use]
+pub fn nested_type(call: &ScalarFunction) -> Option<DataType> {
+    let cast = call.func.inner().downcast_ref::<AsType>()?;
+    let of = cast.field.data_type();
+    (cast.result.data_type() != of).then(|| of.clone())
+}
+
+/// The value of an array of one row. That of a list keeps the metadata of the field of its items.
+fn scalar(values: &ArrayRef) -> Result<ScalarValue> {
+    match values.data_type() {
+        DataType::List(_) => Ok(ScalarValue::List(Arc::new(values.as_list::<i32>().clone()))),
+        _ => ScalarValue::try_from_array(values, 0),
+    }
 }
 
 /// The type without the marks of fields within it. Constants of nested types lose them: values in
@@ -187,7 +214,7 @@ pub fn unmarked(data_type: &DataType) -> DataType {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct AsType {
     field: FieldRef,
-    /// The field of the result: without marks within its type.
+    /// The field of the result: without marks within its type, unless these are what the call adds.
     result: FieldRef,
     usage: Usage,
     signature: Signature,
@@ -239,7 +266,7 @@ impl ScalarUDFImpl for AsType {
             [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(self.apply(values)?)),
             [ColumnarValue::Scalar(value)] => {
                 let values = self.apply(&value.to_array_of_size(1)?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?))
+                Ok(ColumnarValue::Scalar(scalar(&values)?))
             }
             _ => plan_err!("{} takes 1 value", self.name()),
         }

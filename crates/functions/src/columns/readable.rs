@@ -56,6 +56,14 @@ pub(super) fn readable_values(values: &ArrayRef) -> Result<ArrayRef, ArrowError>
     Texts::Unreadable.of_values(values)
 }
 
+/// Returns the values as [`displayed`] does, also within lists and structs.
+///
+/// # Errors
+/// As [`displayed`].
+pub(crate) fn displayed_values(values: &ArrayRef, zone: Tz) -> Result<ArrayRef, ArrowError> {
+    Texts::Moments(zone).of_values(values)
+}
+
 impl Texts {
     fn of_batch(self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let fields = batch.schema_ref().fields();

@@ -81,6 +81,13 @@ impl TextType {
         matches!(self, Self::Uuid | Self::Jsonb | Self::Char(_))
     }
 
+    /// Returns true for a type of its own, which a literal beside its values has too: not
+    /// VARCHAR(n) and CHAR(n), whose values are texts.
+    #[must_use]
+    pub fn is_distinct(self) -> bool {
+        matches!(self, Self::Uuid | Self::Json | Self::Jsonb)
+    }
+
     /// The value that a text denotes, shortened to the length of the type if `shortens`.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Seconds and their parts since 1970, and timestamps of them, as in DuckDB.
+//! Seconds and their parts since 1970, and timestamps of them, as in DuckDB. Those of a timestamp
+//! with time zone are of the instant, whatever the time zone of the session.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::IntervalMonthDayNano;
@@ -16,6 +17,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         "epoch",
         &[
             Overload::new(&[Kind::Timestamp], Kind::Double, seconds),
+            Overload::new(&[Kind::Instant], Kind::Double, seconds),
             Overload::new(&[Kind::Interval], Kind::Double, interval_seconds),
             Overload::new(&[Kind::Time], Kind::Double, time_seconds),
         ],
@@ -24,6 +26,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         "epoch_ms",
         &[
             Overload::new(&[Kind::Timestamp], Kind::Integer, units),
+            Overload::new(&[Kind::Instant], Kind::Integer, units),
             Overload::new(&[Kind::Integer], Kind::Timestamp, of_units),
             Overload::new(&[Kind::Interval], Kind::Integer, interval_units),
             Overload::new(&[Kind::Time], Kind::Integer, time_units),
@@ -39,6 +42,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 
 const UNITS: &[Overload] = &[
     Overload::new(&[Kind::Timestamp], Kind::Integer, units),
+    Overload::new(&[Kind::Instant], Kind::Integer, units),
     Overload::new(&[Kind::Interval], Kind::Integer, interval_units),
     Overload::new(&[Kind::Time], Kind::Integer, time_units),
 ];
@@ -75,8 +79,13 @@ fn units(call: &Call) -> Result<ArrayRef> {
     call.map1::<Timestamp, Int>(|micros| in_units(call.name(), micros).map(Some))
 }
 
+/// The units of a time of day. Milliseconds of a time are whole, as in DuckDB.
 fn time_units(call: &Call) -> Result<ArrayRef> {
-    call.map1::<Time, Int>(|nanos| in_units(call.name(), nanos / 1_000).map(Some))
+    let whole = if call.name() == "epoch_ms" { 1_000 } else { 1 };
+    call.map1::<Time, Int>(|nanos| {
+        let micros = nanos / 1_000;
+        in_units(call.name(), micros - micros % whole).map(Some)
+    })
 }
 
 fn interval_units(call: &Call) -> Result<ArrayRef> {

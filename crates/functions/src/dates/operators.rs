@@ -1,5 +1,6 @@
 //! Operators of intervals and dates, as in PostgreSQL: `interval * 1.5`, `2 * interval`,
-//! `interval / 2`, and `date + interval`, which is a timestamp.
+//! `interval / 2`, `date + interval`, which is a timestamp, and `timestamp - timestamp`, which is
+//! an interval of days and a time of day.
 //!
 //! A sum that is compared with a date stays a date where it is one of whole days, so that scans
 //! compare their columns without a cast.
@@ -19,6 +20,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use super::elapsed::days_and_time;
 use crate::adapter::function;
 use crate::scalar::{Call, Definition, Double, Interval, Kind, Overload};
 
@@ -36,6 +38,10 @@ const OPERANDS: &[Kind] = &[Kind::Interval, Kind::Double];
 const FUNCTIONS: &[Definition] = &[
     Definition::new("interval_times", &[Overload::new(OPERANDS, Kind::Interval, times)]),
     Definition::new("interval_parts", &[Overload::new(OPERANDS, Kind::Interval, parts)]),
+    Definition::new(
+        "interval_of_duration",
+        &[Overload::new(&[Kind::Any], Kind::Interval, days_and_time)],
+    ),
 ];
 
 static CALLED: LazyLock<Vec<Arc<ScalarUDF>>> =
@@ -56,7 +62,10 @@ impl ExprPlanner for IntervalOperators {
             BinaryOperator::Multiply | BinaryOperator::Divide => {
                 scaled(&op, &left, &right, schema)?
             }
-            BinaryOperator::Plus | BinaryOperator::Minus => sum(&op, &left, &right, schema),
+            BinaryOperator::Plus | BinaryOperator::Minus => match sum(&op, &left, &right, schema) {
+                None if op == BinaryOperator::Minus => difference(&left, &right, schema)?,
+                planned => planned,
+            },
             BinaryOperator::Eq
             | BinaryOperator::NotEq
             | BinaryOperator::Lt
@@ -123,8 +132,13 @@ fn scaled(
         Expr::Placeholder(_) => cast(number.clone(), DataType::Float64),
         number => number.clone(),
     };
-    match CALLED.iter().find(|called| called.name() == name) {
-        Some(called) => Ok(Some(called.call(vec![interval.clone(), number]))),
+    called(name, vec![interval.clone(), number]).map(Some)
+}
+
+/// A call of a function of this module.
+fn called(name: &str, arguments: Vec<Expr>) -> Result<Expr> {
+    match CALLED.iter().find(|function| function.name() == name) {
+        Some(function) => Ok(function.call(arguments)),
         None => internal_err!("the function {name} is missing"),
     }
 }
@@ -141,6 +155,22 @@ fn sum(op: &BinaryOperator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) 
     let is_swapped = matches!(left_type, DataType::Interval(_)) && is_date(&right_type);
     (is_swapped && operator == Operator::Plus)
         .then(|| binary_expr(left.clone(), operator, moment(right)))
+}
+
+/// The interval between two timestamps, or a timestamp and a date. Arrow's has no days, so that
+/// `extract(hour FROM a - b)` would be all hours.
+fn difference(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Result<Option<Expr>> {
+    let is_moment = |of: &DataType| matches!(of, DataType::Timestamp(..)) || is_date(of);
+    let types = (kind(left, schema), kind(right, schema));
+    let (Some(left_type), Some(right_type)) = types else { return Ok(None) };
+    if !is_moment(&left_type) || !is_moment(&right_type) {
+        return Ok(None);
+    }
+    let elapsed = binary_expr(left.clone(), Operator::Minus, right.clone());
+    match elapsed.get_type(schema) {
+        Ok(DataType::Duration(_)) => called("interval_of_duration", vec![elapsed]).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// Returns the date that a sum of a date and an interval is; `None` if the interval may have a part

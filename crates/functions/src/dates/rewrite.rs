@@ -12,8 +12,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable as _, ScalarUDF, cast, lit};
 use super::part::Part;
 
 /// Makes `date_part('century', x)` of `century(x)`, and gives a field the name that DataFusion
-/// knows, as `dow` for `dayofweek`. The epoch of an interval is that of [`super::epoch`], whose
-/// years have 365.25 days.
+/// knows, as `dow` for `dayofweek`. The epoch is that of [`super::epoch`]: an interval's years have
+/// 365.25 days, and a timestamp's fraction is not rounded to 128 nanoseconds.
 ///
 /// `julian` and `timezone` are left: the type of the results is that of DataFusion's, an integer of
 /// 32 bits.
@@ -49,6 +49,11 @@ impl DateParts {
     }
 }
 
+/// True for a type whose epoch is that of [`super::epoch`].
+fn has_epoch(of: &DataType) -> bool {
+    matches!(of, DataType::Interval(_) | DataType::Duration(_) | DataType::Timestamp(..))
+}
+
 impl FunctionRewrite for DateParts {
     fn name(&self) -> &str {
         "date_parts"
@@ -68,7 +73,7 @@ impl FunctionRewrite for DateParts {
         };
         let name = name.try_as_str().flatten();
         if name.is_some_and(|name| name.eq_ignore_ascii_case("epoch"))
-            && value.get_type(schema).is_ok_and(|of| matches!(of, DataType::Interval(_)))
+            && value.get_type(schema).is_ok_and(|of| has_epoch(&of))
             && let Some(epoch) = self.functions.iter().find(|it| it.name() == "epoch")
         {
             return Ok(Transformed::yes(epoch.call(vec![value.clone()])));

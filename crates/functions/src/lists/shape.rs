@@ -73,6 +73,11 @@ pub(super) fn functions() -> Vec<Definition> {
     ]
 }
 
+/// The function of the number of elements of a list.
+pub(super) fn length_of_list() -> Definition {
+    Definition { names: &["list_length"], coerce: list, returns: |_| DataType::Int64, run: length }
+}
+
 pub(super) fn list(name: &str, given: &[DataType]) -> Result<Vec<DataType>> {
     match given {
         [of] if list_type(of).is_some() => Ok(list_type(of).into_iter().collect()),

@@ -1,4 +1,7 @@
-//! `round` and `trunc` of doubles to more places than a double has.
+//! `round` and `trunc` of floating-point numbers.
+//!
+//! `round(x)` takes the even one of two whole numbers that are equally near, as in PostgreSQL;
+//! `round(x, places)` takes the one away from zero, as it does for decimals.
 
 use std::sync::Arc;
 
@@ -63,7 +66,12 @@ impl ScalarUDFImpl for Places {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [number, places] = args.args.as_slice() else {
-            return self.function.invoke_with_args(args);
+            return match args.args.as_slice() {
+                [number] if self.name() == "round" && number.data_type().is_floating() => {
+                    half_to_even(number)
+                }
+                _ => self.function.invoke_with_args(args),
+            };
         };
         let rows = rows(&args);
         let (number, places) = (number.clone(), places.clone());
@@ -85,6 +93,24 @@ impl ScalarUDFImpl for Places {
 
     fn documentation(&self) -> Option<&Documentation> {
         self.function.documentation()
+    }
+}
+
+/// The nearest whole numbers, of two the even one.
+fn half_to_even(number: &ColumnarValue) -> Result<ColumnarValue> {
+    let of_array = |numbers: &ArrayRef| -> Result<ArrayRef> {
+        let of = numbers.data_type();
+        let numbers = cast(numbers, &DataType::Float64)?;
+        let whole = numbers.as_primitive::<Float64Type>();
+        let whole: Float64Array = whole.unary(f64::round_ties_even);
+        Ok(cast(&whole, of)?)
+    };
+    match number {
+        ColumnarValue::Array(numbers) => Ok(ColumnarValue::Array(of_array(numbers)?)),
+        ColumnarValue::Scalar(number) => {
+            let whole = of_array(&number.to_array_of_size(1)?)?;
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&whole, 0)?))
+        }
     }
 }
 

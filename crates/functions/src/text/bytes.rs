@@ -34,6 +34,10 @@ pub(super) static FORMS: &[Definition] = &[
     ),
 ];
 
+/// The number of bytes under the name of that of characters.
+pub(super) static LENGTH: Definition =
+    Definition::new("character_length", &[Overload::returning(&[B], Returns::Integer32, length)]);
+
 /// `value LIKE pattern`, with the byte of the escape character, or none, as third argument.
 pub(super) static LIKE: Definition = Definition::new(
     "bytes_like",

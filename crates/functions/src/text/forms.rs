@@ -1,4 +1,4 @@
-//! Functions of DataFusion's of texts, which take bytes too, and `LIKE` of bytes.
+//! Functions of DataFusion's of texts, which take bytes too, and one lists, and `LIKE` of bytes.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
@@ -17,8 +17,9 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
-use super::bytes::{FORMS, LIKE};
+use super::bytes::{FORMS, LENGTH, LIKE};
 use crate::adapter::{Scalar as _, function};
+use crate::lists;
 use crate::scalar::Definition;
 
 /// Returns the functions.
@@ -36,30 +37,41 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let of_both = |texts: Arc<ScalarUDF>| {
         let form = FORMS.iter().find(|form| form.name() == texts.name());
         match form {
-            Some(form) => Forms::function(texts, form),
+            Some(form) => Forms::function(texts, form, None),
             None => texts,
         }
     };
-    stock.into_iter().map(of_both).collect()
+    let length = Forms::function(unicode::character_length(), &LENGTH, Some(lists::length()));
+    stock.into_iter().map(of_both).chain([length]).collect()
 }
 
-/// A function of texts and its form for bytes.
+/// A function of texts and its forms for bytes and lists.
 #[derive(Debug)]
 struct Forms {
     texts: Arc<ScalarUDF>,
     bytes: Arc<ScalarUDF>,
+    lists: Option<Arc<ScalarUDF>>,
     signature: Signature,
 }
 
 impl Forms {
-    fn function(texts: Arc<ScalarUDF>, bytes: &'static Definition) -> Arc<ScalarUDF> {
+    fn function(
+        texts: Arc<ScalarUDF>,
+        bytes: &'static Definition,
+        lists: Option<Arc<ScalarUDF>>,
+    ) -> Arc<ScalarUDF> {
         let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Self { texts, bytes: function(bytes), signature }))
+        let bytes = function(bytes);
+        Arc::new(ScalarUDF::new_from_impl(Self { texts, bytes, lists, signature }))
     }
 
     /// The form for a first argument of a type.
     fn of(&self, first: Option<&DataType>) -> &Arc<ScalarUDF> {
-        if first.is_some_and(is_bytes) { &self.bytes } else { &self.texts }
+        match (first, &self.lists) {
+            (Some(first), _) if is_bytes(first) => &self.bytes,
+            (Some(first), Some(lists)) if first.is_list() => lists,
+            _ => &self.texts,
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! `coalesce`, in which texts beside dates and times are read as such.
+//! `coalesce`, in which texts beside dates, times and lists are read as such.
 //!
-//! DataFusion finds no common type of a date and a text, and takes texts for the result of
-//! `ifnull`. A literal has no type of its own: `coalesce(day, '2024-01-01')` is a date.
+//! DataFusion finds no common type of a date or list and a text, and takes texts for the result of
+//! `ifnull`. A literal has no type of its own: `coalesce(day, '2024-01-01')` is a date. Literals
+//! beside lists are made lists before types are coerced.
 
 use std::sync::Arc;
 
@@ -37,6 +38,13 @@ fn moment(given: &[DataType]) -> Option<&DataType> {
     given.iter().all(fits).then_some(moment)
 }
 
+/// The type of lists, beside which there are only texts and nulls; `None` for other values.
+fn list(given: &[DataType]) -> Option<&DataType> {
+    let list = given.iter().find(|of| matches!(of, DataType::List(_)))?;
+    let fits = |of: &DataType| of == list || of.is_string() || of.is_null();
+    given.iter().all(fits).then_some(list)
+}
+
 impl ScalarUDFImpl for Coalesce {
     fn name(&self) -> &str {
         self.stock.name()
@@ -51,8 +59,8 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match moment(given) {
-            Some(moment) => Ok(vec![moment.clone(); given.len()]),
+        match moment(given).or_else(|| list(given)) {
+            Some(of) => Ok(vec![of.clone(); given.len()]),
             None => self.stock.coerce_types(given),
         }
     }

@@ -15,29 +15,40 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 ];
 
 fn type_of(call: &Call) -> Result<ArrayRef> {
-    let name = match text_type(call) {
-        // Types of texts with a maximum length are VARCHAR in DuckDB.
-        Some(of @ (TextType::Uuid | TextType::Json | TextType::Jsonb)) => of.name(),
-        _ => duckdb(call.array(0)?.data_type()),
+    let name = match call.fields().first() {
+        Some(field) => duckdb_field(field),
+        None => duckdb(call.array(0)?.data_type()),
     };
     call.rows_of::<Text>(|_| Ok(Some(name.clone().into())))
 }
 
 fn pg_type_of(call: &Call) -> Result<ArrayRef> {
-    let name = match text_type(call) {
-        Some(TextType::Uuid) => "uuid".to_owned(),
-        Some(TextType::Json) => "json".to_owned(),
-        Some(TextType::Jsonb) => "jsonb".to_owned(),
-        Some(TextType::Varchar(_)) => "character varying".to_owned(),
-        Some(TextType::Char(_)) => "character".to_owned(),
+    let name = match call.fields().first() {
+        Some(field) => postgres_field(field),
         None => postgres(call.array(0)?.data_type()),
     };
     call.rows_of::<Text>(|_| Ok(Some(name.clone().into())))
 }
 
-/// The type of the argument, if its values are texts in storage.
-fn text_type(call: &Call) -> Option<TextType> {
-    call.fields().first().and_then(|field| TextType::of(field))
+/// The name of the type of a field in DuckDB, where texts with a maximum length are VARCHAR.
+fn duckdb_field(field: &Field) -> String {
+    match TextType::of(field) {
+        Some(of) if of.is_distinct() => of.name(),
+        _ => duckdb(field.data_type()),
+    }
+}
+
+/// The name of the type of a field in PostgreSQL.
+fn postgres_field(field: &Field) -> String {
+    match TextType::of(field) {
+        Some(TextType::Uuid) => "uuid",
+        Some(TextType::Json) => "json",
+        Some(TextType::Jsonb) => "jsonb",
+        Some(TextType::Varchar(_)) => "character varying",
+        Some(TextType::Char(_)) => "character",
+        None => return postgres(field.data_type()),
+    }
+    .to_owned()
 }
 
 /// The name of a type in DuckDB.
@@ -72,16 +83,15 @@ fn duckdb(of: &DataType) -> String {
             return format!("DECIMAL({precision},{scale})");
         }
         DataType::List(item) | DataType::LargeList(item) => {
-            return format!("{}[]", duckdb(item.data_type()));
+            return format!("{}[]", duckdb_field(item));
         }
         DataType::FixedSizeList(item, length) => {
-            return format!("{}[{length}]", duckdb(item.data_type()));
+            return format!("{}[{length}]", duckdb_field(item));
         }
         DataType::Dictionary(_, values) => return duckdb(values),
         DataType::Struct(fields) => {
-            let field = |field: &std::sync::Arc<Field>| {
-                format!("{} {}", field.name(), duckdb(field.data_type()))
-            };
+            let field =
+                |field: &std::sync::Arc<Field>| format!("{} {}", field.name(), duckdb_field(field));
             return format!("STRUCT({})", fields.iter().map(field).collect::<Vec<_>>().join(", "));
         }
         DataType::Map(entries, _) => return map(entries),
@@ -94,7 +104,7 @@ fn duckdb(of: &DataType) -> String {
 fn map(entries: &Field) -> String {
     match entries.data_type() {
         DataType::Struct(fields) => {
-            let types = fields.iter().map(|field| duckdb(field.data_type()));
+            let types = fields.iter().map(|field| duckdb_field(field));
             format!("MAP({})", types.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -123,7 +133,7 @@ fn postgres(of: &DataType) -> String {
         DataType::Interval(_) | DataType::Duration(_) => "interval",
         DataType::Dictionary(_, values) => return postgres(values),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            let item = postgres(item.data_type());
+            let item = postgres_field(item);
             // Lists of lists have one type there.
             return if item.ends_with("[]") { item } else { format!("{item}[]") };
         }

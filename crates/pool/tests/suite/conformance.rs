@@ -8,7 +8,7 @@ use terrace_pool::{
 };
 
 /// Fills more pages than DRAM holds, of all sizes, and finds every byte again, twice.
-fn keeps_every_byte(pages: &impl Pages) {
+pub(super) fn keeps_every_byte(pages: &impl Pages) {
     let lens = [4 * KIB, 12 * KIB, 64 * KIB, 100 * KIB, 256 * KIB, 700 * KIB];
     let mut held: Vec<(PageRef, usize)> = Vec::new();
     for n in 0..120 {

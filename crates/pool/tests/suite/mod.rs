@@ -6,6 +6,7 @@ mod conformance;
 mod fairness;
 mod faults;
 mod model;
+mod nodes;
 mod ownership;
 mod races;
 mod resize;

@@ -224,13 +224,13 @@ proptest! {
 fn churn_loses_nothing() {
     let each = terrace_testkit::soak_time() / 2;
     for tiers in [&[][..], &[2 * MIB][..]] {
-        churn(tiers, std::time::Instant::now() + each);
+        churn(&pool(4 * MIB, tiers), std::time::Instant::now() + each);
     }
 }
 
-fn churn(lower: &[u64], end: std::time::Instant) {
-    let pool = pool(4 * MIB, lower);
-    let space = space(&pool);
+/// Runs writers and readers on 13 MiB of pages until `end`, and asserts that some were evicted.
+pub(super) fn churn(pool: &Pool, end: std::time::Instant) {
+    let space = space(pool);
     let lens = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB];
     // A page's round is known exactly, since it changes under this lock.
     let pages: Vec<Mutex<(PageRef, usize)>> = (0..160)

@@ -119,7 +119,7 @@ impl ClientSession {
                 return Err(Failure::new(SqlState::INVALID_PARAMETER, text));
             }
         };
-        interrupt.wait(self.session.sql(&statement)).await??;
+        interrupt.plan(self.session.sql(&statement)).await??;
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl ClientSession {
             return Err(Failure::new(SqlState::INTERNAL, text));
         };
         let CopyIn { schema, rows: sender, handle } =
-            interrupt.wait(Box::pin(self.session.copy_in(&copy))).await??;
+            interrupt.plan(self.session.copy_in(&copy)).await??;
         let mut inserting = JoinSet::new();
         inserting.spawn(handle.collect());
         if let Sent::All = rows.send(&sender, &schema, interrupt).await? {

@@ -1,7 +1,9 @@
 //! Events that end a statement early.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use terrace_sql::interrupt::{Interruptible, Stop};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -18,6 +20,23 @@ pub(super) struct Interrupt {
 }
 
 impl Interrupt {
+    /// Waits for a future that may plan a statement for long, and ends the planning as well.
+    pub(super) async fn plan<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
+        let stop = Stop::new({
+            let (statement, ended, deadline) =
+                (self.statement.end(), self.ended.clone(), self.deadline);
+            let is_late = move || deadline.is_some_and(|deadline| deadline <= Instant::now());
+            move || statement.is_due() || *ended.borrow() || is_late()
+        });
+        let planned = self.wait(Interruptible::new(Arc::clone(&stop), future)).await?;
+        match stop.has_stopped() {
+            false => Ok(planned),
+            true if self.statement.end().is_due() => Err(cancelled()),
+            true if *self.ended.borrow() => Err(ended()),
+            true => Err(self.late()),
+        }
+    }
+
     /// Waits for a future, unless the client cancels the statement, its session ends, or the
     /// statement reaches its time limit.
     pub(super) async fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
@@ -27,17 +46,25 @@ impl Interrupt {
                 None => std::future::pending().await,
             }
         };
-        let mut ended = self.ended.clone();
+        let mut has_ended = self.ended.clone();
         tokio::select! {
             biased;
-            () = self.statement.cancelled() => {
-                Err(Failure::new(SqlState::CANCELLED, "the client has cancelled the statement"))
-            }
-            _ = ended.wait_for(|ended| *ended) => {
-                Err(Failure::new(SqlState::TERMINATED, "the session of the statement has ended"))
-            }
+            () = self.statement.cancelled() => Err(cancelled()),
+            _ = has_ended.wait_for(|ended| *ended) => Err(ended()),
             result = future => Ok(result),
-            () = late => Err(Failure::late(self.timeout.unwrap_or_default())),
+            () = late => Err(self.late()),
         }
     }
+
+    fn late(&self) -> Failure {
+        Failure::late(self.timeout.unwrap_or_default())
+    }
+}
+
+fn cancelled() -> Failure {
+    Failure::new(SqlState::CANCELLED, "the client has cancelled the statement")
+}
+
+fn ended() -> Failure {
+    Failure::new(SqlState::TERMINATED, "the session of the statement has ended")
 }

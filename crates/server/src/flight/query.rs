@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use tokio::sync::Notify;
 
 use super::columns::cast_batch;
 use super::interrupt::Interrupt;
 use crate::failure::Failure;
 use crate::query_batches::QueryBatches;
+use crate::registry::End;
 
 /// The result of a statement.
 pub(super) enum Outcome {
@@ -58,8 +58,8 @@ impl Query {
         Arc::clone(&self.interrupt)
     }
 
-    /// Returns the notification that cancels the query.
-    pub(super) fn end(&self) -> Arc<Notify> {
+    /// Returns the end of the query.
+    pub(super) fn end(&self) -> Arc<End> {
         self.interrupt.statement.end()
     }
 

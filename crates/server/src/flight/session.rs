@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pgwire::messages::startup::SecretKey;
 use terrace_sql::{DATABASE, Session, TransactionStatus};
 use terrace_sys::sync::lock;
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tonic::Status;
 
 use super::interrupt::Interrupt;
@@ -24,7 +24,7 @@ use crate::connection_info::ConnectionInfo;
 use crate::failure::{Failure, SqlState};
 use crate::log::Logged;
 use crate::postgres::furnished;
-use crate::registry::Registered;
+use crate::registry::{End, Registered};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::shared_settings::SharedSettings;
@@ -57,7 +57,7 @@ pub(super) struct State {
     /// The last number that was given.
     pub(super) last: u64,
     pub(super) tickets: HashMap<u64, Ticket>,
-    pub(super) running: HashMap<u64, Arc<Notify>>,
+    pub(super) running: HashMap<u64, Arc<End>>,
     pub(super) prepared: HashMap<u64, Arc<Statement>>,
     /// The transaction that an action has begun.
     pub(super) transaction: Option<u64>,

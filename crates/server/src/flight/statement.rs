@@ -74,7 +74,7 @@ impl ClientSession {
             let prepared = match is_planned {
                 true => {
                     let planning = self.session.prepare(statement.clone(), &[]);
-                    Some(interrupt.wait(Box::pin(planning)).await??)
+                    Some(interrupt.plan(planning).await??)
                 }
                 false => None,
             };
@@ -157,7 +157,7 @@ impl ClientSession {
         self.follow_settings().await?;
         let interrupt = self.interrupt();
         let running = self.session.execute_prepared(prepared, values);
-        let handle = interrupt.wait(Box::pin(running)).await??;
+        let handle = interrupt.plan(running).await??;
         self.outcome(&statement.statement, handle, interrupt).await
     }
 
@@ -197,7 +197,7 @@ impl ClientSession {
             _ => {
                 let interrupt = self.interrupt();
                 let running = self.session.execute(statement.clone());
-                let handle = interrupt.wait(Box::pin(running)).await??;
+                let handle = interrupt.plan(running).await??;
                 self.outcome(&statement, handle, interrupt).await
             }
         }

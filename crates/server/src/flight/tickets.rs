@@ -60,7 +60,7 @@ impl ClientSession {
         drop(state);
         let is_known = ticket.is_some() || running.is_some();
         drop(ticket);
-        running.inspect(|running| running.notify_one());
+        running.inspect(|running| running.give());
         is_known
     }
 

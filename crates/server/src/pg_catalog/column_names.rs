@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
+    AccessExpr, DataType, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
     Statement as SqlStatement, TrimWhereField, Value,
 };
 use terrace_functions::lists;
@@ -151,7 +151,10 @@ impl Name {
                 ObjectNamePart::Function(_) => None,
             },
             Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => of(inner),
-            Expr::CompoundFieldAccess { root, .. } => of(root),
+            Expr::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
+                Some(AccessExpr::Dot(Expr::Identifier(field))) => Self::kept(text_of(field)),
+                _ => of(root),
+            },
             // The exponent of a literal is written as a cast.
             Expr::Cast { expr, data_type: DataType::Double(_), .. } if is_scientific(expr) => None,
             Expr::Cast { expr, data_type, .. } => match of(expr) {

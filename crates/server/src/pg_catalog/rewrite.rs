@@ -153,9 +153,6 @@ impl VisitorMut for Rewriter {
             Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
                 escape(pattern, escape_char);
             }
-            Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } => {
-                arrays::of_text(left, right);
-            }
             Expr::Cast { .. } => casts::plain(expr),
             Expr::Identifier(word) if word.quote_style.is_none() => {
                 let name = word.value.to_lowercase();
@@ -308,10 +305,6 @@ mod tests {
                 "SELECT 1 WHERE 'a' ~ 'b'",
             ),
             ("SELECT current_schema", "SELECT current_schema()"),
-            (
-                "SELECT a FROM t WHERE a = ANY('{x,y}')",
-                "SELECT a FROM t WHERE a = ANY(ARRAY['x', 'y'])",
-            ),
             ("SELECT 't'::regclass", "SELECT regclass_out('t') AS \"regclass\""),
             ("SELECT a FROM t WHERE a = 't'::regclass", "SELECT a FROM t WHERE a = regclass('t')"),
             (

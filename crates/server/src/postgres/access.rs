@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::{CursorStatement, SessionStatement};
 
-use crate::settings::{NO_ROLE, ROLE, Settings, TIME_ZONE, TRANSACTION_ISOLATION};
+use crate::settings::{NO_ROLE, ROLE, Settings, TRANSACTION_ISOLATION};
 
 /// A statement about the connection's own state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,16 +65,6 @@ impl Access {
                 let set = if is_local { Self::SetLocal } else { Self::Set };
                 Some(set(ROLE, role.unwrap_or_else(|| NO_ROLE.to_owned())))
             }
-            SqlStatement::Set(Set::SetTimeZone { value, local }) => {
-                let value = match value {
-                    Expr::Identifier(name) => name.value.clone(),
-                    value => text_of(value),
-                };
-                let is_default = value.eq_ignore_ascii_case("local");
-                let value = if is_default { "default".to_owned() } else { value };
-                let set = if *local { Self::SetLocal } else { Self::Set };
-                Some(set(TIME_ZONE, value))
-            }
             SqlStatement::ShowVariable { variable } => {
                 // `SHOW TIME ZONE` is two words.
                 let words = variable.iter().map(|word| word.value.as_str());
@@ -114,7 +104,7 @@ fn text_of(value: &Expr) -> String {
 pub(crate) enum Discard {
     /// `DISCARD ALL`: all of the below, and the session's external tables.
     All,
-    /// State that a connection never has: `UNLISTEN`, `DISCARD PLANS`, `TEMP` and `SEQUENCES`.
+    /// State that a connection never has: `UNLISTEN`, `DISCARD PLANS` and `SEQUENCES`.
     Nothing(&'static str),
     /// `RESET ALL`.
     Settings,
@@ -143,7 +133,7 @@ impl Discard {
                 DiscardObject::ALL => Some(Self::All),
                 DiscardObject::PLANS => Some(Self::Nothing("DISCARD PLANS")),
                 DiscardObject::SEQUENCES => Some(Self::Nothing("DISCARD SEQUENCES")),
-                DiscardObject::TEMP => Some(Self::Nothing("DISCARD TEMP")),
+                DiscardObject::TEMP => None,
             },
             SqlStatement::UNLISTEN { .. } => Some(Self::Nothing("UNLISTEN")),
             SqlStatement::Deallocate { name, .. } => Some(match name.quote_style {

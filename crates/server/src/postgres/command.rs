@@ -70,6 +70,9 @@ impl Command {
                 SqlStatement::Insert(insert) => change("INSERT 0", insert.returning.is_some()),
                 SqlStatement::Update(update) => change("UPDATE", update.returning.is_some()),
                 SqlStatement::Delete(delete) => change("DELETE", delete.returning.is_some()),
+                SqlStatement::CreateTable(create) if create.query.is_some() => {
+                    Self::Changes("SELECT")
+                }
                 SqlStatement::Merge(merge) => change("MERGE", merge.output.is_some()),
                 SqlStatement::Execute { .. } => Self::Rows("EXECUTE"),
                 SqlStatement::Explain { .. } | SqlStatement::ExplainTable { .. } => {
@@ -177,6 +180,7 @@ mod tests {
             ("CREATE OR REPLACE TEMP VIEW v AS SELECT 1", "CREATE VIEW"),
             ("CREATE TEMPORARY TABLE t (x INT)", "CREATE TABLE"),
             ("CREATE TABLE temp (x INT)", "CREATE TABLE"),
+            ("CREATE TABLE t AS SELECT 1", "SELECT 0"),
         ] {
             let parsed = DFParser::parse_sql(text).expect("parsed").pop_front();
             let statement = SessionStatement::Sql(Box::new(parsed.expect("a statement")));

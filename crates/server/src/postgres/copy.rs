@@ -39,7 +39,7 @@ impl Connection {
 
     async fn copy_in(&mut self, copy: &CopyStatement) -> Result<u64, Failure> {
         let guard = self.control.guard(&self.settings);
-        let CopyIn { schema, rows, handle } = guard.wait(self.session.copy_in(copy)).await??;
+        let CopyIn { schema, rows, handle } = guard.plan(self.session.copy_in(copy)).await??;
         let (format, columns, formats) = header(&copy.format, schema.fields().len())?;
         self.wire.put(Out::CopyInResponse(CopyInResponse::new(format, columns, formats)))?;
         self.wire.flush().await?;
@@ -87,7 +87,7 @@ impl Connection {
     async fn copy_out(&mut self, copy: &CopyStatement) -> Result<u64, Failure> {
         let zone = zone(&self.session)?;
         let guard = self.control.guard(&self.settings);
-        let handle = guard.wait(self.session.copy_out(copy)).await??;
+        let handle = guard.plan(self.session.copy_out(copy)).await??;
         let mut batches = Batches::new(handle);
         let (format, columns, formats) = header(&copy.format, batches.schema().fields().len())?;
         self.wire.put(Out::CopyOutResponse(CopyOutResponse::new(format, columns, formats)))?;

@@ -34,7 +34,7 @@ impl Connection {
         }
         let Some(query) = statement.query() else { return self.use_cursor(statement, None).await };
         let guard = self.control.guard(&self.settings);
-        let prepared = guard.wait(self.session.prepare(query, &[])).await??;
+        let prepared = guard.plan(self.session.prepare(query, &[])).await??;
         drop(guard);
         let (command, shown) = (Command::Rows("SELECT"), self.control.registered.shown());
         let (prepared, encoded) = (Some(prepared), Encoded::default());
@@ -224,7 +224,7 @@ impl Connection {
         let Some(prepared) = &portal.statement.prepared else { return Ok(()) };
         let guard = self.control.guard(&self.settings);
         let (values, zone) = (portal.values.clone(), zone(&self.session)?);
-        let handle = guard.wait(self.session.execute_prepared(prepared, values)).await??;
+        let handle = guard.plan(self.session.execute_prepared(prepared, values)).await??;
         let rows = Rows::new(handle, portal.formats.clone(), zone, portal.keep());
         portal.state = State::Running(Box::new(rows));
         Ok(())

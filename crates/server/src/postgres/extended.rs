@@ -81,7 +81,7 @@ impl Connection {
                         let types = parse.type_oids.iter().map(|oid| type_of(*oid));
                         let types = types.collect::<Result<Vec<_>, _>>()?;
                         let guard = self.control.guard(&self.settings);
-                        Some(guard.wait(self.session.prepare(statement, &types)).await??)
+                        Some(guard.plan(self.session.prepare(statement, &types)).await??)
                     }
                 };
                 let (oids, types) = (parse.type_oids, OnceLock::new());
@@ -110,7 +110,7 @@ impl Connection {
             true => {
                 let guard = self.control.guard(&self.settings);
                 let typed = statement.with_numerics(&self.session, &bind.parameters, &formats);
-                guard.wait(typed).await??
+                guard.plan(typed).await??
             }
         };
         let types = statement.parameter_types();
@@ -189,7 +189,7 @@ impl Connection {
         let guard = self.control.guard(&self.settings);
         if matches!(portal.state, State::Bound) {
             let (values, zone) = (portal.values.clone(), zone(&self.session)?);
-            let handle = guard.wait(self.session.execute_prepared(prepared, values)).await??;
+            let handle = guard.plan(self.session.execute_prepared(prepared, values)).await??;
             let rows = Rows::new(handle, portal.formats.clone(), zone, Keep::Nothing);
             portal.state = State::Running(Box::new(rows));
         }

@@ -90,7 +90,8 @@ fn array(
         }
         Format::Binary => {
             let (of, items) = binary_items(bytes.clone()).ok_or_else(malformed)?;
-            let known = arrow_type(&of).ok_or_else(malformed)?;
+            let known = arrow_type(&of).or((of == Type::NUMERIC).then_some(DataType::Utf8));
+            let known = known.ok_or_else(malformed)?;
             let items = items.into_iter().map(|bytes| match bytes {
                 None => Ok(ScalarValue::try_from(item)?),
                 Some(bytes) => {
@@ -288,7 +289,7 @@ pub(super) fn type_of(oid: u32) -> Result<Option<DataType>, Failure> {
         _ if oid == 0 => Ok(None),
         Some(Type::UNKNOWN) => Ok(None),
         // The precision and scale of a `numeric` are those of its value.
-        Some(Type::NUMERIC) => Ok(None),
+        Some(Type::NUMERIC | Type::NUMERIC_ARRAY) => Ok(None),
         Some(pg_type) => Ok(Some(arrow_type(&pg_type).ok_or_else(unknown)?)),
         None => Err(unknown()),
     }

@@ -92,7 +92,7 @@ impl Connection {
         let prepares = prepared_name(&statement);
         let names = ColumnNames::of(&statement);
         let guard = self.control.guard(&self.settings);
-        let handle = guard.wait(self.session.execute(statement)).await??;
+        let handle = guard.plan(self.session.execute(statement)).await??;
         let formats = vec![Format::Text; handle.schema.fields().len()];
         let returns_rows = matches!(command, Command::Rows(_)) && !formats.is_empty();
         let mut rows = Rows::new(handle, formats.clone(), zone, Keep::Nothing);
@@ -134,7 +134,7 @@ impl Connection {
         let command = Command::of(statement);
         let guard = self.control.guard(&self.settings);
         // An error is reported by the regular path, which runs the statement again.
-        let Ok(prepared) = guard.wait(self.session.prepare(statement.clone(), &[])).await? else {
+        let Ok(prepared) = guard.plan(self.session.prepare(statement.clone(), &[])).await? else {
             return Ok(false);
         };
         drop(guard);

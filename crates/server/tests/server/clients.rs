@@ -316,7 +316,10 @@ async fn clients_run_transactions() {
         // Statements that pools send before the next user.
         let reset = "SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL;";
         one.batch_execute(reset).await.expect("reset");
-        one.batch_execute("DISCARD TEMP; DISCARD ALL").await.expect("discarded");
+        one.batch_execute("CREATE TEMP TABLE kept AS SELECT 1 AS k").await.expect("made");
+        one.batch_execute("DISCARD TEMP").await.expect("discarded");
+        one.batch_execute("SELECT * FROM kept").await.expect_err("dropped");
+        one.batch_execute("DISCARD ALL").await.expect("discarded");
         one.query_one("SELECT 1", &[]).await.expect("the session goes on");
         // An idle transaction ends after its timeout, and releases its locks.
         one.batch_execute("SET idle_in_transaction_session_timeout = '100ms'").await.expect("set");

@@ -164,6 +164,37 @@ async fn parameters_are_sent_in_binary() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_of_constants_have_types_of_postgresql() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        for (expr, of, text) in [
+            (format!("ARRAY['{UUID}'::uuid, NULL]"), Type::UUID_ARRAY, format!("{{{UUID},NULL}}")),
+            (format!("ARRAY['{UUID}', '{UUID}'::uuid]"), Type::UUID_ARRAY, {
+                format!("{{{UUID},{UUID}}}")
+            }),
+            (format!("'{{{UUID}}}'::uuid[]"), Type::UUID_ARRAY, format!("{{{UUID}}}")),
+            ("ARRAY['[1]'::json]".to_owned(), Type::JSON_ARRAY, "{[1]}".to_owned()),
+            ("ARRAY['[1]'::jsonb]".to_owned(), Type::JSONB_ARRAY, "{[1]}".to_owned()),
+            (format!("coalesce(NULL::uuid, '{UUID}')"), Type::UUID, UUID.to_owned()),
+            ("CASE WHEN true THEN '[1]' ELSE '{}'::jsonb END".to_owned(), Type::JSONB, {
+                "[1]".to_owned()
+            }),
+        ] {
+            let query = format!("SELECT {expr} AS x");
+            let statement = client.prepare(&query).await.expect("prepared");
+            assert_eq!(statement.columns()[0].type_(), &of, "{query}");
+            client.query(&statement, &[]).await.expect("queried");
+            assert_eq!(texts(&client, &query).await, [text], "{query}");
+        }
+        let made = format!("CREATE TABLE m AS SELECT ARRAY['{UUID}'::uuid] AS x FROM range(2)");
+        assert_eq!(client.execute(&made, &[]).await.expect("made"), 2);
+        let statement = client.prepare("SELECT x FROM m").await.expect("prepared");
+        assert_eq!(statement.columns()[0].type_(), &Type::UUID_ARRAY);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_have_the_codes_of_postgresql() {
     with_server(Limits::default(), |address| async move {
         let client = connect(address).await;

@@ -27,6 +27,16 @@ async fn errors_have_the_codes_of_postgresql() {
             ("SET missing = 1", "42704"),
             ("SELECT 'a' ~ '('", "2201B"),
             ("SELECT x ~ '(' FROM (VALUES ('a'), ('b')) q(x)", "2201B"),
+            (
+                "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT max(n) FROM t) SELECT n FROM t",
+                "42P19",
+            ),
+            ("WITH RECURSIVE t(n) AS (SELECT n FROM t) SELECT n FROM t", "42P19"),
+            (
+                "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n FROM t LIMIT 3) \
+                 SELECT n FROM t",
+                "0A000",
+            ),
             ("BEGIN READ ONLY; WITH q AS (SELECT 1 AS a) INSERT INTO g (a) TABLE q", "25006"),
         ] {
             let error = client.batch_execute(statement).await.expect_err(statement);

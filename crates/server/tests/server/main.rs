@@ -14,6 +14,8 @@ mod lock_timeout;
 mod logins;
 mod memberships;
 mod notices;
+mod parameters;
+mod planning;
 #[path = "../running/server.rs"]
 mod running;
 mod scroll;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -39,14 +39,16 @@ impl Target {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MomentOfText {
     target: Target,
+    /// True if texts that denote nothing are null.
+    is_lenient: bool,
     signature: Signature,
 }
 
 impl MomentOfText {
-    pub(crate) fn function(to: &DataType) -> ScalarUDF {
+    pub(crate) fn function(to: &DataType, is_lenient: bool) -> ScalarUDF {
         let signature = Signature::any(1, Volatility::Immutable);
         let target = Target::of(to).unwrap_or(Target::Timestamp);
-        ScalarUDF::new_from_impl(Self { target, signature })
+        ScalarUDF::new_from_impl(Self { target, is_lenient, signature })
     }
 
     /// True if a cast between these types has to read dates.
@@ -89,6 +91,12 @@ impl MomentOfText {
         if views.iter().all(is_same) {
             return Ok(texts);
         }
+        let infinite = views.iter().flatten().find(|text| is_infinite(text));
+        if let Some(text) = infinite.filter(|_| !self.is_lenient && self.target != Target::Time) {
+            return not_impl_err!(
+                "dates and timestamps have no infinity; take NULL or '9999-12-31' for {text:?}"
+            );
+        }
         let written = views.iter().map(|text| {
             let text = text?;
             if self.is_plain(text) {
@@ -118,6 +126,13 @@ impl MomentOfText {
             Target::Time => text.trim_ascii().bytes().any(|byte| !byte.is_ascii_digit()),
         }
     }
+}
+
+/// True for PostgreSQL's texts of the dates before and after all others.
+fn is_infinite(text: &str) -> bool {
+    let text = text.trim_ascii();
+    let text = text.strip_prefix(['+', '-']).unwrap_or(text);
+    text.eq_ignore_ascii_case("infinity")
 }
 
 /// Writes out a time of four or six digits, as in `080000`; other digits are no time.

@@ -18,6 +18,7 @@ mod role;
 mod routines;
 mod secret;
 mod sequence;
+pub(super) mod tables;
 mod temporary;
 mod tenant;
 mod tier;

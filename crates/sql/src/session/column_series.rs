@@ -1,7 +1,8 @@
 //! `generate_series` and `range` in FROM: the name of their column, and columns of outer rows among
 //! their arguments.
 //!
-//! The only column of such a function has the name of the alias, or else that of the function.
+//! The only column of such a function has the name of the alias, or else that of the function; that
+//! of `unnest` has the name of the alias, too.
 //! DataFusion calls it `value`, which [`rename`] gives it in a statement that uses that name.
 //!
 //! A table function is called during planning, with constants. The scalar function of the same name
@@ -31,6 +32,15 @@ const COLUMN: &str = "value";
 /// Names the column of a table function, and rewrites one of columns; leaves any other relation
 /// unchanged.
 pub(super) fn write_out(table: &mut TableFactor) {
+    if let TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: false, .. } =
+        table
+        && array_exprs.len() == 1
+        && alias.columns.is_empty()
+    {
+        let name = alias.name.clone();
+        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+        return;
+    }
     let (name, args, alias) = match table {
         TableFactor::Table { name, args: Some(args), alias, .. } => (name, &mut args.args, alias),
         TableFactor::Function { name, args, alias, with_ordinality: false, .. } => {

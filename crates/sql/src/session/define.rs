@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
+use terrace_functions::columns::is_checked;
 use terrace_table::catalog::{
     Draft, IfExists, Snapshot, TableDefinition, TextKind, with_named_type,
 };
@@ -32,6 +33,7 @@ use super::options::{TableOptions, WrittenView};
 use super::parse::parse;
 use super::state::{Planned, Session};
 use super::statement::SessionStatement;
+use super::types::of_output;
 use super::{owned_sequences, properties, sequence_calls};
 use crate::names::{CATALOG, SearchPath, TEMPORARY, is_temporary, resolve};
 use crate::provider::StoredTable;
@@ -102,7 +104,10 @@ impl Session {
             !matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row);
         let columns = Arc::clone(input.schema().inner());
         let columns = match has_rows {
-            true => Arc::new(nullable(&with_enums(&columns, &columns_of(state, &input)?))),
+            true => {
+                let columns = with_marks(state, &columns, &input)?;
+                Arc::new(nullable(&with_enums(&columns, &columns_of(state, &input)?)))
+            }
             false => columns,
         };
         let owner = self.role().as_deref().map(str::to_owned);
@@ -366,6 +371,20 @@ fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
         return Err(refused("a table with PRIMARY KEY or UNIQUE", instead));
     }
     Ok(())
+}
+
+/// Returns columns with the types of UUID, JSON and JSONB that only the analysis of their query
+/// finds: those of choices, unions and lists.
+fn with_marks(state: &SessionState, columns: &Schema, input: &LogicalPlan) -> Result<Schema> {
+    let plan = of_output(input.clone())?;
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    let fields = columns.fields().iter().zip(plan.schema().fields());
+    let fields = fields.map(|(field, found)| match is_checked(found) && !is_checked(field) {
+        true => Arc::new(found.as_ref().clone().with_name(field.name())),
+        false => Arc::clone(field),
+    });
+    let fields: Fields = fields.collect();
+    Ok(Schema::new_with_metadata(fields, columns.metadata().clone()))
 }
 
 /// Returns columns with the enums that their values are of.

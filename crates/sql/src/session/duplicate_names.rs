@@ -28,6 +28,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::walk::Walk;
+use super::{cast_names, list_literals};
 
 /// Names that columns have got, and the names that were written.
 type Given = HashMap<String, String>;
@@ -46,11 +47,18 @@ pub(super) async fn plan(state: &SessionState, statement: &Statement) -> Result<
         if given.as_ref().is_some_and(HashMap::is_empty) {
             continue;
         }
-        match state.statement_to_plan(distinct).await {
+        match list_literals::plan(state, distinct).await {
             Ok(plan) => return restore(plan, &given.unwrap_or_default()),
             Err(error) if refused.is_none() && !is_cause(&error) => return Err(error),
             Err(error) => refused = refused.or(Some(error)),
         }
+    }
+    let mut distinct = statement.clone();
+    let given = distinguish(&mut distinct, Extent::Unnamed);
+    if cast_names::write_out(state, &mut distinct)
+        && let Ok(plan) = list_literals::plan(state, distinct).await
+    {
+        return restore(plan, &given);
     }
     refused.map_or_else(|| internal_err!("a statement was not planned"), Err)
 }

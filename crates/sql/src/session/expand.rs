@@ -7,7 +7,8 @@
 //! - A PIVOT without values gets those of its keys (`pivots`).
 //! - A name in an expression of ORDER BY becomes the column of FROM that has it (`sort_keys`).
 //! - A name that is no column of FROM becomes the expression of that alias (`aliases`), in
-//!   statements that could not be planned as they are.
+//!   statements that could not be planned as they are. So does that of a relation of FROM, which is
+//!   its row (`whole_rows`).
 //!
 //! Each part asks a query about its tables, with the WITH queries in scope, innermost part first.
 
@@ -19,6 +20,7 @@ mod scopes;
 mod sort_keys;
 mod stars;
 mod struct_stars;
+mod whole_rows;
 
 use std::ops::ControlFlow;
 
@@ -316,7 +318,7 @@ impl VisitorMut for Writer<'_> {
             }
             true => {
                 self.selects += 1;
-                self.selects > self.done && aliases::are_in(select)
+                self.selects > self.done && (aliases::are_in(select) || whole_rows::are_in(select))
             }
         };
         if !is_needed {
@@ -324,7 +326,8 @@ impl VisitorMut for Writer<'_> {
         }
         let written = match self.answer.take() {
             Some(Answer::Columns(columns)) if self.aliases => {
-                aliases::write_out(select, &columns, self.volatile)
+                whole_rows::write_out(select, &columns)
+                    .and_then(|()| aliases::write_out(select, &columns, self.volatile))
             }
             Some(Answer::Columns(columns)) => struct_stars::write_out(select, &columns)
                 .and_then(|()| name_lambdas::write_out(select, &columns, self.state))

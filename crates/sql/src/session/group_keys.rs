@@ -20,8 +20,10 @@ use datafusion::logical_expr::sqlparser::ast::TableFactor;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, SubqueryAlias};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::alias_columns::{AliasColumns, with_outer_names};
 use super::unnest::instance;
 use super::with_queries::Mark;
+use crate::interrupt;
 
 /// The rules of DataFusion that use functional dependencies; [`GroupKeys`] runs before each.
 pub(super) const BEFORE: [&str; 4] = [
@@ -46,17 +48,23 @@ pub(super) struct Relations;
 impl RelationPlanner for Relations {
     fn plan_relation(
         &self,
-        relation: TableFactor,
+        mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         if IS_OWN.take() {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
+        interrupt::check()?;
         let mark = Mark::of(&relation);
+        let names = AliasColumns::take(&mut relation, context);
         IS_OWN.set(true);
         let plan = context.plan(relation);
         IS_OWN.set(false);
-        let plan = without_keys(instance(plan?)?)?;
+        let plan = match names {
+            Some(names) => names.apply(plan?)?,
+            None => plan?,
+        };
+        let plan = without_keys(instance(with_outer_names(plan)?)?)?;
         let plan = match mark {
             Some(mark) => mark.apply(plan)?,
             None => plan,

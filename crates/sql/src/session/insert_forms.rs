@@ -13,7 +13,7 @@ use terrace_table::error::SqlError;
 
 use super::refusal::refused;
 use super::spelling::{BY_NAME, OVERRIDING, OVERRIDING_USER};
-use super::{defaults, duplicate_names, order_by_all};
+use super::{defaults, duplicate_names, list_literals, order_by_all};
 
 /// Writes out the columns of `INSERT INTO t BY NAME SELECT`, which are those of the query, and of
 /// an INSERT of a query with fewer columns than the table, which are the first.
@@ -37,7 +37,7 @@ pub(super) async fn write_out(
         return Err(refused(what, "say SELECT value AS column, or leave BY NAME out"));
     };
     let query = Statement::Statement(Box::new(SqlStatement::Query(query.clone())));
-    let plan = state.statement_to_plan(query).await?;
+    let plan = list_literals::plan(state, query).await?;
     let mut seen = BTreeSet::new();
     let mut columns = Vec::new();
     for field in plan.schema().fields() {

@@ -14,7 +14,8 @@ use std::mem;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, TableAlias, TableAliasColumnDef, TableFactor, TypedString, Value,
+    ObjectName, Select, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, TypedString,
+    Value,
 };
 use terrace_table::error::SqlError;
 
@@ -36,7 +37,7 @@ const PAIRS: [(&str, &str, &str); 3] = [
 ];
 
 /// Functions that return rows, and the functions that return their columns as lists.
-const SETS: [(&str, &[(&str, &str)]); 9] = [
+const SETS: [(&str, &[(&str, &str)]); 10] = [
     ("json_array_elements", &[("value", "json_elements")]),
     ("jsonb_array_elements", &[("value", "json_elements")]),
     ("json_array_elements_text", &[("value", "json_elements_text")]),
@@ -46,6 +47,7 @@ const SETS: [(&str, &[(&str, &str)]); 9] = [
     ("json_each", &[("key", "json_keys"), ("value", "json_values")]),
     ("jsonb_each", &[("key", "json_keys"), ("value", "json_values")]),
     ("json_each_text", &[("key", "json_keys"), ("value", "json_values_text")]),
+    ("jsonb_each_text", &[("key", "json_keys"), ("value", "json_values_text")]),
 ];
 
 /// Rewrites a cast or a call; leaves any other expression unchanged.
@@ -161,6 +163,20 @@ fn empty() -> Function {
     }
 }
 
+/// Gives the columns of functions that return rows the names of the functions, as in PostgreSQL.
+pub(super) fn name_columns(select: &mut Select) {
+    for item in &mut select.projection {
+        let SelectItem::UnnamedExpr(Expr::Function(function)) = item else { continue };
+        if let Some([_]) = find(&function.name, &SETS)
+            && let Some(name) = function.name.0.last().and_then(|part| part.as_ident())
+        {
+            let alias = Ident::with_quote('"', name.value.to_ascii_lowercase());
+            let expr = Expr::Function(mem::replace(function, empty()));
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+}
+
 /// Rewrites a function that returns rows of one column.
 fn set(function: &mut Function) -> Option<Expr> {
     let [(_, list)] = find(&function.name, &SETS)? else { return None };
@@ -190,7 +206,17 @@ pub(super) fn write_out_table(table: &mut TableFactor) {
         columns: Vec::new(),
         at: None,
     };
-    let mut alias = alias.take().unwrap_or_else(given);
+    let is_unnamed_output = function.eq_ignore_ascii_case("json_object_keys")
+        || function.eq_ignore_ascii_case("jsonb_object_keys");
+    let mut alias = match alias.take() {
+        // The column has the name of the function only where nothing else names it.
+        Some(mut alias) if is_unnamed_output && alias.columns.is_empty() => {
+            let name = alias.name.clone();
+            alias.columns.push(TableAliasColumnDef { name, data_type: None });
+            alias
+        }
+        alias => alias.unwrap_or_else(given),
+    };
     let named = columns.iter().skip(alias.columns.len());
     let named = named.map(|(name, _)| TableAliasColumnDef { name: quoted(name), data_type: None });
     alias.columns.extend(named.collect::<Vec<_>>());

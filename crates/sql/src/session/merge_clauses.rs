@@ -24,7 +24,7 @@ use super::dialect::parsed_query;
 use super::refusal::refused;
 use super::spelling::{DEFAULTS, NOTHING};
 use super::walk::Walk;
-use super::{defaults, row_assignments};
+use super::{defaults, list_literals, row_assignments};
 
 /// Writes out the clauses of a MERGE into a stored table.
 ///
@@ -210,7 +210,7 @@ async fn source_columns(
         select.from = vec![TableWithJoins { relation: source.clone(), joins: vec![] }];
     }
     let statement = Statement::Statement(Box::new(SqlStatement::Query(Box::new(query))));
-    let plan = state.statement_to_plan(statement).await?;
+    let plan = list_literals::plan(state, statement).await?;
     Ok(plan.schema().columns())
 }
 

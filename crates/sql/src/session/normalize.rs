@@ -18,7 +18,9 @@
 //! - `listagg(x, ',') WITHIN GROUP (ORDER BY y)` becomes `listagg(x, ',' ORDER BY y)`
 //!   (`within_group`).
 //! - Casts to JSON, and its aggregates and set-returning functions (`json_calls`), and functions of
-//!   structs (`struct_calls`) become calls of scalar functions.
+//!   structs (`struct_calls`) become calls of scalar functions, `jsonb_to_recordset` a subquery of
+//!   casts (`json_records`). Functions that split a text into rows become `unnest` of a list
+//!   (`split_series`).
 //! - Comparisons with the elements of a list, `x = ANY(l)`, become calls
 //!   (`types/quantified.rs`).
 //! - The cast in `nextval('s'::regclass)` is left out (`sequence_calls`).
@@ -30,7 +32,8 @@
 //! - `generate_series` in a select list returns rows (`select_series`), and window frames that have
 //!   none get bounds that say so (`window_frames`).
 //! - Columns that ORDER BY names as PostgreSQL does get these names (`order_names`).
-//! - The mark of AS MATERIALIZED becomes that of the syntax tree (`with_queries`).
+//! - The mark of AS MATERIALIZED becomes that of the syntax tree (`with_queries`), and clauses
+//!   beside the UNION of a WITH RECURSIVE queries of its parts (`recursion`).
 //! - A number with an exponent becomes double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
 //!   with their length.
@@ -60,14 +63,14 @@ use super::join_constraint::constraint;
 use super::refusal::refused;
 use super::walk::Walk;
 use super::{
-    column_series, grouping_positions, grouping_repeats, json_calls, limits, metadata_functions,
-    order_by_all, order_names, row_subqueries, row_values, samples, select_series, sequence_calls,
-    similar_to, slices, special_joins, struct_calls, types, window_frames, window_names,
-    with_queries, within_group,
+    column_series, grouping_positions, grouping_repeats, json_calls, json_records, limits,
+    metadata_functions, order_by_all, order_names, recursion, row_subqueries, row_values, samples,
+    select_series, sequence_calls, similar_to, slices, special_joins, split_series, struct_calls,
+    types, window_frames, window_names, with_queries, within_group,
 };
 
-/// Maximum number of columns of a SELECT. Planning time grows faster than their number, and
-/// planning cannot be cancelled.
+/// Maximum number of columns of a SELECT. Planning time grows faster than their number, and the
+/// planning of one SELECT cannot be cancelled before the rules run.
 const COLUMNS_MAX: usize = 10_000;
 
 /// Maximum number of relations of a FROM. Planning time grows with more than the third power of
@@ -149,6 +152,10 @@ impl VisitorMut for Normalizer {
             types::write_out_values(&mut query.body);
         }
         with_queries::read_columns(query);
+        let written = with_changes::refuse_within(query).and_then(|()| recursion::write_out(query));
+        if let Err(error) = written {
+            return self.goes_on(Err(error));
+        }
         balance_unions(&mut query.body);
         self.enter(1 + set_operations_deep(&query.body));
         self.goes_on(match query.locks.first() {
@@ -189,6 +196,9 @@ impl VisitorMut for Normalizer {
             return self.goes_on(Err(refused(&what, &instead)));
         }
         select_series::write_out(select);
+        json_calls::name_columns(select);
+        split_series::name_columns(select);
+        types::name_columns(select);
         let sampled = samples::share_out(select);
         let mut joins = select.from.iter().flat_map(|from| &from.joins);
         let joined = joins.try_for_each(|join| refuse_join(&join.join_operator));
@@ -209,6 +219,8 @@ impl VisitorMut for Normalizer {
         column_series::write_out(table);
         let described = metadata_functions::write_out(table);
         json_calls::write_out_table(table);
+        split_series::write_out_table(table);
+        let described = described.and_then(|()| json_records::write_out(table));
         special_joins::write_out_nested(table);
         self.goes_on(described.and_then(|()| samples::write_out(table)))
     }
@@ -217,6 +229,7 @@ impl VisitorMut for Normalizer {
         // The walk visits the rewritten expression next, which measures its depth.
         slices::write_out(expr);
         types::write_out(expr);
+        split_series::write_out(expr);
         let written = overlaps::write_out(expr)
             .and_then(|()| row_values::write_out(expr))
             .and_then(|()| row_subqueries::write_out(expr))

@@ -96,6 +96,12 @@ impl Notice {
         Some(Self::note("00000", text))
     }
 
+    /// Returns the notice that a lock of a table does not keep other sessions from adding rows.
+    pub(super) fn additions_go_on() -> Self {
+        let text = "INSERT and COPY of other sessions do not wait for a lock of a table";
+        Self::note("00000", text.to_owned())
+    }
+
     /// Returns the notice that a role is a member of another already.
     pub(super) fn is_member(member: &str, role: &str) -> Self {
         let text = format!("role \"{member}\" is already a member of role \"{role}\"");

@@ -5,7 +5,8 @@
 //!
 //! Lost keys: a key of which one side is a constant, or has columns of two inputs, as `a.x + b.y`
 //! has, may fit none of the new joins, and is lost. Such constants become conditions here, and
-//! joins whose columns are combined in one key stay together.
+//! joins whose columns are combined in one key stay together. Where many inputs are joined, another
+//! rule does its work (`large_joins`).
 //!
 //! Mixed null semantics: whether nulls are equal is a property of a join, not of a pair of keys.
 //! `eliminate_cross_join` gives all joins that it builds the property of the outermost, and moves
@@ -26,6 +27,7 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::guards::{has_any, is_join};
+use super::large_joins;
 
 /// Flattens inner joins, those by IS NOT DISTINCT FROM separately, and keeps joins together whose
 /// columns are combined in one key.
@@ -52,6 +54,9 @@ impl OptimizerRule for CrossJoins {
         let apart = plan.transform_up_with_subqueries(|node| {
             set_apart(node).transform_data(|node| Ok(keep_keys(node)))
         })?;
+        if large_joins::are_in(&apart.data)? {
+            return large_joins::reordered(apart.data).map(Transformed::yes);
+        }
         let rewritten = self.0.rewrite(apart.data, config)?;
         Ok(Transformed::new_transformed(rewritten.data, rewritten.transformed || apart.transformed))
     }

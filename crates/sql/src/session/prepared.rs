@@ -27,13 +27,13 @@ use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
-use super::actions::{drops, like};
+use super::actions::{drops, like, tables};
 use super::constant::Constant;
 use super::depth::{self, OnStack};
 use super::prepared_statement::{Kept, Prepared};
 use super::state::{Planned, Session};
 use super::statement::SessionStatement;
-use super::{alter, options, own_settings, returning, snapshot};
+use super::{alter, options, own_settings, returning, snapshot, typed_parameters};
 use crate::access::{Reading, check_names};
 use crate::execution::{QueryHandle, supervised};
 use crate::names::Added;
@@ -308,6 +308,7 @@ impl Session {
         types: &[Option<DataType>],
     ) -> Result<(Kept, Vec<DataType>), SqlError> {
         options::take(&mut statement)?;
+        typed_parameters::write_out(&mut statement, types);
         let plan = self.logical_plan(state, current, statement).await?;
         let plan = with_types(snapshot::unpinned(plan)?, types)?;
         let parameters = parameters_of(&plan, types)?;
@@ -358,6 +359,7 @@ fn is_own_definition(statement: &Statement) -> bool {
     alter::of(statement).is_some()
         || like::of(statement).is_some()
         || drops::of(statement).is_some()
+        || tables::of(statement).is_some()
 }
 
 /// The session's default schema.

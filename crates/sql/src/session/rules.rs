@@ -1,4 +1,5 @@
-//! The planner rules of a session: DataFusion's, with ours among them.
+//! The planner rules of a session: DataFusion's, with ours among them. All of them end when their
+//! statement is cancelled.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use terrace_exec::{AnyOrder, OrderedLists, PagedOperators};
 
 use super::build_side::{self, BuildSide};
 use super::canonical::CanonicalFloats;
+use super::computed_keys::ComputedKeys;
 use super::correlated_names::CorrelatedNames;
 use super::filter_pushdown::FilterPushdown;
 use super::floats::DoublePrecision;
@@ -16,6 +18,7 @@ use super::group_filters::PushDownFilter;
 use super::group_keys::{self, GroupKeys};
 use super::grouping_sets::{self, GroupingSetOrder};
 use super::guards::guarded;
+use super::interruptible_rules;
 use super::lists::Simplify;
 use super::missing_rows::MissingRows;
 use super::not_in::{self, NotIn};
@@ -24,6 +27,7 @@ use super::order_keys::OrderKeys;
 use super::outer_aggregates::OuterAggregates;
 use super::selectivity::{self, Selectivity};
 use super::semantics::PostgresSemantics;
+use super::sequential_effects::SequentialEffects;
 use super::side_effects::SideEffects;
 use super::soft_limits::SoftLimits;
 use super::subqueries::SubqueryComparisons;
@@ -33,7 +37,8 @@ use super::window_exclusion::WindowExclusion;
 
 /// The optimizer rules: DataFusion's, of which those that confuse joins, groups or lists are
 /// replaced; explicit conditions for NOT IN where a join cannot be null-aware; the keys of groups
-/// corrected before each rule that uses them; and repeated ORDER BY keys dropped at the end.
+/// corrected before each rule that uses them; and, at the end, keys of sorts computed and repeated
+/// ORDER BY keys dropped.
 pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
         Arc::new(CrossJoins::default()),
@@ -53,8 +58,9 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(NotIn));
         }
     }
+    rules.push(Arc::new(ComputedKeys));
     rules.push(Arc::new(OrderKeys));
-    rules
+    interruptible_rules::logical(rules)
 }
 
 /// The analyzer rules. Before DataFusion coerces types, select lists with side effects are marked,
@@ -77,13 +83,13 @@ pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(CanonicalFloats));
     rules.push(Arc::new(WindowExclusion));
-    rules
+    interruptible_rules::analyzer(rules)
 }
 
 /// The physical rules: DataFusion's, with filters pushed down by column index, the selectivity of
 /// filters estimated before sides of joins are chosen, those sides reconsidered, the order of
-/// values in grouping sets corrected, limits dropped that aggregations cannot apply, and paged
-/// operators last.
+/// values in grouping sets corrected, rows with side effects kept in their order, limits dropped
+/// that aggregations cannot apply, and paged operators last.
 pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::default().rules;
     for rule in &mut rules {
@@ -99,11 +105,12 @@ pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
     rules.insert(0, Arc::new(AnyOrder));
     rules.insert(0, Arc::new(OrderedLists));
+    rules.push(Arc::new(SequentialEffects));
     rules.push(Arc::new(SoftLimits));
     rules.push(Arc::new(PagedOperators));
     // Paged operators may have other orders than those that they replace.
     rules.push(Arc::new(SoftLimits));
-    rules
+    interruptible_rules::physical(rules)
 }
 
 #[cfg(test)]
@@ -113,7 +120,7 @@ mod tests {
     #[test]
     fn ours_are_at_their_places() {
         let (stock, ours) = (Optimizer::new().rules, logical());
-        assert_eq!(ours.len(), stock.len() + 2 + group_keys::BEFORE.len());
+        assert_eq!(ours.len(), stock.len() + 3 + group_keys::BEFORE.len());
         let at = ours.iter().position(|rule| rule.name() == "not_in").expect("it is there");
         assert_eq!(ours[at - 1].name(), not_in::AFTER);
         let replaced = ours.iter().filter(|own| {

@@ -5,6 +5,7 @@
 //! - Casts of floating-point numbers and decimals to integers round.
 //! - Casts of texts to bytes parse them: `'\x00ff'`.
 //! - Casts of timestamps to text have a blank between date and time: `2024-06-01 12:00:00`.
+//! - Casts of lists, structs and maps to text are DuckDB's: `[1, NULL]`, `{'a': 1}`.
 //! - Instants are dates, times and parts of them in the session's time zone.
 //! - `lag` and `lead` with a null offset return null.
 //! - A null in VALUES for a column that is NOT NULL is refused by the table.
@@ -31,6 +32,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation};
 use terrace_functions::columns::{has_moment_text, moment_text};
+use terrace_functions::nested::nested_text;
 
 use crate::scalar::{BytesOfText, MomentOfText, RoundToInteger};
 
@@ -226,12 +228,14 @@ fn operand(
     } else if BytesOfText::is_needed(&from, to) {
         BytesOfText::function(is_lenient)
     } else if MomentOfText::is_needed(&from, to) {
-        let text = Arc::new(MomentOfText::function(to)).call(vec![operand]);
+        let text = Arc::new(MomentOfText::function(to, is_lenient)).call(vec![operand]);
         let instant = zones::operand(&text, &DataType::Utf8View, to, zone, is_lenient);
         return Ok(Transformed::yes(instant.unwrap_or(text)));
     } else if to.is_string() && has_moment_text(&from) {
         let moment = zones::in_zone(&operand, &from, zone).unwrap_or(operand);
         return Ok(Transformed::yes(moment_text(moment)));
+    } else if to.is_string() && from.is_nested() {
+        return Ok(Transformed::yes(nested_text(operand, zone)));
     } else {
         let instant = zones::operand(&operand, &from, to, zone, is_lenient);
         return Ok(instant.map_or_else(|| Transformed::no(operand), Transformed::yes));

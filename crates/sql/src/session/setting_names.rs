@@ -10,7 +10,7 @@
 
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
-    ContextModifier, Expr, Set, Statement as SqlStatement, Value,
+    ContextModifier, Expr, Ident, ObjectName, Set, Statement as SqlStatement, UnaryOperator, Value,
 };
 use terrace_table::error::SqlError;
 
@@ -22,6 +22,8 @@ use super::tier::AlterTier;
 pub(super) const DEFAULT_SCHEMA: &str = "datafusion.catalog.default_schema";
 /// The names of the budget.
 const BUDGET: [&str; 2] = ["memory_limit", "max_memory"];
+/// PostgreSQL's name of the time zone.
+const TIME_ZONE: &str = "timezone";
 /// The tier that the budget limits.
 const DRAM: &str = "dram";
 
@@ -30,7 +32,7 @@ pub(super) fn known_as(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "search_path" | "schema" => Some(DEFAULT_SCHEMA),
         "threads" | "worker_threads" => Some(PARTITIONS),
-        "timezone" => Some("datafusion.execution.time_zone"),
+        TIME_ZONE => Some("datafusion.execution.time_zone"),
         _ => None,
     }
 }
@@ -64,6 +66,52 @@ pub(super) fn of_engine(statement: &Statement) -> Result<Option<AlterTier>, SqlE
     }
     let options = vec![("size".to_owned(), word(value))];
     Ok(Some(AlterTier { name: DRAM.to_owned(), options }))
+}
+
+/// Replaces SET TIME ZONE by a SET of the time zone; leaves any other statement unchanged.
+pub(super) fn of_time_zone(statement: Statement) -> Statement {
+    let Statement::Statement(parsed) = &statement else { return statement };
+    let SqlStatement::Set(Set::SetTimeZone { local, value }) = parsed.as_ref() else {
+        return statement;
+    };
+    let set = Set::SingleAssignment {
+        scope: local.then_some(ContextModifier::Local),
+        hivevar: false,
+        variable: ObjectName::from(vec![Ident::new(TIME_ZONE)]),
+        values: vec![zone(value)],
+    };
+    Statement::Statement(Box::new(SqlStatement::Set(set)))
+}
+
+/// The value of a time zone: its name, DEFAULT for the words LOCAL and DEFAULT, and the offset of a
+/// number of hours.
+fn zone(value: &Expr) -> Expr {
+    let named = |name: &str| Expr::value(Value::SingleQuotedString(name.to_owned()));
+    let hours = |value: &Expr| match value {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.parse::<f64>().ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (sign, number) = match value {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => ('-', hours(expr)),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => ('+', hours(expr)),
+        value => ('+', hours(value)),
+    };
+    match (value, number) {
+        (_, Some(hours)) => {
+            named(&format!("{sign}{:02}:{:02}", hours.trunc(), (hours.fract() * 60.0).round()))
+        }
+        (Expr::Identifier(name), None) => {
+            let is_default = |word| name.value.eq_ignore_ascii_case(word);
+            match name.quote_style.is_none() && ["local", "default"].into_iter().any(is_default) {
+                true => Expr::Identifier(Ident::new("default")),
+                false => named(&name.value),
+            }
+        }
+        (value, None) => value.clone(),
+    }
 }
 
 /// A setting until the end of a transaction.

@@ -80,9 +80,20 @@ impl Session {
         Ok(state.config_mut().options_mut().set(MARKET, kind.as_str())?)
     }
 
+    /// Runs a statement about settings that DataFusion does not support; true if it was one.
+    /// Refuses a setting that the session may not change.
+    pub(super) fn has_set(&self, statement: &Statement) -> Result<bool, SqlError> {
+        if self.change_role(statement)? {
+            return Ok(true);
+        }
+        self.refuse_settings(statement)?;
+        self.note_local(statement)?;
+        self.reset(statement)
+    }
+
     /// Runs a RESET of one of Terrace's own settings, which DataFusion does not support; true if it
     /// was one.
-    pub(super) fn reset(&self, statement: &Statement) -> Result<bool, SqlError> {
+    fn reset(&self, statement: &Statement) -> Result<bool, SqlError> {
         let Statement::Reset(ResetStatement::Variable(name)) = statement else { return Ok(false) };
         let name = text(name).to_ascii_lowercase();
         let Some(key) = name.strip_prefix(OWN) else { return Ok(false) };

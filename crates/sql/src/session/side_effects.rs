@@ -5,7 +5,11 @@
 //! expression that reads it. An analyzer rule puts an [`EvaluatedNode`] above the projection, which
 //! reads all of its columns. The list of EXISTS is not computed, as in PostgreSQL; that of the
 //! statement itself is read anyway. Conditions on other columns, and limits, are pushed below, so
-//! that no row takes a number that the subquery does not return.
+//! that no row takes a number that the subquery does not return. Rows that OFFSET skips take
+//! theirs.
+//!
+//! Rows take their numbers in the order of ORDER BY, and after its LIMIT: the rule moves the calls
+//! above the sort, unless that is by their results.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -17,12 +21,12 @@ use datafusion::catalog::Session;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Statistics;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::common::{Column, DFSchemaRef, Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{
-    Expr, Extension, LogicalPlan, Projection, Subquery, UserDefinedLogicalNode,
+    Expr, Extension, LogicalPlan, Projection, Sort, Subquery, UserDefinedLogicalNode,
     UserDefinedLogicalNodeCore,
 };
 use datafusion::optimizer::AnalyzerRule;
@@ -68,13 +72,17 @@ fn calls(expr: &Expr) -> bool {
     expr.exists(call).unwrap_or(true)
 }
 
-fn is_one(name: &str) -> bool {
+/// True for the name of one of the functions.
+pub(super) fn is_one(name: &str) -> bool {
     FUNCTIONS.contains(&name)
 }
 
 /// The plan of a result, all of whose columns are read.
 fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mapped = match plan {
+    let mapped = match above_sort(plan)? {
+        LogicalPlan::Limit(limit) if limit.skip.is_some() => {
+            LogicalPlan::Limit(limit).map_children(part_of)?
+        }
         LogicalPlan::Projection(projection) if has_effects(&projection) => {
             LogicalPlan::Projection(projection).map_children(part_of)?
         }
@@ -98,16 +106,63 @@ fn part_of(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// A plan whose columns may be left unread.
 fn part(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.map_children(part_of)?.data.map_expressions(in_subqueries)?.data;
+    let plan = above_sort(plan)?.map_children(part_of)?.data;
+    let plan = plan.map_expressions(in_subqueries)?.data;
     match &plan {
         LogicalPlan::Projection(projection)
             if has_effects(projection) && plan.all_out_ref_exprs().is_empty() =>
         {
-            let node = Arc::new(EvaluatedNode { input: plan });
+            let node = Arc::new(EvaluatedNode { input: plan, is_whole: false });
             Ok(LogicalPlan::Extension(Extension { node }))
         }
         _ => Ok(plan),
     }
+}
+
+/// Moves the columns of a sorted projection that call the functions above the sort, if neither its
+/// keys nor subqueries in these columns stand in the way; leaves any other plan unchanged.
+fn above_sort(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Sort(sort) = &plan else { return Ok(plan) };
+    let LogicalPlan::Projection(projection) = sort.input.as_ref() else { return Ok(plan) };
+    if !has_effects(projection) {
+        return Ok(plan);
+    }
+    let late = |place: usize| calls(&projection.expr[place]);
+    let places = |key: &Expr| {
+        let columns = key.column_refs().into_iter();
+        let places = columns.map(|column| projection.schema.index_of_column(column));
+        places.collect::<Result<Vec<_>>>()
+    };
+    for key in &sort.expr {
+        if calls(&key.expr) || places(&key.expr)?.into_iter().any(late) {
+            return Ok(plan);
+        }
+    }
+    let (moved, mut early): (Vec<Expr>, Vec<Expr>) =
+        projection.expr.iter().cloned().partition(calls);
+    for expr in &moved {
+        if expr.exists(|part| Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_))))? {
+            return Ok(plan);
+        }
+        for column in expr.column_refs() {
+            let column = Expr::Column(column.clone());
+            if !early.contains(&column) {
+                early.push(column);
+            }
+        }
+    }
+    // Fails if a column that the calls read has the name of another one of the projection.
+    let Ok(below) = Projection::try_new(early, Arc::clone(&projection.input)) else {
+        return Ok(plan);
+    };
+    let columns = projection.expr.iter().enumerate().map(|(place, expr)| match late(place) {
+        true => expr.clone(),
+        false => Expr::Column(Column::from(projection.schema.qualified_field(place))),
+    });
+    let columns = columns.collect();
+    let input = Arc::new(LogicalPlan::Projection(below));
+    let sorted = LogicalPlan::Sort(Sort { expr: sort.expr.clone(), input, fetch: sort.fetch });
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(sorted))?))
 }
 
 /// An expression whose subqueries compute their select lists.
@@ -133,10 +188,18 @@ fn computed(subquery: Subquery) -> Result<Subquery> {
     Ok(Subquery { subquery: Arc::new(plan), ..subquery })
 }
 
+/// Returns a plan whose rows are computed as the plan has them, and only as far as they are read:
+/// conditions on its columns stay above it, and limits are pushed below.
+pub(super) fn evaluated(input: LogicalPlan) -> LogicalPlan {
+    LogicalPlan::Extension(Extension { node: Arc::new(EvaluatedNode { input, is_whole: true }) })
+}
+
 /// Reads all columns of its input.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct EvaluatedNode {
     input: LogicalPlan,
+    /// True if conditions on all columns stay above it.
+    is_whole: bool,
 }
 
 impl PartialOrd for EvaluatedNode {
@@ -162,11 +225,12 @@ impl UserDefinedLogicalNodeCore for EvaluatedNode {
         Vec::new()
     }
 
-    /// The columns that call the functions. Later rules may have moved the projection.
+    /// The columns that call the functions, or all of them. Later rules may have moved the
+    /// projection.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
         let names = self.input.schema().fields().iter().map(|field| field.name());
         match &self.input {
-            LogicalPlan::Projection(projection) => {
+            LogicalPlan::Projection(projection) if !self.is_whole => {
                 let columns = names.zip(&projection.expr);
                 columns.filter(|(_, expr)| calls(expr)).map(|(name, _)| name.clone()).collect()
             }
@@ -180,7 +244,7 @@ impl UserDefinedLogicalNodeCore for EvaluatedNode {
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Ok(Self { input }),
+            (Some(input), true) => Ok(Self { input, is_whole: self.is_whole }),
             _ => internal_err!("{NAME} has one input"),
         }
     }
@@ -269,8 +333,9 @@ impl ExecutionPlan for EvaluatedExec {
         }
     }
 
+    /// Limits have been pushed below where the plan is logical, without the rows that they skip.
     fn supports_limit_pushdown(&self) -> bool {
-        true
+        false
     }
 
     fn execute(

@@ -275,7 +275,7 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
         } else {
             let statement = match alter_syntax::is_next(&parser) {
                 true => alter_syntax::parse(&mut parser).map_err(refused)?,
-                false => pragma::as_set(parser.parse_statement()?),
+                false => setting_names::of_time_zone(pragma::as_set(parser.parse_statement()?)),
             };
             if let Some(statement) = transaction::of(&statement)? {
                 SessionStatement::Transaction(statement)

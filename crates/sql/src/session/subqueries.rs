@@ -24,15 +24,14 @@
 //!
 //! Conditions of `S` on the outer row alone are moved out of it (`outer_conditions`).
 //!
-//! The column of `S` gets a name that is unique in the statement.
+//! The column of `S` gets a name that is unique in the statement. Rows of `S` that may differ the
+//! next time, as those of a volatile function or of a LIMIT, are evaluated once (`unnest/once.rs`).
 
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{
-    Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, internal_err, plan_err,
-};
+use datafusion::common::{Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, plan_err};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -42,9 +41,10 @@ use datafusion::logical_expr::{
     SkipType, Subquery, binary_expr, lit, not, when,
 };
 use datafusion::optimizer::AnalyzerRule;
-use terrace_exec::functions::aggregates;
 
 use super::outer_conditions;
+use super::outer_values::{bound, outer_reference};
+use super::unnest::{is_repeatable, once};
 
 /// The analyzer rule. It runs before DataFusion coerces types.
 #[derive(Debug)]
@@ -237,6 +237,9 @@ impl Rewriter {
         let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
         let is_nullable = plan.schema().field(0).is_nullable();
         let plan = LogicalPlanBuilder::from(plan).project([column.alias(&name)])?.build()?;
+        // Each part of the comparison reads a copy of the rows.
+        let is_shared = plan.all_out_ref_exprs().is_empty() && !is_repeatable(&plan);
+        let plan = if is_shared { once(plan) } else { plan };
         Ok(Values { plan, name, is_nullable })
     }
 }
@@ -273,15 +276,6 @@ impl Values {
             unknown.push(value.clone().is_null().and(exists(self.plan.clone(), position)?));
         }
         Ok(unknown)
-    }
-}
-
-/// The minimum or the maximum of values, by the session's own aggregate.
-pub(super) fn bound(name: &str, values: Expr) -> Result<Expr> {
-    let function = aggregates().into_iter().find(|function| function.name() == name);
-    match function {
-        Some(function) => Ok(function.call(vec![values])),
-        None => internal_err!("there is no function {name}"),
     }
 }
 
@@ -418,18 +412,6 @@ fn hides_null(value: &Expr, schema: &DFSchema) -> Result<bool> {
         Ok(if from_column { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(!from_column && value.nullable(schema).unwrap_or(true))
-}
-
-/// Converts columns of `schema` to references from inside a subquery.
-pub(super) fn outer_reference(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    let referred = expr.transform_up(|expr| match expr {
-        Expr::Column(column) => {
-            let field = Arc::clone(schema.field_from_column(&column)?);
-            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
-        }
-        other => Ok(Transformed::no(other)),
-    })?;
-    Ok(referred.data)
 }
 
 fn as_subquery(plan: LogicalPlan) -> Subquery {

@@ -1,25 +1,30 @@
 //! Types of columns, and the semantics of their values in queries.
 
+mod choices;
 mod constants;
 mod intervals;
 mod kinds;
 mod literals;
 mod map;
+mod nested;
 mod ordering;
 mod planner;
 mod quantified;
 mod rule;
 mod struct_rows;
 mod text_forms;
+mod unions;
 mod values;
 
 use datafusion::sql::sqlparser::ast::Expr;
 
 pub(super) use constants::write_out_values;
 pub(super) use kinds::has_key;
+pub(super) use nested::of_output;
 pub(super) use planner::ColumnTypes;
 pub(super) use rule::TypedValues;
 pub(super) use struct_rows::name_fields;
+pub(super) use text_forms::name_columns;
 pub(super) use values::rewrite;
 
 /// Writes out literals, functions of texts, and comparisons with lists; leaves any other expression

@@ -56,6 +56,8 @@ pub(super) use once::{OncePlanner, instance, is_once, once};
 use references::{has_correlated, has_subqueries};
 pub(super) use repeatable::is_repeatable;
 
+use crate::interrupt;
+
 /// The analyzer rule. It runs after comparisons with subqueries are expanded, and before DataFusion
 /// coerces types.
 #[derive(Debug)]
@@ -67,7 +69,11 @@ impl AnalyzerRule for GeneralUnnesting {
             return Ok(plan);
         }
         let mut names = Names::default();
-        let plan = plan.transform_up_with_subqueries(|node| unnest(node, &mut names))?.data;
+        let unnest = |node| {
+            interrupt::check()?;
+            unnest(node, &mut names)
+        };
+        let plan = plan.transform_up_with_subqueries(unnest)?.data;
         match plan.all_out_ref_exprs().first() {
             Some(Expr::OuterReferenceColumn(_, column)) => plan_err!(
                 "{column} is not a column of the rows for which the subquery that names it is \

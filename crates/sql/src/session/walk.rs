@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Expr, NamedWindowDefinition, ObjectName, Query, Select, SelectItem, Statement as SqlStatement,
-    TableFactor, TableWithJoins, ValueWithSpan, VisitMut, VisitorMut,
+    Expr, LimitClause, NamedWindowDefinition, ObjectName, OrderBy, Query, Select, SelectItem,
+    SetExpr, Statement as SqlStatement, TableFactor, TableWithJoins, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 
 /// A visitor; it breaks to stop the walk.
@@ -70,8 +71,13 @@ walk! {
     SelectItem,
     Expr,
     NamedWindowDefinition,
+    SetExpr,
+    TableFactor,
+    TableWithJoins,
     Vec<TableWithJoins>,
     Option<Expr>,
+    Option<LimitClause>,
+    Option<OrderBy>,
 }
 
 impl Walk for Statement {

@@ -21,6 +21,7 @@ use super::refusal::refused;
 
 /// More rows than a partition has.
 const FAR_ROWS: &str = "1000000000000000";
+const NANOSECONDS_PER_DAY: i128 = 86_400_000_000_000;
 
 /// Rewrites the frame of a call of a window function.
 ///
@@ -73,6 +74,9 @@ fn check(frame: &WindowFrame) -> Result<(), SqlError> {
             "frame starting from following row cannot have preceding rows"
         }
         (Following(_), None) => "frame starting from following row cannot end with current row",
+        (start, end) if is_negative(start) || end.as_ref().is_some_and(is_negative) => {
+            "invalid preceding or following size in window function"
+        }
         _ => return Ok(()),
     };
     let what = match &frame.end_bound {
@@ -80,6 +84,23 @@ fn check(frame: &WindowFrame) -> Result<(), SqlError> {
         None => format!("{} {}", frame.units, frame.start_bound),
     };
     Err(refused(&format!("the window frame {what}"), cause))
+}
+
+/// True for the distance of an interval that is less than zero.
+fn is_negative(bound: &WindowFrameBound) -> bool {
+    use WindowFrameBound::{Following, Preceding};
+    let (Preceding(Some(distance)) | Following(Some(distance))) = bound else { return false };
+    let parts = match distance.as_ref() {
+        Expr::Interval(interval) => parts(interval),
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
+            parts_of(text.clone())
+        }
+        _ => None,
+    };
+    parts.is_some_and(|[months, days, nanoseconds]| {
+        let days = i128::from(months) * 30 + i128::from(days);
+        days * NANOSECONDS_PER_DAY + i128::from(nanoseconds) < 0
+    })
 }
 
 /// True for a frame whose end is before its start at every row.
@@ -127,6 +148,11 @@ fn parts(interval: &Interval) -> Option<[i64; 3]> {
         Some(field) => format!("{text} {field}"),
         None => text.clone(),
     };
+    parts_of(text)
+}
+
+/// The parts of an interval that a text denotes.
+fn parts_of(text: String) -> Option<[i64; 3]> {
     let kind = DataType::Interval(IntervalUnit::MonthDayNano);
     match ScalarValue::try_from_string(text, &kind).ok()? {
         ScalarValue::IntervalMonthDayNano(Some(value)) => {

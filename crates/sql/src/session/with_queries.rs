@@ -8,6 +8,9 @@
 //! WITH c AS (SELECT random() AS r) SELECT * FROM c AS a, c AS b
 //!   ->  WITH c AS (SELECT * FROM (SELECT random() AS r) AS "rows of WITH") ...
 //! ```
+//! A query with a call of a volatile function that one place names is evaluated as it is written,
+//! as far as its rows are read: PostgreSQL pushes no condition into it.
+//!
 //! The alias marks the query. The planner of relations decides by its plan ([`Mark::apply`]).
 
 use std::collections::HashMap;
@@ -16,23 +19,28 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::logical_expr::{LogicalPlan, SubqueryAlias};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{LogicalPlan, SubqueryAlias, Volatility};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Cte, CteAsMaterialized, Ident, ObjectName, Query, SetExpr, Statement as SqlStatement,
+    Cte, CteAsMaterialized, Expr, Ident, ObjectName, Query, SetExpr, Statement as SqlStatement,
     TableFactor, VisitorMut, With,
 };
 use terrace_table::error::SqlError;
 
 use super::dialect::parsed_query;
+use super::side_effects::evaluated;
 use super::spelling;
 use super::unnest::{is_repeatable, once};
 use super::walk::Walk;
 
 /// The alias of the rows of a query that several places name; no statement has it.
 const SEVERAL: &str = "rows of WITH";
+
+/// The alias of the rows of a query with a volatile function that one place names.
+const VOLATILE: &str = "rows of WITH, volatile";
 
 /// The alias of the rows of a query that is AS MATERIALIZED.
 const MATERIALIZED: &str = "rows of WITH, materialized";
@@ -42,6 +50,8 @@ const MATERIALIZED: &str = "rows of WITH, materialized";
 pub(super) enum Mark {
     /// Several places name the query.
     Several,
+    /// One place names the query, which calls a volatile function.
+    Volatile,
     /// The query is AS MATERIALIZED.
     Materialized,
 }
@@ -52,6 +62,7 @@ impl Mark {
         let TableFactor::Derived { alias: Some(alias), .. } = relation else { return None };
         match alias.name.value.as_str() {
             SEVERAL => Some(Self::Several),
+            VOLATILE => Some(Self::Volatile),
             MATERIALIZED => Some(Self::Materialized),
             _ => None,
         }
@@ -60,6 +71,7 @@ impl Mark {
     fn alias(self) -> &'static str {
         match self {
             Self::Several => SEVERAL,
+            Self::Volatile => VOLATILE,
             Self::Materialized => MATERIALIZED,
         }
     }
@@ -71,15 +83,14 @@ impl Mark {
     /// If the plan cannot be rebuilt.
     pub(super) fn apply(self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let LogicalPlan::SubqueryAlias(marked) = plan else { return Ok(plan) };
-        let is_shared = match self {
-            _ if !marked.input.all_out_ref_exprs().is_empty() => false,
-            Self::Materialized => true,
-            Self::Several => !is_repeatable(&marked.input),
+        let separate = match self {
+            _ if !marked.input.all_out_ref_exprs().is_empty() => None,
+            Self::Several if is_repeatable(&marked.input) => None,
+            Self::Several | Self::Materialized => Some(once as fn(_) -> _),
+            Self::Volatile => Some(evaluated as fn(_) -> _),
         };
-        if !is_shared {
-            return Ok(LogicalPlan::SubqueryAlias(marked));
-        }
-        let input = once(Arc::unwrap_or_clone(marked.input));
+        let Some(separate) = separate else { return Ok(LogicalPlan::SubqueryAlias(marked)) };
+        let input = separate(Arc::unwrap_or_clone(marked.input));
         SubqueryAlias::try_new(Arc::new(input), marked.alias).map(LogicalPlan::SubqueryAlias)
     }
 }
@@ -96,31 +107,32 @@ pub(super) fn read_columns(query: &mut Query) {
     }
 }
 
-/// Marks the WITH queries of a statement that several places name, or that are AS MATERIALIZED. A
-/// view is stored as it is written, and its queries are marked when it is read.
+/// Marks the WITH queries of a statement that several places name, that call volatile functions, or
+/// that are AS MATERIALIZED. A view is stored as it is written, and its queries are marked when it
+/// is read.
 ///
 /// # Errors
 /// If a text of this module cannot be parsed.
-pub(super) fn write_out(statement: &mut Statement) -> Result<(), SqlError> {
+pub(super) fn write_out(state: &SessionState, statement: &mut Statement) -> Result<(), SqlError> {
     if let Statement::Statement(statement) = statement
         && let SqlStatement::CreateView(_) = statement.as_ref()
     {
         return Ok(());
     }
-    mark(statement)
+    mark(state, statement)
 }
 
 /// Marks the WITH queries of a statement, also if it makes a view.
 ///
 /// # Errors
 /// As [`write_out`].
-pub(crate) fn mark(statement: &mut Statement) -> Result<(), SqlError> {
+pub(crate) fn mark(state: &SessionState, statement: &mut Statement) -> Result<(), SqlError> {
     let mut names = Names::default();
     let _ = statement.walk(&mut names);
     if !names.has_queries {
         return Ok(());
     }
-    let mut marker = Marker { uses: &names.uses, error: None };
+    let mut marker = Marker { state, uses: &names.uses, outside: Vec::new(), error: None };
     let _ = statement.walk(&mut marker);
     marker.error.map_or(Ok(()), Err)
 }
@@ -163,25 +175,84 @@ fn normalized(name: &Ident) -> String {
 }
 
 struct Marker<'a> {
+    state: &'a SessionState,
     uses: &'a HashMap<String, usize>,
+    /// For each query with WITH around the current node, the number of places outside of each query
+    /// of the WITH that name it.
+    outside: Vec<Vec<usize>>,
     error: Option<SqlError>,
+}
+
+impl Marker<'_> {
+    fn uses_outside(&self, query: &mut Cte) -> usize {
+        let name = normalized(&query.alias.name);
+        let uses = self.uses.get(&name).copied().unwrap_or(0);
+        if uses <= 1 {
+            return uses;
+        }
+        let mut own = Names::default();
+        let _ = query.query.walk(&mut own);
+        uses.saturating_sub(own.uses.get(&name).copied().unwrap_or(0))
+    }
+
+    fn mark(&self, query: &mut Cte, uses: usize) -> Option<Mark> {
+        match uses {
+            _ if query.materialized == Some(CteAsMaterialized::Materialized) => {
+                Some(Mark::Materialized)
+            }
+            0 => None,
+            1 => self.is_volatile(&mut query.query).then_some(Mark::Volatile),
+            _ => Some(Mark::Several),
+        }
+    }
+
+    /// True if a query calls a function whose result differs between calls.
+    fn is_volatile(&self, query: &mut Query) -> bool {
+        let mut calls = Calls { state: self.state, is_volatile: false };
+        let _ = query.walk(&mut calls);
+        calls.is_volatile
+    }
+}
+
+/// Searches for calls of volatile functions.
+struct Calls<'a> {
+    state: &'a SessionState,
+    is_volatile: bool,
+}
+
+impl VisitorMut for Calls<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
+        let name = call.name.0.last().and_then(|part| part.as_ident()).map(normalized);
+        let function = name.and_then(|name| self.state.scalar_functions().get(&name));
+        self.is_volatile |= function
+            .is_some_and(|function| function.signature().volatility == Volatility::Volatile);
+        if self.is_volatile { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 impl VisitorMut for Marker<'_> {
     type Break = ();
 
+    /// The places that name a query are counted before marks add others.
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(with) = &mut query.with {
+            let outside = with.cte_tables.iter_mut().map(|query| self.uses_outside(query));
+            let outside = outside.collect();
+            self.outside.push(outside);
+        }
+        ControlFlow::Continue(())
+    }
+
     /// The queries of a WITH are marked after those inside of them.
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let Some(with) = &mut query.with else { return ControlFlow::Continue(()) };
         let recursive = with.recursive;
-        for query in &mut with.cte_tables {
-            let is_materialized = query.materialized == Some(CteAsMaterialized::Materialized);
-            let uses = self.uses.get(&normalized(&query.alias.name)).copied().unwrap_or(0);
-            let mark = match is_materialized {
-                true => Mark::Materialized,
-                false if uses > 1 => Mark::Several,
-                false => continue,
-            };
+        let outside = self.outside.pop().unwrap_or_default();
+        for (query, uses) in with.cte_tables.iter_mut().zip(outside) {
+            let Some(mark) = self.mark(query, uses) else { continue };
             if let Err(error) = enclose(query, mark, recursive) {
                 self.error = Some(error);
                 return ControlFlow::Break(());

@@ -23,6 +23,7 @@ async fn columns_of_one_name_are_returned() {
         ("SELECT k AS \"Id\", k + 1 AS \"Id\" FROM t ORDER BY w", "Id Id", "1 2\n2 3"),
         ("SELECT 1 AS a, 2 AS a UNION ALL SELECT 3, 3", "a a", "1 2\n3 3"),
         ("WITH c AS (SELECT k, k FROM t) SELECT count(*) AS n FROM c", "n", "2"),
+        ("SELECT max(k), max(k::REAL) AS r, max(k::TEXT) AS t FROM t", "max(k) r t", "2 2.0 2"),
         ("SELECT DISTINCT k % 1, k % 1 FROM t", "k % 1 k % 1", "0 0"),
     ];
     for (query, names, rows) in names_and_rows {

@@ -53,6 +53,29 @@ const POSTGRES: &[(&str, &str)] = &[
         "[1, 3] {\"a\": 1, \"b\": 2} [3, 1] ",
     ),
     ("SELECT lcm(7.25, 0.50), lcm(4, -6), gcd(7.25, 0.50), gcd(12, 18)", "14.50 12 0.25 6"),
+    (
+        "SELECT round(2.5::float8), round(3.5::float8), round(-2.5::float8), round(2.5::float4), \
+         round(2.5), round(0.5::float8), round('NaN'::float8)",
+        "2.0 4.0 -2.0 2.0 3 0.0 NaN",
+    ),
+    (
+        "SELECT array_to_string(ARRAY['2024-01-02 03:04:05.5'::timestamp, NULL], ',', '-'), \
+         array_to_string(ARRAY['2024-01-02 03:04:05+00'::timestamptz], ','), \
+         array_to_string(ARRAY[INTERVAL '1 day 2 hours'], ','), \
+         array_to_string(ARRAY['\\x00ff'::bytea], ',')",
+        "2024-01-02 03:04:05.5,- 2024-01-02 03:04:05+00 1 day 02:00:00 \\x00ff",
+    ),
+    (
+        "SELECT ln(1), log(100), log(2.0, 8.0), exp(0), power(-8, 3), power(0, 2), \
+         power('Infinity'::float8, 2), ln('Infinity'::float8), ln('NaN'::float8), cos(0), acos(1)",
+        "0.0 2.0 3.0 1.0 -512.0 0.0 inf inf NaN 1.0 0.0",
+    ),
+    ("SELECT length('\\x00ff00'::bytea), char_length('h\u{e4}'), character_length(NULL)", "3 2 "),
+    (
+        "SELECT pg_typeof(array_position(ARRAY['a'], 'a')), pg_typeof(cardinality(ARRAY[1])), \
+         pg_typeof(array_ndims(ARRAY[1])), pg_typeof(array_positions(ARRAY[1], 1))",
+        "bigint bigint bigint bigint[]",
+    ),
     ("SELECT regr_r2(y, x) FROM (VALUES (1.0, 1.0), (1.0, 2.0)) t(y, x)", "1.0"),
     ("SELECT regr_r2(y, x) FROM (VALUES (1.0, 2.0), (3.0, 2.0)) t(y, x)", ""),
     (
@@ -72,6 +95,7 @@ const DUCKDB: &[(&str, &str)] = &[
         "2024-01-03T12:00:00 2024-01-01T18:00:00 2024-01-01T00:00:00",
     ),
     ("SELECT date_part('epoch', INTERVAL '14 months 36 hours')", "36871200.0"),
+    ("SELECT epoch_ms(TIME '13:04:05.678912'), epoch_us(TIME '00:00:00.000001')", "47045678 1"),
     (
         "SELECT round(2.5::double, 1000), trunc(-2.5::double, 400), round(2.5::double, 1)",
         "2.5 -2.5 2.5",
@@ -79,6 +103,26 @@ const DUCKDB: &[(&str, &str)] = &[
     (
         "SELECT json_merge_patch(NULL, '[1]'), json_merge_patch('{\"a\": 1}', NULL, '{\"b\": 2}')",
         "[1] {\"b\":2}",
+    ),
+    (
+        "SELECT [NULL, 'x']::text, concat([1, NULL]), quote_literal([NULL, 'a,b']), []::text, \
+         [[1], NULL]::text",
+        "[NULL, x] [1, NULL] '[NULL, ''a,b'']' [] [[1], NULL]",
+    ),
+    (
+        "SELECT {'a': NULL, 'b': [1, NULL]}::varchar, list_zip([1, 2], ['a', NULL])::varchar, \
+         MAP {'k': 1}::varchar, row(1, 'x')::varchar",
+        "{'a': NULL, 'b': [1, NULL]} [(1, a), (2, NULL)] {k=1} (1, x)",
+    ),
+    (
+        "SELECT ['2024-01-02 03:04:05'::timestamp]::text, [INTERVAL '1 day']::text",
+        "['2024-01-02 03:04:05'] [1 day]",
+    ),
+    ("SELECT string_agg(l, ';') FROM (VALUES ([1, NULL]), (NULL), ([2])) t(l)", "[1, NULL];[2]"),
+    (
+        "SELECT length([1, 2]), char_length(['a']), character_length(['b', NULL, 'a']), \
+         length([]::varchar[])",
+        "2 1 3 0",
     ),
     ("SELECT list_distinct([1, NULL, 1, 2, NULL]), array_distinct(['a', 'a'])", "[1, 2] [a]"),
     ("SELECT list_sum([]), list_avg([]), list_count([]), list_max([NULL])", "  0 "),
@@ -131,8 +175,59 @@ async fn columns_have_the_values_of_constants() {
             "1969-12-31T23:59:59.123\n\n2024-02-29T00:00:00.987",
         ),
         ("SELECT count(*) FROM t a JOIN t b ON a.l > b.l", "1"),
+        ("SELECT l::text, length(l) FROM t ORDER BY n", "[NULL, 1] 2\n \n[] 0"),
+        ("SELECT round(d::float8), array_to_string([m], ',') FROM t WHERE n = 5", DOUBLES),
+        ("SELECT ln(n::float8) > 0 FROM t WHERE n > 1 ORDER BY n", "true\ntrue"),
     ];
     check(&session, &cases).await;
+}
+
+const DOUBLES: &str = "-10.0 2024-02-29 00:00:00.9876";
+
+/// Arguments without a result, with the errors of PostgreSQL.
+#[tokio::test]
+async fn arguments_beyond_the_domain_of_a_function_are_refused() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT * FROM (VALUES (1.0::float8), (0.0), (-1.0)) t(x)")
+        .await;
+    let zero = "cannot take logarithm of zero";
+    let negative = "cannot take logarithm of a negative number";
+    let cases = [
+        ("SELECT ln(0)", zero),
+        ("SELECT ln(-1.5::float8)", negative),
+        ("SELECT ln(0::numeric)", zero),
+        ("SELECT log(0), log10(1)", zero),
+        ("SELECT log10(-1)", negative),
+        ("SELECT log2(0)", zero),
+        ("SELECT log(2, 0)", zero),
+        ("SELECT log(-2, 8)", negative),
+        ("SELECT log(1, 8)", "division by zero"),
+        ("SELECT ln(x) FROM t WHERE x >= 0", zero),
+        ("SELECT ln(x) FROM t WHERE x <> 0", negative),
+        ("SELECT sqrt(-1)", "cannot take square root of a negative number"),
+        ("SELECT power(0, -1)", "zero raised to a negative power is undefined"),
+        ("SELECT power(-8, 0.5)", "a negative number raised to a non-integer power"),
+        ("SELECT (-8) ^ 0.5", "a negative number raised to a non-integer power"),
+        ("SELECT power(10::float8, 400)", "value out of range: overflow"),
+        ("SELECT power(10::float8, -400)", "value out of range: underflow"),
+        ("SELECT exp(1000)", "value out of range: overflow"),
+        ("SELECT acos(2), asin(1)", "input is out of range"),
+        ("SELECT asin(-2)", "input is out of range"),
+        ("SELECT acosh(0.5)", "input is out of range"),
+        ("SELECT atanh(2)", "input is out of range"),
+        ("SELECT sin('Infinity'::float8)", "input is out of range"),
+        ("SELECT 'infinity'::date", "dates and timestamps have no infinity"),
+        ("SELECT '-infinity'::timestamptz", "dates and timestamps have no infinity"),
+    ];
+    for (query, message) in cases {
+        let refused = error(&session, query).await;
+        assert!(refused.contains(message), "{query}\n{refused}");
+    }
+    let lenient = "SELECT try_cast('infinity' AS timestamp) IS NULL";
+    assert_eq!(show(&session, lenient).await, "true");
+    let guarded = "SELECT CASE WHEN x > 0 THEN ln(x) END FROM t ORDER BY x DESC";
+    assert_eq!(show(&session, guarded).await, "0.0\n\n");
 }
 
 /// A result that would be huge is refused before it is made.

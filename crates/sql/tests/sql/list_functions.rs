@@ -49,6 +49,13 @@ const LAMBDAS: &[(&str, &str)] = &[
          NULL), (3, []::bigint[]), (4, [5])) t(id, l) ORDER BY id",
         "1 7\n2 \n3 3\n4 9",
     ),
+    // Lists of parameters, and of what an outer query has.
+    ("SELECT list_transform([1,2], x -> [x, x + 1])", "[[1, 2], [2, 3]]"),
+    ("SELECT [[x, 1] FOR x IN [1,2]]", "[[1, 1], [2, 1]]"),
+    (
+        "SELECT (SELECT list_transform([1,2], x -> [[x], [a]])) FROM (VALUES (10)) t(a)",
+        "[[[1], [10]], [[2], [10]]]",
+    ),
     // A name before `->` is a parameter in the argument of such a function alone.
     (r#"SELECT x -> 'a' FROM (VALUES ('{"a":1}')) t(x)"#, "1"),
     (r#"SELECT json_array(j -> 'a', j -> 'b') FROM (VALUES ('{"a":1,"b":[2]}')) t(j)"#, "[1,[2]]"),

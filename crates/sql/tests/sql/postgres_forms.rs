@@ -155,6 +155,13 @@ const VALUES: &[(&str, &str)] = &[
     ),
 ];
 
+/// Columns of outer queries in WITH and FROM of a subquery.
+const OUTER: &[(&str, &str)] = &[
+    ("SELECT (WITH w AS (SELECT t.a) SELECT w.a + 1 FROM w) FROM t ORDER BY 1", "2\n3\n4"),
+    ("SELECT (SELECT w.a * w.k FROM (SELECT t.a, k FROM u WHERE k = 1) w) FROM t WHERE a = 3", "3"),
+    ("SELECT q.a FROM t, LATERAL (SELECT t.a, t.a AS c) q WHERE c = 2", "2"),
+];
+
 /// Joins that have an alias together.
 const JOINS: &[(&str, &str)] = &[
     ("SELECT * FROM (q JOIN r USING (k)) AS j", "1 2 3"),
@@ -162,6 +169,10 @@ const JOINS: &[(&str, &str)] = &[
     ("SELECT j.k + j.c FROM (q NATURAL JOIN r) AS j WHERE j.b = 2", "4"),
     ("SELECT j.*, u.v FROM (q LEFT JOIN r USING (k)) AS j JOIN u ON u.k = j.k", "1 2 3 7"),
     ("SELECT count(*) FROM (q JOIN r ON q.k = r.k) AS j(x, y, z, w) WHERE x = z", "1"),
+    // The alias names the first columns.
+    ("SELECT x, j.b, j.c FROM (q JOIN r USING (k)) AS j(x)", "1 2 3"),
+    ("SELECT x, u.v FROM u AS u(x) WHERE u.x = 1", "1 7"),
+    ("SELECT * FROM (SELECT 1 AS a, 2 AS b, 3 AS c) AS s(x, y) WHERE y + c = 5", "1 2 3"),
 ];
 
 /// Rows of keys in grouping sets.
@@ -238,7 +249,7 @@ async fn forms_have_the_answers_of_postgresql() {
     let session = session().await;
     let tables = "CREATE TABLE q AS SELECT 1 AS k, 2 AS b; CREATE TABLE r AS SELECT 1 AS k, 3 AS c";
     show(&session, tables).await;
-    for cases in [ORDINALITY, VALUES, JOINS, GROUPS, OPERATORS, PERIODS] {
+    for cases in [ORDINALITY, VALUES, OUTER, JOINS, GROUPS, OPERATORS, PERIODS] {
         check(&session, cases).await;
     }
     for text in [

@@ -178,3 +178,18 @@ async fn lists_of_any_have_the_type_of_what_they_are_compared_with() {
     let values = vec![ScalarValue::List(names), ScalarValue::List(keys)];
     assert_eq!(run(&session, &any, values).await, "2");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operands_have_the_types_that_the_caller_knows() {
+    let session = engine(DRAM).session().expect("session");
+    let day = || ScalarValue::new_interval_mdn(0, 1, 0);
+    let known = [Some(day().data_type())];
+    let text = "SELECT t - $1 > timestamp '2024-01-01' FROM (VALUES (timestamp '2024-01-03')) v(t)";
+    let earlier = prepare(&session, text, &known).await;
+    assert_eq!(run(&session, &earlier, vec![day()]).await, "true");
+    let text = "SELECT d + $1 > date '2024-01-02' FROM (VALUES (date '2024-01-01')) v(d)";
+    let later = prepare(&session, text, &[Some(DataType::Int16)]).await;
+    assert_eq!(run(&session, &later, vec![ScalarValue::Int16(Some(2))]).await, "true");
+    let joined = prepare(&session, "SELECT $1 || $2", &[]).await;
+    assert_eq!(run(&session, &joined, vec!["a".into(), "b".into()]).await, "ab");
+}

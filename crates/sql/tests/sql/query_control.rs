@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use datafusion::arrow::util::display::array_value_to_string;
 use futures::StreamExt;
 use terrace_sql::query::QueryState;
 use terrace_sql::{Engine, EngineConfig, QueryHandle, Session};
+
+use crate::common::show;
 
 const ROWS: usize = 400_000;
 
@@ -180,4 +183,61 @@ async fn queries_that_do_not_run_and_half_statements_are_named() {
         let error = session.sql(text).await.expect_err(text).to_string();
         assert!(error.contains(wanted), "{text}: {error}");
     }
+}
+
+/// A statement whose planning takes seconds: chains of joins.
+fn joined(queries: usize, relations: usize) -> String {
+    let joins = (1..relations).map(|k| format!("JOIN t t{k} ON t{k}.i = t{}.i", k - 1));
+    let query = format!("SELECT t0.i FROM t t0 {}", joins.collect::<Vec<_>>().join(" "));
+    vec![query; queries].join(" UNION ALL ")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_is_being_planned_is_cancelled() {
+    let engine = engine();
+    let session = engine.session().expect("session");
+    session.sql("CREATE TABLE t AS SELECT 1 AS i").await.expect("made");
+    let other = engine.session().expect("session");
+    let statement = session.parse(&joined(70, 100)).expect("parses").remove(0);
+    let planning = tokio::spawn(async move { session.execute(statement).await.map(drop) });
+    let find = "SELECT id FROM terrace.queries WHERE statement LIKE '% t99 ON t99.i = %' AND \
+                statement NOT LIKE '%terrace.queries%'";
+    let id = loop {
+        let found = other.sql(find).await.expect("runs").remove(0).batches;
+        if let Some(batch) = found.iter().find(|batch| batch.num_rows() > 0) {
+            break array_value_to_string(batch.column(0), 0).expect("text");
+        }
+        assert!(!planning.is_finished(), "its planning must take long");
+    };
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!planning.is_finished(), "its planning must take long");
+    other.sql(&format!("CANCEL QUERY {id}")).await.expect("cancels");
+    let ended = tokio::time::timeout(Duration::from_secs(2), planning).await.expect("soon");
+    let error = ended.expect("no panic").expect_err("cancelled").to_string();
+    assert!(error.contains(&format!("query {id} was cancelled")), "{error}");
+    assert!(states(&other, id.parse().expect("a number")).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_relations_are_joined_by_their_keys() {
+    let engine = engine();
+    let session = engine.session().expect("session");
+    let table = "CREATE TABLE t AS SELECT value AS i, value % 3 AS g FROM generate_series(1, 20)";
+    session.sql(table).await.expect("made");
+    // A chain whose conditions are in WHERE, and in another order than the relations.
+    let from = (0..60).map(|k| format!("t t{k}")).collect::<Vec<_>>().join(", ");
+    let keys = (1..60).rev().map(|k| format!("t{k}.i = t{}.i", k - 1)).collect::<Vec<_>>();
+    let keys = keys.join(" AND ");
+    // One without a key, one with two, one that is no equality, and one that is of one relation.
+    let more = "t59.i + 1 = u.i AND u.g = t3.g AND t7.i < 15 AND t7.i + t9.i > 8 AND v.i = 4";
+    let text = format!("SELECT count(*), sum(t30.i) FROM {from}, t u, t v WHERE {keys} AND {more}");
+    let plain = "SELECT count(*), sum(a.i) FROM t a, t u WHERE a.i + 1 = u.i AND u.g = a.g AND \
+                 a.i < 15 AND a.i * 2 > 8";
+    let outer = "SELECT count(*), sum(a.i) FROM t a WHERE a.i < 15 AND a.i * 2 > 8";
+    for (changed, plain) in [("u.g = t3.g", plain), ("u.g <> t3.g", outer)] {
+        let text = text.replace("u.g = t3.g", changed);
+        assert_eq!(show(&session, &text).await, show(&session, plain).await, "{changed}");
+    }
+    let plan = show(&session, &format!("EXPLAIN (FORMAT INDENT) {text}")).await;
+    assert_eq!(plan.matches("CrossJoin").count(), 1, "{plan}");
 }

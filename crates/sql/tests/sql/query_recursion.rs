@@ -98,3 +98,144 @@ async fn the_first_rows_of_a_recursion_without_an_end_come_at_once() {
     let found = tokio::time::timeout(Duration::from_secs(5), show(&session, text)).await;
     assert_eq!(found.expect("ends"), "1\n2\n3");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn terms_that_postgresql_evaluates_end_with_its_rows() {
+    let session = engine(64 * MIB).session().expect("session");
+    let cases = [
+        ("SELECT 1 UNION ALL SELECT DISTINCT n + 1 FROM t WHERE n < 3", "1\n2\n3"),
+        ("SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 3 GROUP BY n", "1\n2\n3"),
+        ("SELECT 1 UNION ALL (SELECT n + 1 FROM t WHERE n < 3 ORDER BY n LIMIT 1)", "1\n2\n3"),
+        (
+            "SELECT 1 UNION ALL SELECT n + row_number() OVER (ORDER BY n)::INT FROM t WHERE n < 3",
+            "1\n2\n3",
+        ),
+        ("SELECT 1 UNION ALL SELECT n + 1 FROM (SELECT * FROM t) q WHERE n < 3", "1\n2\n3"),
+        ("SELECT 1 UNION ALL (SELECT n + 1 FROM t WHERE n < 4 EXCEPT SELECT 3)", "1\n2"),
+        ("SELECT 1 UNION ALL (SELECT n + 1 FROM t WHERE n < 4 INTERSECT SELECT 2)", "1\n2"),
+        (
+            "SELECT 1 UNION ALL SELECT n + 1 FROM t LEFT JOIN (VALUES (1)) v(x) ON n = x \
+             WHERE n < 3",
+            "1\n2\n3",
+        ),
+        (
+            "SELECT 1 UNION ALL SELECT n + 1 FROM (VALUES (1)) v(x) RIGHT JOIN t ON n = x \
+             WHERE n < 3",
+            "1\n2\n3",
+        ),
+        (
+            "SELECT 1 UNION ALL (WITH x AS (SELECT n FROM t) SELECT n + 1 FROM x WHERE n < 3)",
+            "1\n2\n3",
+        ),
+        // An aggregate over a subquery: it ends because the subquery's last rows are none.
+        (
+            "SELECT 1 UNION ALL SELECT max(n) + 1 FROM (SELECT n FROM t WHERE n < 3) q \
+             HAVING count(*) > 0",
+            "1\n2\n3",
+        ),
+        (
+            "SELECT 1 UNION ALL SELECT n + (SELECT count(*)::INT FROM (VALUES (7)) v(x)) FROM t \
+          WHERE n < 3",
+            "1\n2\n3",
+        ),
+        // Clauses beside the UNION.
+        (
+            "WITH x AS (SELECT 1 AS a) SELECT a FROM x \
+             UNION ALL SELECT n + a FROM t, x WHERE n < 3",
+            "1\n2\n3",
+        ),
+        ("SELECT 1 UNION ALL SELECT 2 ORDER BY 1 DESC LIMIT 1", "2"),
+        ("SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT n + 10 FROM t WHERE n < 10", "1\n2\n11\n12"),
+    ];
+    for (query, answer) in cases {
+        let text = format!("WITH RECURSIVE t(n) AS ({query}) SELECT n FROM t ORDER BY n");
+        let found = tokio::time::timeout(Duration::from_secs(20), show(&session, &text)).await;
+        assert_eq!(found.expect("ends"), answer, "{query}");
+    }
+    // A base that is long enough to be balanced keeps the term out of it.
+    let base = (1..=40).map(|n| format!("SELECT {n}")).collect::<Vec<_>>().join(" UNION ALL ");
+    let text = format!(
+        "WITH RECURSIVE t(n) AS ({base} UNION ALL SELECT n + 100 FROM t WHERE n < 100) \
+         SELECT count(*), max(n) FROM t"
+    );
+    assert_eq!(show(&session, &text).await, "80 140");
+}
+
+/// Returns the queries of `WITH RECURSIVE t(n) AS (...)` that are refused, with their errors.
+fn refused_terms() -> Vec<(&'static str, String)> {
+    let within =
+        |place: &str| format!("recursive reference to query \"t\" must not appear within {place}");
+    let aggregate = "aggregate functions are not allowed in a recursive query's recursive term";
+    let form = "recursive query \"t\" does not have the form non-recursive-term UNION [ALL] \
+                recursive-term";
+    vec![
+        ("SELECT 1 UNION ALL SELECT count(*)::INT FROM t", aggregate.to_owned()),
+        ("SELECT 1 UNION ALL SELECT n FROM t GROUP BY n HAVING max(n) < 3", aggregate.to_owned()),
+        ("SELECT 1 UNION SELECT max(a.n) FROM t a JOIN t2 ON true", aggregate.to_owned()),
+        ("SELECT 1 UNION ALL SELECT x FROM t2 LEFT JOIN t ON n = x", within("an outer join")),
+        ("SELECT 1 UNION ALL SELECT x FROM t RIGHT JOIN t2 ON n = x", within("an outer join")),
+        ("SELECT 1 UNION ALL SELECT x FROM t FULL JOIN t2 ON n = x", within("an outer join")),
+        (
+            "SELECT 1 UNION ALL SELECT x FROM t2 LEFT JOIN (t2 b JOIN t ON true) ON true",
+            within("an outer join"),
+        ),
+        (
+            "SELECT 1 UNION ALL SELECT n FROM t JOIN t2 ON true RIGHT JOIN t2 c ON true",
+            within("an outer join"),
+        ),
+        ("SELECT 1 UNION ALL (SELECT 5 EXCEPT SELECT n FROM t)", within("EXCEPT")),
+        ("SELECT 1 UNION ALL (SELECT n FROM t EXCEPT ALL SELECT 5)", within("EXCEPT")),
+        ("SELECT 1 UNION ALL (SELECT n FROM t INTERSECT ALL SELECT 5)", within("INTERSECT")),
+        (
+            "SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < (SELECT max(n) FROM t)",
+            within("a subquery"),
+        ),
+        ("SELECT 1 UNION ALL SELECT (SELECT n FROM t) FROM t2", within("a subquery")),
+        ("SELECT 1 UNION ALL SELECT x FROM t2 WHERE x IN (SELECT n FROM t)", within("a subquery")),
+        (
+            "SELECT 1 UNION ALL SELECT x FROM t2 a JOIN t2 b ON EXISTS (SELECT n FROM t)",
+            within("a subquery"),
+        ),
+        (
+            "SELECT 1 UNION ALL SELECT a.n FROM t a, t b",
+            "recursive reference to query \"t\" must not appear more than once".to_owned(),
+        ),
+        (
+            "SELECT 1 UNION ALL SELECT n + 1 FROM t UNION ALL SELECT n + 2 FROM t",
+            within("its non-recursive term"),
+        ),
+        ("SELECT n FROM t UNION ALL SELECT 1", within("its non-recursive term")),
+        ("SELECT n FROM t", form.to_owned()),
+        ("SELECT 1 INTERSECT SELECT n FROM t", form.to_owned()),
+        (
+            "WITH x AS (SELECT n FROM t) SELECT 1 UNION ALL SELECT n + 1 FROM t",
+            within("a subquery"),
+        ),
+        (
+            "SELECT 1 UNION ALL SELECT n + 1 FROM t LIMIT 3",
+            "LIMIT or OFFSET in the recursive query \"t\" is not possible; give it to the query \
+             that reads the rows"
+                .to_owned(),
+        ),
+        (
+            "SELECT 1 UNION ALL SELECT n + 1 FROM t ORDER BY 1",
+            "ORDER BY in the recursive query \"t\" is not possible; give it to the query that \
+             reads the rows"
+                .to_owned(),
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn terms_that_postgresql_refuses_are_refused() {
+    let session = engine(64 * MIB).session().expect("session");
+    session.sql("CREATE TABLE t2 AS SELECT 1 AS x").await.expect("made");
+    for (query, wanted) in refused_terms() {
+        let text = format!("WITH RECURSIVE t(n) AS ({query}) SELECT n FROM t LIMIT 10");
+        assert_eq!(error(&session, &text).await, wanted, "{query}");
+    }
+    let view = "CREATE VIEW v AS WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT max(n) FROM t) \
+                SELECT n FROM t";
+    let aggregate = "aggregate functions are not allowed in a recursive query's recursive term";
+    assert_eq!(error(&session, view).await, aggregate);
+}

@@ -138,3 +138,99 @@ async fn columns_that_nothing_reads_take_their_numbers() {
     ];
     check(&session, &cases).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volatile_query_that_one_place_names_is_evaluated_as_written() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    with_rows(&session).await;
+    let cases = [
+        // No condition is pushed into it.
+        (
+            "WITH c AS (SELECT i, nextval('s') AS n FROM t WHERE i < 11) \
+             SELECT count(*) FROM c WHERE i <= 2",
+            "2",
+        ),
+        ("SELECT nextval('s')", "11"),
+        // Its rows are computed as far as they are read.
+        ("WITH c AS (SELECT nextval('s') AS n FROM t) SELECT n FROM c LIMIT 3", "12\n13\n14"),
+        ("SELECT nextval('s')", "15"),
+        ("WITH c AS (SELECT random() AS r FROM t) SELECT count(*) FROM c WHERE r = r", "1000"),
+        (
+            "WITH RECURSIVE c AS (SELECT random() AS r UNION ALL SELECT random() FROM c) \
+             SELECT count(*) FROM (SELECT r FROM c LIMIT 4) q",
+            "4",
+        ),
+        // The places inside of a query are no places that read its rows.
+        (
+            "WITH t AS (SELECT i, nextval('s') AS n FROM t WHERE i < 5) \
+             SELECT count(*) FROM t WHERE i = 1",
+            "1",
+        ),
+        ("SELECT nextval('s')", "20"),
+    ];
+    check(&session, &cases).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subquery_that_is_compared_with_is_evaluated_once() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    with_rows(&session).await;
+    let restart = ("SELECT setval('s', 1, false)", "1");
+    let subquery = "(SELECT nextval('s') FROM t WHERE i <= 3)";
+    let in_list = format!("SELECT i IN {subquery} FROM t WHERE i < 5 ORDER BY i");
+    let any = format!("SELECT i = ANY {subquery} FROM t WHERE i < 5 ORDER BY i");
+    let all = format!("SELECT count(*) FROM t WHERE i > ALL {subquery}");
+    let not_in = format!("SELECT count(*) FROM t WHERE i NOT IN {subquery}");
+    let cases = [
+        (in_list.as_str(), "true\ntrue\ntrue\nfalse"),
+        ("SELECT nextval('s')", "4"),
+        restart,
+        (any.as_str(), "true\ntrue\ntrue\nfalse"),
+        ("SELECT nextval('s')", "4"),
+        restart,
+        (all.as_str(), "997"),
+        ("SELECT nextval('s')", "4"),
+        restart,
+        (not_in.as_str(), "997"),
+        ("SELECT nextval('s')", "4"),
+        // Of rows in no order, a limit returns any.
+        (
+            "SELECT count(*) FROM (SELECT i IN (SELECT i FROM t LIMIT 5) AS is_in FROM t) q \
+             WHERE is_in",
+            "5",
+        ),
+    ];
+    check(&session, &cases).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_take_numbers_in_their_order_and_up_to_their_limit() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let many = "CREATE TABLE t AS SELECT value AS i FROM generate_series(1, 100000)";
+    show(&session, many).await;
+    show(&session, "CREATE SEQUENCE s").await;
+    let cases = [
+        ("SELECT nextval('s') FROM t LIMIT 5", "1\n2\n3\n4\n5"),
+        ("SELECT count(*) FROM (SELECT nextval('s') FROM t WHERE i % 7 = 0 LIMIT 4) q", "4"),
+        ("SELECT nextval('s')", "10"),
+        ("SELECT i, nextval('s') FROM t ORDER BY i DESC LIMIT 2", "100000 11\n99999 12"),
+        ("SELECT i, nextval('s') + i FROM t WHERE i < 3 ORDER BY i DESC", "2 15\n1 15"),
+        ("SELECT nextval('s') AS n FROM t WHERE i < 4 ORDER BY n DESC", "17\n16\n15"),
+        // Rows that are skipped take theirs.
+        ("SELECT nextval('s') FROM t ORDER BY i LIMIT 1 OFFSET 2", "20"),
+        ("SELECT nextval('s') FROM t LIMIT 1 OFFSET 3", "24"),
+        ("SELECT nextval('s')", "25"),
+        (
+            "SELECT i FROM (SELECT i, nextval('s') FROM t ORDER BY -i LIMIT 2) q ORDER BY i",
+            "99999\n100000",
+        ),
+        ("SELECT nextval('s')", "28"),
+        ("SELECT setval('s', 1, false)", "1"),
+    ];
+    check(&session, &cases).await;
+    let sums = show(&session, "SELECT i + nextval('s') FROM t ORDER BY i DESC").await;
+    assert_eq!(sums.lines().filter(|sum| *sum == "100001").count(), 100_000);
+}

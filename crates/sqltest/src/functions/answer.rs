@@ -32,7 +32,7 @@ impl Answer {
             [Value::Null] => rows.is_empty(),
             _ => false,
         };
-        equal || is_set(one, other)
+        equal || is_set(one, other) || is_set(other, one)
     }
 }
 
@@ -107,7 +107,8 @@ mod tests {
     fn the_rows_of_a_set_are_the_elements_of_a_list() {
         let (one, two) = (Value::Number("1".to_owned()), Value::Number("2".to_owned()));
         let list = Answer::Values(vec![Value::List(vec![one.clone(), two.clone()])]);
-        assert!(list.agrees(&Answer::Values(vec![one, two.clone()])));
+        let rows = Answer::Values(vec![one, two.clone()]);
+        assert!(list.agrees(&rows) && rows.agrees(&list));
         assert!(!list.agrees(&Answer::Values(vec![two])));
     }
 }

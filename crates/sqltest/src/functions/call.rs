@@ -64,7 +64,7 @@ impl<'a> Call<'a> {
     #[must_use]
     pub fn literals(&self, of: Database) -> Option<String> {
         let literal = |(place, argument): (usize, &Argument)| match argument {
-            Argument::Of(kind) => kind.literal(value(self.row, place), of),
+            Argument::Of(kind) => kind.literal(value(self.row, place % PLACES), of),
             Argument::Words(words) => Some(self.word_of(words)),
         };
         let literals = self.arguments.iter().enumerate().map(literal);
@@ -176,6 +176,19 @@ mod tests {
         );
         let columns = calls.first().and_then(Call::columns);
         assert_eq!(columns.as_deref(), Some("text0, int1"));
+    }
+
+    /// A fourth argument is that of the column of the first.
+    #[test]
+    fn literals_have_the_values_of_columns() {
+        let arguments = [Argument::Of(Kind::Int); 4];
+        for call in Call::all(&arguments) {
+            let literals = call.literals(Database::Terrace).expect("literals");
+            let literals: Vec<_> = literals.split(", ").collect();
+            assert_eq!(literals[0], literals[3], "row {}", call.row);
+        }
+        let columns = Call::all(&arguments).first().and_then(Call::columns);
+        assert_eq!(columns.as_deref(), Some("int0, int1, int2, int0"));
     }
 
     #[test]

@@ -47,6 +47,7 @@ const WORDS: &[(&str, usize, &[&str])] = &[
     ("normalize", 1, &["NFC", "NFD", "NFKC", "NFKD"]),
     ("list_aggregate", 1, &["'sum'", "'min'", "'count'", "'avg'", "'first'"]),
     ("to_timestamp", 1, &["'YYYY-MM-DD'"]),
+    ("pg_sleep", 0, &["0", "0.001", "-1", "NULL"]),
     ("pg_size_bytes", 0, &["'1 kB'", "'2 MB'", "'x'", "'3'", "NULL", "'-1 GB'", "'1.5 TB'"]),
     ("repeat", 1, &["3", "0", "-1", "NULL", "9223372036854775807"]),
     ("range", 1, COUNTS),

@@ -1,12 +1,15 @@
 //! Runs statements and commands and writes their results; Ctrl-C cancels them.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::ValueEnum as _;
 use datafusion::arrow::array::timezone::Tz;
 use futures::{FutureExt, StreamExt};
 use terrace_server::ColumnNames;
+use terrace_sql::interrupt::{Interruptible, Stop};
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{QueryHandle, Session, SqlError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,6 +33,8 @@ pub struct Runner {
     session: Session,
     style: Style,
     interrupts: Signal,
+    /// True once Ctrl-C has been pressed since the beginning of the current statement.
+    is_interrupted: Arc<AtomicBool>,
     /// Directory of the tables, for the list of databases.
     data: String,
     timing: bool,
@@ -53,7 +58,11 @@ impl Runner {
     /// If the signal handler cannot be installed.
     pub fn new(session: Session, style: Style, data: String) -> Result<Runner> {
         let interrupts = signal(SignalKind::interrupt())?;
-        Ok(Runner { session, style, interrupts, data, timing: false, includes: 0 })
+        let is_interrupted = Arc::<AtomicBool>::default();
+        // A thread that plans a statement polls no signal.
+        tokio::spawn(watched(signal(SignalKind::interrupt())?, Arc::clone(&is_interrupted)));
+        let (timing, includes) = (false, 0);
+        Ok(Runner { session, style, interrupts, is_interrupted, data, timing, includes })
     }
 
     /// Returns the session.
@@ -64,6 +73,13 @@ impl Runner {
     /// Discards a Ctrl-C that came while no statement ran.
     pub fn forget_interrupts(&mut self) {
         while self.interrupts.recv().now_or_never().flatten().is_some() {}
+    }
+
+    /// Begins a statement, whose planning the next Ctrl-C ends.
+    fn stop(&self) -> Arc<Stop> {
+        self.is_interrupted.store(false, Ordering::Relaxed);
+        let is_interrupted = Arc::clone(&self.is_interrupted);
+        Stop::new(move || is_interrupted.load(Ordering::Relaxed))
     }
 
     /// Runs one statement and writes its result to standard output, or one command.
@@ -78,11 +94,15 @@ impl Runner {
             return Box::pin(self.command(command)).await;
         }
         let began = Instant::now();
-        let (session, style) = (&self.session, self.style);
+        let (stop, session, style) = (self.stop(), &self.session, self.style);
+        let ran = Interruptible::new(Arc::clone(&stop), run(session, style, statement));
         tokio::select! {
             biased;
             _ = self.interrupts.recv() => return Err(CliError::Interrupted),
-            result = run(session, style, statement) => result?,
+            result = ran => match stop.has_stopped() {
+                true => return Err(CliError::Interrupted),
+                false => result?,
+            },
         }
         if self.timing {
             writeln!(io::stdout(), "{:.3} s", began.elapsed().as_secs_f64())?;
@@ -110,11 +130,15 @@ impl Runner {
             Meta::Mode(format) => self.set_format(format, &mut out)?,
             Meta::Include(file) => return self.include(&file).await,
             Meta::Copy(copy) => {
-                let session = &self.session;
+                let (stop, session) = (self.stop(), &self.session);
+                let ran = Interruptible::new(Arc::clone(&stop), copy::run(session, &copy));
                 let rows = tokio::select! {
                     biased;
                     _ = self.interrupts.recv() => return Err(CliError::Interrupted),
-                    result = copy::run(session, &copy) => result?,
+                    result = ran => match stop.has_stopped() {
+                        true => return Err(CliError::Interrupted),
+                        false => result?,
+                    },
                 };
                 writeln!(out, "{rows} rows copied")?;
             }
@@ -170,6 +194,13 @@ impl Runner {
         }
         self.includes -= 1;
         next
+    }
+}
+
+/// Notes each Ctrl-C.
+async fn watched(mut interrupts: Signal, is_interrupted: Arc<AtomicBool>) {
+    while interrupts.recv().await.is_some() {
+        is_interrupted.store(true, Ordering::Relaxed);
     }
 }
 

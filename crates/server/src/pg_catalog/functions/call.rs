@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
 
 use terrace_sql::SearchPath;
@@ -24,14 +24,14 @@ pub(super) struct Call<'a> {
     objects: OnceCell<Arc<Objects>>,
     routines: OnceCell<Vec<RoutineReport>>,
     enums: OnceCell<Vec<EnumReport>>,
-    /// The types of the arguments.
-    pub(super) types: Vec<DataType>,
+    /// The fields of the arguments, which have their types.
+    pub(super) fields: Vec<FieldRef>,
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn new(source: &'a Source, path: SearchPath, types: Vec<DataType>) -> Self {
+    pub(super) fn new(source: &'a Source, path: SearchPath, fields: Vec<FieldRef>) -> Self {
         let (objects, routines, enums) = Default::default();
-        Self { source, path, objects, routines, enums, types }
+        Self { source, path, objects, routines, enums, fields }
     }
 
     /// Returns the schemas and relations of the database.

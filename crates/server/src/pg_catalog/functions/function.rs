@@ -178,9 +178,8 @@ impl ScalarUDFImpl for Function {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_once = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if is_once { 1 } else { args.number_rows };
-        let types = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let path = SearchPath::of(&args.config_options);
-        let call = Call::new(&self.source, path, types);
+        let call = Call::new(&self.source, path, args.arg_fields.clone());
         let columns = args.args.iter().map(|arg| arg.to_array(rows));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let mut values = Vec::with_capacity(rows);

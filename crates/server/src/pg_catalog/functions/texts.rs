@@ -9,7 +9,7 @@ use super::argument::{integer, items, text};
 use super::call::Call;
 use super::function::{Definition, Returns, lenient, strict};
 use super::identifier::{identifiers, quote};
-use crate::column_types::pg_type;
+use crate::column_types::field_type;
 
 pub(super) const FUNCTIONS: &[Definition] = &[
     strict("quote_ident", (1, 1), Returns::Text, |_, arguments| Ok(quoted(arguments).into())),
@@ -47,7 +47,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(Value::Ints(numbers.collect()))
     }),
     lenient("pg_typeof", (1, 1), Returns::Text, |call, _| {
-        let of = call.types.first().map(pg_type);
+        let of = call.fields.first().map(|field| field_type(field));
         let of = of.and_then(|of| types::by_oid(of.oid().into()));
         Ok(of.map(|of| of.sql_name).into())
     }),

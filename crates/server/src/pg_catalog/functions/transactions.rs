@@ -33,7 +33,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 
 fn age(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let is_time = |of: &DataType| matches!(of, DataType::Timestamp(..) | DataType::Date32);
-    if call.types.iter().any(is_time) || arguments.first().and_then(integer).is_none() {
+    if call.fields.iter().any(|field| is_time(field.data_type()))
+        || arguments.first().and_then(integer).is_none()
+    {
         return plan_err!("age is of a transaction; that of a time is now() - time");
     }
     Ok(0.into())

@@ -25,9 +25,9 @@ pub(super) fn written(expr: &Expr) -> Option<Expr> {
     Some(Expr::Array(Array { elem: items.collect(), named: true }))
 }
 
-/// Rewrites the operand of ANY or ALL if it is an array written as a text. The items become numbers
-/// if all of them look like numbers and the other side is not a literal.
-pub(super) fn of_text(left: &Expr, right: &mut Expr) {
+/// Rewrites an operand of a comparison if it is an array written as a text. The items become
+/// numbers if all of them look like numbers and the other side is not a literal.
+fn of_text(left: &Expr, right: &mut Expr) {
     let Some(mut array) = written(right) else { return };
     let is_text = matches!(left, Expr::Value(_));
     if let Expr::Array(Array { elem, .. }) = &mut array

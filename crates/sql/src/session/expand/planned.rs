@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use terrace_table::error::SqlError;
 
 use crate::access::{Rights, check_plan};
-use crate::session::using;
+use crate::session::{list_literals, using};
 
 /// The plan of a query about tables.
 pub(super) async fn planned(
@@ -19,7 +19,7 @@ pub(super) async fn planned(
     let statement = SqlStatement::Query(Box::new(query));
     let mut statement = Statement::Statement(Box::new(statement));
     using::write_out(state, &mut statement).await?;
-    let plan: Result<_, DataFusionError> = state.statement_to_plan(statement).await;
+    let plan: Result<_, DataFusionError> = list_literals::plan(state, statement).await;
     let plan = plan?;
     check_plan(&plan, rights)?;
     Ok(plan)

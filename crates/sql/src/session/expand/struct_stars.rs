@@ -77,7 +77,7 @@ fn of_expr(expr: &Expr) -> Option<Vec<String>> {
     }
 }
 
-fn normal(name: &Ident) -> String {
+pub(super) fn normal(name: &Ident) -> String {
     IdentNormalizer::default().normalize(name.clone())
 }
 
@@ -123,7 +123,7 @@ fn field_of(value: &Expr, name: &str) -> SelectItem {
 }
 
 /// The names of a table of FROM, as far as they are written.
-fn names(table: &TableFactor) -> Vec<String> {
+pub(super) fn names(table: &TableFactor) -> Vec<String> {
     let alias = |alias: &Option<TableAlias>| alias.as_ref().map(|alias| normal(&alias.name));
     match table {
         TableFactor::Table { name, alias: own, .. } => {

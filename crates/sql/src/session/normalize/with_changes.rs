@@ -53,6 +53,25 @@ pub(super) fn write_out(statement: &mut SqlStatement) -> Result<(), SqlError> {
     }
 }
 
+/// Refuses a change of rows that is a query of WITH.
+///
+/// # Errors
+/// [`SqlError::Refused`] for such a change.
+pub(super) fn refuse_within(query: &Query) -> Result<(), SqlError> {
+    let change = match query.body.as_ref() {
+        SetExpr::Insert(_) => "an INSERT within WITH",
+        SetExpr::Update(_) => "an UPDATE within WITH",
+        SetExpr::Delete(_) => "a DELETE within WITH",
+        SetExpr::Merge(_) => "a MERGE within WITH",
+        _ => return Ok(()),
+    };
+    Err(refused(
+        change,
+        "run it as a statement of its own, before or behind the query and in the same transaction; \
+         RETURNING gives its rows to the client",
+    ))
+}
+
 /// Adds the queries of a WITH to the outermost queries of a change.
 struct Mover<'a> {
     with: &'a With,

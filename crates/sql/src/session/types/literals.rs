@@ -1,5 +1,6 @@
-//! Literals of intervals with a time of day, `INTERVAL '1 day 02:03:04'`, and of ISO 8601,
-//! `INTERVAL 'P1DT2H'`, which DataFusion does not read: they become casts.
+//! Literals of intervals with a time of day, `INTERVAL '1 day 02:03:04'`, of ISO 8601, `INTERVAL
+//! 'P1DT2H'`, and with other signs than one before a number, `'1 day ago'`, `'1-2'`, `'-1 day +2
+//! hours'`, which DataFusion does not read: they become casts.
 //!
 //! A sign before a literal is that of all its parts. DataFusion would write it before the text,
 //! `-1 month 2 days`, where it is that of the first part; the literal gets parentheses.
@@ -33,7 +34,7 @@ pub(super) fn write_out(expr: &mut Expr) {
     else {
         return;
     };
-    if text.contains(':') || text.trim_start().starts_with(['P', 'p']) {
+    if is_other_form(text) {
         let operand = mem::replace(value.as_mut(), Expr::Value(Value::Null.into()));
         *expr = Expr::Cast {
             kind: CastKind::Cast,
@@ -43,4 +44,14 @@ pub(super) fn write_out(expr: &mut Expr) {
             format: None,
         };
     }
+}
+
+/// True for a text that is not just numbers with units.
+fn is_other_form(text: &str) -> bool {
+    let text = text.trim();
+    let is_range = |word: &str| word.bytes().skip(1).any(|byte| byte == b'-');
+    text.contains([':', '+', '@'])
+        || text.starts_with(['P', 'p'])
+        || text.to_ascii_lowercase().ends_with("ago")
+        || text.split_whitespace().any(is_range)
 }

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{DFSchema, Result, TableReference};
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
-use terrace_functions::columns::unmarked;
 
 use super::intervals;
+use super::unions::{of_union, of_values};
 use super::values::{rewrite, unify};
 
 /// The analyzer rule. It runs before DataFusion coerces types.
@@ -26,8 +25,8 @@ impl AnalyzerRule for TypedValues {
         let mut is_changed = false;
         let rewritten = plan.transform_up_with_subqueries(|plan| {
             let schema = schema_below(&plan)?;
-            let plan = of_expressions(plan, &schema)?.transform_data(of_constants)?;
-            let plan = plan.transform_data(of_keys)?;
+            let plan = of_expressions(plan, &schema)?.transform_data(of_values)?;
+            let plan = plan.transform_data(of_union)?.transform_data(of_keys)?;
             let plan = plan.transform_data(|plan| intervals::of_node(plan, &schema))?;
             is_changed |= plan.transformed;
             // Types of columns may have changed below.
@@ -59,24 +58,6 @@ fn of_expressions(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<Lo
         let expr = expr.transform_data(|expr| of_subqueries(expr, schema))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
     })
-}
-
-/// Takes the marks within nested types off the columns of VALUES: constants do not keep them.
-fn of_constants(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Values(mut values) = plan else { return Ok(Transformed::no(plan)) };
-    let is_nested = |field: &FieldRef| unmarked(field.data_type()) != *field.data_type();
-    if !values.schema.fields().iter().any(is_nested) {
-        return Ok(Transformed::no(LogicalPlan::Values(values)));
-    }
-    let bare = |(qualifier, field): (Option<&TableReference>, &FieldRef)| {
-        let field = field.as_ref().clone();
-        let data_type = unmarked(field.data_type());
-        (qualifier.cloned(), Arc::new(field.with_data_type(data_type)))
-    };
-    let fields = values.schema.iter().map(bare).collect();
-    let metadata = values.schema.metadata().clone();
-    values.schema = Arc::new(DFSchema::new_with_metadata(fields, metadata)?);
-    Ok(Transformed::yes(LogicalPlan::Values(values)))
 }
 
 /// Rewrites the memberships in subqueries within an expression.

@@ -12,7 +12,7 @@ use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DataType, Field,
 };
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{ExprSchema, Result};
+use datafusion::common::{ExprSchema, Result, plan_err};
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Case, Cast, Expr, Operator, TryCast};
 use terrace_functions::columns::{
@@ -21,7 +21,9 @@ use terrace_functions::columns::{
 };
 use terrace_functions::{date_of, lists};
 
+use super::choices::{choices, is_untyped, of_choice};
 use super::kinds::{is_interval, mark_of, type_of};
+use super::nested::{of_argument, of_items};
 use super::ordering::{of_aggregate, of_window, to_key};
 
 /// Gives an expression over rows of `schema` the semantics of the types of its columns. Must be
@@ -33,56 +35,105 @@ pub(in super::super) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<T
     if !concerns(&expr, schema)? {
         return Ok(Transformed::no(expr));
     }
-    expr.transform_up(|mut expr| {
-        let is_changed = match &mut expr {
-            Expr::Cast(Cast { expr: operand, field }) => {
-                let cast = cast_of(operand, field, Usage::Cast, schema);
-                return Ok(cast.map_or_else(|| Transformed::no(expr), Transformed::yes));
-            }
-            Expr::TryCast(TryCast { expr: operand, field }) => {
-                let cast = cast_of(operand, field, Usage::TryCast, schema);
-                return Ok(cast.map_or_else(|| Transformed::no(expr), Transformed::yes));
-            }
-            Expr::AggregateFunction(call) => of_aggregate(call, schema),
-            Expr::WindowFunction(call) => of_window(call, schema),
-            Expr::ScalarFunction(call) if call.name() == "get_field" => {
-                to_key_type(&mut call.args, schema)
-            }
-            Expr::ScalarFunction(call) if matches!(call.name(), lists::ANY | lists::ALL) => {
-                to_values(&mut call.args, schema)?
-            }
-            Expr::ScalarFunction(call) if matches!(call.name(), "greatest" | "least") => {
-                let Some(extreme) = extreme_of(call, schema) else {
-                    return Ok(Transformed::no(expr));
-                };
-                expr = extreme;
-                true
-            }
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
-                unify(vec![(left, schema), (right, schema)])
-            }
-            Expr::Between(Between { expr, low, high, .. }) => {
-                let is_changed = to_dates(expr, [&mut **low, &mut **high], schema);
-                unify(vec![(expr, schema), (low, schema), (high, schema)]) || is_changed
-            }
-            Expr::InList(InList { expr, list, .. }) => {
-                let is_changed = to_dates(expr, list.iter_mut(), schema);
-                let list = list.iter_mut().map(|member| (member, schema));
-                unify(std::iter::once((expr.as_mut(), schema)).chain(list).collect()) || is_changed
-            }
-            Expr::Case(Case { expr: Some(expr), when_then_expr, .. }) => {
-                let whens = when_then_expr.iter_mut().map(|(when, _)| (when.as_mut(), schema));
-                unify(std::iter::once((expr.as_mut(), schema)).chain(whens).collect())
-            }
-            _ => false,
-        };
-        Ok(if is_changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+    expr.transform_up(|expr| {
+        let expr = of_part(expr, schema)?.transform_data(|expr| of_lists(expr, schema))?;
+        expr.transform_data(|expr| of_choice(expr, schema))
     })
+}
+
+/// Gives one part of an expression, whose own parts have them, the semantics of its types.
+fn of_part(mut expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+    let is_changed = match &mut expr {
+        Expr::Cast(Cast { expr: operand, field }) => {
+            let cast = cast_of(operand, field, Usage::Cast, schema);
+            return Ok(cast.map_or_else(|| Transformed::no(expr), Transformed::yes));
+        }
+        Expr::TryCast(TryCast { expr: operand, field }) => {
+            let cast = cast_of(operand, field, Usage::TryCast, schema);
+            return Ok(cast.map_or_else(|| Transformed::no(expr), Transformed::yes));
+        }
+        Expr::AggregateFunction(call) => of_aggregate(call, schema),
+        Expr::WindowFunction(call) => of_window(call, schema),
+        Expr::ScalarFunction(call) if call.name() == "get_field" => {
+            to_key_type(&mut call.args, schema)
+        }
+        Expr::ScalarFunction(call) if call.name() == "make_array" => of_items(call, schema)?,
+        Expr::ScalarFunction(call) if matches!(call.name(), "concat" | "concat_ws") => {
+            interval_texts(call.args.iter_mut(), schema)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) => {
+            interval_texts([&mut **left, &mut **right], schema)
+        }
+        Expr::ScalarFunction(call) if matches!(call.name(), "typeof" | "pg_typeof") => {
+            of_argument(call, schema)
+        }
+        Expr::ScalarFunction(call) if matches!(call.name(), lists::ANY | lists::ALL) => {
+            to_values(&mut call.args, schema)?
+        }
+        Expr::ScalarFunction(call) if matches!(call.name(), "greatest" | "least") => {
+            let Some(extreme) = extreme_of(call, schema) else {
+                return Ok(Transformed::no(expr));
+            };
+            expr = extreme;
+            true
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+            unify(vec![(left, schema), (right, schema)])
+        }
+        Expr::Between(Between { expr, low, high, .. }) => {
+            let is_changed = to_dates(expr, [&mut **low, &mut **high], schema);
+            unify(vec![(expr, schema), (low, schema), (high, schema)]) || is_changed
+        }
+        Expr::InList(InList { expr, list, .. }) => {
+            let is_changed = to_dates(expr, list.iter_mut(), schema);
+            let list = list.iter_mut().map(|member| (member, schema));
+            unify(std::iter::once((expr.as_mut(), schema)).chain(list).collect()) || is_changed
+        }
+        Expr::Case(Case { expr: Some(expr), when_then_expr, .. }) => {
+            let whens = when_then_expr.iter_mut().map(|(when, _)| (when.as_mut(), schema));
+            unify(std::iter::once((expr.as_mut(), schema)).chain(whens).collect())
+        }
+        _ => false,
+    };
+    Ok(if is_changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+/// Makes lists of the literals among lists: `coalesce(l, '{}')`.
+///
+/// # Errors
+/// For a text beside lists that is no literal.
+fn of_lists(mut expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+    let is_coalesce = matches!(&expr, Expr::ScalarFunction(call) if call.name() == "coalesce");
+    let choices = choices(&mut expr);
+    if !is_coalesce && !choices.iter().any(|choice| is_untyped(choice)) {
+        return Ok(Transformed::no(expr));
+    }
+    let types = choices.iter().map(|choice| type_of(choice, schema));
+    let types: Vec<Option<DataType>> = types.collect();
+    let list = types.iter().flatten().find(|of| is_list(of));
+    let texts = types.iter().map(|of| of.as_ref().is_some_and(DataType::is_string));
+    let texts: Vec<bool> = texts.collect();
+    let Some(list) = list.filter(|_| texts.contains(&true)) else {
+        return Ok(Transformed::no(expr));
+    };
+    let field = Field::new("", list.clone(), true);
+    for (choice, _) in choices.into_iter().zip(texts).filter(|(_, is_text)| *is_text) {
+        if !is_untyped(choice) {
+            return plan_err!("a list and the text {choice} have no common type");
+        }
+        if let Some(list) = cast_of(choice, &field, Usage::Cast, schema) {
+            *choice = list;
+        }
+    }
+    Ok(Transformed::yes(expr))
 }
 
 /// True if an expression may have a value whose semantics differ, judged by its leaves.
 fn concerns(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
-    let is_of = |field: &Field| TextType::of(field).is_some() || is_interval(field.data_type());
+    let is_of = |field: &Field| {
+        let of = field.data_type();
+        TextType::of(field).is_some() || is_interval(of) || is_list(of)
+    };
     expr.exists(|part| {
         Ok(match part {
             Expr::Column(column) => schema.field_from_column(column).is_ok_and(|it| is_of(it)),
@@ -184,6 +235,21 @@ fn to_dates<'a>(
     for other in others {
         if let Some(date) = date_of(other, schema) {
             *other = date;
+            is_changed = true;
+        }
+    }
+    is_changed
+}
+
+/// Makes texts of the intervals among values that are concatenated; true if there are any.
+fn interval_texts<'a>(
+    values: impl IntoIterator<Item = &'a mut Expr>,
+    schema: &dyn ExprSchema,
+) -> bool {
+    let mut is_changed = false;
+    for value in values {
+        if type_of(value, schema).is_some_and(|of| is_interval(&of)) {
+            *value = readable_text(std::mem::take(value));
             is_changed = true;
         }
     }

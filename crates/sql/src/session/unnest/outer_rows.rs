@@ -18,7 +18,7 @@ use super::push_down::{Pushed, push_down};
 use super::references::{outer_columns, subquery_of};
 use super::simple::{contains_general, is_at_most_one_row, is_general};
 use crate::scalar::SingleRow;
-use crate::session::subqueries::{bound, outer_reference};
+use crate::session::outer_values::{bound, outer_reference};
 
 /// Unnests the subqueries of a projection that DataFusion cannot unnest.
 pub(super) fn unnest_projection(

@@ -1,0 +1,32 @@
+//! `array_to_string` with the texts that a cast gives the elements.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::timezone::Tz;
+use datafusion::common::Result;
+use datafusion::functions_nested::string::array_to_string_udf;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
+
+use crate::checked::{Checked, rows};
+use crate::columns::displayed_values;
+
+/// Returns the functions.
+pub(super) fn functions() -> [Arc<ScalarUDF>; 1] {
+    [Checked::changing(array_to_string_udf(), with_texts)]
+}
+
+/// Replaces timestamps, intervals and bytes of the lists by their texts. DataFusion writes a
+/// timestamp with a `T`.
+fn with_texts(mut args: ScalarFunctionArgs) -> Result<ScalarFunctionArgs> {
+    let zone = args.config_options.execution.time_zone.as_deref().unwrap_or("UTC");
+    let zone: Tz = zone.parse()?;
+    let count = rows(&args);
+    if let Some(lists) = args.args.first_mut() {
+        let given = lists.to_array(count)?;
+        let texts = displayed_values(&given, zone)?;
+        if texts.data_type() != given.data_type() {
+            *lists = ColumnarValue::Array(texts);
+        }
+    }
+    Ok(args)
+}

@@ -1,0 +1,66 @@
+//! Casts as arguments of aggregate functions, told apart by name.
+//!
+//! DataFusion names a cast after its operand: `sum(x)` and `sum(x::REAL)` are two columns of one
+//! name, which it refuses. Where it has, each cast gets a name of its own:
+//! ```text
+//! sum(x), sum(x::REAL)   ->   sum(x), sum(CASE 1 WHEN 1 THEN x::REAL END)
+//! ```
+
+use std::mem;
+use std::ops::ControlFlow;
+
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::sql::sqlparser::ast::{
+    CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, VisitorMut,
+};
+
+use super::walk::Walk;
+
+/// Gives the casts of a statement names of their own; true if it has any.
+pub(super) fn write_out(state: &SessionState, statement: &mut Statement) -> bool {
+    let mut casts = Casts { state, count: 0 };
+    let _ = statement.walk(&mut casts);
+    casts.count > 0
+}
+
+struct Casts<'a> {
+    state: &'a SessionState,
+    count: usize,
+}
+
+impl VisitorMut for Casts<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = function.name.0.last().and_then(|part| part.as_ident());
+        let is_aggregate = name.is_some_and(|name| {
+            self.state.aggregate_functions().contains_key(&name.value.to_ascii_lowercase())
+        });
+        let FunctionArguments::List(list) = &mut function.args else {
+            return ControlFlow::Continue(());
+        };
+        for arg in list.args.iter_mut().filter(|_| is_aggregate) {
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value @ Expr::Cast { .. })) = arg {
+                self.count += 1;
+                let cast = mem::replace(value, Expr::Value(Value::Null.into()));
+                *value = named(cast, self.count);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A value in an expression with a name of its own.
+fn named(value: Expr, number: usize) -> Expr {
+    let number = || Expr::Value(Value::Number(number.to_string(), false).into());
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: Some(Box::new(number())),
+        conditions: vec![CaseWhen { condition: number(), result: value }],
+        else_result: None,
+    }
+}

@@ -1,0 +1,109 @@
+//! Rows of the objects of JSON, with the columns that the alias names.
+//!
+//! ```text
+//! FROM jsonb_to_recordset(j) AS r(a INT, b JSONB)
+//!   ->  FROM LATERAL (SELECT CAST(v ->> 'a' AS INT) AS a, CAST(v -> 'b' AS JSONB) AS b
+//!                     FROM unnest(json_elements(j)) AS e(v)) AS r
+//! ```
+//! `jsonb_to_record` has one row, of the object itself.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::planner::IdentNormalizer;
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, VisitorMut,
+};
+use terrace_table::error::SqlError;
+
+use super::dialect::parsed_query;
+use super::refusal::refused;
+use super::walk::Walk;
+
+/// The functions: true for those of a list of objects.
+const FUNCTIONS: [(&str, bool); 4] = [
+    ("json_to_record", false),
+    ("jsonb_to_record", false),
+    ("json_to_recordset", true),
+    ("jsonb_to_recordset", true),
+];
+
+/// The name that stands for the argument of a function in a text of this module.
+const ARGUMENT: &str = "argument of records";
+
+/// Rewrites a function that returns records; leaves any other relation unchanged.
+///
+/// # Errors
+/// [`SqlError::Refused`] for a call whose alias has no columns with types.
+pub(super) fn write_out(table: &mut TableFactor) -> Result<(), SqlError> {
+    let (name, args, alias) = match table {
+        TableFactor::Table { name, args: Some(args), alias, .. } => (&*name, &args.args, &*alias),
+        TableFactor::Function { name, args, alias, with_ordinality: false, .. } => {
+            (&*name, &*args, &*alias)
+        }
+        _ => return Ok(()),
+    };
+    let Some((function, is_set)) = found(name) else { return Ok(()) };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = args.as_slice() else {
+        return Ok(());
+    };
+    let named = alias.as_ref().and_then(|alias| Some((alias, selected(&alias.columns)?)));
+    let Some((alias, columns)) = named else {
+        return Err(refused(
+            &format!("{function} without columns"),
+            &format!("name them with their types, as in {function}(x) AS r(a INT, b TEXT)"),
+        ));
+    };
+    let rows = match is_set {
+        true => format!("unnest(json_elements(\"{ARGUMENT}\")) AS e(v)"),
+        false => format!("(SELECT CAST(\"{ARGUMENT}\" AS JSON) AS v) AS e"),
+    };
+    let text = format!("SELECT * FROM LATERAL (SELECT {columns} FROM {rows}) AS r");
+    let SetExpr::Select(mut select) = *parsed_query(&text)?.body else { return Ok(()) };
+    let Some(mut records) = select.from.pop().map(|from| from.relation) else { return Ok(()) };
+    if let TableFactor::Derived { alias: own, subquery, .. } = &mut records {
+        let name = alias.name.clone();
+        *own = Some(TableAlias { explicit: true, name, columns: vec![], at: None });
+        let _ = subquery.as_mut().walk(&mut Given(argument));
+    }
+    *table = records;
+    Ok(())
+}
+
+fn found(name: &ObjectName) -> Option<(&'static str, bool)> {
+    let [name] = name.0.as_slice() else { return None };
+    let name = &name.as_ident()?.value;
+    FUNCTIONS.into_iter().find(|(function, _)| function.eq_ignore_ascii_case(name))
+}
+
+/// The columns of a SELECT over an object `v`; `None` if one has no type.
+fn selected(columns: &[TableAliasColumnDef]) -> Option<String> {
+    let column = |column: &TableAliasColumnDef| {
+        let of = column.data_type.as_ref()?;
+        let key = IdentNormalizer::default().normalize(column.name.clone()).replace('\'', "''");
+        let operator = match of {
+            DataType::JSON | DataType::JSONB => "->",
+            _ => "->>",
+        };
+        Some(format!("CAST(v {operator} '{key}' AS {of}) AS {}", column.name))
+    };
+    let columns: Vec<String> = columns.iter().map(column).collect::<Option<_>>()?;
+    (!columns.is_empty()).then(|| columns.join(", "))
+}
+
+/// Puts the argument of a function in the place of its name.
+struct Given<'a>(&'a Expr);
+
+impl VisitorMut for Given<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(Ident { value, .. }) if *value == ARGUMENT => {
+                *expr = self.0.clone();
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
