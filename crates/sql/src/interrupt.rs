@@ -3,7 +3,7 @@
 //! A statement is cancelled by its future being dropped, or by a mark of its query. Neither reaches
 //! a planner that works for seconds within one poll of the future. Such a future is
 //! [`Interruptible`]: while it is polled, its thread knows the [`Stop`] of the statement, and the
-//! planner asks it between two steps ([`check`]).
+//! planner asks it between two steps (`check`).
 //!
 //! ```
 //! use std::sync::Arc;
