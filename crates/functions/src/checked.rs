@@ -1,4 +1,5 @@
-//! Functions of DataFusion whose calls are checked or changed before they are evaluated.
+//! Functions of DataFusion whose calls are checked or changed before they are evaluated, or whose
+//! results are verified.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
@@ -18,15 +20,19 @@ pub(crate) type Check = fn(&str, &ScalarFunctionArgs) -> Result<()>;
 /// Changes the arguments of a call.
 pub(crate) type Change = fn(ScalarFunctionArgs) -> Result<ScalarFunctionArgs>;
 
-/// A step before the evaluation of a call.
+/// Refuses a call of the function of a name by its arguments and its result, which it returns.
+pub(crate) type Verify = fn(&str, &[ColumnarValue], ColumnarValue) -> Result<ColumnarValue>;
+
+/// A step before or after the evaluation of a call.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Check(Check),
     Change(Change),
+    Verify(Verify),
 }
 
-/// A function and the step before it. Simplifications of the function are left out, since they make
-/// calls of the function without the step.
+/// A function and the step before or after it. Simplifications of the function are left out, since
+/// they make calls of the function without the step.
 #[derive(Debug)]
 pub(crate) struct Checked {
     function: Arc<ScalarUDF>,
@@ -42,6 +48,11 @@ impl Checked {
     /// Creates the function that replaces `function` and changes its arguments.
     pub(crate) fn changing(function: Arc<ScalarUDF>, change: Change) -> Arc<ScalarUDF> {
         Arc::new(ScalarUDF::new_from_impl(Self { function, step: Step::Change(change) }))
+    }
+
+    /// Creates the function that replaces `function` and verifies its results.
+    pub(crate) fn verifying(function: Arc<ScalarUDF>, verify: Verify) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::new_from_impl(Self { function, step: Step::Verify(verify) }))
     }
 }
 
@@ -101,6 +112,10 @@ impl ScalarUDFImpl for Checked {
         self.function.output_ordering(inputs)
     }
 
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        self.function.evaluate_bounds(inputs)
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let args = match self.step {
             Step::Check(check) => {
@@ -108,6 +123,11 @@ impl ScalarUDFImpl for Checked {
                 args
             }
             Step::Change(change) => change(args)?,
+            Step::Verify(verify) => {
+                let given = args.args.clone();
+                let result = self.function.invoke_with_args(args)?;
+                return verify(self.function.name(), &given, result);
+            }
         };
         self.function.invoke_with_args(args)
     }

@@ -152,6 +152,7 @@ mod typed_parameters;
 mod types;
 mod unnest;
 pub(crate) mod using;
+mod volatility;
 mod walk;
 mod window_exclusion;
 mod window_frames;

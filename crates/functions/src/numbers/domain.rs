@@ -6,15 +6,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type};
+use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, exec_err};
 use datafusion::functions::math;
-use datafusion::logical_expr::interval_arithmetic::Interval;
-use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
+
+use crate::checked::Checked;
 
 /// Returns the error of a call by its arguments and its result; a function of one argument has it
 /// twice.
@@ -25,12 +22,6 @@ const OF_NEGATIVE: &str = "cannot take logarithm of a negative number";
 const INPUT: &str = "input is out of range";
 const OVERFLOW: &str = "value out of range: overflow";
 const UNDERFLOW: &str = "value out of range: underflow";
-
-/// A function of DataFusion's, and the errors of its calls.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Domain {
-    function: Arc<ScalarUDF>,
-}
 
 /// Returns the functions.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -50,8 +41,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         math::acosh(),
         math::atanh(),
     ];
-    let of = |function| Arc::new(ScalarUDF::new_from_impl(Domain { function }));
-    stock.into_iter().map(of).collect()
+    stock.into_iter().map(|function| Checked::verifying(function, verified)).collect()
 }
 
 /// The errors of the function of a name.
@@ -100,66 +90,9 @@ fn range_fault(are_finite: bool, result: f64) -> Option<&'static str> {
     }
 }
 
-impl ScalarUDFImpl for Domain {
-    fn name(&self) -> &str {
-        self.function.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.function.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.function.signature()
-    }
-
-    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
-        self.function.return_type(given)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.function.return_field_from_args(args)
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        self.function.coerce_types(given)
-    }
-
-    fn is_strict(&self) -> bool {
-        self.function.is_strict()
-    }
-
-    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.function.output_ordering(inputs)
-    }
-
-    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        self.function.evaluate_bounds(inputs)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arguments = args.args.clone();
-        let result = self.function.invoke_with_args(args)?;
-        let [first, .., last] = arguments.as_slice() else {
-            return match arguments.as_slice() {
-                [number] => checked(self.name(), [number, number], result),
-                _ => Ok(result),
-            };
-        };
-        checked(self.name(), [first, last], result)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.function.documentation()
-    }
-}
-
 /// Returns the result, or the error of the first row that has one.
-fn checked(
-    name: &str,
-    [first, last]: [&ColumnarValue; 2],
-    result: ColumnarValue,
-) -> Result<ColumnarValue> {
+fn verified(name: &str, given: &[ColumnarValue], result: ColumnarValue) -> Result<ColumnarValue> {
+    let (Some(first), Some(last)) = (given.first(), given.last()) else { return Ok(result) };
     // DataFusion returns a row for each of the batch, also for constants.
     let rows = match &result {
         ColumnarValue::Array(results) => results.len(),

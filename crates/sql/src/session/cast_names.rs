@@ -11,11 +11,11 @@ use std::ops::ControlFlow;
 
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, VisitorMut,
 };
 
+use super::dialect::with_name;
 use super::walk::Walk;
 
 /// Gives the casts of a statement names of their own; true if it has any.
@@ -46,21 +46,9 @@ impl VisitorMut for Casts<'_> {
             if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value @ Expr::Cast { .. })) = arg {
                 self.count += 1;
                 let cast = mem::replace(value, Expr::Value(Value::Null.into()));
-                *value = named(cast, self.count);
+                *value = with_name(cast, self.count);
             }
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// A value in an expression with a name of its own.
-fn named(value: Expr, number: usize) -> Expr {
-    let number = || Expr::Value(Value::Number(number.to_string(), false).into());
-    Expr::Case {
-        case_token: AttachedToken::empty(),
-        end_token: AttachedToken::empty(),
-        operand: Some(Box::new(number())),
-        conditions: vec![CaseWhen { condition: number(), result: value }],
-        else_result: None,
     }
 }

@@ -56,6 +56,9 @@ impl OptimizerRule for ComputedKeys {
 
 /// Computes the keys of a window; its result has the columns that it had.
 fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
+    if !have_computed(&window.window_expr)? {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    }
     let mut keys = Keys::over(window.input.schema());
     let names = NamePreserver::new_for_projection();
     let mut exprs = Vec::with_capacity(window.window_expr.len());
@@ -70,9 +73,6 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
         })?;
         exprs.push(name.restore(found.data));
     }
-    if keys.computed.is_empty() {
-        return Ok(Transformed::no(LogicalPlan::Window(window)));
-    }
     let columns = window.schema.columns().into_iter().map(Expr::Column).collect();
     let input = keys.below(&window.input)?;
     let computed = LogicalPlan::Window(Window::try_new(exprs, Arc::new(input))?);
@@ -82,6 +82,9 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
 
 /// Computes the keys by which aggregates order their values.
 fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    if !have_computed(&aggregate.aggr_expr)? {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
     let mut keys = Keys::over(aggregate.input.schema());
     let names = NamePreserver::new_for_projection();
     let mut exprs = Vec::with_capacity(aggregate.aggr_expr.len());
@@ -135,7 +138,7 @@ impl<'a> Keys<'a> {
 
     /// Replaces a key by the column that has its values, unless its order is found as it is.
     fn replace(&mut self, key: &mut Expr) {
-        if is_simple(key) || has_subquery(key) {
+        if !is_computed(key) {
             return;
         }
         let known = self.computed.iter().find(|(expr, _)| expr == key).map(|(_, name)| name);
@@ -160,6 +163,37 @@ impl<'a> Keys<'a> {
         let exprs = columns.chain(keys).collect();
         Projection::try_new(exprs, Arc::clone(input)).map(LogicalPlan::Projection)
     }
+}
+
+/// True for a key that is to be computed below.
+fn is_computed(key: &Expr) -> bool {
+    !is_simple(key) && !has_subquery(key)
+}
+
+/// True if an expression has a window or an aggregate with such a key.
+fn has_computed(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| {
+        Ok(match expr {
+            Expr::WindowFunction(call) => {
+                let order_by = call.params.order_by.iter().map(|key| &key.expr);
+                call.params.partition_by.iter().chain(order_by).any(is_computed)
+            }
+            Expr::AggregateFunction(call) => {
+                call.params.order_by.iter().any(|key| is_computed(&key.expr))
+            }
+            _ => false,
+        })
+    })
+}
+
+/// True if one of the expressions has one; most have none, and are not copied.
+fn have_computed(exprs: &[Expr]) -> Result<bool> {
+    for expr in exprs {
+        if has_computed(expr)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// True for a key whose order DataFusion finds.

@@ -106,7 +106,6 @@ async fn expand(
 ) -> Result<bool, SqlError> {
     let is_view = matches!(statement, Statement::Statement(statement)
         if matches!(statement.as_ref(), SqlStatement::CreateView(_)));
-    let volatile = |name: &str| aliases::is_volatile(state, name);
     let (mut answer, mut done, mut is_written, mut parts) = (None, 0, false, 0);
     let (mut sorted, mut checked) = (0, 0);
     loop {
@@ -117,7 +116,6 @@ async fn expand(
             structs: 0,
             aliases,
             is_view,
-            volatile: &volatile,
             scopes: Scopes::default(),
             answer,
             done,
@@ -204,7 +202,6 @@ struct Writer<'a> {
     aliases: bool,
     is_view: bool,
     /// True for a function whose result differs between calls.
-    volatile: &'a (dyn Fn(&str) -> bool + Sync),
     scopes: Scopes,
     answer: Option<Answer>,
     /// The number of the SELECTs before, whose aliases are written out.
@@ -327,7 +324,7 @@ impl VisitorMut for Writer<'_> {
         let written = match self.answer.take() {
             Some(Answer::Columns(columns)) if self.aliases => {
                 whole_rows::write_out(select, &columns)
-                    .and_then(|()| aliases::write_out(select, &columns, self.volatile))
+                    .and_then(|()| aliases::write_out(select, &columns, self.state))
             }
             Some(Answer::Columns(columns)) => struct_stars::write_out(select, &columns)
                 .and_then(|()| name_lambdas::write_out(select, &columns, self.state))

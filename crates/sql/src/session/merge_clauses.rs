@@ -12,8 +12,8 @@ use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, Expr, Ident, Merge, MergeAction, MergeClause, MergeClauseKind,
-    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, ObjectName, Query, SetExpr,
-    Statement as SqlStatement, TableFactor, TableWithJoins, VisitorMut,
+    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, ObjectName, SetExpr,
+    Statement as SqlStatement, TableFactor, TableWithJoins,
 };
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
@@ -23,7 +23,7 @@ use super::column_options::normalized;
 use super::dialect::parsed_query;
 use super::refusal::refused;
 use super::spelling::{DEFAULTS, NOTHING};
-use super::walk::Walk;
+use super::walk::{OwnExprs, Walk};
 use super::{defaults, list_literals, row_assignments};
 
 /// Writes out the clauses of a MERGE into a stored table.
@@ -197,7 +197,17 @@ impl Side {
 
     /// Gives the names of columns of this side their qualifier, outside of subqueries.
     fn qualify(&self, expr: &mut Expr) {
-        let _ = expr.walk(&mut Qualifier { side: self, queries: 0 });
+        let qualify = |expr: &mut Expr| {
+            let Expr::Identifier(name) = &*expr else { return ControlFlow::Continue(()) };
+            let column = normalized(name.clone());
+            let found = self.columns.iter().find(|(name, _)| *name == column);
+            if let Some((_, qualifier)) = found {
+                let parts = qualifier.iter().chain([name]).cloned().collect();
+                *expr = Expr::CompoundIdentifier(parts);
+            }
+            ControlFlow::Continue(())
+        };
+        let _ = expr.walk(&mut OwnExprs::innermost_first(qualify));
     }
 }
 
@@ -212,36 +222,4 @@ async fn source_columns(
     let statement = Statement::Statement(Box::new(SqlStatement::Query(Box::new(query))));
     let plan = list_literals::plan(state, statement).await?;
     Ok(plan.schema().columns())
-}
-
-struct Qualifier<'a> {
-    side: &'a Side,
-    /// Number of queries around the current expression.
-    queries: usize,
-}
-
-impl VisitorMut for Qualifier<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let (0, Expr::Identifier(name)) = (self.queries, &*expr) {
-            let column = normalized(name.clone());
-            let found = self.side.columns.iter().find(|(name, _)| *name == column);
-            if let Some((_, qualifier)) = found {
-                let parts = qualifier.iter().chain([name]).cloned().collect();
-                *expr = Expr::CompoundIdentifier(parts);
-            }
-        }
-        ControlFlow::Continue(())
-    }
 }

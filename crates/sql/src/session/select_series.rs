@@ -16,13 +16,12 @@
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
-    Select, SelectItem, Value, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
+    SelectItem, Value, VisitorMut,
 };
 
-use super::dialect::call;
+use super::dialect::{call, with_name};
 use super::walk::Walk as _;
 
 /// The function of series.
@@ -89,7 +88,7 @@ impl VisitorMut for Lists {
             self.count += 1;
             if self.count > 1 {
                 let value = mem::replace(list, Expr::Value(Value::Null.into()));
-                *list = named(value, self.count);
+                *list = with_name(value, self.count);
             }
         }
         ControlFlow::Continue(())
@@ -104,18 +103,6 @@ impl VisitorMut for HasSubquery {
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         ControlFlow::Break(())
-    }
-}
-
-/// A value in an expression with a name of its own.
-fn named(value: Expr, number: usize) -> Expr {
-    let number = || Expr::Value(Value::Number(number.to_string(), false).into());
-    Expr::Case {
-        case_token: AttachedToken::empty(),
-        end_token: AttachedToken::empty(),
-        operand: Some(Box::new(number())),
-        conditions: vec![CaseWhen { condition: number(), result: value }],
-        else_result: None,
     }
 }
 

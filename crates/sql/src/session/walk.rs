@@ -80,6 +80,66 @@ walk! {
     Option<OrderBy>,
 }
 
+/// Visits expressions outside of the subqueries of a node, until the visit breaks.
+pub struct OwnExprs<F> {
+    visit: F,
+    /// True to visit an expression before its parts.
+    is_outermost_first: bool,
+    queries: usize,
+}
+
+impl<F: FnMut(&mut Expr) -> ControlFlow<()>> OwnExprs<F> {
+    /// Visits each expression before its parts.
+    pub fn outermost_first(visit: F) -> Self {
+        Self { visit, is_outermost_first: true, queries: 0 }
+    }
+
+    /// Visits each expression after its parts.
+    pub fn innermost_first(visit: F) -> Self {
+        Self { visit, is_outermost_first: false, queries: 0 }
+    }
+
+    fn visited(&mut self, expr: &mut Expr, is_before: bool) -> ControlFlow<()> {
+        match self.queries == 0 && self.is_outermost_first == is_before {
+            true => (self.visit)(expr),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl<F: FnMut(&mut Expr) -> ControlFlow<()>> VisitorMut for OwnExprs<F> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.visited(expr, true)
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.visited(expr, false)
+    }
+}
+
+/// Visits the columns of a SELECT, and then its conditions, until the visitor breaks.
+pub fn walk_values(select: &mut Select, visitor: &mut Visitor<'_>) -> ControlFlow<()> {
+    for item in &mut select.projection {
+        item.walk(visitor)?;
+    }
+    for condition in [&mut select.selection, &mut select.having, &mut select.qualify] {
+        condition.walk(visitor)?;
+    }
+    ControlFlow::Continue(())
+}
+
 impl Walk for Statement {
     fn walk(&mut self, visitor: &mut Visitor<'_>) -> ControlFlow<()> {
         match self {

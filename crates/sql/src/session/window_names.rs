@@ -9,13 +9,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, VisitorMut,
-    WindowSpec, WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Select, WindowSpec, WindowType,
 };
 use terrace_table::error::SqlError;
 
 use super::refusal::refused;
-use super::walk::Walk;
+use super::walk::{OwnExprs, Walk};
 use super::window_exclusion::MARK;
 
 /// Windows by their names, in lower case unless quoted.
@@ -40,12 +39,24 @@ pub(super) fn write_out(select: &mut Select) -> Result<(), SqlError> {
         windows.insert(normal(name), spec.clone());
         *definition = NamedWindowExpr::WindowSpec(spec);
     }
-    let mut writer = Writer { windows: &windows, queries: 0, error: None };
+    let mut error = None;
+    let mut writer = OwnExprs::outermost_first(|expr| {
+        let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = expr else {
+            return ControlFlow::Continue(());
+        };
+        match extend(spec, &windows) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(refused) => {
+                error = Some(refused);
+                ControlFlow::Break(())
+            }
+        }
+    });
     for item in &mut select.projection {
         let _ = item.walk(&mut writer);
     }
     let _ = select.qualify.walk(&mut writer);
-    writer.error.map_or(Ok(()), Err)
+    error.map_or(Ok(()), Err)
 }
 
 fn normal(name: &Ident) -> String {
@@ -97,41 +108,4 @@ fn extend(spec: &mut WindowSpec, windows: &Windows) -> Result<(), SqlError> {
 fn is_mark(key: &Expr) -> bool {
     matches!(key, Expr::Function(call) if matches!(call.name.0.as_slice(), [part]
         if part.as_ident().is_some_and(|name| name.value == MARK)))
-}
-
-/// Writes out the windows of expressions, outside of subqueries.
-struct Writer<'a> {
-    windows: &'a Windows,
-    queries: usize,
-    error: Option<SqlError>,
-}
-
-impl VisitorMut for Writer<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = expr else {
-            return ControlFlow::Continue(());
-        };
-        if self.queries > 0 {
-            return ControlFlow::Continue(());
-        }
-        match extend(spec, self.windows) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.error = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    }
 }

@@ -20,21 +20,21 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{LogicalPlan, SubqueryAlias, Volatility};
+use datafusion::logical_expr::{LogicalPlan, SubqueryAlias};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Cte, CteAsMaterialized, Expr, Ident, ObjectName, Query, SetExpr, Statement as SqlStatement,
+    Cte, CteAsMaterialized, Ident, ObjectName, Query, SetExpr, Statement as SqlStatement,
     TableFactor, VisitorMut, With,
 };
 use terrace_table::error::SqlError;
 
 use super::dialect::parsed_query;
 use super::side_effects::evaluated;
-use super::spelling;
 use super::unnest::{is_repeatable, once};
 use super::walk::Walk;
+use super::{spelling, volatility};
 
 /// The alias of the rows of a query that several places name; no statement has it.
 const SEVERAL: &str = "rows of WITH";
@@ -201,35 +201,9 @@ impl Marker<'_> {
                 Some(Mark::Materialized)
             }
             0 => None,
-            1 => self.is_volatile(&mut query.query).then_some(Mark::Volatile),
+            1 => volatility::is_in(self.state, query.query.as_mut()).then_some(Mark::Volatile),
             _ => Some(Mark::Several),
         }
-    }
-
-    /// True if a query calls a function whose result differs between calls.
-    fn is_volatile(&self, query: &mut Query) -> bool {
-        let mut calls = Calls { state: self.state, is_volatile: false };
-        let _ = query.walk(&mut calls);
-        calls.is_volatile
-    }
-}
-
-/// Searches for calls of volatile functions.
-struct Calls<'a> {
-    state: &'a SessionState,
-    is_volatile: bool,
-}
-
-impl VisitorMut for Calls<'_> {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
-        let name = call.name.0.last().and_then(|part| part.as_ident()).map(normalized);
-        let function = name.and_then(|name| self.state.scalar_functions().get(&name));
-        self.is_volatile |= function
-            .is_some_and(|function| function.signature().volatility == Volatility::Volatile);
-        if self.is_volatile { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Calls and casts in parsed expressions.
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
 };
 
 /// Casts an expression to double precision.
@@ -33,4 +34,16 @@ pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
         over: None,
         within_group: vec![],
     })
+}
+
+/// Wraps a value in an expression that the planner names after `number`.
+pub(in super::super) fn with_name(value: Expr, number: usize) -> Expr {
+    let number = || Expr::Value(Value::Number(number.to_string(), false).into());
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: Some(Box::new(number())),
+        conditions: vec![CaseWhen { condition: number(), result: value }],
+        else_result: None,
+    }
 }

@@ -14,12 +14,12 @@ use datafusion::execution::SessionState;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
     Array, Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    LambdaFunction, OneOrManyWithParens, Query, Select, Value, VisitorMut,
+    LambdaFunction, OneOrManyWithParens, Select, Value,
 };
 use terrace_table::error::SqlError;
 
 use super::super::refusal::refused;
-use super::super::walk::Walk;
+use super::super::walk::{OwnExprs, walk_values};
 use super::stars::Column;
 
 /// Writes out the lambdas of a SELECT over rows of the columns.
@@ -32,25 +32,33 @@ pub(super) fn write_out(
     columns: &[Column],
     state: &SessionState,
 ) -> Result<(), SqlError> {
-    let mut writer = Writer { columns, state, queries: 0, error: None };
-    for item in &mut select.projection {
-        let _ = item.walk(&mut writer);
-    }
-    for expr in [&mut select.selection, &mut select.having, &mut select.qualify] {
-        let _ = expr.walk(&mut writer);
-    }
-    writer.error.map_or(Ok(()), Err)
+    let names = Names { columns, state };
+    let mut error = None;
+    let write = |expr: &mut Expr| {
+        let Some(argument) = argument(expr) else { return ControlFlow::Continue(()) };
+        let Expr::Lambda(lambda) = &*argument else { return ControlFlow::Continue(()) };
+        match names.chosen(lambda) {
+            Ok(elem) => {
+                *argument = Expr::Array(Array { elem, named: false });
+                ControlFlow::Continue(())
+            }
+            Err(refused) => {
+                error = Some(refused);
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let _ = walk_values(select, &mut OwnExprs::outermost_first(write));
+    error.map_or(Ok(()), Err)
 }
 
-/// Writes out lambdas, outside of subqueries.
-struct Writer<'a> {
+/// The names that lambdas choose from.
+struct Names<'a> {
     columns: &'a [Column],
     state: &'a SessionState,
-    queries: usize,
-    error: Option<SqlError>,
 }
 
-impl Writer<'_> {
+impl Names<'_> {
     /// The names for which the lambda is true, as literals.
     fn chosen(&self, lambda: &LambdaFunction) -> Result<Vec<Expr>, SqlError> {
         let variable = match &lambda.params {
@@ -78,37 +86,6 @@ impl Writer<'_> {
         }
         let literal = |name: &str| Expr::Value(Value::SingleQuotedString(name.to_owned()).into());
         Ok(chosen.into_iter().map(literal).collect())
-    }
-}
-
-impl VisitorMut for Writer<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Some(argument) = argument(expr).filter(|_| self.queries == 0) else {
-            return ControlFlow::Continue(());
-        };
-        let Expr::Lambda(lambda) = &*argument else { return ControlFlow::Continue(()) };
-        match self.chosen(lambda) {
-            Ok(elem) => {
-                *argument = Expr::Array(Array { elem, named: false });
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                self.error = Some(error);
-                ControlFlow::Break(())
-            }
-        }
     }
 }
 

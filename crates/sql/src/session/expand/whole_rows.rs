@@ -16,8 +16,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem, TableFactor,
-    TableWithJoins, Value, VisitorMut,
+    Ident, Join, JoinConstraint, JoinOperator, Select, SelectItem, TableFactor, TableWithJoins,
+    Value,
 };
 use terrace_table::error::SqlError;
 
@@ -25,7 +25,7 @@ use super::super::dialect::call;
 use super::super::join_constraint::constraint;
 use super::super::refusal::refused;
 use super::super::row_values::joined;
-use super::super::walk::Walk;
+use super::super::walk::{OwnExprs, walk_values};
 use super::stars::Column;
 use super::struct_stars::{names, normal};
 
@@ -56,11 +56,11 @@ struct Row {
 /// True if a SELECT may use a row of its FROM.
 pub(super) fn are_in(select: &mut Select) -> bool {
     let known: BTreeSet<String> = relations(&select.from).into_keys().collect();
-    let mut uses = Uses { known: &known, queries: 0 };
-    let conditions = [&mut select.selection, &mut select.having, &mut select.qualify];
-    !known.is_empty()
-        && (select.projection.iter_mut().any(|item| item.walk(&mut uses).is_break())
-            || conditions.into_iter().any(|expr| expr.walk(&mut uses).is_break()))
+    let is_use = |expr: &mut Expr| match expr {
+        Expr::Identifier(name) if known.contains(&normal(name)) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    !known.is_empty() && walk_values(select, &mut OwnExprs::outermost_first(is_use)).is_break()
 }
 
 /// Replaces the rows that a SELECT over the columns uses.
@@ -78,7 +78,6 @@ pub(super) fn write_out(select: &mut Select, columns: &[Column]) -> Result<(), S
             rows.insert(name, Row { columns: own, is_value, added });
         }
     }
-    let mut writer = Writer { rows: &rows, queries: 0, error: None };
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
             && rows.contains_key(&normal(name))
@@ -86,12 +85,23 @@ pub(super) fn write_out(select: &mut Select, columns: &[Column]) -> Result<(), S
             let (expr, alias) = (Expr::Identifier(name.clone()), name.clone());
             *item = SelectItem::ExprWithAlias { expr, alias };
         }
-        let _ = item.walk(&mut writer);
     }
-    for expr in [&mut select.selection, &mut select.having, &mut select.qualify] {
-        let _ = expr.walk(&mut writer);
-    }
-    writer.error.map_or(Ok(()), Err)
+    let rows = Rows(rows);
+    let mut refused = None;
+    let write = |expr: &mut Expr| match rows.written(expr) {
+        Ok(written) => {
+            if let Some(written) = written {
+                *expr = written;
+            }
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            refused = Some(error);
+            ControlFlow::Break(())
+        }
+    };
+    let _ = walk_values(select, &mut OwnExprs::outermost_first(write));
+    refused.map_or(Ok(()), Err)
 }
 
 /// The relations of a FROM by their names: true for a function, and the rows that joins add.
@@ -197,47 +207,14 @@ impl Row {
     }
 }
 
-/// Looks for a name of a relation, outside of subqueries.
-struct Uses<'a> {
-    known: &'a BTreeSet<String>,
-    queries: usize,
-}
+/// The rows of relations by their names.
+struct Rows(HashMap<String, Row>);
 
-impl VisitorMut for Uses<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Identifier(name) if self.queries == 0 && self.known.contains(&normal(name)) => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        }
-    }
-}
-
-/// Replaces names of relations, outside of subqueries.
-struct Writer<'a> {
-    rows: &'a HashMap<String, Row>,
-    queries: usize,
-    error: Option<SqlError>,
-}
-
-impl Writer<'_> {
+impl Rows {
     fn row(&self, expr: &Expr) -> Option<(String, &Row)> {
         let Expr::Identifier(name) = expr else { return None };
         let name = normal(name);
-        let row = self.rows.get(&name)?;
+        let row = self.0.get(&name)?;
         Some((name, row))
     }
 
@@ -278,34 +255,5 @@ fn object(function: &Function) -> Option<(&'static str, &Expr)> {
     match list.args.as_slice() {
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(operand))] => Some((*object, operand)),
         _ => None,
-    }
-}
-
-impl VisitorMut for Writer<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.queries > 0 {
-            return ControlFlow::Continue(());
-        }
-        match self.written(expr) {
-            Ok(Some(written)) => *expr = written,
-            Ok(None) => {}
-            Err(error) => {
-                self.error = Some(error);
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
     }
 }
