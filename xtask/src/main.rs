@@ -53,7 +53,7 @@ cargo x COMMAND
           [--patched] [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
           [--workspace]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
-  job     the README's main job at a small scale
+  job     the README's main job and TPC-DS, at a small scale
   install  the C and C++ library, headers, and packages for CMake and pkg-config:
           --prefix DIR [--debug] [--built DIR]";
 

@@ -9,7 +9,6 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use futures::future::{BoxFuture, try_join_all};
 use terrace_pool::{PageRef, Space};
 use terrace_sys::sync::lock;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
 use crate::error::CloudError;
 
@@ -82,8 +81,31 @@ impl Drop for Block {
 
 enum Slot {
     /// Being fetched by a read.
-    Loading,
+    Loading(Arc<Fetch>),
     Cached(Arc<Block>),
+}
+
+/// End of a fetch, which other reads wait for.
+///
+/// Each fetch has one of its own: reads that waited for any fetch would wake each other again and
+/// again until theirs has ended.
+struct Fetch(Semaphore);
+
+impl Fetch {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Semaphore::new(0)))
+    }
+
+    /// Wakes those that wait.
+    fn end(&self) {
+        self.0.close();
+    }
+
+    /// Waits for the end.
+    async fn ended(&self) {
+        // There are no permits: the answer comes when the semaphore is closed.
+        let _ = self.0.acquire().await;
+    }
 }
 
 #[derive(Default)]
@@ -106,8 +128,6 @@ pub(crate) struct BlockCache {
     space: Space,
     blocks_max: usize,
     state: Mutex<State>,
-    /// Notified when blocks have been fetched, or could not be.
-    arrived: Notify,
     counts: Counts,
     observer: Option<Arc<dyn CacheObserver>>,
 }
@@ -116,6 +136,7 @@ pub(crate) struct BlockCache {
 struct Claim<'a> {
     cache: &'a BlockCache,
     keys: Vec<Key>,
+    fetch: Arc<Fetch>,
 }
 
 /// Blocks of a read by their state.
@@ -123,8 +144,9 @@ struct Claim<'a> {
 struct Found {
     cached: Vec<(u64, Arc<Block>)>,
     missing: Vec<u64>,
-    /// Blocks that other reads are fetching.
+    /// Blocks that other reads are fetching, and their fetches, each once.
     loading: Vec<u64>,
+    fetches: Vec<Arc<Fetch>>,
 }
 
 impl BlockCache {
@@ -135,8 +157,8 @@ impl BlockCache {
         observer: Option<Arc<dyn CacheObserver>>,
     ) -> Self {
         let blocks_max = usize::try_from(capacity_bytes / BLOCK_BYTES).unwrap_or(usize::MAX);
-        let (state, arrived, counts) = Default::default();
-        Self { space, blocks_max, state, arrived, counts, observer }
+        let (state, counts) = Default::default();
+        Self { space, blocks_max, state, counts, observer }
     }
 
     /// Reads a range of a file of `len` bytes, within its length.
@@ -156,9 +178,6 @@ impl BlockCache {
         let (began, mut fetched_blocks, mut fetching) = (Instant::now(), 0, Duration::ZERO);
         let mut wanted: Vec<u64> = blocks.collect();
         while !wanted.is_empty() {
-            let mut arrived = pin!(self.arrived.notified());
-            // Notifications count from here on.
-            arrived.as_mut().enable();
             let (found, claim) = self.find(version, &wanted);
             let mut missing = found.missing;
             for cached in found.cached.chunks(PINS) {
@@ -178,11 +197,12 @@ impl BlockCache {
             if !missing.is_empty() {
                 fetching += started.elapsed();
             }
+            // Two reads that wait for each other's blocks have fetched theirs by now.
             drop(claim);
-            wanted = found.loading;
-            if !wanted.is_empty() {
-                arrived.await;
+            for fetch in found.fetches {
+                fetch.ended().await;
             }
+            wanted = found.loading;
         }
         if let Some(observer) = &self.observer {
             let fetched_blocks = u64::try_from(fetched_blocks).unwrap_or(u64::MAX);
@@ -206,7 +226,7 @@ impl BlockCache {
 
     /// Looks blocks up, and claims those that no read fetches yet.
     fn find(&self, version: &Arc<str>, blocks: &[u64]) -> (Found, Claim<'_>) {
-        let (mut found, mut keys) = (Found::default(), Vec::new());
+        let (mut found, mut keys, own) = (Found::default(), Vec::new(), Fetch::new());
         let mut state = lock(&self.state);
         for block in blocks {
             let key = (Arc::clone(version), *block);
@@ -215,9 +235,14 @@ impl BlockCache {
                     cached.is_used.store(true, Ordering::Relaxed);
                     found.cached.push((*block, Arc::clone(cached)));
                 }
-                Some(Slot::Loading) => found.loading.push(*block),
+                Some(Slot::Loading(fetch)) => {
+                    found.loading.push(*block);
+                    if !found.fetches.iter().any(|known| Arc::ptr_eq(known, fetch)) {
+                        found.fetches.push(Arc::clone(fetch));
+                    }
+                }
                 None => {
-                    state.slots.insert(key.clone(), Slot::Loading);
+                    state.slots.insert(key.clone(), Slot::Loading(Arc::clone(&own)));
                     found.missing.push(*block);
                     keys.push(key);
                 }
@@ -226,7 +251,7 @@ impl BlockCache {
         let count = |blocks: usize| u64::try_from(blocks).unwrap_or(u64::MAX);
         self.counts.hits.fetch_add(count(found.cached.len()), Ordering::Relaxed);
         self.counts.misses.fetch_add(count(found.missing.len()), Ordering::Relaxed);
-        (found, Claim { cache: self, keys })
+        (found, Claim { cache: self, keys, fetch: own })
     }
 
     /// Copies cached blocks into the output; returns those that could not be read from their pages.
@@ -309,12 +334,12 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.cache.state);
         for key in self.keys.drain(..) {
-            if matches!(state.slots.get(&key), Some(Slot::Loading)) {
+            if matches!(state.slots.get(&key), Some(Slot::Loading(_))) {
                 state.slots.remove(&key);
             }
         }
         drop(state);
-        self.cache.arrived.notify_waiters();
+        self.fetch.end();
     }
 }
 
@@ -366,7 +391,10 @@ impl fmt::Debug for BlockCache {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll};
+
     use futures::FutureExt as _;
+    use futures::task::{ArcWake, waker};
     use terrace_ledger::Ledger;
     use terrace_pool::{Pool, PoolConfig};
 
@@ -483,6 +511,47 @@ mod tests {
             read.await.expect("read");
         }
         assert_eq!(cache.stats().misses, 3, "{:?}", cache.stats());
+    }
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Wakes(AtomicU64);
+
+    impl ArcWake for Wakes {
+        fn wake_by_ref(this: &Arc<Self>) {
+            this.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn reads_that_wait_for_a_fetch_do_not_wake_each_other() {
+        let cache = cache(4 << 20);
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let (receiver, content) = (Mutex::new(Some(receiver)), content());
+        let held: Box<FetchRange> = Box::new(move |_| {
+            let receiver = lock(&receiver).take().expect("one request");
+            let content = content.clone();
+            receiver.map(move |_| Ok(content)).boxed()
+        });
+        let version = Arc::from("v1");
+        let mut reads: Vec<_> = (0..3)
+            .map(|_| (cache.read(&version, LEN, 0..LEN, &held).boxed(), Arc::<Wakes>::default()))
+            .collect();
+        for (read, wakes) in &mut reads {
+            let waker = waker(Arc::clone(wakes));
+            assert!(read.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        let count = |wakes: &Wakes| wakes.0.load(Ordering::Relaxed);
+        assert!(reads.iter().all(|(_, wakes)| count(wakes) == 0), "nothing has arrived");
+        sender.send(()).expect("the first read waits");
+        for (read, wakes) in &mut reads {
+            assert_eq!(count(wakes), 1);
+            let waker = waker(Arc::clone(wakes));
+            let Poll::Ready(bytes) = read.as_mut().poll(&mut Context::from_waker(&waker)) else {
+                panic!("the bytes have arrived");
+            };
+            assert_eq!(bytes.expect("read").len(), usize::try_from(LEN).expect("a length"));
+        }
     }
 
     #[test]

@@ -3,13 +3,15 @@
 //! DataFusion's `+`, `-` and `*` wrap around where a result does not fit its type, also when it
 //! folds constants. These functions replace them in a logical plan: they have the operators' types
 //! and names, and return an error instead. Quotients of decimals have more digits (`quotient`).
+//! Floating-point numbers are not divided by zero (`zero`).
 
 mod quotient;
+mod zero;
 
 use std::fmt::{self, Write as _};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Datum};
-use datafusion::arrow::compute::kernels::numeric::{add, mul, neg, sub};
+use datafusion::arrow::compute::kernels::numeric::{add, div, mul, neg, rem, sub};
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type,
 };
@@ -24,8 +26,10 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr_common::datum::apply;
 
 use quotient::{divide, quotient_type};
+use zero::refuse_zeros;
 
-/// A sum, difference, product or quotient of decimals that fails on overflow.
+/// A sum, difference, product or quotient of decimals that fails on overflow, or a quotient or
+/// remainder of floating-point numbers that fails for a divisor of zero.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct CheckedArithmetic {
     operator: Operator,
@@ -34,14 +38,18 @@ pub struct CheckedArithmetic {
 
 impl CheckedArithmetic {
     /// Returns the function that replaces `operator` for operands of these types; none if nothing
-    /// can overflow, or for an operator that is not `+`, `-`, `*`, or `/` of decimals.
+    /// can overflow, or for an operator that is not `+`, `-`, `*`, `/` of decimals, or `/` and `%`
+    /// of floating-point numbers.
     #[must_use]
     pub fn of(operator: Operator, left: &DataType, right: &DataType) -> Option<ScalarUDF> {
         let known = match operator {
             Operator::Plus | Operator::Minus | Operator::Multiply => {
                 can_overflow(left) && can_overflow(right)
             }
-            Operator::Divide => quotient_type(left, right).is_some(),
+            Operator::Divide if quotient_type(left, right).is_some() => true,
+            Operator::Divide | Operator::Modulo => {
+                left == right && matches!(left, DataType::Float32 | DataType::Float64)
+            }
             _ => false,
         };
         let signature = Signature::any(2, Volatility::Immutable);
@@ -94,6 +102,7 @@ impl ScalarUDFImpl for CheckedArithmetic {
             Operator::Plus => "checked_add",
             Operator::Minus => "checked_subtract",
             Operator::Divide => "checked_divide",
+            Operator::Modulo => "checked_remainder",
             _ => "checked_multiply",
         }
     }
@@ -141,7 +150,15 @@ impl ScalarUDFImpl for CheckedArithmetic {
         let what = Overflow { data_type: args.return_type(), operator: self.operator };
         let computed = apply(left, right, |left: &dyn Datum, right: &dyn Datum| {
             let result = match self.operator {
+                Operator::Divide if what.data_type.is_floating() => {
+                    refuse_zeros(left, right)?;
+                    div(left, right)?
+                }
                 Operator::Divide => return divide(left, right, what.data_type),
+                Operator::Modulo => {
+                    refuse_zeros(left, right)?;
+                    rem(left, right)?
+                }
                 Operator::Plus => add(left, right)?,
                 Operator::Minus => sub(left, right)?,
                 _ => mul(left, right)?,

@@ -1,5 +1,5 @@
-//! Functions of DataFusion whose calls are checked or changed before they are evaluated, or whose
-//! results are verified.
+//! Functions of DataFusion whose calls are checked, changed or answered before they are evaluated,
+//! or whose results are verified.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -23,12 +23,22 @@ pub(crate) type Change = fn(ScalarFunctionArgs) -> Result<ScalarFunctionArgs>;
 /// Refuses a call of the function of a name by its arguments and its result, which it returns.
 pub(crate) type Verify = fn(&str, &[ColumnarValue], ColumnarValue) -> Result<ColumnarValue>;
 
+/// Evaluates a call in place of a function; returns nothing for calls that it leaves to it.
+pub type Instead = fn(&ScalarFunctionArgs) -> Result<Option<ColumnarValue>>;
+
 /// A step before or after the evaluation of a call.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Check(Check),
     Change(Change),
     Verify(Verify),
+    Instead(Instead),
+}
+
+/// Returns the function that replaces `function`, of which `evaluate` answers some calls.
+#[must_use]
+pub fn instead(function: Arc<ScalarUDF>, evaluate: Instead) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(Checked { function, step: Step::Instead(evaluate) }))
 }
 
 /// A function and the step before or after it. Simplifications of the function are left out, since
@@ -123,6 +133,10 @@ impl ScalarUDFImpl for Checked {
                 args
             }
             Step::Change(change) => change(args)?,
+            Step::Instead(evaluate) => match evaluate(&args)? {
+                Some(result) => return Ok(result),
+                None => args,
+            },
             Step::Verify(verify) => {
                 let given = args.args.clone();
                 let result = self.function.invoke_with_args(args)?;

@@ -11,8 +11,10 @@ mod extract;
 mod forms;
 mod function;
 mod inspect;
+mod jsonpath;
 mod key;
 mod operators;
+mod pairs;
 mod path;
 mod registry;
 mod scan;
@@ -23,6 +25,6 @@ mod write;
 
 pub(crate) use forms::{checked, normal};
 pub(crate) use key::key;
-pub use operators::JsonOperators;
+pub use operators::{JsonOperators, JsonSubscripts};
 pub use registry::functions;
 pub(crate) use types::{EXTENSION, JSON, JSONB};

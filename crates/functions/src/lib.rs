@@ -27,8 +27,10 @@ use std::sync::Arc;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
+pub use checked::{Instead, instead};
 pub use dates::{DAYS, IntervalOperators, LiteralOperands, MONTHS, date_of};
 pub use numbers::IntegerQuotients;
+pub use types::postgres_type;
 
 /// Returns the scalar functions.
 #[must_use]

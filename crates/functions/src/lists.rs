@@ -1,6 +1,7 @@
 //! Functions of lists.
 
 mod aggregate;
+mod array_levels;
 mod array_text;
 mod distinct;
 mod elements;
@@ -16,6 +17,7 @@ mod reduce;
 mod replace;
 mod shape;
 mod signed;
+mod text_arrays;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,11 +25,13 @@ use std::sync::Arc;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
 use crate::adapter::function;
-pub use array_text::{array_items, text_array, text_arrays, try_text_arrays};
-pub(crate) use elements::lists_at;
+pub use array_levels::depth_of;
+pub use array_text::{array_items, text_array};
+pub(crate) use elements::{Lists, list_type, lists_at};
 pub use operators::ListOperators;
 pub(crate) use positions::Positions;
 pub use quantified::{ALL, ANY};
+pub use text_arrays::{text_arrays, try_text_arrays};
 
 /// Returns the scalar functions, without aggregates.
 pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {

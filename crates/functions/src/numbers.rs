@@ -3,6 +3,7 @@
 mod bits;
 mod buckets;
 mod decimals;
+mod degrees;
 mod division;
 mod divisors;
 mod domain;
@@ -23,6 +24,7 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
         bits::FUNCTIONS,
         buckets::FUNCTIONS,
         decimals::FUNCTIONS,
+        degrees::FUNCTIONS,
         division::FUNCTIONS,
         divisors::FUNCTIONS,
         rounding::FUNCTIONS,

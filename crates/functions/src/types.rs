@@ -13,6 +13,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::ScalarUDF;
 
 use crate::scalar::functions;
+pub use names::postgres_type;
 
 /// Returns the functions of values of any type.
 pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {

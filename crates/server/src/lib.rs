@@ -7,11 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+mod advisory_locks;
 mod column_types;
 mod connection_info;
 mod copy;
 mod counters;
 mod error;
+mod error_class;
 mod failure;
 mod flight;
 mod http;
@@ -31,6 +33,7 @@ mod settings;
 mod shared;
 mod shared_settings;
 mod shutdown;
+mod sql_state;
 mod stream;
 mod syntax;
 mod tls;

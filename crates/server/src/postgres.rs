@@ -5,6 +5,7 @@
 //! batch of rows and 64 KiB of messages of a result are held at a time.
 
 mod access;
+mod advisory;
 mod cell;
 mod command;
 mod connection;
@@ -44,7 +45,7 @@ pub(crate) use command::Command;
 pub(crate) use copy::{RowDecoder, RowEncoder};
 pub(crate) use execute::count_of;
 pub(crate) use message_loop::begin;
-pub(crate) use session::{follow_changes, furnished, set, zone};
+pub(crate) use session::{follow_changes, furnished, set, shown, zone};
 
 /// Returns the text that a function appends.
 #[cfg(test)]

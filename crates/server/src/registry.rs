@@ -9,6 +9,8 @@ use pgwire::messages::startup::SecretKey;
 use terrace_sys::sync::lock;
 use tokio::sync::Notify;
 
+use crate::advisory_locks::AdvisoryLocks;
+
 /// All connections that have logged in.
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -16,6 +18,7 @@ pub(crate) struct Registry {
     began: SystemTime,
     last: AtomicI32,
     connections: Mutex<BTreeMap<i32, Entry>>,
+    advisory_locks: AdvisoryLocks,
 }
 
 #[derive(Debug)]
@@ -130,7 +133,8 @@ type Running = Arc<Mutex<Vec<Arc<End>>>>;
 impl Default for Registry {
     fn default() -> Self {
         let (last, connections) = (AtomicI32::default(), Mutex::default());
-        Self { began: SystemTime::now(), last, connections }
+        let advisory_locks = AdvisoryLocks::default();
+        Self { began: SystemTime::now(), last, connections, advisory_locks }
     }
 }
 
@@ -138,6 +142,11 @@ impl Registry {
     /// Returns the start time of the server.
     pub(crate) fn began(&self) -> SystemTime {
         self.began
+    }
+
+    /// Returns the advisory locks of the connections.
+    pub(crate) fn advisory_locks(&self) -> &AdvisoryLocks {
+        &self.advisory_locks
     }
 
     /// Adds a connection with the secret that its client receives.
@@ -245,6 +254,11 @@ impl Registered {
         lock(&self.activity).is_running = false;
     }
 
+    /// Ends the advisory locks of the connection's transaction, which has ended.
+    pub(crate) fn end_transaction(&self) {
+        self.registry.advisory_locks.end_transaction(self.number);
+    }
+
     /// Waits until another connection terminates this one.
     pub(crate) async fn terminated(&self) {
         self.terminated.due().await;
@@ -278,6 +292,7 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         lock(&self.registry.connections).remove(&self.number);
+        self.registry.advisory_locks.end(self.number);
     }
 }
 

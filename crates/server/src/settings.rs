@@ -61,12 +61,14 @@ const SETTINGS: &[Setting] = &[
     setting("client_encoding", "UTF8", Accepted::One(&["UTF8", "UTF-8", "UNICODE"]), true),
     setting(CLIENT_MIN_MESSAGES, "notice", Accepted::Text, false),
     setting("default_transaction_isolation", ISOLATION, Accepted::One(ISOLATIONS), false),
+    setting(DEFAULT_READ_ONLY, "off", Accepted::Switch, true),
     setting("DateStyle", "ISO, MDY", Accepted::One(&["ISO, MDY", "ISO", "ISO,MDY"]), true),
     setting("default_table_access_method", "heap", Accepted::One(&["heap"]), false),
     setting("default_tablespace", "", Accepted::One(&["", "pg_default"]), false),
     setting("escape_string_warning", "on", Accepted::Switch, false),
     setting("extra_float_digits", "1", Accepted::Integer, false),
     setting(IDLE_IN_TRANSACTION, "0", Accepted::Time, false),
+    setting("in_hot_standby", "off", Accepted::One(&["off"]), true),
     setting("integer_datetimes", "on", Accepted::One(&["on"]), true),
     setting("IntervalStyle", "postgres", Accepted::One(&["postgres"]), true),
     setting("jit", "off", Accepted::One(&["off", "false", "0"]), false),
@@ -90,6 +92,7 @@ const SETTINGS: &[Setting] = &[
     setting("synchronous_commit", "on", Accepted::One(&["on", "true", "1"]), false),
     setting(TIME_ZONE, "UTC", Accepted::Zone, true),
     setting(TRANSACTION_ISOLATION, ISOLATION, Accepted::One(ISOLATIONS), false),
+    setting(TRANSACTION_READ_ONLY, "off", Accepted::One(&["off"]), false),
     setting("transaction_timeout", "0", Accepted::One(&["0"]), false),
     setting("xmloption", "content", Accepted::One(&["content"]), false),
 ];
@@ -114,7 +117,13 @@ const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
 const LOCK_TIMEOUT: &str = "lock_timeout";
 /// The name by which a session has [`LOCK_TIMEOUT`].
 const LOCK_TIMEOUT_OF_SESSION: &str = "terrace.lock_timeout";
+/// The value that stands for the one with which the connection begins.
+pub(crate) const DEFAULT: &str = "default";
 pub(crate) const TRANSACTION_ISOLATION: &str = "transaction_isolation";
+/// The access mode of the transaction, which is shown as it is.
+pub(crate) const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
+/// The access mode that transactions begin with.
+pub(crate) const DEFAULT_READ_ONLY: &str = "default_transaction_read_only";
 /// The role that statements run as, if it is not that of the login.
 pub(crate) const ROLE: &str = "role";
 /// The value of [`ROLE`] for the role of the login.
@@ -178,7 +187,7 @@ impl Settings {
         }
         let time;
         let value = match setting.accepted {
-            _ if value.eq_ignore_ascii_case("default") => self.default_of(setting),
+            _ if value.eq_ignore_ascii_case(DEFAULT) => self.default_of(setting),
             Accepted::Text => value,
             Accepted::One(values) if values.iter().any(|one| one.eq_ignore_ascii_case(value)) => {
                 values[0]
@@ -218,6 +227,10 @@ impl Settings {
             LOCK_TIMEOUT => (LOCK_TIMEOUT_OF_SESSION, self.get(name)),
             ROLE => (ROLE, self.get(name)),
             SEARCH_PATH => (SEARCH_PATH, self.get(name)),
+            DEFAULT_READ_ONLY => {
+                let mode = if self.get(name) == "on" { "READ ONLY" } else { "READ WRITE" };
+                return Some(format!("SET SESSION CHARACTERISTICS AS TRANSACTION {mode}"));
+            }
             _ => return None,
         };
         Some(format!("SET {key} = '{}'", value.replace('\'', "''")))
@@ -263,6 +276,11 @@ impl Settings {
     /// Returns the time limit of a statement, if there is one.
     pub(crate) fn statement_timeout(&self) -> Option<Duration> {
         self.time(STATEMENT_TIMEOUT)
+    }
+
+    /// Returns the maximum time that a statement waits for a lock, if there is one.
+    pub(crate) fn lock_timeout(&self) -> Option<Duration> {
+        self.time(LOCK_TIMEOUT)
     }
 
     /// Returns the maximum time that a transaction waits for its next statement, if there is one.

@@ -243,6 +243,11 @@ impl SharedSettings {
         self.state().settings.statement_timeout()
     }
 
+    /// Returns the maximum time that a statement waits for a lock, if there is one.
+    pub(crate) fn lock_timeout(&self) -> Option<Duration> {
+        self.state().settings.lock_timeout()
+    }
+
     /// Returns the maximum time that a transaction waits for its next statement, if there is one.
     pub(crate) fn idle_in_transaction(&self) -> Option<Duration> {
         self.state().settings.idle_in_transaction()

@@ -12,6 +12,8 @@ use terrace_functions::json::JsonOperators;
 use terrace_functions::lists::ListOperators;
 use terrace_functions::{IntegerQuotients, IntervalOperators, LiteralOperands};
 
+use crate::session::quotients::DecimalQuotients;
+
 /// Functions that know no session: they are made once for all sessions.
 struct Functions {
     aggregates: Vec<Arc<AggregateUDF>>,
@@ -76,6 +78,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     state.register_expr_planner(Arc::new(ListOperators))?;
     state.register_expr_planner(Arc::new(IntegerQuotients))?;
     state.register_expr_planner(Arc::new(IntervalOperators))?;
+    // After those that change operands.
+    state.register_expr_planner(Arc::new(DecimalQuotients))?;
     state.register_expr_planner(Arc::clone(spellings) as _)
 }
 

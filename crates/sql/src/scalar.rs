@@ -20,7 +20,8 @@ pub(crate) use moments::MomentOfText;
 pub(crate) use nullable::Nullable;
 pub(crate) use round::RoundToInteger;
 pub(crate) use single_row::SingleRow;
-use templates::ToChar;
+pub(crate) use templates::parsing;
+use templates::{ToChar, ToNumber};
 pub(crate) use terrace_table::canonical::Canonical;
 pub(crate) use timezone::TimeZoneConversion;
 
@@ -29,6 +30,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::new_from_impl(TimeZoneConversion::new())),
         Arc::new(ScalarUDF::new_from_impl(ToChar::new())),
+        Arc::new(ScalarUDF::new_from_impl(ToNumber::new())),
         sleep::function(),
     ]
 }

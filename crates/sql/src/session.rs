@@ -18,6 +18,7 @@ pub(crate) mod canonical;
 mod cast_names;
 mod changes;
 mod checks;
+mod client_text;
 mod column_options;
 mod column_series;
 mod comment;
@@ -68,6 +69,7 @@ mod join_constraint;
 mod json_calls;
 mod json_records;
 mod large_joins;
+mod limit_values;
 mod limits;
 pub(crate) mod list_literals;
 pub(crate) mod lists;
@@ -76,6 +78,7 @@ mod membership;
 mod merge_clauses;
 mod merge_statement;
 mod metadata_functions;
+mod misplaced_calls;
 mod missing_rows;
 mod modify;
 mod multiplicity;
@@ -99,10 +102,13 @@ mod outer_values;
 mod own_settings;
 mod owned_sequences;
 mod parse;
+mod parts;
+mod physical;
 mod pragma;
 mod prepared;
 mod prepared_statement;
 mod properties;
+pub(crate) mod quotients;
 mod recursion;
 mod refusal;
 mod relations;
@@ -112,11 +118,13 @@ mod returning_clause;
 mod role;
 mod routines;
 mod row_assignments;
+mod row_locks;
 mod row_subqueries;
 mod row_values;
 mod rows;
 mod rules;
 mod samples;
+mod schema_rename;
 mod secret;
 mod select_series;
 mod selectivity;
@@ -127,6 +135,7 @@ mod sequence_changes;
 mod sequential_effects;
 mod setting_names;
 mod settings;
+mod short_circuit;
 mod show;
 mod side_effects;
 mod similar_to;
@@ -151,9 +160,11 @@ mod transaction;
 mod typed_parameters;
 mod types;
 mod unnest;
+mod unsupported;
 pub(crate) mod using;
 mod volatility;
 mod walk;
+mod window_distances;
 mod window_exclusion;
 mod window_frames;
 mod window_names;
@@ -167,7 +178,6 @@ use std::sync::atomic::Ordering;
 use datafusion::config::Dialect;
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::logical_expr::logical_plan::Statement as PlanStatement;
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use terrace_governor::pins::Reader;
@@ -178,15 +188,16 @@ use terrace_table::transaction::Scope;
 
 use crate::access::{Reading, check_names, check_plan};
 use crate::execution::{self, Output, QueryHandle};
-use crate::file_tables;
 use crate::names::Added;
 use crate::view;
 use depth::OnStack;
 pub(crate) use depth::{OfView, on_stack};
 pub(crate) use parse::parse;
+use parts::PartsNode;
 use state::Planned;
 
 pub use actions::copy::{CopyIn, CopyRows};
+pub use client_text::statement_texts;
 pub use comment::CommentStatement;
 pub use copy::{CopyFormat, CopyHeader, CopyStatement};
 pub use cursor::{CursorAction, CursorOptions, CursorStatement, Steps};
@@ -241,8 +252,9 @@ impl Session {
         Box::pin(async move {
             let mut outputs = Vec::new();
             let statements = self.parse(text).inspect_err(|_| self.fail_transaction())?;
-            for statement in statements {
-                outputs.push(self.execute(statement).await?.collect().await?);
+            let texts = statement_texts(text, statements.len());
+            for (statement, text) in statements.into_iter().zip(texts) {
+                outputs.push(self.execute_as(statement, text).await?.collect().await?);
             }
             Ok(outputs)
         })
@@ -258,8 +270,22 @@ impl Session {
         &'a self,
         statement: SessionStatement,
     ) -> BoxFuture<'a, Result<QueryHandle, SqlError>> {
+        self.execute_as(statement, None)
+    }
+
+    /// Runs a statement as [`Session::execute`] does. Other sessions see the text in which its
+    /// client has `said` it, if that is known, unless it has a password or a key.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub fn execute_as<'a>(
+        &'a self,
+        statement: SessionStatement,
+        said: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<QueryHandle, SqlError>> {
         Box::pin(async move {
             let text = depth::text_of(&statement);
+            let shown = client_text::shown(&statement, said, &text);
             let scope = match &statement {
                 SessionStatement::Transaction(_) => Scope::ALONE,
                 // A setting does not belong to the transaction: its first statement is the next one
@@ -274,7 +300,7 @@ impl Session {
             let plan = |reader: Arc<Reader>| {
                 self.plan(statement, scope.shown_by(&reader.suspension), reader)
             };
-            self.start(text, scope.clone(), waits, plan)
+            self.start(&text, shown, scope.clone(), waits, plan)
                 .await
                 .inspect_err(|error| self.failed(error))
         })
@@ -321,11 +347,12 @@ impl Session {
         }
     }
 
-    /// Registers a query, waits in its tenant's queue if `waits`, plans it, and starts it in the
-    /// transaction of `scope`.
+    /// Registers a query, which others see as `shown`, waits in its tenant's queue if `waits`,
+    /// plans it, and starts it in the transaction of `scope`.
     async fn start<'a, P>(
         &self,
-        text: String,
+        text: &str,
+        shown: String,
         scope: Scope,
         waits: bool,
         plan: impl FnOnce(Arc<Reader>) -> P,
@@ -339,8 +366,7 @@ impl Session {
         let claim = self.claim();
         let tenant = claim.tenant.clone().filter(|_| waits);
         let session = Some(self.info.number());
-        let mut running =
-            RunningQuery::begin(queries, resources, &base, text.clone(), claim, session)?;
+        let mut running = RunningQuery::begin(queries, resources, &base, shown, claim, session)?;
         if let Some(tenant) = tenant {
             let limits = || {
                 let tenant = self.engine.catalog().tenant(&tenant);
@@ -350,7 +376,7 @@ impl Session {
             running.wait_for(turn).await?;
         }
         let planning = execution::supervised(Box::pin(plan(running.reader())));
-        let planning = OnStack::new(&text, planning);
+        let planning = OnStack::new(text, planning);
         let Planned { plan, watched } = execution::planned(running.query(), planning).await?;
         let context = self.task_context();
         Ok(execution::start(running, plan, watched, context, scope, &self.info)?)
@@ -397,7 +423,9 @@ impl Session {
                         .to_owned(),
             }),
             SessionStatement::CopyFrom(copy) => self.copy_files_in(*copy, &scope, reader).await,
-            SessionStatement::DatabaseCopy(copy) => self.copy_database(*copy, &scope, reader).await,
+            SessionStatement::DatabaseCopy(copy) => {
+                Box::pin(self.copy_database(*copy, &scope, reader)).await
+            }
             SessionStatement::Cursor(statement) => Err(statement.refused()),
             SessionStatement::Maintenance(statement) => self.maintain(statement, &scope).await,
             SessionStatement::Routine(statement) => self.change_routines(*statement, &scope).await,
@@ -420,6 +448,7 @@ impl Session {
             return Ok(Planned::nothing());
         }
         self.follow_engine()?;
+        self.lock_rows(&mut statement, &scope).await?;
         let (mut state, snapshot) = self.state_in(&scope)?;
         if options::are_in(&statement) {
             // Defaults and conditions are stored as they are written out.
@@ -430,6 +459,9 @@ impl Session {
         if let Some(alter) = alter::of(&statement) {
             enums::names::check_alter(&state, &self.rights(&snapshot), alter)?;
             return self.alter_table(state, &snapshot, alter, &scope).await;
+        }
+        if let Some(rename) = schema_rename::of(&statement)? {
+            return self.rename_schema(&snapshot, rename, &scope);
         }
         if let Some(named) = named_statements::of(&statement) {
             return self.act_on_named(&state, &snapshot, named, statement).await;
@@ -451,6 +483,11 @@ impl Session {
                 self.refuse_change(&scope, "a definition")?;
                 self.define(&state, &snapshot, definition, options, &scope).await
             }
+            plan if parts::of(&plan).is_some_and(PartsNode::is_definition) => {
+                self.refuse_change(&scope, "a definition")?;
+                let options = Some(options);
+                Box::pin(self.plan_together(state, plan, &snapshot, &scope, options)).await
+            }
             plan => self.physical_plan(state, plan, &snapshot, &scope, reader).await,
         }
     }
@@ -465,11 +502,15 @@ impl Session {
         if let Some(plan) = self.show(state, &statement).await? {
             return Ok(plan);
         }
+        if parts::are_in(&statement) {
+            return self.plan_parts(state.clone(), snapshot, statement).await;
+        }
         let mut statement = match self.shown(&statement) {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => self.with_known_names(statement)?,
         };
         self.write_out_routines(state, snapshot, &mut statement)?;
+        row_locks::refuse(&mut statement)?;
         enums::names::write_out_with(state, &self.rights(snapshot), &mut statement)?;
         Added::rewrite(state, &mut statement);
         check_names(state, &statement, &self.rights(snapshot), Reading::of(&statement))?;
@@ -485,6 +526,7 @@ impl Session {
             Ok(plan) => {
                 depth::check_plan(&plan)?;
                 recursion::check_plan(&plan)?;
+                misplaced_calls::check_plan(&plan)?;
                 let plan = enums::plan::rewrite(state, semantics::ranks::as_bigint(plan)?)?;
                 let plan = if is_deletion { deletion::of_update(plan)? } else { plan };
                 let plan = generated::computed(state, defaults::fill(state, plan)?)?;
@@ -511,71 +553,6 @@ impl Session {
         let query = self.logical_plan(&state, &snapshot, query).await?;
         let plan = enums::plan::rewrite(&state, summarize::plan(query)?)?;
         self.physical_plan(state, plan, &snapshot, scope, reader).await
-    }
-
-    /// The physical plan of a statement that is not a definition, over tables as of `snapshot`.
-    async fn physical_plan(
-        &self,
-        state: SessionState,
-        plan: LogicalPlan,
-        snapshot: &Snapshot,
-        scope: &Scope,
-        reader: Arc<Reader>,
-    ) -> Result<Planned, SqlError> {
-        let (state, plan) = self.settled(state, plan, reader).await?;
-        // A prepared statement shows only here that it is a change of rows.
-        if matches!(plan, LogicalPlan::Dml(_)) || returning::of(&plan).is_some() {
-            self.refuse_change(scope, "a change of rows")?;
-        }
-        self.pinned_plan(state, plan, snapshot).await
-    }
-
-    /// Applies settings, and replaces EXECUTE by the prepared plan.
-    async fn settled(
-        &self,
-        state: SessionState,
-        plan: LogicalPlan,
-        reader: Arc<Reader>,
-    ) -> Result<(SessionState, LogicalPlan), SqlError> {
-        // DataFusion's context executes settings and prepared statements; it only wraps any other
-        // plan, without running it.
-        self.settle(&plan)?;
-        let plan = match plan {
-            LogicalPlan::Statement(PlanStatement::Execute(execute)) => {
-                self.executed(&state, execute).await?
-            }
-            plan => plan,
-        };
-        let (mut state, plan) = match plan {
-            LogicalPlan::Statement(_) | LogicalPlan::Ddl(_) => {
-                self.context.execute_logical_plan(plan).await?.into_parts()
-            }
-            // Without the context, which would copy all functions.
-            plan => (state, plan),
-        };
-        state.config_mut().set_extension(reader);
-        Ok((state, plan))
-    }
-
-    /// The physical plan of a statement that may run, over tables as of `snapshot`.
-    async fn pinned_plan(
-        &self,
-        state: SessionState,
-        plan: LogicalPlan,
-        snapshot: &Snapshot,
-    ) -> Result<Planned, SqlError> {
-        let plan = snapshot::pin(plan, snapshot)?;
-        let rights = self.rights(snapshot);
-        check_plan(&plan, &rights)?;
-        let plan = file_tables::staged(plan, self.engine.cloud())?;
-        if let Some(planned) = self.modify(&state, &plan).await? {
-            return Ok(planned);
-        }
-        let plan = copy_text::with_texts(plan, state.config_options())?;
-        let plan = optimize::optimized(&state, plan)?;
-        let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
-        self.copy.keep(state, &self.context);
-        Ok(Planned { plan, watched: None })
     }
 }
 

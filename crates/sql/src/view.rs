@@ -26,6 +26,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement as SqlStatement, VisitorMut,
 };
 use terrace_table::catalog::Snapshot;
+use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 
 use crate::access::{Reading, Rights, check_names};
@@ -181,6 +182,21 @@ pub(crate) fn renamed(text_of: &str, schema: Option<&String>, name: &str) -> Res
     };
     let written = written.map(|written| renamed(&unescaped(written))).transpose()?;
     Ok(text(path, &renamed(definition)?, written.as_deref()))
+}
+
+/// The stored text of a view after changes of its path and of its statements: the one that is
+/// planned, and the one as written.
+///
+/// # Errors
+/// If the stored text is damaged; errors of the change.
+pub(crate) fn changed(
+    text_of: &str,
+    path: impl Fn(&str) -> String,
+    change: impl Fn(&str) -> Result<String, SqlError>,
+) -> Result<String, SqlError> {
+    let Parts { path: before, written, definition } = Parts::of(text_of)?;
+    let written = written.map(|written| change(&unescaped(written))).transpose()?;
+    Ok(text(&path(before), &change(definition)?, written.as_deref()))
 }
 
 /// The text of the query of a stored view.

@@ -19,7 +19,7 @@ pub enum Outcome {
     Rows(Vec<RecordBatch>),
     /// An error; its message.
     Refused(String),
-    /// A panic; its message and place.
+    /// A panic with its place, or an error that only a defect of the engine gives; the message.
     Panicked(String),
     /// No end within the time limit.
     Hung,
@@ -76,12 +76,27 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     panics.iter().rev().find(|it| it.starts_with(&text)).cloned().unwrap_or(text)
 }
 
-/// Returns the outcome of an error; a panic, if the error reports one in an operator.
+/// Parts of messages about plans that do not fit together: defects of the engine, whatever the
+/// statement is.
+const DEFECTS: [&str; 6] = [
+    "panic in ",
+    "internal error",
+    "bug in datafusion",
+    "invalid comparison operation",
+    "column types must match schema types",
+    "input schema should be the same",
+];
+
+/// Returns the outcome of an error; a panic, if the error is a defect of the engine.
 fn refused(error: &SqlError) -> Outcome {
-    let text = error.to_string();
-    match text.contains("panic in ") {
-        true => Outcome::Panicked(text),
-        false => Outcome::Refused(text),
+    outcome_of(error.to_string())
+}
+
+fn outcome_of(message: String) -> Outcome {
+    let plain = message.to_lowercase();
+    match DEFECTS.iter().any(|defect| plain.contains(defect)) {
+        true => Outcome::Panicked(message),
+        false => Outcome::Refused(message),
     }
 }
 
@@ -116,6 +131,14 @@ pub fn reason(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_plans_that_do_not_fit_are_defects() {
+        let refused = |message: &str| matches!(outcome_of(message.into()), Outcome::Refused(_));
+        assert!(refused("column \"x\" does not exist"));
+        assert!(!refused("Invalid comparison operation: Decimal128(23, 16) > Decimal128(13, 6)"));
+        assert!(!refused("internal error: no such field") && !refused("Internal error: no"));
+    }
 
     #[test]
     fn errors_of_one_kind_have_one_reason() {

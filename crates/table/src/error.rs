@@ -367,6 +367,12 @@ pub enum SqlError {
         /// The time waited.
         limit: Duration,
     },
+    /// A lock that a statement with NOWAIT found held.
+    #[error("could not obtain lock on relation \"{table}\": another transaction holds it")]
+    LockHeld {
+        /// Schema and name of the table.
+        table: String,
+    },
     /// A statement in a failed transaction.
     #[error("a statement of this transaction has failed; say ROLLBACK, or ROLLBACK TO a savepoint")]
     TransactionFailed,

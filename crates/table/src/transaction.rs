@@ -13,8 +13,10 @@
 mod lock_timeout;
 mod open;
 mod scope;
+mod several;
 
 pub use lock_timeout::LockTimeout;
 pub use open::TransactionStatus;
 pub use open::{OpenTransaction, Transaction};
 pub use scope::{Rewrite, Scope};
+pub use several::Rewrites;

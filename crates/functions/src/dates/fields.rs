@@ -2,12 +2,14 @@
 
 use chrono::{Datelike as _, NaiveDate};
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::IntervalMonthDayNano;
+use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::{Result, exec_err};
 
 use super::moment::{DAY, HOUR, MINUTE, SECOND, days, local};
 use super::part::Part;
-use crate::scalar::{Call, Definition, Double, Int, Interval, Kind, Overload, Time, Timestamp};
+use crate::scalar::{
+    Call, Decimal, Definition, Double, Int, Interval, Kind, Overload, Returns, Time, Timestamp,
+};
 
 const OF_TIMESTAMP: Overload = Overload::new(&[Kind::Timestamp], Kind::Integer, of_timestamp);
 const OF_INTERVAL: Overload = Overload::new(&[Kind::Interval], Kind::Integer, of_interval);
@@ -15,8 +17,26 @@ const OF_TIME: Overload = Overload::new(&[Kind::Time], Kind::Integer, of_time);
 const DATES: &[Overload] = &[OF_TIMESTAMP];
 const DATES_AND_INTERVALS: &[Overload] = &[OF_TIMESTAMP, OF_INTERVAL];
 const ALL: &[Overload] = &[OF_TIMESTAMP, OF_INTERVAL, OF_TIME];
+
+/// `extract(second FROM x)`, a decimal with the fraction, as in PostgreSQL.
+pub(super) const SECONDS: &str = "seconds with fraction";
+
+/// `extract(milliseconds FROM x)`, a decimal too.
+pub(super) const MILLISECONDS: &str = "milliseconds with fraction";
+
 /// The Julian day of 1970-01-01.
 const JULIAN_1970: i32 = 2_440_588;
+
+const SECONDS_OF: &[Overload] = &[
+    Overload::returning(&[Kind::Timestamp], Returns::By(seconds), minute_of_timestamp),
+    Overload::returning(&[Kind::Interval], Returns::By(seconds), minute_of_interval),
+    Overload::returning(&[Kind::Time], Returns::By(seconds), minute_of_time),
+];
+const MILLISECONDS_OF: &[Overload] = &[
+    Overload::returning(&[Kind::Timestamp], Returns::By(milliseconds), minute_of_timestamp),
+    Overload::returning(&[Kind::Interval], Returns::By(milliseconds), minute_of_interval),
+    Overload::returning(&[Kind::Time], Returns::By(milliseconds), minute_of_time),
+];
 
 pub(super) const FUNCTIONS: &[Definition] = &[
     Definition::new("millennium", DATES_AND_INTERVALS),
@@ -41,6 +61,8 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     Definition::new("timezone_hour", DATES),
     Definition::new("timezone_minute", DATES),
     Definition::new("era", DATES),
+    Definition::new(SECONDS, SECONDS_OF),
+    Definition::new(MILLISECONDS, MILLISECONDS_OF),
     Definition::new("julian", &[Overload::new(&[Kind::Timestamp], Kind::Double, julian)]),
 ];
 
@@ -69,6 +91,29 @@ fn of_interval(call: &Call) -> Result<ArrayRef> {
 fn of_time(call: &Call) -> Result<ArrayRef> {
     let part = Part::named(call.name())?;
     call.map1::<Time, Int>(|nanos| time_field(part, nanos / 1_000).map(Some))
+}
+
+/// The type of microseconds as seconds.
+fn seconds(_: &[DataType]) -> Result<DataType> {
+    Ok(DataType::Decimal128(8, 6))
+}
+
+/// The type of microseconds as milliseconds.
+fn milliseconds(_: &[DataType]) -> Result<DataType> {
+    Ok(DataType::Decimal128(8, 3))
+}
+
+/// The microseconds of the minute.
+fn minute_of_timestamp(call: &Call) -> Result<ArrayRef> {
+    call.map1::<Timestamp, Decimal>(|micros| Ok(Some(micros.rem_euclid(MINUTE).into())))
+}
+
+fn minute_of_interval(call: &Call) -> Result<ArrayRef> {
+    call.map1::<Interval, Decimal>(|it| Ok(Some((it.nanoseconds / 1_000 % MINUTE).into())))
+}
+
+fn minute_of_time(call: &Call) -> Result<ArrayRef> {
+    call.map1::<Time, Decimal>(|nanos| Ok(Some((nanos / 1_000 % MINUTE).into())))
 }
 
 /// A field of a local time, in microseconds since 1970.

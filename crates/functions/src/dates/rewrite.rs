@@ -9,14 +9,16 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{Expr, ExprSchemable as _, ScalarUDF, cast, lit};
 
+use super::fields::{MILLISECONDS, SECONDS};
 use super::part::Part;
 
 /// Makes `date_part('century', x)` of `century(x)`, and gives a field the name that DataFusion
 /// knows, as `dow` for `dayofweek`. The epoch is that of [`super::epoch`]: an interval's years have
-/// 365.25 days, and a timestamp's fraction is not rounded to 128 nanoseconds.
+/// 365.25 days, and a timestamp's fraction is not rounded to 128 nanoseconds. Seconds and
+/// milliseconds have a fraction, as in PostgreSQL.
 ///
-/// `julian` and `timezone` are left: the type of the results is that of DataFusion's, an integer of
-/// 32 bits.
+/// `julian` and `timezone` are left: the type of the other results is that of DataFusion's, an
+/// integer of 32 bits.
 #[derive(Debug)]
 pub(crate) struct DateParts {
     functions: Vec<Arc<ScalarUDF>>,
@@ -25,6 +27,10 @@ pub(crate) struct DateParts {
 impl DateParts {
     pub(crate) fn new(functions: Vec<Arc<ScalarUDF>>) -> Self {
         Self { functions }
+    }
+
+    fn named(&self, name: &str) -> Option<&Arc<ScalarUDF>> {
+        self.functions.iter().find(|function| function.name() == name)
     }
 
     /// The call for the field `name` of `value`; `None` if it needs no other.
@@ -38,9 +44,11 @@ impl DateParts {
             | Part::YearWeek
             | Part::TimeZoneHour
             | Part::TimeZoneMinute => {
-                let function = self.functions.iter().find(|it| it.name() == part.name())?;
+                let function = self.named(part.name())?;
                 Some(cast(function.call(vec![value.clone()]), DataType::Int32))
             }
+            Part::Second => Some(self.named(SECONDS)?.call(vec![value.clone()])),
+            Part::Millisecond => Some(self.named(MILLISECONDS)?.call(vec![value.clone()])),
             part if !name.eq_ignore_ascii_case(part.name()) => {
                 Some(function.call(vec![lit(part.name()), value.clone()]))
             }
@@ -74,7 +82,7 @@ impl FunctionRewrite for DateParts {
         let name = name.try_as_str().flatten();
         if name.is_some_and(|name| name.eq_ignore_ascii_case("epoch"))
             && value.get_type(schema).is_ok_and(|of| has_epoch(&of))
-            && let Some(epoch) = self.functions.iter().find(|it| it.name() == "epoch")
+            && let Some(epoch) = self.named("epoch")
         {
             return Ok(Transformed::yes(epoch.call(vec![value.clone()])));
         }

@@ -11,7 +11,7 @@ use super::value::Value;
 
 /// The functions of this file.
 pub(super) fn functions() -> Vec<Definition> {
-    use Argument::{Boolean, Json, Key, Texts};
+    use Argument::{Boolean, Json, Key, Text, Texts};
     vec![
         Definition::new(&["json_merge_patch"], &[Json, Json], Output::Json, merge).rest(Json),
         Definition::new(&["json_strip_nulls"], &[Json], Output::Json, |call| {
@@ -23,6 +23,15 @@ pub(super) fn functions() -> Vec<Definition> {
             each(call, value, Value::write_normal)
         }),
         Definition::new(&["jsonb_set"], &[Json, Texts, Json, Boolean], Output::Json, set)
+            .optional(1),
+        Definition::new(
+            &["jsonb_set_lax"],
+            &[Json, Texts, Json, Boolean, Text],
+            Output::Json,
+            set_lax,
+        )
+        .optional(2),
+        Definition::new(&["jsonb_insert"], &[Json, Texts, Json, Boolean], Output::Json, insert)
             .optional(1),
         Definition::new(&["jsonb_concat"], &[Json, Json], Output::Json, concat),
         Definition::new(&["jsonb_delete"], &[Json, Key], Output::Json, delete),
@@ -65,11 +74,66 @@ fn merge(call: &Call) -> Result<ArrayRef> {
 }
 
 fn set(call: &Call) -> Result<ArrayRef> {
+    change(call, true, put)
+}
+
+fn insert(call: &Call) -> Result<ArrayRef> {
+    change(call, false, insert_at)
+}
+
+/// Sets a value as `jsonb_set`; one that is NULL is treated as the last argument says.
+fn set_lax(call: &Call) -> Result<ArrayRef> {
     let value = |row| {
         let creates = match call.arguments.get(3) {
-            Some(creates) if creates.is_null(row) => return Ok(None),
-            Some(creates) => creates.as_boolean().value(row),
+            Some(options) if options.is_null(row) => return Ok(None),
+            Some(options) => options.as_boolean().value(row),
             None => true,
+        };
+        let treatment = match call.count() {
+            5 => call.text(4, row)?.unwrap_or_default(),
+            _ => "use_json_null",
+        };
+        let both = normal(call, 0, row)?.zip(path(call, row)?);
+        let Some((mut target, path)) = both else { return Ok(None) };
+        refuse_scalar(call, &target)?;
+        let new = match (normal(call, 2, row)?, treatment) {
+            (Some(new), _) => new,
+            (None, "use_json_null") => Value::Word("null"),
+            (None, "return_target") => return Ok(Some(target)),
+            (None, "delete_key") => {
+                remove(&mut target, &path)?;
+                return Ok(Some(target));
+            }
+            (None, "raise_exception") => {
+                return exec_err!(
+                    "jsonb_set_lax: the new value is NULL, which the argument \"raise_exception\" \
+                     refuses"
+                );
+            }
+            (None, other) => {
+                return exec_err!(
+                    "jsonb_set_lax: a new value that is NULL is treated by \"use_json_null\", \
+                     \"delete_key\", \"return_target\" or \"raise_exception\", not {other:?}"
+                );
+            }
+        };
+        put(&mut target, &path, new, creates)?;
+        Ok(Some(target.normalized()))
+    };
+    each(call, value, Value::write_normal)
+}
+
+/// Changes the first argument at a path by a value and an option.
+fn change(
+    call: &Call,
+    default: bool,
+    apply: for<'a> fn(&mut Value<'a>, &[String], Value<'a>, bool) -> Result<()>,
+) -> Result<ArrayRef> {
+    let value = |row| {
+        let option = match call.arguments.get(3) {
+            Some(options) if options.is_null(row) => return Ok(None),
+            Some(options) => options.as_boolean().value(row),
+            None => default,
         };
         let (target, path) = (normal(call, 0, row)?, path(call, row)?);
         let (Some(mut target), Some(path), Some(new)) = (target, path, normal(call, 2, row)?)
@@ -77,10 +141,42 @@ fn set(call: &Call) -> Result<ArrayRef> {
             return Ok(None);
         };
         refuse_scalar(call, &target)?;
-        put(&mut target, &path, new, creates)?;
+        apply(&mut target, &path, new, option)?;
         Ok(Some(target.normalized()))
     };
     each(call, value, Value::write_normal)
+}
+
+/// Inserts a member that does not exist, or an element before or behind another one.
+fn insert_at<'a>(
+    target: &mut Value<'a>,
+    path: &[String],
+    new: Value<'a>,
+    is_behind: bool,
+) -> Result<()> {
+    let Some((step, rest)) = path.split_first() else { return Ok(()) };
+    if !rest.is_empty() {
+        return match child_mut(target, step)? {
+            Some(child) => insert_at(child, rest, new, is_behind),
+            None => Ok(()),
+        };
+    }
+    match target {
+        Value::Object(members) if members.iter().any(|(key, _)| key.as_ref() == step.as_str()) => {
+            exec_err!("jsonb_insert: the key {step:?} exists; use jsonb_set to replace its value")
+        }
+        Value::Object(members) => {
+            members.push((Cow::Owned(step.clone()), new));
+            Ok(())
+        }
+        Value::Array(elements) => {
+            let end = if step.starts_with('-') { 0 } else { elements.len() };
+            let place = place(elements.len(), step)?;
+            elements.insert(place.map_or(end, |place| place + usize::from(is_behind)), new);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The steps of a path, the second argument; `None` for null.

@@ -25,6 +25,7 @@ pub(super) fn functions() -> Vec<Definition> {
         ),
         Definition::new(&["json_get"], &[Document, Key], Output::Json, get),
         Definition::new(&["json_get_text"], &[Document, Key], Output::Text, get_text),
+        Definition::new(&["json_subscript"], &[Document, Key], Output::Json, subscript),
         Definition::new(&["json_get_path"], &[Document, Texts], Output::Json, get_path),
         Definition::new(&["json_get_path_text"], &[Document, Texts], Output::Text, get_path_text),
         Definition::new(
@@ -166,6 +167,21 @@ fn get(call: &Call) -> Result<ArrayRef> {
 
 fn get_text(call: &Call) -> Result<ArrayRef> {
     call.each_text(|row| Ok(find(call, row)?.and_then(Json::plain)))
+}
+
+/// PostgreSQL's `j['a']`: a member, or an element, also if its position is a text.
+fn subscript(call: &Call) -> Result<ArrayRef> {
+    call.each_text(|row| {
+        let Some(json) = call.json(0, row)? else { return Ok(None) };
+        let Some(keys) = call.arguments.get(1).filter(|keys| keys.is_valid(row)) else {
+            return Ok(None);
+        };
+        let key = match keys.as_primitive_opt::<Int64Type>() {
+            Some(positions) => Cow::Owned(positions.value(row).to_string()),
+            None => Cow::Borrowed(call.text(1, row)?.unwrap_or_default()),
+        };
+        Ok(child(json, &key).map(Json::text))
+    })
 }
 
 fn find_path<'a>(call: &'a Call, row: usize) -> Result<Option<Json<'a>>> {

@@ -261,7 +261,8 @@ impl Definition {
 
     /// True for a function whose results are JSONB if its first argument is.
     fn takes_parts(&self) -> bool {
-        matches!(self.name(), "json_get" | "json_get_path" | "json_extract_path")
+        let names = ["json_get", "json_get_path", "json_extract_path", "json_subscript"];
+        names.contains(&self.name())
     }
 
     fn output(&self, arguments: &[Option<&ScalarValue>]) -> Field {
@@ -278,6 +279,7 @@ impl Definition {
             Output::Boolean => Field::new("", DataType::Boolean, true),
             Output::Integer => Field::new("", DataType::Int64, true),
             Output::Texts => list(text),
+            Output::Jsons if self.makes_jsonb() => list(jsonb_field("")),
             Output::Jsons => list(json_field("")),
             Output::Found if is_of_many => list(json_field("")),
             Output::Found => json_field(""),

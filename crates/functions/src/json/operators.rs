@@ -1,13 +1,15 @@
-//! The operators of JSON: `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and
-//! `#-`.
+//! The operators of JSON: `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `@?`, `@@`, `||`,
+//! `-` and `#-`, and its subscripts, `j['a'][0]`.
 //!
 //! The operators that other types have too, are those of JSON if their left operand is of the type
 //! JSON rather than text: the result of a function or a cast. Those of `||` are both JSON, or one
 //! is JSON and the other a literal of JSON.
 
 use datafusion::common::{DFSchema, Result, internal_err};
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable as _};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable as _, GetFieldAccess};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::registry::functions;
@@ -29,12 +31,39 @@ impl ExprPlanner for JsonOperators {
             return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
         };
         let arguments = if swaps { vec![right, left] } else { vec![left, right] };
-        let functions = functions();
-        let function = functions.into_iter().find(|function| function.name() == name);
-        match function {
-            Some(function) => Ok(PlannerResult::Planned(function.call(arguments))),
-            None => internal_err!("the function {name} is missing"),
+        Ok(PlannerResult::Planned(called(name, arguments)?))
+    }
+}
+
+/// Plans the subscripts of JSON, before those of lists and structs.
+#[derive(Debug)]
+pub struct JsonSubscripts;
+
+impl ExprPlanner for JsonSubscripts {
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let RawFieldAccessExpr { field_access, expr } = expr;
+        let key = match &field_access {
+            GetFieldAccess::NamedStructField { name } => Some(Expr::Literal(name.clone(), None)),
+            GetFieldAccess::ListIndex { key } => Some(key.as_ref().clone()),
+            GetFieldAccess::ListRange { .. } => None,
+        };
+        match key {
+            Some(key) if is_json(&expr.to_field(schema)?.1) => {
+                Ok(PlannerResult::Planned(called("json_subscript", vec![expr, key])?))
+            }
+            _ => Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr })),
         }
+    }
+}
+
+fn called(name: &str, arguments: Vec<Expr>) -> Result<Expr> {
+    match functions().into_iter().find(|function| function.name() == name) {
+        Some(function) => Ok(function.call(arguments)),
+        None => internal_err!("the function {name} is missing"),
     }
 }
 
@@ -68,6 +97,8 @@ fn function(
         BinaryOperator::Question => ("jsonb_exists", false),
         BinaryOperator::QuestionPipe => ("jsonb_exists_any", false),
         BinaryOperator::QuestionAnd => ("jsonb_exists_all", false),
+        BinaryOperator::AtQuestion if is_text(left)? => ("jsonb_path_exists_opr", false),
+        BinaryOperator::AtAt if is_text(left)? => ("jsonb_path_match_opr", false),
         BinaryOperator::StringConcat
             if is_json(left)? && (is_json(right)? || is_plain(right))
                 || is_plain(left) && is_json(right)? =>

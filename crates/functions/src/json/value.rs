@@ -292,7 +292,7 @@ pub(super) fn amount(word: &str) -> Option<(bool, String, i64)> {
 }
 
 /// Sign, digits before and behind the point, and exponent of a number; `None` for other words.
-fn parts(word: &str) -> Option<(bool, &str, &str, i64)> {
+pub(super) fn parts(word: &str) -> Option<(bool, &str, &str, i64)> {
     let unsigned = word.strip_prefix('-');
     let (is_negative, number) = (unsigned.is_some(), unsigned.unwrap_or(word));
     if !number.starts_with(|c: char| c.is_ascii_digit()) {

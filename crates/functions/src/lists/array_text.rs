@@ -1,14 +1,11 @@
 //! Arrays written as PostgreSQL's texts: `{a,"b c",NULL}`.
+//!
+//! Those of several dimensions are read by `array_levels`.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray as _, ListBuilder, StringBuilder};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
-use datafusion::logical_expr::{Expr, ScalarFunctionArgs};
-
-use crate::adapter::{Scalar, columns, function};
+use datafusion::arrow::array::{ListBuilder, StringBuilder};
+use datafusion::common::{Result, ScalarValue, exec_err};
 
 /// Parses the items of `{a,"b c",NULL}`; `None` for a text that is no array of one dimension.
 #[must_use]
@@ -63,76 +60,23 @@ fn of(item: String, is_quoted: bool) -> Option<String> {
 /// # Errors
 /// For a text that is no array of one dimension.
 pub fn text_array(text: &str) -> Result<ScalarValue> {
-    Ok(ScalarValue::List(Arc::new(lists(std::iter::once(Some(text)), false)?.finish())))
-}
-
-/// Returns the arrays of texts that texts denote.
-#[must_use]
-pub fn text_arrays(expr: Expr) -> Expr {
-    function(TextArrays { is_try: false }).call(vec![expr])
-}
-
-/// Returns the arrays of texts that texts denote, with null for any other text.
-#[must_use]
-pub fn try_text_arrays(expr: Expr) -> Expr {
-    function(TextArrays { is_try: true }).call(vec![expr])
-}
-
-/// The arrays that texts denote. If `is_try`, a malformed text denotes null.
-fn lists<'a>(
-    texts: impl Iterator<Item = Option<&'a str>>,
-    is_try: bool,
-) -> Result<ListBuilder<StringBuilder>> {
+    let Some(items) = array_items(text) else { return malformed(text, 1) };
     let mut lists = ListBuilder::new(StringBuilder::new());
-    for text in texts {
-        match (text, text.and_then(array_items)) {
-            (_, Some(items)) => lists.append_value(items),
-            (Some(text), None) if !is_try => {
-                return exec_err!(
-                    "malformed array literal: \"{text}\"; say the elements of one dimension as in \
-                     {{a,\"b c\",NULL}}"
-                );
-            }
-            (_, None) => lists.append_null(),
-        }
-    }
-    Ok(lists)
+    lists.append_value(items);
+    Ok(ScalarValue::List(Arc::new(lists.finish())))
 }
 
-/// The function of the arrays of texts that texts denote.
-#[derive(Debug)]
-struct TextArrays {
-    is_try: bool,
-}
-
-impl Scalar for TextArrays {
-    fn name(&self) -> &'static str {
-        if self.is_try { "try_text_arrays" } else { "text_arrays" }
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn coerce(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        match given {
-            [text] if text.is_string() || text.is_null() => Ok(vec![DataType::Utf8]),
-            _ => plan_err!("{} takes a text", self.name()),
-        }
-    }
-
-    fn field(&self, given: &[DataType], _: &[Option<&ScalarValue>]) -> Result<Field> {
-        self.coerce(given)?;
-        Ok(Field::new(self.name(), DataType::new_list(DataType::Utf8, true), true))
-    }
-
-    fn run(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
-        let columns = columns(args, rows)?;
-        let [texts] = columns.as_slice() else {
-            return exec_err!("{} takes a text", self.name());
-        };
-        let texts = cast(texts, &DataType::Utf8)?;
-        Ok(Arc::new(lists(texts.as_string::<i32>().iter(), self.is_try)?.finish()))
+/// The error for a text that is no array of a number of dimensions.
+pub(super) fn malformed<T>(text: &str, depth: usize) -> Result<T> {
+    match depth {
+        1 => exec_err!(
+            "malformed array literal: \"{text}\"; say the elements of one dimension as in \
+             {{a,\"b c\",NULL}}"
+        ),
+        _ => exec_err!(
+            "malformed array literal: \"{text}\"; say the elements of {depth} dimensions as in \
+             {{{{1,2}},{{3,4}}}}, of the same number in each"
+        ),
     }
 }
 

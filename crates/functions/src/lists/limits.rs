@@ -17,7 +17,7 @@ use crate::checked::{Checked, rows};
 /// Maximum number of elements of one list.
 const LIST_MAX: u64 = 1 << 24;
 /// Maximum bytes of the lists of a batch of rows.
-const BATCH_BYTES_MAX: u64 = 256 << 20;
+pub(super) const BATCH_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of an element that is a number.
 const NUMBER_BYTES: u64 = 8;
 
@@ -93,7 +93,7 @@ fn hint(function: &str, count: Count) -> String {
 }
 
 /// The mean bytes of a value.
-fn element_bytes(values: &ArrayRef) -> u64 {
+pub(super) fn element_bytes(values: &ArrayRef) -> u64 {
     let bytes = values.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
     let mean = bytes.div_ceil(values.len().max(1));
     u64::try_from(mean).unwrap_or(u64::MAX).max(1)

@@ -8,6 +8,7 @@ use datafusion::common::{Result, exec_err, plan_err};
 
 use super::elements::{Lists, element_field, list_type, lists_at};
 use super::function::{Call, Definition};
+use super::limits::{BATCH_BYTES_MAX, element_bytes};
 
 /// Maximum number of elements of a list that a function makes of a number.
 const FILLED_MAX: usize = 1 << 24;
@@ -253,24 +254,34 @@ fn bound(call: &Call, upper: bool) -> Result<ArrayRef> {
     Ok(Arc::new((0..call.rows).map(bound).collect::<Result<Int64Array>>()?))
 }
 
-/// Lists of one dimension, of a value.
+/// Lists of one dimension, of a value. Those of more dimensions are calls within each other.
 fn fill(call: &Call) -> Result<ArrayRef> {
     let lengths = Lists::new(&call.arguments[1])?;
     let numbers = lengths.values().as_primitive::<Int64Type>();
     let Some(field) = element_field(&call.output) else {
         return exec_err!("{} returns lists", call.name);
     };
+    let bytes = usize::try_from(element_bytes(&call.arguments[0])).unwrap_or(usize::MAX);
+    let bytes_max = usize::try_from(BATCH_BYTES_MAX).unwrap_or(usize::MAX);
     let mut total = 0_usize;
     let rows = (0..call.rows).map(|row| {
         let Some(range) = lengths.range(row) else { return Ok(None) };
+        if range.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
         if range.len() != 1 || numbers.is_null(range.start) {
-            return exec_err!("array_fill makes lists of one dimension: array_fill(7, [3])");
+            return exec_err!(
+                "array_fill makes lists of one dimension: array_fill(7, [3]); write the lengths of \
+                 more dimensions as a list of constants, array_fill(7, ARRAY[2, 3])"
+            );
         }
         let count = usize::try_from(numbers.value(range.start)).ok();
         total = total.saturating_add(count.unwrap_or(usize::MAX));
-        match count.filter(|_| total <= FILLED_MAX) {
+        match count.filter(|_| total <= FILLED_MAX && total.saturating_mul(bytes) <= bytes_max) {
             Some(count) => Ok(Some(vec![Some(row); count])),
-            None => exec_err!("array_fill makes at most {FILLED_MAX} elements"),
+            None => exec_err!(
+                "array_fill makes at most {FILLED_MAX} elements, of {bytes_max} bytes together"
+            ),
         }
     });
     lists_at(field, &rows.collect::<Result<Vec<_>>>()?, &call.arguments[0])

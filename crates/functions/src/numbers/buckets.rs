@@ -1,9 +1,14 @@
 //! `width_bucket` of PostgreSQL.
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
+use datafusion::arrow::array::{Array as _, ArrayRef};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 
 use super::decimals::{at_scale, scale_of};
+use crate::lists::{Lists, list_type};
 use crate::scalar::{Call, Decimal, Definition, Double, Int, Int32, Kind, Overload, Returns};
 
 pub(super) const FUNCTIONS: &[Definition] = &[Definition::new(
@@ -19,6 +24,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[Definition::new(
             Returns::Integer32,
             of_doubles,
         ),
+        Overload::returning(&[Kind::Any, Kind::Any], Returns::By(of_list), of_thresholds),
     ],
 )];
 
@@ -97,5 +103,47 @@ fn of_doubles(call: &Call) -> Result<ArrayRef> {
         #[expect(clippy::cast_possible_truncation, reason = "from 0 to the number of buckets")]
         let place = (part * f64::from(number)).floor() as i32;
         bucket(place.min(number - 1).checked_add(1))
+    })
+}
+
+/// The type of the result for a value and a list of thresholds.
+fn of_list(given: &[DataType]) -> Result<DataType> {
+    match given {
+        [_, thresholds] if list_type(thresholds).is_some() => Ok(DataType::Int32),
+        _ => plan_err!("width_bucket takes a value and a list of thresholds in ascending order"),
+    }
+}
+
+/// The number of thresholds, in ascending order, that are not above the value.
+fn of_thresholds(call: &Call) -> Result<ArrayRef> {
+    let (values, lists) = (call.expanded(0)?, Lists::new(&call.expanded(1)?)?);
+    let elements = lists.values();
+    if list_type(elements.data_type()).is_some() && !elements.data_type().is_null() {
+        return exec_err!("the thresholds of width_bucket are a list of one dimension");
+    }
+    let types = [values.data_type().clone(), elements.data_type().clone()];
+    let Some(common) = type_union_resolution(&types) else {
+        return exec_err!("width_bucket: the thresholds are {}, not {}", types[1], types[0]);
+    };
+    let converter = RowConverter::new(vec![SortField::new(common.clone())])?;
+    let keys = converter.convert_columns(&[cast(&values, &common)?])?;
+    let thresholds = converter.convert_columns(&[cast(elements, &common)?])?;
+    call.rows_of::<Int32>(|row| {
+        let Some(range) = lists.range(row).filter(|_| values.is_valid(row)) else {
+            return Ok(None);
+        };
+        if range.clone().any(|place| elements.is_null(place)) {
+            return exec_err!("the thresholds of width_bucket must not contain NULL");
+        }
+        let (key, begin) = (keys.row(row), range.start);
+        let (mut low, mut high) = (begin, range.end);
+        while low < high {
+            let middle = low.midpoint(high);
+            match thresholds.row(middle) <= key {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(i32::try_from(low - begin).ok())
     })
 }

@@ -27,6 +27,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         "normalize",
         &[Overload::new(TEXT, Kind::Text, nfc), Overload::new(TEXTS, Kind::Text, normalize)],
     ),
+    Definition::new("is_normalized", &[Overload::new(TEXTS, Kind::Boolean, is_normalized)]),
     Definition::new("like_escape", LIKE),
     Definition::new("not_like_escape", LIKE),
     Definition::new("ilike_escape", LIKE),
@@ -78,15 +79,21 @@ fn nfc(call: &Call) -> Result<ArrayRef> {
 }
 
 fn normalize(call: &Call) -> Result<ArrayRef> {
-    call.map2::<Text, Text, Text>(|text, form| {
-        let normal: String = match form.to_ascii_uppercase().as_str() {
-            "NFC" => text.nfc().collect(),
-            "NFD" => text.nfd().collect(),
-            "NFKC" => text.nfkc().collect(),
-            "NFKD" => text.nfkd().collect(),
-            _ => return exec_err!("normalize takes NFC, NFD, NFKC or NFKD, not {form:?}"),
-        };
-        Ok(Some(normal.into()))
+    call.map2::<Text, Text, Text>(|text, form| Ok(Some(normal(call, text, form)?.into())))
+}
+
+fn is_normalized(call: &Call) -> Result<ArrayRef> {
+    call.map2::<Text, Text, Bool>(|text, form| Ok(Some(normal(call, text, form)? == text)))
+}
+
+/// A text in a normal form.
+fn normal(call: &Call, text: &str, form: &str) -> Result<String> {
+    Ok(match form.to_ascii_uppercase().as_str() {
+        "NFC" => text.nfc().collect(),
+        "NFD" => text.nfd().collect(),
+        "NFKC" => text.nfkc().collect(),
+        "NFKD" => text.nfkd().collect(),
+        _ => return exec_err!("{} takes NFC, NFD, NFKC or NFKD, not {form:?}", call.name()),
     })
 }
 

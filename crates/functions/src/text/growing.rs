@@ -9,6 +9,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
 use regex::{Captures, Regex};
 
+use super::matches::{bounded, byte_at, matches};
 use super::pattern::{Options, Patterns};
 use super::room::Room;
 use crate::scalar::{Call, Definition, Int, Kind, Overload, Text};
@@ -17,6 +18,10 @@ const COUNT: &[Kind] = &[Kind::Text, Kind::Integer];
 const FILLED: &[Kind] = &[Kind::Text, Kind::Integer, Kind::Text];
 const THREE: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text];
 const FOUR: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text, Kind::Text];
+const STARTED: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text, Kind::Integer];
+const NUMBERED: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text, Kind::Integer, Kind::Integer];
+const SIX: &[Kind] =
+    &[Kind::Text, Kind::Text, Kind::Text, Kind::Integer, Kind::Integer, Kind::Text];
 
 pub(super) const FUNCTIONS: &[Definition] = &[
     Definition::new(
@@ -34,6 +39,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         &[
             Overload::new(THREE, Kind::Text, regexp_replace),
             Overload::new(FOUR, Kind::Text, regexp_replace),
+            Overload::new(STARTED, Kind::Text, regexp_replace),
+            Overload::new(NUMBERED, Kind::Text, regexp_replace),
+            Overload::new(SIX, Kind::Text, regexp_replace),
         ],
     ),
 ];
@@ -107,27 +115,33 @@ fn replace(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// Replaces the first match of a regular expression, or each with the option `g`.
+/// `regexp_replace(text, pattern, replacement, start, number, options)`: replaces one match, the
+/// first by default; all for the number 0, or with the option `g` and no number. The options may
+/// follow the replacement.
 fn regexp_replace(call: &Call) -> Result<ArrayRef> {
     let mut room = Room::new(call.name());
     let mut patterns = Patterns::default();
     let mut template = (String::new(), Vec::new());
+    let has_start = call.fields().get(3).is_some_and(|field| field.data_type().is_integer());
+    let options_at = if has_start { 5 } else { 3 };
     call.rows_of::<Text>(|row| {
         let text = |at| call.value::<Text>(at, row);
         let all = (text(0)?, text(1)?, text(2)?);
         let (Some(value), Some(pattern), Some(replacement)) = all else { return Ok(None) };
-        let options = match call.len() {
-            4 => text(3)?,
-            _ => Some(""),
-        };
+        let options = if options_at < call.len() { text(options_at)? } else { Some("") };
         let Some(options) = options else { return Ok(None) };
+        let default = if options.contains('g') { 0 } else { 1 };
+        let start = if has_start { bounded(call, row, (3, "start"), 1, 1)? } else { Some(1) };
+        let number =
+            if has_start { bounded(call, row, (4, "n"), 0, default)? } else { Some(default) };
+        let (Some(start), Some(number)) = (start, number) else { return Ok(None) };
         if template.0 != replacement || template.1.is_empty() {
             template = (replacement.to_owned(), pieces(replacement));
         }
-        let is_global = options.contains('g');
         let pattern = patterns.of(pattern, Options::of_postgres(&options.replace('g', ""))?)?;
-        let limit = if is_global { usize::MAX } else { 1 };
-        replaced(&mut room, pattern, value, &template.1, limit).map(Some)
+        let Some(from) = byte_at(value, start) else { return Ok(Some(value.into())) };
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        replaced(&mut room, pattern, (value, from), &template.1, number).map(Some)
     })
 }
 
@@ -174,17 +188,21 @@ fn pieces(replacement: &str) -> Vec<Piece> {
     pieces
 }
 
-/// A text with its first `limit` matches replaced.
+/// A text with one of its matches from a byte on replaced, or all for the number 0.
 fn replaced<'a>(
     room: &mut Room<'_>,
     pattern: &Regex,
-    text: &'a str,
+    (text, from): (&'a str, usize),
     pieces: &[Piece],
-    limit: usize,
+    number: usize,
 ) -> Result<Cow<'a, str>> {
     let mut out = String::new();
     let mut end = 0;
-    for found in pattern.captures_iter(text).take(limit) {
+    let (skipped, limit) = match number {
+        0 => (0, usize::MAX),
+        number => (number - 1, 1),
+    };
+    for found in matches(pattern, text, from).skip(skipped).take(limit) {
         let Some(whole) = found.get(0) else { continue };
         let (before, written) = (text.get(end..whole.start()).unwrap_or_default(), out.len());
         out.push_str(before);
@@ -214,20 +232,22 @@ fn write(out: &mut String, pieces: &[Piece], found: &Captures<'_>) {
 mod tests {
     use super::*;
 
-    fn of(pattern: &str, text: &str, replacement: &str, limit: usize) -> String {
+    fn of(pattern: &str, text: &str, replacement: &str, number: usize) -> String {
         let pattern = Regex::new(pattern).expect("a pattern");
         let room = &mut Room::new("regexp_replace");
-        let result = replaced(room, &pattern, text, &pieces(replacement), limit);
+        let result = replaced(room, &pattern, (text, 0), &pieces(replacement), number);
         result.expect("short").into_owned()
     }
 
     /// Expected values from PostgreSQL 15.
     #[test]
     fn replacements_are_those_of_postgresql() {
-        assert_eq!(of("b(.)", "abcbd", r"<\1\&\\>", usize::MAX), r"a<cbc\><dbd\>");
+        assert_eq!(of("b(.)", "abcbd", r"<\1\&\\>", 0), r"a<cbc\><dbd\>");
         assert_eq!(of("b", "abab", "", 1), "aab");
-        assert_eq!(of("x*", "ab", "-", usize::MAX), "-a-b-");
-        assert_eq!(of("z", "ab", "-", usize::MAX), "ab");
+        assert_eq!(of("x*", "ab", "-", 0), "-a-b-");
+        assert_eq!(of("x*", "axb", "-", 0), "-a--b-");
+        assert_eq!(of("a", "aaaa", "b", 2), "abaa");
+        assert_eq!(of("z", "ab", "-", 0), "ab");
         assert_eq!(of("a", "a", "$0 $1", 1), "$0 $1");
         assert_eq!(of("a", "a", r"\z\0", 1), r"\z\0");
     }

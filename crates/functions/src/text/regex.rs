@@ -1,7 +1,7 @@
-//! Regular expressions of DuckDB and PostgreSQL.
+//! Regular expressions of DuckDB, and parts of a text in PostgreSQL.
 //!
-//! `regexp_matches` is DuckDB's: it returns true or false. PostgreSQL's function of this name
-//! returns a set of rows; `regexp_match` returns its first row.
+//! `regexp_matches` is DuckDB's: it returns true or false. With the option `g`, and in FROM, it is
+//! PostgreSQL's, which returns rows.
 
 use std::borrow::Cow;
 
@@ -65,32 +65,10 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     )
     .alias(&["str_split_regex"]),
     Definition::new("regexp_escape", &[Overload::new(TEXT, Kind::Text, escape)]),
-    Definition::new(
-        "regexp_substr",
-        &[
-            Overload::new(TEXTS, Kind::Text, substr),
-            Overload::new(WITH_GROUP, Kind::Text, substr),
-            Overload::new(
-                &[Kind::Text, Kind::Text, Kind::Integer, Kind::Integer],
-                Kind::Text,
-                substr,
-            ),
-            Overload::new(
-                &[Kind::Text, Kind::Text, Kind::Integer, Kind::Integer, Kind::Text],
-                Kind::Text,
-                substr,
-            ),
-            Overload::new(
-                &[Kind::Text, Kind::Text, Kind::Integer, Kind::Integer, Kind::Text, Kind::Integer],
-                Kind::Text,
-                substr,
-            ),
-        ],
-    ),
 ];
 
 /// The options in an argument; those of the empty text without such an argument, `None` for null.
-fn options(
+pub(super) fn options(
     call: &Call,
     argument: usize,
     row: usize,
@@ -103,12 +81,17 @@ fn options(
 }
 
 /// An optional integer; `default` without such an argument, `None` for null.
-fn integer(call: &Call, argument: usize, row: usize, default: i64) -> Result<Option<i64>> {
+pub(super) fn integer(
+    call: &Call,
+    argument: usize,
+    row: usize,
+    default: i64,
+) -> Result<Option<i64>> {
     if argument < call.len() { call.value::<Int>(argument, row) } else { Ok(Some(default)) }
 }
 
 /// The text and the compiled expression of a row; `None` if either is null.
-fn parts<'a, 'b>(
+pub(super) fn parts<'a, 'b>(
     call: &'a Call,
     row: usize,
     patterns: &'b mut Patterns,
@@ -217,31 +200,4 @@ fn escape(call: &Call) -> Result<ArrayRef> {
         }
         Ok(Some(escaped.into()))
     })
-}
-
-/// `regexp_substr(text, pattern, start, number, options, group)`: one match, null without it.
-fn substr(call: &Call) -> Result<ArrayRef> {
-    let mut patterns = Patterns::default();
-    call.rows_of::<Text>(|row| {
-        let options = options(call, 4, row, Options::of_postgres)?;
-        let (start, number) = (integer(call, 2, row, 1)?, integer(call, 3, row, 1)?);
-        let (group, parts) = (group(call, 5, row)?, parts(call, row, &mut patterns, options)?);
-        let (Some(start), Some(number), Some(group), Some((text, regex))) =
-            (start, number, group, parts)
-        else {
-            return Ok(None);
-        };
-        let (Some(skipped), Some(number)) = (before(start), before(number)) else {
-            return exec_err!("regexp_substr counts from 1: start {start}, number {number}");
-        };
-        let begin = text.char_indices().nth(skipped).map_or(text.len(), |(at, _)| at);
-        let found = regex.captures_iter(&text[begin..]).nth(number);
-        let found = found.and_then(|captures| captures.get(group));
-        Ok(found.map(|found| found.as_str().into()))
-    })
-}
-
-/// The number of places before a place that is counted from one.
-fn before(place: i64) -> Option<usize> {
-    usize::try_from(place).ok()?.checked_sub(1)
 }

@@ -24,7 +24,7 @@ fn type_of(call: &Call) -> Result<ArrayRef> {
 
 fn pg_type_of(call: &Call) -> Result<ArrayRef> {
     let name = match call.fields().first() {
-        Some(field) => postgres_field(field),
+        Some(field) => postgres_type(field),
         None => postgres(call.array(0)?.data_type()),
     };
     call.rows_of::<Text>(|_| Ok(Some(name.clone().into())))
@@ -38,8 +38,9 @@ fn duckdb_field(field: &Field) -> String {
     }
 }
 
-/// The name of the type of a field in PostgreSQL.
-fn postgres_field(field: &Field) -> String {
+/// Returns the name of the type of a field in PostgreSQL.
+#[must_use]
+pub fn postgres_type(field: &Field) -> String {
     match TextType::of(field) {
         Some(TextType::Uuid) => "uuid",
         Some(TextType::Json) => "json",
@@ -133,7 +134,7 @@ fn postgres(of: &DataType) -> String {
         DataType::Interval(_) | DataType::Duration(_) => "interval",
         DataType::Dictionary(_, values) => return postgres(values),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            let item = postgres_field(item);
+            let item = postgres_type(item);
             // Lists of lists have one type there.
             return if item.ends_with("[]") { item } else { format!("{item}[]") };
         }

@@ -17,10 +17,10 @@ use super::query::{Outcome, Query, Source};
 use super::session::ClientSession;
 use crate::failure::{Failure, SqlState};
 use crate::pg_catalog::ColumnNames;
-use crate::postgres::{Access, Command, Discard, count_of, set};
+use crate::postgres::{Access, Command, Discard, count_of, set, shown};
 use crate::query_batches::QueryBatches;
 use crate::registry::Shown;
-use crate::settings::Settings;
+use crate::settings::{DEFAULT, Settings};
 
 impl ClientSession {
     /// Runs a text of one statement, which must belong to the open transaction, if any.
@@ -73,7 +73,7 @@ impl ClientSession {
                 && matches!(statement, SessionStatement::Sql(_) | SessionStatement::Explain(_));
             let prepared = match is_planned {
                 true => {
-                    let planning = self.session.prepare(statement.clone(), &[]);
+                    let planning = self.session.prepare_as(statement.clone(), &[], text);
                     Some(interrupt.plan(planning).await??)
                 }
                 false => None,
@@ -195,8 +195,8 @@ impl ClientSession {
                 self.access(&access).await
             }
             _ => {
-                let interrupt = self.interrupt();
-                let running = self.session.execute(statement.clone());
+                let (interrupt, shown) = (self.interrupt(), self.registered.shown());
+                let running = self.session.execute_as(statement.clone(), Some(shown.text()));
                 let handle = interrupt.plan(running).await??;
                 self.outcome(&statement, handle, interrupt).await
             }
@@ -211,8 +211,8 @@ impl ClientSession {
         handle: QueryHandle,
         interrupt: Interrupt,
     ) -> Result<Outcome, Failure> {
-        let returns_rows = matches!(Command::of(statement), Command::Rows(_));
-        if returns_rows && !handle.schema.fields().is_empty() {
+        let command = Command::in_session(&self.session, statement);
+        if command.returns_rows() && !handle.schema.fields().is_empty() {
             let schema = plain_schema(&ColumnNames::of(statement).give(&handle.schema));
             let source = Source::Running(QueryBatches::new(handle));
             return Ok(Outcome::Rows(Query { schema, source, interrupt: Arc::new(interrupt) }));
@@ -236,9 +236,13 @@ impl ClientSession {
             Access::Set(name, value) => {
                 let _told = set(&self.session, settings, name, value, false).await?;
             }
+            Access::Reset(name) => {
+                let _told = set(&self.session, settings, name, DEFAULT, false).await?;
+            }
             Access::Show(name) => {
                 let schema = schema_of_setting(name);
-                let shown: ArrayRef = Arc::new(StringArray::from(vec![settings.get(name)]));
+                let shown = shown(&self.session, settings, name);
+                let shown: ArrayRef = Arc::new(StringArray::from(vec![shown]));
                 let batch = RecordBatch::try_new(Arc::clone(&schema), vec![shown])?;
                 let (source, interrupt) = (Source::Known(Some(batch)), self.interrupt());
                 let interrupt = Arc::new(interrupt);

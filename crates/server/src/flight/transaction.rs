@@ -11,6 +11,7 @@ use super::handle::number_of;
 use super::session::ClientSession;
 use crate::failure::{Failure, SqlState};
 use crate::postgres::follow_changes;
+use crate::settings::DEFAULT_READ_ONLY;
 
 impl ClientSession {
     /// Refuses a statement that is not a part of the open transaction.
@@ -102,6 +103,9 @@ impl ClientSession {
         for notice in self.session.take_notices() {
             tracing::debug!(%notice, "clients of Flight SQL see no notices");
         }
+        if self.session.transaction_status() != TransactionStatus::Open {
+            self.registered.end_transaction();
+        }
         if self.session.transaction_status() != TransactionStatus::Failed {
             let _told = follow_changes(&self.session, &self.place.settings).await?;
         }
@@ -158,6 +162,19 @@ impl ClientSession {
                 TransactionStatement::Commit | TransactionStatement::RollBack,
                 TransactionStatus::Idle,
             ) => Ok(()),
+            (TransactionStatement::Chain { .. }, TransactionStatus::Idle) => {
+                Err(SqlError::NoTransaction.into())
+            }
+            (TransactionStatement::Chain { commits }, _) => {
+                let is_read_only = self.session.transaction_reads_only();
+                match commits {
+                    true => self.commit().await?,
+                    false => self.roll_back().await?,
+                }
+                self.session.begin(is_read_only)?;
+                self.place.settings.begin();
+                Ok(())
+            }
             (TransactionStatement::Commit, _) => self.commit().await,
             (TransactionStatement::RollBack, _) => self.roll_back().await,
             (statement, _) => {
@@ -167,6 +184,13 @@ impl ClientSession {
                     TransactionStatement::Begin { .. } => settings.begin(),
                     TransactionStatement::Savepoint(name) => settings.save(name),
                     TransactionStatement::Release(name) => settings.release(name),
+                    TransactionStatement::Access {
+                        is_read_only: Some(is_read_only),
+                        is_for_session: true,
+                    } => {
+                        let value = if *is_read_only { "on" } else { "off" };
+                        settings.set(DEFAULT_READ_ONLY, value, false)?;
+                    }
                     TransactionStatement::RollBackTo(name) => {
                         settings.roll_back_to(name);
                         self.follow_settings().await?;

@@ -50,7 +50,8 @@ pub(super) async fn columns(object: &Object, source: &Source) -> Result<Vec<Attr
 
 fn attribute(field: &FieldRef, is_of_view: bool) -> Attribute {
     let field: &Field = field;
-    let of_enum = named_type(field);
+    // The array of an enum has no row in `pg_type`: clients see an array of texts.
+    let of_enum = named_type(field).filter(|_| field.data_type().is_string());
     let (type_oid, modifier) = match of_enum {
         Some((schema, name)) => (defined::enum_oid(schema, name), -1),
         None => (field_type(field).oid().into(), field_modifier(field).into()),

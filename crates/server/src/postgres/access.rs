@@ -14,6 +14,8 @@ use crate::settings::{NO_ROLE, ROLE, Settings, TRANSACTION_ISOLATION};
 pub(crate) enum Access {
     /// `SET name = value`.
     Set(&'static str, String),
+    /// `RESET name`.
+    Reset(&'static str),
     /// `SHOW name`.
     Show(&'static str),
     /// `SET LOCAL name = value`.
@@ -39,10 +41,7 @@ impl Access {
         let statement = match statement.as_ref() {
             Statement::Statement(statement) => statement,
             Statement::Reset(ResetStatement::Variable(name)) => {
-                return Some(Self::Set(
-                    Settings::name_of(&name.to_string())?,
-                    "default".to_owned(),
-                ));
+                return Some(Self::Reset(Settings::name_of(&name.to_string())?));
             }
             _ => return None,
         };

@@ -1,11 +1,18 @@
 //! Commands: the kinds of statements, with their command tags.
 
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Schema;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
+use datafusion::sql::planner::IdentNormalizer;
+use datafusion::sql::sqlparser::ast::{ObjectType, SetExpr, Statement as SqlStatement};
 use terrace_sql::session::{
     AccessChange, CopyStatement, MaintenanceStatement, RoleStatement, SessionStatement,
     TransactionStatement,
 };
+use terrace_sql::{Prepared, Session};
+
+use crate::syntax::parsed;
 
 /// Tag of ANALYZE.
 const ANALYZE: &str = "ANALYZE";
@@ -19,6 +26,8 @@ const DESCRIBING_WORDS: [&str; 7] =
 pub(crate) enum Command {
     /// A query; its tag has the number of rows, except for EXPLAIN and SHOW.
     Rows(&'static str),
+    /// A query with changes of rows in its WITH; its tag has the number of rows that it returns.
+    RowsOfChanges,
     /// A change; its tag has the number of changed rows.
     Changes(&'static str),
     /// A statement without a count: its tag is the words alone.
@@ -30,6 +39,15 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Returns the command of a statement in a session: of EXECUTE that of the statement which it
+    /// executes.
+    pub(crate) fn in_session(session: &Session, statement: &SessionStatement) -> Self {
+        match executed(session, statement) {
+            Some(prepared) => Self::of(prepared.statement()),
+            None => Self::of(statement),
+        }
+    }
+
     /// Returns the command of a statement.
     pub(crate) fn of(statement: &SessionStatement) -> Self {
         let parsed = match statement {
@@ -64,9 +82,17 @@ impl Command {
         };
         match parsed.as_ref() {
             Statement::CopyTo(_) => Self::Changes("COPY"),
+            Statement::Reset(_) => done("RESET"),
             Statement::Explain(_) => Self::Rows("EXPLAIN"),
             Statement::Statement(parsed) => match parsed.as_ref() {
-                SqlStatement::Query(_) => Self::Rows("SELECT"),
+                SqlStatement::Query(query) => match query.body.as_ref() {
+                    SetExpr::Insert(change)
+                    | SetExpr::Update(change)
+                    | SetExpr::Delete(change)
+                    | SetExpr::Merge(change) => Self::of_change(change),
+                    _ if statement.has_parts() => Self::RowsOfChanges,
+                    _ => Self::Rows("SELECT"),
+                },
                 SqlStatement::Insert(insert) => change("INSERT 0", insert.returning.is_some()),
                 SqlStatement::Update(update) => change("UPDATE", update.returning.is_some()),
                 SqlStatement::Delete(delete) => change("DELETE", delete.returning.is_some()),
@@ -78,16 +104,7 @@ impl Command {
                 SqlStatement::Explain { .. } | SqlStatement::ExplainTable { .. } => {
                     Self::Rows("EXPLAIN")
                 }
-                SqlStatement::ShowVariable { .. }
-                | SqlStatement::ShowVariables { .. }
-                | SqlStatement::ShowTables { .. }
-                | SqlStatement::ShowColumns { .. }
-                | SqlStatement::ShowFunctions { .. }
-                | SqlStatement::ShowDatabases { .. }
-                | SqlStatement::ShowSchemas { .. }
-                | SqlStatement::ShowViews { .. }
-                | SqlStatement::Pragma { .. }
-                | SqlStatement::ShowCreate { .. } => Self::Rows("SHOW"),
+                parsed if is_show(parsed) => Self::Rows("SHOW"),
                 SqlStatement::Drop { object_type: ObjectType::Table, .. } => done("DROP TABLE"),
                 SqlStatement::Set(_) | SqlStatement::Use(_) => done("SET"),
                 SqlStatement::Truncate(_) => done("TRUNCATE TABLE"),
@@ -97,6 +114,12 @@ impl Command {
             },
             _ => Self::by_words(statement),
         }
+    }
+
+    /// Returns the command of a change of rows behind a WITH that changes rows too.
+    fn of_change(change: &SqlStatement) -> Self {
+        let change = Statement::Statement(Box::new(change.clone()));
+        Self::of(&SessionStatement::Sql(Box::new(change)))
     }
 
     /// Returns a command whose tag is the first two words, of CREATE without those that describe
@@ -116,8 +139,13 @@ impl Command {
     pub(crate) fn is_change(&self) -> bool {
         match self {
             Self::Rows(name) => matches!(*name, "INSERT 0" | "UPDATE" | "DELETE" | "MERGE"),
-            _ => matches!(self, Self::Changes(_) | Self::Done(_)),
+            _ => matches!(self, Self::RowsOfChanges | Self::Changes(_) | Self::Done(_)),
         }
+    }
+
+    /// True if the statement returns rows to the client.
+    pub(crate) fn returns_rows(&self) -> bool {
+        matches!(self, Self::Rows(_) | Self::RowsOfChanges)
     }
 
     /// Returns a note for the client of a statement that had nothing to do.
@@ -126,20 +154,31 @@ impl Command {
             .then_some("nothing to do: statistics are written with the rows")
     }
 
+    /// Returns the tag of a statement that has ended, from the columns of its result and the number
+    /// of its rows. A CREATE TABLE AS that has kept a table returns no number.
+    pub(crate) fn tag_of(&self, result: &Schema, rows: u64) -> String {
+        match self {
+            Self::Changes("SELECT") if result.fields().is_empty() => "CREATE TABLE AS".to_owned(),
+            command => command.tag(rows),
+        }
+    }
+
     /// Returns the tag of a statement that has returned or changed this number of rows.
     pub(crate) fn tag(&self, rows: u64) -> String {
         match self {
             Self::Rows(name @ ("EXPLAIN" | "SHOW")) => (*name).to_owned(),
             Self::Rows(name) | Self::Changes(name) => format!("{name} {rows}"),
+            Self::RowsOfChanges => format!("SELECT {rows}"),
             Self::Done(name) => name.clone(),
             Self::Copy(_) => format!("COPY {rows}"),
             Self::Transaction(statement) => {
                 let tag = match statement {
                     TransactionStatement::Begin { .. } => "BEGIN",
-                    TransactionStatement::Commit => "COMMIT",
-                    TransactionStatement::RollBack | TransactionStatement::RollBackTo(_) => {
-                        "ROLLBACK"
-                    }
+                    TransactionStatement::Commit
+                    | TransactionStatement::Chain { commits: true } => "COMMIT",
+                    TransactionStatement::RollBack
+                    | TransactionStatement::RollBackTo(_)
+                    | TransactionStatement::Chain { commits: false } => "ROLLBACK",
                     TransactionStatement::Savepoint(_) => "SAVEPOINT",
                     TransactionStatement::Release(_) => "RELEASE",
                     TransactionStatement::Access { .. } => "SET",
@@ -150,9 +189,35 @@ impl Command {
     }
 }
 
+/// Returns the statement that an EXECUTE executes; `None` for any other statement, and for a name
+/// that the session does not know.
+pub(crate) fn executed(session: &Session, statement: &SessionStatement) -> Option<Arc<Prepared>> {
+    let SqlStatement::Execute { name: Some(name), .. } = parsed(statement)? else { return None };
+    let [part] = name.0.as_slice() else { return None };
+    let name = IdentNormalizer::default().normalize(part.as_ident()?.clone());
+    session.named_statement(&name)
+}
+
 /// The command of a change, which returns rows with RETURNING.
 fn change(name: &'static str, returns_rows: bool) -> Command {
     if returns_rows { Command::Rows(name) } else { Command::Changes(name) }
+}
+
+/// True for a statement that shows names or settings.
+fn is_show(statement: &SqlStatement) -> bool {
+    matches!(
+        statement,
+        SqlStatement::ShowVariable { .. }
+            | SqlStatement::ShowVariables { .. }
+            | SqlStatement::ShowTables { .. }
+            | SqlStatement::ShowColumns { .. }
+            | SqlStatement::ShowFunctions { .. }
+            | SqlStatement::ShowDatabases { .. }
+            | SqlStatement::ShowSchemas { .. }
+            | SqlStatement::ShowViews { .. }
+            | SqlStatement::Pragma { .. }
+            | SqlStatement::ShowCreate { .. }
+    )
 }
 
 fn done(name: &str) -> Command {
@@ -170,6 +235,7 @@ mod tests {
         assert_eq!(Command::Rows("SELECT").tag(3), "SELECT 3");
         assert_eq!(Command::Rows("EXPLAIN").tag(3), "EXPLAIN");
         assert_eq!(Command::Changes("INSERT 0").tag(2), "INSERT 0 2");
+        assert_eq!(Command::Changes("SELECT").tag_of(&Schema::empty(), 0), "CREATE TABLE AS");
         assert_eq!(done("DROP TABLE").tag(0), "DROP TABLE");
         let (roles, members) = (vec!["readers".to_owned()], vec!["ada".to_owned()]);
         let (is_admin, grantor) = (false, None);

@@ -34,9 +34,9 @@ impl Connection {
         }
         let Some(query) = statement.query() else { return self.use_cursor(statement, None).await };
         let guard = self.control.guard(&self.settings);
-        let prepared = guard.plan(self.session.prepare(query, &[])).await??;
-        drop(guard);
         let (command, shown) = (Command::Rows("SELECT"), self.control.registered.shown());
+        let prepared = guard.plan(self.session.prepare_as(query, &[], shown.text())).await??;
+        drop(guard);
         let (prepared, encoded) = (Some(prepared), Encoded::default());
         let (access, oids, types) = (None, vec![], OnceLock::new());
         let statement_of = Statement { prepared, command, access, oids, types, shown, encoded };

@@ -81,7 +81,8 @@ impl Connection {
                         let types = parse.type_oids.iter().map(|oid| type_of(*oid));
                         let types = types.collect::<Result<Vec<_>, _>>()?;
                         let guard = self.control.guard(&self.settings);
-                        Some(guard.plan(self.session.prepare(statement, &types)).await??)
+                        let preparing = self.session.prepare_as(statement, &types, &parse.query);
+                        Some(guard.plan(preparing).await??)
                     }
                 };
                 let (oids, types) = (parse.type_oids, OnceLock::new());
@@ -170,7 +171,7 @@ impl Connection {
         }
         // A statement alone before a `Sync` needs no implicit transaction.
         let begins = matches!(portal.state, State::Bound) && statement.is_change();
-        if begins && !self.wire.has_sync_next() {
+        if begins && (statement.locks_rows() || !self.wire.has_sync_next()) {
             self.begin_implicitly()?;
         }
         let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
@@ -193,18 +194,19 @@ impl Connection {
             let rows = Rows::new(handle, portal.formats.clone(), zone, Keep::Nothing);
             portal.state = State::Running(Box::new(rows));
         }
-        let mut done = 0;
+        let mut tag = statement.command.tag(0);
         if let State::Running(rows) = &mut portal.state {
-            if prepared.schema().is_some() {
+            let count = if prepared.schema().is_some() {
                 let limit = u64::try_from(execute.max_rows).unwrap_or(0);
                 let (sent, has_more) = rows.send(&mut self.wire, &guard, limit).await?;
                 if has_more {
                     return self.wire.put(Out::PortalSuspended(PortalSuspended::new()));
                 }
-                done = sent;
+                sent
             } else {
-                done = rows.finish(&guard).await?;
-            }
+                rows.finish(&guard).await?
+            };
+            tag = statement.command.tag_of(rows.schema(), count);
         }
         portal.state = State::Ended;
         drop(guard);
@@ -214,7 +216,7 @@ impl Connection {
         if let Some(note) = statement.command.note() {
             self.note(note)?;
         }
-        self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
     }
 
     /// Executes a statement about the connection's state that is bound as the portal `name`.

@@ -27,8 +27,6 @@ enum Kind {
     Number(i32),
     /// The user that statements run as.
     User(ActingUser),
-    /// Null.
-    Nothing,
 }
 
 /// The user that statements of a connection run as. Two are equal if they are of one connection.
@@ -49,16 +47,14 @@ impl Hash for ActingUser {
     }
 }
 
-/// Returns the functions of a connection.
+/// Returns the functions of a connection that describe it.
 pub(super) fn functions(place: &Arc<ConnectionInfo>) -> Vec<ScalarUDF> {
     let version = format!("PostgreSQL {SERVER_VERSION}");
-    let facts: [(&'static str, &[&str], Kind); 6] = [
+    let facts: [(&'static str, &[&str], Kind); 5] = [
         ("version", &[], Kind::Text(version)),
         ("current_database", &["current_catalog"], Kind::Text(place.database.to_owned())),
         ("current_user", &["current_role", "user"], Kind::User(ActingUser(Arc::clone(place)))),
         ("session_user", &[], Kind::Text(place.user.clone())),
-        // Advisory locks do not exist here.
-        ("pg_advisory_unlock_all", &[], Kind::Nothing),
         ("pg_backend_pid", &[], Kind::Number(place.number)),
     ];
     let facts = facts.into_iter().map(|(name, aliases, kind)| {
@@ -85,7 +81,7 @@ impl ScalarUDFImpl for Fact {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
             Kind::Number(_) => DataType::Int32,
-            Kind::Text(_) | Kind::User(_) | Kind::Nothing => DataType::Utf8,
+            Kind::Text(_) | Kind::User(_) => DataType::Utf8,
         })
     }
 
@@ -94,7 +90,6 @@ impl ScalarUDFImpl for Fact {
             Kind::Text(text) => ScalarValue::from(text.as_str()),
             Kind::Number(number) => ScalarValue::from(*number),
             Kind::User(user) => ScalarValue::from(user.0.acting_user()),
-            Kind::Nothing => ScalarValue::Utf8(None),
         };
         Ok(ColumnarValue::Scalar(value))
     }

@@ -23,6 +23,7 @@ impl Connection {
                 self.portals.clear();
                 self.statements.clear();
                 self.prepared.clear();
+                self.place.registry.advisory_locks().give_all(self.place.number);
                 self.session = furnished(self.session.renewed()?, &self.place);
                 self.reset_settings(self.login.clone()).await?;
             }

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::timezone::Tz;
-use terrace_sql::Session;
+use terrace_sql::{Session, SqlError};
 
-use super::failure::Failure;
+use super::advisory;
+use super::failure::{Failure, SqlState};
 use super::functions::functions;
 use crate::connection_info::ConnectionInfo;
 use crate::pg_catalog;
-use crate::settings::{NO_ROLE, ROLE, Settings};
+use crate::settings::{DEFAULT_READ_ONLY, NO_ROLE, ROLE, Settings, TRANSACTION_READ_ONLY};
 use crate::shared::Shared;
 use crate::shared_settings::SharedSettings;
 
@@ -39,7 +40,7 @@ fn new_session(shared: &Shared, place: &Arc<ConnectionInfo>) -> Result<Session, 
 
 /// Adds `pg_catalog` to a session, and the functions that describe its connection.
 pub(crate) fn furnished(session: Session, place: &Arc<ConnectionInfo>) -> Session {
-    for function in functions(place) {
+    for function in functions(place).into_iter().chain(advisory::functions(place)) {
         session.context().register_udf(function);
     }
     pg_catalog::add_to(&session, place);
@@ -71,6 +72,15 @@ pub(crate) async fn set(
     Ok(told)
 }
 
+/// Returns the value of a setting of a session.
+pub(crate) fn shown(session: &Session, settings: &SharedSettings, name: &str) -> Option<String> {
+    match session.transaction_reads_only().filter(|_| name == TRANSACTION_READ_ONLY) {
+        Some(is_read_only) => Some(if is_read_only { "on" } else { "off" }.to_owned()),
+        None if name == TRANSACTION_READ_ONLY => settings.get(DEFAULT_READ_ONLY),
+        None => settings.get(name),
+    }
+}
+
 /// Passes a setting on to the session, if the session has it as well.
 ///
 /// # Errors
@@ -82,8 +92,13 @@ async fn pass_on(session: &Session, settings: &SharedSettings, name: &str) -> Re
         let kept = session.acting_role();
         settings.set(ROLE, kept.as_deref().unwrap_or(NO_ROLE), false)?;
     }
-    passed?;
-    Ok(())
+    match passed {
+        // A role that is not there is a wrong value of the setting.
+        Err(error @ SqlError::MissingRole { .. }) if name == ROLE => {
+            Err(Failure::new(SqlState::INVALID_PARAMETER, error.to_string()))
+        }
+        passed => Ok(passed.map(drop)?),
+    }
 }
 
 /// Passes on to the session the settings that its statements have changed. Returns the changes to

@@ -15,7 +15,8 @@ use super::cell::{ColumnWriter, Format};
 use super::connection::Connection;
 use super::description::description;
 use super::failure::{Failure, SqlState};
-use super::session::{follow_changes, set};
+use super::session::{follow_changes, set, shown};
+use crate::settings::DEFAULT;
 
 /// The zone of values that have no zone.
 const UTC: &str = "+00:00";
@@ -36,23 +37,37 @@ impl Connection {
                 self.warn(&Failure::new(SqlState::NO_TRANSACTION, text))?;
                 "SET"
             }
-            Access::Set(name, value) | Access::SetLocal(name, value) => {
-                let is_local = matches!(access, Access::SetLocal(..));
-                let told = set(&self.session, &self.settings, name, value, is_local).await?;
-                if let Some((name, value)) = told {
-                    let status = ParameterStatus::new(name.to_owned(), value);
-                    self.wire.put(Out::ParameterStatus(status))?;
-                }
-                "SET"
+            Access::Set(name, value) => self.set(name, value, false).await?,
+            Access::SetLocal(name, value) => self.set(name, value, true).await?,
+            Access::Reset(name) => {
+                self.set(name, DEFAULT, false).await?;
+                "RESET"
             }
             Access::Show(name) => {
-                let shown: ArrayRef = Arc::new(StringArray::from(vec![self.settings.get(name)]));
+                let shown = shown(&self.session, &self.settings, name);
+                let shown: ArrayRef = Arc::new(StringArray::from(vec![shown]));
                 let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
                 self.wire.put_row(&[column], 0)?;
                 "SHOW"
             }
         };
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
+    }
+
+    /// Changes a setting, until the end of the transaction if `is_local`. Returns the tag of SET.
+    pub(super) async fn set(
+        &mut self,
+        name: &str,
+        value: &str,
+        is_local: bool,
+    ) -> Result<&'static str, Failure> {
+        if let Some((name, value)) =
+            set(&self.session, &self.settings, name, value, is_local).await?
+        {
+            let status = ParameterStatus::new(name.to_owned(), value);
+            self.wire.put(Out::ParameterStatus(status))?;
+        }
+        Ok("SET")
     }
 
     /// Passes on the settings that a statement has changed, to the session and to the client.

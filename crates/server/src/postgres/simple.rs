@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use datafusion::sql::sqlparser::ast::{SetExpr, Statement as SqlStatement};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
-use terrace_sql::session::SessionStatement;
+use terrace_sql::session::{SessionStatement, statement_texts};
 
 use super::access::Access;
 use super::cell::Format;
-use super::command::Command;
+use super::command::{Command, executed};
 use super::connection::Connection;
 use super::constants::{TEXT_BYTES_MAX, answer};
 use super::description::description;
@@ -43,8 +43,9 @@ impl Connection {
         if statements.is_empty() {
             self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()))?;
         }
-        let is_one = statements.len() == 1;
-        for statement in statements {
+        let (is_one, may_lock) = (statements.len() == 1, may_lock_rows(text));
+        let texts = statement_texts(text, statements.len());
+        for (statement, text) in statements.into_iter().zip(texts) {
             if !is_one {
                 self.begin_settings();
             }
@@ -71,13 +72,14 @@ impl Connection {
                 }
                 (_, None) => {
                     // Queries before the first change run outside of the implicit transaction.
-                    if !is_one
-                        && Command::of(&statement).is_change()
-                        && !statement.is_of_the_engine()
-                    {
+                    let is_change = || {
+                        let command = Command::in_session(&self.session, &statement);
+                        command.is_change() && !statement.is_of_the_engine()
+                    };
+                    if (!is_one && is_change()) || (may_lock && statement.locks_rows()) {
                         self.begin_implicitly()?;
                     }
-                    self.run_simple(statement).await?;
+                    self.run_simple(statement, text).await?;
                 }
             }
             self.wire.flush_if_full().await?;
@@ -87,14 +89,20 @@ impl Connection {
         self.ready().await
     }
 
-    async fn run_simple(&mut self, statement: SessionStatement) -> Result<(), Failure> {
-        let (command, zone) = (Command::of(&statement), zone(&self.session)?);
-        let prepares = prepared_name(&statement);
-        let names = ColumnNames::of(&statement);
+    async fn run_simple(
+        &mut self,
+        statement: SessionStatement,
+        text: Option<&str>,
+    ) -> Result<(), Failure> {
+        let (prepares, zone) = (prepared_name(&statement), zone(&self.session)?);
+        let (command, names) = match executed(&self.session, &statement) {
+            Some(it) => (Command::of(it.statement()), ColumnNames::of(it.statement())),
+            None => (Command::of(&statement), ColumnNames::of(&statement)),
+        };
         let guard = self.control.guard(&self.settings);
-        let handle = guard.plan(self.session.execute(statement)).await??;
+        let handle = guard.plan(self.session.execute_as(statement, text)).await??;
         let formats = vec![Format::Text; handle.schema.fields().len()];
-        let returns_rows = matches!(command, Command::Rows(_)) && !formats.is_empty();
+        let returns_rows = command.returns_rows() && !formats.is_empty();
         let mut rows = Rows::new(handle, formats.clone(), zone, Keep::Nothing);
         let count = match returns_rows {
             true => {
@@ -112,7 +120,8 @@ impl Connection {
         if let Some(note) = command.note() {
             self.note(note)?;
         }
-        self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
+        let tag = command.tag_of(rows.schema(), count);
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
     }
 
     /// Answers a text whose rows are known. Returns false for any other.
@@ -134,9 +143,8 @@ impl Connection {
         let command = Command::of(statement);
         let guard = self.control.guard(&self.settings);
         // An error is reported by the regular path, which runs the statement again.
-        let Ok(prepared) = guard.plan(self.session.prepare(statement.clone(), &[])).await? else {
-            return Ok(false);
-        };
+        let preparing = self.session.prepare_as(statement.clone(), &[], text);
+        let Ok(prepared) = guard.plan(preparing).await? else { return Ok(false) };
         drop(guard);
         let (prepared, access, oids, shown) = (Some(prepared), None, vec![], Shown::of(text));
         let (types, encoded) = (OnceLock::new(), Encoded::default());
@@ -154,6 +162,11 @@ impl Connection {
         self.wire.put_answer(&answer(statement, &rows, &formats, &self.session)?);
         Ok(true)
     }
+}
+
+/// True for a text that may have a FOR UPDATE: its locks last as long as its transaction.
+fn may_lock_rows(text: &str) -> bool {
+    text.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"for"))
 }
 
 /// True for a SELECT without FROM, which may be constant.

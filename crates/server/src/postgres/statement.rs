@@ -47,12 +47,18 @@ impl Statement {
     /// True if the statement can be part of a transaction and may do more than return rows.
     pub(super) fn is_change(&self) -> bool {
         let Some(prepared) = &self.prepared else { return false };
-        self.command.is_change() && !prepared.statement().is_of_the_engine()
+        let is_change = self.command.is_change() || prepared.locks_rows();
+        is_change && !prepared.statement().is_of_the_engine()
+    }
+
+    /// True if the statement locks rows, for as long as its transaction lasts.
+    pub(super) fn locks_rows(&self) -> bool {
+        self.prepared.as_ref().is_some_and(Prepared::locks_rows)
     }
 
     /// True if the statement is a query, whose rows can be fetched step by step.
     pub(super) fn is_query(&self) -> bool {
-        self.access.is_none() && matches!(self.command, Command::Rows(_)) && self.prepared.is_some()
+        self.access.is_none() && self.command.returns_rows() && self.prepared.is_some()
     }
 
     /// Returns the types of the parameters.
@@ -105,7 +111,7 @@ impl Statement {
         if !has_numerics {
             return Ok(self);
         }
-        let again = session.prepare(prepared.statement().clone(), &types);
+        let again = session.prepare_as(prepared.statement().clone(), &types, self.shown.text());
         let prepared = Some(Box::pin(again).await?);
         let Self { command, access, oids, shown, .. } = self.as_ref();
         let (command, access, oids) = (command.clone(), access.clone(), oids.clone());

@@ -4,8 +4,8 @@
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::PgWireFrontendMessage as In;
 use pgwire::messages::response::{CommandComplete, ReadyForQuery, TransactionStatus as Status};
-use terrace_sql::TransactionStatus;
 use terrace_sql::session::TransactionStatement;
+use terrace_sql::{SqlError, TransactionStatus};
 use tokio::time::timeout;
 
 use super::command::Command;
@@ -13,6 +13,7 @@ use super::connection::Connection;
 use super::failure::{Failure, SqlState};
 use super::guard::terminated;
 use super::portal::rest_between;
+use crate::settings::DEFAULT_READ_ONLY;
 use crate::shutdown::stopping;
 
 impl Connection {
@@ -28,6 +29,9 @@ impl Connection {
     /// Tells the client that the server is ready for the next statement.
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
         self.control.registered.rest();
+        if self.status() != Status::Transaction {
+            self.control.registered.end_transaction();
+        }
         // In a transaction that has failed the session runs nothing; its end restores the settings.
         if self.status() != Status::Error {
             self.follow_settings().await?;
@@ -75,7 +79,7 @@ impl Connection {
     /// Refuses a statement in a transaction that has failed.
     pub(super) fn refuse_if_failed(&self) -> Result<(), Failure> {
         match self.status() {
-            Status::Error => Err(terrace_sql::SqlError::TransactionFailed.into()),
+            Status::Error => Err(SqlError::TransactionFailed.into()),
             _ => Ok(()),
         }
     }
@@ -111,34 +115,33 @@ impl Connection {
                 let text = "SET TRANSACTION can only be used in transaction blocks";
                 self.warn(&Failure::new(SqlState::NO_TRANSACTION, text))?;
             }
-            (TransactionStatement::Commit, _) => {
-                if std::mem::take(&mut self.is_implicit) {
-                    self.warn_outside_transaction()?;
-                }
-                self.end_unheld_portals();
-                let committed = self.session.commit().await;
-                self.settings.end(matches!(committed, Ok(true)));
-                self.end_portals(matches!(committed, Ok(true)));
-                self.follow_settings().await?;
-                if !committed? {
-                    "ROLLBACK".clone_into(&mut tag);
-                }
+            (TransactionStatement::Chain { .. }, Status::Idle) => {
+                return Err(SqlError::NoTransaction.into());
             }
-            (TransactionStatement::RollBack, _) => {
-                self.end_portals(false);
-                if std::mem::take(&mut self.is_implicit) {
-                    self.warn_outside_transaction()?;
-                }
-                self.settings.end(false);
-                self.session.roll_back()?;
-                self.follow_settings().await?;
+            (TransactionStatement::Chain { .. }, _) if self.is_implicit => {
+                return Err(SqlError::NoTransaction.into());
             }
+            (TransactionStatement::Chain { commits }, _) => {
+                let is_read_only = self.session.transaction_reads_only();
+                tag = self.end_explicitly(*commits).await?;
+                self.session.begin(is_read_only)?;
+                self.settings.begin();
+            }
+            (TransactionStatement::Commit, _) => tag = self.end_explicitly(true).await?,
+            (TransactionStatement::RollBack, _) => tag = self.end_explicitly(false).await?,
             (statement, _) => {
                 self.session.transact(statement.clone()).await?;
                 match statement {
                     TransactionStatement::Begin { .. } => self.settings.begin(),
                     TransactionStatement::Savepoint(name) => self.settings.save(name),
                     TransactionStatement::Release(name) => self.settings.release(name),
+                    TransactionStatement::Access {
+                        is_read_only: Some(is_read_only),
+                        is_for_session: true,
+                    } => {
+                        let value = if *is_read_only { "on" } else { "off" };
+                        self.set(DEFAULT_READ_ONLY, value, false).await?;
+                    }
                     TransactionStatement::RollBackTo(name) => {
                         self.settings.roll_back_to(name);
                         self.follow_settings().await?;
@@ -148,6 +151,30 @@ impl Connection {
             }
         }
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
+    }
+
+    /// Ends the transaction by COMMIT, if `commits`, or by ROLLBACK. Returns the tag.
+    async fn end_explicitly(&mut self, commits: bool) -> Result<String, Failure> {
+        if std::mem::take(&mut self.is_implicit) {
+            self.warn_outside_transaction()?;
+        }
+        let mut is_committed = false;
+        if commits {
+            self.end_unheld_portals();
+            let committed = self.session.commit().await;
+            is_committed = matches!(committed, Ok(true));
+            self.settings.end(is_committed);
+            self.end_portals(is_committed);
+            self.follow_settings().await?;
+            committed?;
+        } else {
+            self.end_portals(false);
+            self.settings.end(false);
+            self.session.roll_back()?;
+            self.follow_settings().await?;
+        }
+        self.control.registered.end_transaction();
+        Ok(if is_committed { "COMMIT" } else { "ROLLBACK" }.to_owned())
     }
 
     /// Warns of a COMMIT or ROLLBACK without a BEGIN.

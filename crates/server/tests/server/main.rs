@@ -19,7 +19,9 @@ mod planning;
 #[path = "../running/server.rs"]
 mod running;
 mod scroll;
+mod session_statements;
 mod sessions;
 mod settings;
 mod slow;
 mod urgent;
+mod with_changes;

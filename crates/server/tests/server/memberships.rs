@@ -233,7 +233,7 @@ async fn members_act_as_their_roles() {
     let (state, text) = refused(&bob, "SET ROLE staff").await;
     assert_eq!(state, SqlState::INSUFFICIENT_PRIVILEGE, "{text}");
     let (state, text) = refused(&ada, "SET ROLE nosuch").await;
-    assert_eq!(state, SqlState::UNDEFINED_OBJECT, "{text}");
+    assert_eq!(state, SqlState::INVALID_PARAMETER_VALUE, "{text}");
     let (state, text) = refused(&bob, "SELECT set_config('role', 'staff', false)").await;
     assert_eq!(state, SqlState::INSUFFICIENT_PRIVILEGE, "{text}");
     assert_eq!(shown(&bob, WHO).await, "bob|bob|none");

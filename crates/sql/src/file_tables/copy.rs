@@ -12,6 +12,7 @@ use terrace_cloud::CloudFiles;
 
 use super::constants::ConstantOptions;
 use super::csv::{self, CsvOptions};
+use super::encoding::Encoding;
 use super::found::FoundFile;
 use super::json::JsonOptions;
 use super::read_csv::{self, SharedOptions, files};
@@ -45,6 +46,7 @@ pub(crate) struct CopyText {
     pub(crate) ignore_errors: bool,
     /// True for PostgreSQL's format `text`.
     pub(crate) is_text: bool,
+    pub(crate) encoding: Encoding,
 }
 
 /// The plan that reads the rows of files as rows of `schema`.
@@ -113,6 +115,7 @@ impl CopyText {
             ignore_errors: self.ignore_errors,
             is_text: self.is_text,
             is_copy: true,
+            encoding: self.encoding,
             ..CsvOptions::default()
         };
         let first = match files.first() {

@@ -5,6 +5,7 @@ mod dialect;
 mod escapes;
 mod files;
 mod lines;
+mod numbers;
 mod options;
 mod plan;
 mod reader;
@@ -12,4 +13,5 @@ mod sniff;
 
 pub(super) use escapes::encode as encode_escapes;
 pub(super) use files::{TableColumn, first_row, plan};
+pub(super) use numbers::NumberFormat;
 pub(super) use options::{CsvOptions, ROW_BYTES_MAX, SAMPLE_ROWS};

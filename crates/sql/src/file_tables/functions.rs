@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::access::FileAccess;
 use super::arguments::Arguments;
-use super::{listing, read_csv, read_json, read_parquet};
+use super::{listing, read_csv, read_json, read_parquet, whole};
 
 /// Creates the table of a call, with the types that names stand for.
 type Read =
@@ -68,6 +68,10 @@ fn function(name: &str) -> Option<Read> {
         "read_csv" | "read_csv_auto" => read_csv::table,
         "read_json" | "read_json_auto" => read_json::table,
         "read_ndjson" | "read_ndjson_auto" => read_json::table_of_lines,
+        "read_json_objects" | "read_json_objects_auto" => read_json::objects,
+        "read_ndjson_objects" => read_json::objects_of_lines,
+        "read_text" => whole::texts,
+        "read_blob" => whole::blobs,
         "read_parquet" | "parquet_scan" => read_parquet::table,
         "parquet_metadata" => listing::parquet_metadata,
         "parquet_schema" => listing::parquet_schema,

@@ -9,6 +9,7 @@ use datafusion::datasource::file_format::file_compression_type::FileCompressionT
 use terrace_cloud::CloudReader;
 use terrace_sys::size::to_u64;
 
+use super::encoding::Encoding;
 use super::found::{FoundFile, RemoteFile, kind_of};
 
 /// Bytes of the longest sample.
@@ -48,6 +49,30 @@ pub(super) fn open(
     Ok(Box::new(behind_mark(opened).map_err(failed)?))
 }
 
+/// Opens a file of text in an encoding; its bytes are those of UTF-8.
+///
+/// # Errors
+/// Errors of the file.
+pub(super) fn open_as(
+    file: &FoundFile,
+    compression: FileCompressionType,
+    encoding: Encoding,
+) -> Result<Box<dyn Read + Send>> {
+    Ok(encoding.decoded(open(file, compression)?))
+}
+
+/// Opens a file as it is.
+///
+/// # Errors
+/// Errors of the file.
+pub(super) fn open_raw(file: &FoundFile) -> Result<Box<dyn Read + Send>> {
+    if let Some(RemoteFile { files, file }) = &file.remote {
+        return Ok(Box::new(CloudReader::new(files, file, 0)));
+    }
+    let failed = |error| exec_datafusion_err!("cannot read {}: {error}", file.name());
+    Ok(Box::new(File::open(&file.path).map_err(failed)?))
+}
+
 /// The bytes behind the byte order mark, if there is one.
 fn behind_mark<R: Read>(mut file: R) -> std::io::Result<impl Read + use<R>> {
     let mut start = vec![];
@@ -65,10 +90,12 @@ fn behind_mark<R: Read>(mut file: R) -> std::io::Result<impl Read + use<R>> {
 pub(super) fn sample(
     file: &FoundFile,
     compression: FileCompressionType,
+    encoding: Encoding,
 ) -> Result<(Vec<u8>, bool)> {
     let failed = |error| exec_datafusion_err!("cannot read {}: {error}", file.name());
     let mut bytes = vec![];
-    open(file, compression)?.take(SAMPLE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    let mut input = open_as(file, compression, encoding)?.take(SAMPLE_BYTES);
+    input.read_to_end(&mut bytes).map_err(failed)?;
     let is_whole = u64::try_from(bytes.len()).is_ok_and(|length| length < SAMPLE_BYTES);
     Ok((bytes, is_whole))
 }

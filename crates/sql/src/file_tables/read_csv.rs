@@ -11,16 +11,18 @@ use terrace_cloud::CloudFiles;
 
 use super::arguments::{Arguments, Value};
 use super::constants::{ConstantOptions, Constants};
-use super::csv::{self, CsvOptions, ROW_BYTES_MAX, SAMPLE_ROWS};
+use super::csv::{self, CsvOptions, NumberFormat, ROW_BYTES_MAX, SAMPLE_ROWS};
+use super::encoding::Encoding;
 use super::found::{self, FoundFile};
 use super::table::FileTable;
 
 /// Names of the options, for errors.
 const OPTIONS: &str = "delim, sep, quote, escape, comment, header, nullstr, allow_quoted_nulls, \
     skip, columns, names, types, all_varchar, sample_size, ignore_errors, null_padding, \
-    max_line_size, compression, filename, hive_partitioning, hive_types_autocast and union_by_name";
+    max_line_size, encoding, decimal_separator, thousands, compression, filename, \
+    hive_partitioning, hive_types_autocast and union_by_name";
 /// Options of DuckDB that determine formats of values.
-const FORMATS: [&str; 4] = ["dateformat", "timestampformat", "decimal_separator", "thousands"];
+const FORMATS: [&str; 2] = ["dateformat", "timestampformat"];
 
 /// The table of a call of `read_csv`.
 ///
@@ -163,9 +165,38 @@ fn options(arguments: &mut Arguments) -> Result<CsvOptions> {
         ignore_errors: arguments.boolean("ignore_errors")?.unwrap_or(false),
         null_padding: arguments.boolean("null_padding")?.unwrap_or(false),
         row_bytes_max,
+        encoding: encoding(arguments)?,
+        numbers: numbers(arguments)?,
         names: arguments.texts("names")?.unwrap_or_default(),
         ..CsvOptions::default()
     })
+}
+
+fn encoding(arguments: &mut Arguments) -> Result<Encoding> {
+    let Some(name) = arguments.text("encoding")? else { return Ok(Encoding::Utf8) };
+    match Encoding::named(&name) {
+        Some(encoding) => Ok(encoding),
+        None => arguments.wrong("encoding", Encoding::NAMES, &Value::Text(name)),
+    }
+}
+
+/// Takes the characters of numbers.
+fn numbers(arguments: &mut Arguments) -> Result<NumberFormat> {
+    let decimal = match arguments.text("decimal_separator")? {
+        None => '.',
+        Some(text) if text == "." => '.',
+        Some(text) if text == "," => ',',
+        Some(text) => {
+            return arguments.wrong("decimal_separator", "'.' or ','", &Value::Text(text));
+        }
+    };
+    let thousands = arguments.character(&["thousands"])?.flatten().map(char::from);
+    if thousands == Some(decimal) {
+        return plan_err!(
+            "thousands and decimal_separator are the same character; say another one"
+        );
+    }
+    Ok(NumberFormat { decimal, thousands })
 }
 
 /// Takes the options that name columns and types.

@@ -15,7 +15,7 @@ use super::read_csv::{SharedOptions, files, typed};
 use super::table::FileTable;
 
 /// Names of the options, for errors.
-const OPTIONS: &str = "format, columns, sample_size, maximum_object_size, ignore_errors, \
+const OPTIONS: &str = "format, records, columns, sample_size, maximum_object_size, ignore_errors, \
     compression, filename, hive_partitioning, hive_types_autocast and union_by_name";
 
 impl Default for JsonOptions {
@@ -26,6 +26,8 @@ impl Default for JsonOptions {
             sample_rows: SAMPLE_ROWS,
             element_bytes_max: ROW_BYTES_MAX,
             ignore_errors: false,
+            records: None,
+            is_raw: false,
         }
     }
 }
@@ -38,7 +40,7 @@ pub(super) fn table(
     arguments: Arguments,
     types: &mut dyn FnMut(&str) -> Result<DataType>,
 ) -> Result<Arc<dyn TableProvider>> {
-    of_layout(arguments, Layout::Auto, types)
+    of_layout(arguments, (Layout::Auto, false), types)
 }
 
 /// The table of a call of `read_ndjson`.
@@ -49,15 +51,38 @@ pub(super) fn table_of_lines(
     arguments: Arguments,
     types: &mut dyn FnMut(&str) -> Result<DataType>,
 ) -> Result<Arc<dyn TableProvider>> {
-    of_layout(arguments, Layout::Lines, types)
+    of_layout(arguments, (Layout::Lines, false), types)
+}
+
+/// The table of a call of `read_json_objects`: the texts of the elements.
+///
+/// # Errors
+/// As [`table`].
+pub(super) fn objects(
+    arguments: Arguments,
+    types: &mut dyn FnMut(&str) -> Result<DataType>,
+) -> Result<Arc<dyn TableProvider>> {
+    of_layout(arguments, (Layout::Auto, true), types)
+}
+
+/// The table of a call of `read_ndjson_objects`.
+///
+/// # Errors
+/// As [`table`].
+pub(super) fn objects_of_lines(
+    arguments: Arguments,
+    types: &mut dyn FnMut(&str) -> Result<DataType>,
+) -> Result<Arc<dyn TableProvider>> {
+    of_layout(arguments, (Layout::Lines, true), types)
 }
 
 fn of_layout(
     mut arguments: Arguments,
-    layout: Layout,
+    (layout, is_raw): (Layout, bool),
     types: &mut dyn FnMut(&str) -> Result<DataType>,
 ) -> Result<Arc<dyn TableProvider>> {
     let mut options = options(&mut arguments, layout)?;
+    options.is_raw = is_raw;
     let columns = arguments.take("columns");
     options.columns =
         columns.map(|value| typed(&arguments, "columns", &value, types)).transpose()?;
@@ -88,11 +113,13 @@ fn options(arguments: &mut Arguments, layout: Layout) -> Result<JsonOptions> {
     let layout = match arguments.text("format")?.map(|name| name.to_ascii_lowercase()) {
         None => layout,
         Some(name) => match name.as_str() {
-            "auto" | "unstructured" => Layout::Auto,
+            "auto" => Layout::Auto,
+            // One value after the other; arrays are values.
+            "unstructured" => Layout::Lines,
             "array" => Layout::Array,
             "newline_delimited" | "nd" => Layout::Lines,
             _ => {
-                let expected = "auto, array or newline_delimited";
+                let expected = "auto, array, newline_delimited or unstructured";
                 return arguments.wrong("format", expected, &Value::Text(name));
             }
         },
@@ -111,5 +138,22 @@ fn options(arguments: &mut Arguments, layout: Layout) -> Result<JsonOptions> {
         Some(Err(_)) => return plan_err!("maximum_object_size is a number of bytes"),
     };
     let ignore_errors = arguments.boolean("ignore_errors")?.unwrap_or(false);
-    Ok(JsonOptions { layout, columns: None, sample_rows, element_bytes_max, ignore_errors })
+    let records = match arguments.take("records") {
+        None => None,
+        Some(Value::Text(text)) if text.eq_ignore_ascii_case("auto") => None,
+        Some(Value::Text(text)) if text.eq_ignore_ascii_case("true") => Some(true),
+        Some(Value::Text(text)) if text.eq_ignore_ascii_case("false") => Some(false),
+        Some(Value::Boolean(are_records)) => Some(are_records),
+        Some(value) => return arguments.wrong("records", "true, false or auto", &value),
+    };
+    let (columns, is_raw) = (None, false);
+    Ok(JsonOptions {
+        layout,
+        columns,
+        sample_rows,
+        element_bytes_max,
+        ignore_errors,
+        records,
+        is_raw,
+    })
 }

@@ -141,6 +141,13 @@ impl MainCatalog {
         table.get_table_definition().map(str::to_owned)
     }
 
+    /// The name of an external table of a schema, if it has any.
+    pub(crate) fn external_of(&self, schema: &str) -> Option<String> {
+        let external = self.shared.external();
+        let mut names = external.keys().filter(|(home, _)| home == schema);
+        names.next().map(|(_, name)| name.clone())
+    }
+
     /// Returns true if there is an external table of this name.
     pub(crate) fn has_external(&self, schema: &str, name: &str) -> bool {
         self.shared.external().contains_key(&(schema.to_owned(), name.to_owned()))

@@ -77,6 +77,18 @@ impl SearchPath {
         self.schemas.iter().map(quoted).collect::<Vec<_>>().join(", ")
     }
 
+    /// The text of the path after a schema has got another name, which no schema has had.
+    #[must_use]
+    pub(crate) fn renamed(&self, from: &str, to: &str) -> String {
+        let known = self.schemas.iter().filter(|name| *name != to);
+        let known = known.map(|name| if name == from { to } else { name.as_str() });
+        let text = Self::new(known.map(str::to_owned).collect()).text();
+        match &self.temporary {
+            Some(temporary) => format!("{temporary}, {text}"),
+            None => text,
+        }
+    }
+
     /// The first schema of the path that exists, in which objects are created.
     #[must_use]
     pub(crate) fn first(&self, snapshot: &Snapshot) -> Option<&str> {

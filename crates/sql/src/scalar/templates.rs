@@ -1,6 +1,12 @@
-//! `to_char`, which formats values by a template.
+//! `to_char`, which formats values by a template, and `to_date`, `to_timestamp` and `to_number`,
+//! which read values by one.
 
+mod amount;
+mod moment;
 mod numbers;
+mod parse;
+mod pattern;
+mod reader;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -22,7 +28,9 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
+pub(crate) use amount::ToNumber;
 use numbers::{Number, NumberTemplate};
+pub(crate) use parse::functions as parsing;
 use times::{Fields, TimeTemplate};
 
 const NAME: &str = "to_char";

@@ -108,7 +108,11 @@ fn spelled(zone: &str) -> &str {
     names.find(|name| name.eq_ignore_ascii_case(zone)).unwrap_or(zone)
 }
 
-fn parsed(zone: &str) -> Result<Tz> {
+/// Returns the time zone of a name or an offset.
+///
+/// # Errors
+/// If there is no such zone.
+pub(super) fn parsed(zone: &str) -> Result<Tz> {
     match zone.parse::<Tz>() {
         Ok(zone) => Ok(zone),
         Err(_) => {
@@ -151,7 +155,7 @@ fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
 /// The instant of a local time, in nanoseconds since 1970 in UTC. A time skipped by a clock change
 /// uses the offset before the change, and of an ambiguous time the second instant is taken, as in
 /// PostgreSQL.
-fn moment(local: NaiveDateTime, zone: Tz) -> Option<i64> {
+pub(super) fn moment(local: NaiveDateTime, zone: Tz) -> Option<i64> {
     let offset = match zone.offset_from_local_datetime(&local) {
         LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => offset,
         LocalResult::None => {

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! SET ROLE reports;  SET ROLE NONE;  RESET ROLE;  SET role = 'reports';
+//! SET SESSION AUTHORIZATION DEFAULT;  RESET SESSION AUTHORIZATION;
 //! ```
 //!
 //! A session may act as every role that its login role is a member of, with the privileges of that
 //! role alone; as a superuser, as every role. What it creates belongs to the role. Its tenant stays
-//! that of the login role.
+//! that of the login role, which is the user of the session always: to make it that again is to end
+//! SET ROLE.
 
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    ContextModifier, Expr, Set, Statement as SqlStatement, Value,
+    ContextModifier, Expr, Ident, ObjectName, Set, Statement as SqlStatement, Value,
 };
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
@@ -23,28 +25,39 @@ const ROLE: &str = "role";
 /// The value for the login role.
 const NONE: &str = "none";
 
-/// Takes the words of `SET [SESSION | LOCAL] ROLE TO` if they follow, which the parser would read
-/// as a role of the name `to`. Returns the modifier.
-pub(super) fn begin(parser: &mut Parser<'_>) -> Option<Option<ContextModifier>> {
-    let forms = [
-        (None, &["set", "role", "to"] as &[&str]),
-        (Some(ContextModifier::Session), &["set", "session", "role", "to"]),
-        (Some(ContextModifier::Local), &["set", "local", "role", "to"]),
+/// Parses a form of these statements that the parser would read as another, if one follows: it
+/// takes `to` for a role, and knows no default user.
+pub(super) fn parse(parser: &mut Parser<'_>) -> Option<Result<Statement, ParserError>> {
+    if take_all(parser, &["reset", "session", "authorization"]) {
+        let role = ObjectName::from(vec![Ident::new(ROLE)]);
+        return Some(Ok(Statement::Reset(ResetStatement::Variable(role))));
+    }
+    let (local, session) = (Some(ContextModifier::Local), Some(ContextModifier::Session));
+    let authorizations: [(_, &[&str]); 2] = [
+        (None, &["set", "session", "authorization", "default"]),
+        (local, &["set", "local", "session", "authorization", "default"]),
     ];
-    forms.into_iter().find(|(_, words)| take_all(parser, words)).map(|(modifier, _)| modifier)
+    for (modifier, words) in authorizations {
+        if take_all(parser, words) {
+            return Some(Ok(set_role(modifier, None)));
+        }
+    }
+    let roles: [(_, &[&str]); 3] = [
+        (None, &["set", "role", "to"]),
+        (session, &["set", "session", "role", "to"]),
+        (local, &["set", "local", "role", "to"]),
+    ];
+    let (modifier, _) = roles.into_iter().find(|(_, words)| take_all(parser, words))?;
+    let is_none = take_all(parser, &[NONE]) || take_all(parser, &["default"]);
+    Some(match is_none {
+        true => Ok(set_role(modifier, None)),
+        false => parser.parse_identifier().map(|role| set_role(modifier, Some(role))),
+    })
 }
 
-/// Parses the role of a statement that [`begin`] has begun.
-///
-/// # Errors
-/// Anything but a name.
-pub(super) fn parse(
-    parser: &mut Parser<'_>,
-    context_modifier: Option<ContextModifier>,
-) -> Result<SqlStatement, ParserError> {
-    let is_none = take_all(parser, &[NONE]) || take_all(parser, &["default"]);
-    let role_name = if is_none { None } else { Some(parser.parse_identifier()?) };
-    Ok(SqlStatement::Set(Set::SetRole { context_modifier, role_name }))
+fn set_role(context_modifier: Option<ContextModifier>, role_name: Option<Ident>) -> Statement {
+    let set = Set::SetRole { context_modifier, role_name };
+    Statement::Statement(Box::new(SqlStatement::Set(set)))
 }
 
 /// A statement that changes the role.

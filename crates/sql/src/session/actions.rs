@@ -2,11 +2,13 @@
 
 mod acting_role;
 mod alter;
+mod client_text;
 mod comment;
 pub(super) mod copy;
 mod copy_files;
 mod database_copy;
 pub(super) mod drops;
+mod enum_labels;
 mod explain;
 mod grant;
 mod heap;
@@ -16,6 +18,8 @@ mod notice;
 mod object_changes;
 mod role;
 mod routines;
+mod row_locks;
+mod schema;
 mod secret;
 mod sequence;
 pub(super) mod tables;

@@ -25,14 +25,13 @@ use datafusion::sql::sqlparser::ast::{
     Ident, RenameTableNameKind, Statement as SqlStatement, TableConstraint,
 };
 use terrace_functions::columns::TextType;
-use terrace_table::catalog::{Properties, TableDefinition};
+use terrace_table::catalog::{Properties, TableDefinition, named_type};
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 use terrace_table::write::{Check, ColumnSource};
 
 use super::checks;
 use super::column_options::{Written, WrittenCheck, normalized, text_of};
-use super::enums::field::enum_of;
 use super::enums::written;
 use super::expressions::Expressions;
 use super::notice::Notice;
@@ -432,7 +431,7 @@ impl<'a> Alteration<'a> {
         };
         let is_same = field.data_type() == data_type
             && TextType::of(&field) == TextType::of(new)
-            && enum_of(&field) == enum_of(new);
+            && named_type(&field) == named_type(new);
         if is_same && using.is_none() {
             return Ok(());
         }

@@ -35,6 +35,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Cast, Distinct, Expr, ExprSchemable as _, LogicalPlan, Operator, TryCast, when,
 };
 use datafusion::optimizer::AnalyzerRule;
+use terrace_exec::arithmetic::CheckedArithmetic;
 use terrace_exec::floats::has_floats;
 
 use crate::file_tables::is_decoded_by_datafusion;
@@ -126,7 +127,9 @@ fn of_expression(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr
             let operand = Box::new(Canonical::argument_of_value(*operand));
             computed(Expr::Negative(operand), schema)
         }
-        Expr::ScalarFunction(call) if MATHEMATICS.contains(call.func.name()) => {
+        Expr::ScalarFunction(call)
+            if MATHEMATICS.contains(call.func.name()) || is_quotient(&call) =>
+        {
             let ScalarFunction { func, args } = call;
             let args = args.into_iter().map(Canonical::argument_of_value).collect();
             computed(Expr::ScalarFunction(ScalarFunction { func, args }), schema)
@@ -184,6 +187,12 @@ fn is_of_text(cast: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
 fn is_arithmetic(op: Operator) -> bool {
     use Operator::{Divide, Minus, Modulo, Multiply, Plus};
     matches!(op, Plus | Minus | Multiply | Divide | Modulo)
+}
+
+/// True for a checked quotient or remainder.
+fn is_quotient(call: &ScalarFunction) -> bool {
+    let checked = call.func.inner().downcast_ref::<CheckedArithmetic>();
+    checked.is_some_and(|it| matches!(it.operator(), Operator::Divide | Operator::Modulo))
 }
 
 fn is_float(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {

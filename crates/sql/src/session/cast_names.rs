@@ -1,4 +1,4 @@
-//! Casts as arguments of aggregate functions, told apart by name.
+//! Casts as arguments of aggregate and window functions and as keys of windows, told apart by name.
 //!
 //! DataFusion names a cast after its operand: `sum(x)` and `sum(x::REAL)` are two columns of one
 //! name, which it refuses. Where it has, each cast gets a name of its own:
@@ -12,7 +12,8 @@ use std::ops::ControlFlow;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, NamedWindowDefinition, NamedWindowExpr,
+    Select, Value, VisitorMut, WindowSpec, WindowType,
 };
 
 use super::dialect::with_name;
@@ -30,11 +31,41 @@ struct Casts<'a> {
     count: usize,
 }
 
+impl Casts<'_> {
+    /// Gives a cast a name of its own.
+    fn name(&mut self, value: &mut Expr) {
+        if matches!(value, Expr::Cast { .. }) {
+            self.count += 1;
+            let cast = mem::replace(value, Expr::Value(Value::Null.into()));
+            *value = with_name(cast, self.count);
+        }
+    }
+
+    fn keys(&mut self, window: &mut WindowSpec) {
+        let sorted = window.order_by.iter_mut().map(|key| &mut key.expr);
+        for key in window.partition_by.iter_mut().chain(sorted) {
+            self.name(key);
+        }
+    }
+}
+
 impl VisitorMut for Casts<'_> {
     type Break = ();
 
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for NamedWindowDefinition(_, window) in &mut select.named_window {
+            if let NamedWindowExpr::WindowSpec(window) = window {
+                self.keys(window);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        if let Some(WindowType::WindowSpec(window)) = &mut function.over {
+            self.keys(window);
+        }
         let name = function.name.0.last().and_then(|part| part.as_ident());
         let is_aggregate = name.is_some_and(|name| {
             self.state.aggregate_functions().contains_key(&name.value.to_ascii_lowercase())
@@ -42,11 +73,9 @@ impl VisitorMut for Casts<'_> {
         let FunctionArguments::List(list) = &mut function.args else {
             return ControlFlow::Continue(());
         };
-        for arg in list.args.iter_mut().filter(|_| is_aggregate) {
-            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value @ Expr::Cast { .. })) = arg {
-                self.count += 1;
-                let cast = mem::replace(value, Expr::Value(Value::Null.into()));
-                *value = with_name(cast, self.count);
+        for arg in list.args.iter_mut().filter(|_| is_aggregate || function.over.is_some()) {
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = arg {
+                self.name(value);
             }
         }
         ControlFlow::Continue(())

@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, not_impl_err};
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use terrace_table::error::SqlError;
 
+use super::row_locks;
 use super::words::{is_word, refused, take_all};
 
 /// A statement about a cursor.
@@ -169,6 +170,13 @@ pub(super) fn parse(parser: &mut DFParser<'_>) -> Result<CursorStatement> {
         let query = Box::new(parser.parse_statement()?);
         if !is_query(&query) {
             return parser.parser.expected("a query", next).map_err(refused);
+        }
+        if (options.is_held || options.scrolls == Some(true)) && row_locks::are_in(&query) {
+            let option = if options.is_held { "WITH HOLD" } else { "SCROLL" };
+            return not_impl_err!(
+                "DECLARE CURSOR {option} ... FOR UPDATE is not possible; leave one of them out: \
+                 rows are locked to the end of their transaction"
+            );
         }
         let action = CursorAction::Declare { options, query };
         return Ok(CursorStatement { name, action });

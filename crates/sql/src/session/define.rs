@@ -24,18 +24,19 @@ use terrace_table::transaction::Scope;
 use terrace_table::write::{CountExec, Terms, write_rows};
 
 use super::dependencies::{Object, drop_all};
+use super::enums::field::may_be_of_enum;
 use super::enums::plan::columns_of;
 use super::exclusive::{Begun, Exclusive};
 use super::notice::Notice;
 pub(super) use super::object_name::Name;
-use super::object_name::{other_catalog, refuse_reserved};
+use super::object_name::{other_catalog, refuse_reserved, refuse_schema_name};
 use super::options::{TableOptions, WrittenView};
 use super::parse::parse;
 use super::state::{Planned, Session};
 use super::statement::SessionStatement;
 use super::types::of_output;
 use super::{owned_sequences, properties, sequence_calls};
-use crate::names::{CATALOG, SearchPath, TEMPORARY, is_temporary, resolve};
+use crate::names::{CATALOG, SearchPath, is_temporary, resolve};
 use crate::provider::StoredTable;
 use crate::view;
 
@@ -99,16 +100,17 @@ impl Session {
             false => self.name_to_make(state, snapshot, name, replaces)?,
         };
         let input = Arc::unwrap_or_clone(create.input);
+        let input = self.with_limits(state, snapshot, input).await?;
         refuse_duplicates(input.schema())?;
         let has_rows =
             !matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row);
-        let columns = Arc::clone(input.schema().inner());
+        if has_rows && if_exists == IfExists::Keep && snapshot.has_object(&schema_name, &name) {
+            self.notice(Notice::relation_exists(&name));
+            return Ok(Planned::nothing());
+        }
         let columns = match has_rows {
-            true => {
-                let columns = with_marks(state, &columns, &input)?;
-                Arc::new(nullable(&with_enums(&columns, &columns_of(state, &input)?)))
-            }
-            false => columns,
+            true => columns_of_rows(state, &input)?,
+            false => Arc::clone(input.schema().inner()),
         };
         let owner = self.role().as_deref().map(str::to_owned);
         let TableOptions { encoding, mut written, on_commit, .. } = options;
@@ -269,14 +271,7 @@ impl Session {
             Some((catalog, _)) => return Err(other_catalog(catalog)),
         };
         refuse_reserved(name)?;
-        if name == TEMPORARY || is_temporary(name) {
-            let what = format!("a schema {name}");
-            return Err(refused(&what, "the prefix pg_temp is for temporary objects"));
-        }
-        if name.starts_with("pg_") {
-            let what = format!("a schema {name}");
-            return Err(refused(&what, "the prefix pg_ is for the schemas of the system"));
-        }
+        refuse_schema_name(name)?;
         let make = |draft: &mut Draft| {
             let is_made = draft.create_schema(name, create.if_not_exists)?;
             if is_made {
@@ -373,6 +368,12 @@ fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
     Ok(())
 }
 
+/// The columns of a table with the rows of a query.
+fn columns_of_rows(state: &SessionState, input: &LogicalPlan) -> Result<Arc<Schema>, SqlError> {
+    let columns = with_marks(state, input.schema().inner(), input)?;
+    Ok(Arc::new(nullable(&with_enums(&columns, &columns_of(state, input)?))))
+}
+
 /// Returns columns with the types of UUID, JSON and JSONB that only the analysis of their query
 /// finds: those of choices, unions and lists.
 fn with_marks(state: &SessionState, columns: &Schema, input: &LogicalPlan) -> Result<Schema> {
@@ -390,7 +391,8 @@ fn with_marks(state: &SessionState, columns: &Schema, input: &LogicalPlan) -> Re
 /// Returns columns with the enums that their values are of.
 fn with_enums(columns: &Schema, enums: &[Option<(String, String)>]) -> Schema {
     let fields = columns.fields().iter().zip(enums).map(|(field, of)| {
-        let of = of.as_ref().map(|(schema, name)| (schema.as_str(), name.as_str()));
+        let of = of.as_ref().filter(|_| may_be_of_enum(field.data_type()));
+        let of = of.map(|(schema, name)| (schema.as_str(), name.as_str()));
         Arc::new(with_named_type(field, of))
     });
     let fields: Fields = fields.collect();

@@ -106,6 +106,18 @@ pub(super) fn details(
     Ok(described(&path, snapshot, &dependents(state, snapshot, dropped)?))
 }
 
+/// Returns the objects that depend on others, directly or through others.
+///
+/// # Errors
+/// If a stored text is damaged.
+pub(super) fn all_dependents(
+    state: &SessionState,
+    snapshot: &Snapshot,
+    on: &[Object],
+) -> Result<Vec<Object>, SqlError> {
+    Ok(dependents(state, snapshot, on)?.into_iter().map(|it| it.object).collect())
+}
+
 fn described(path: &SearchPath, snapshot: &Snapshot, all: &[Dependent]) -> Vec<String> {
     let name = |object: &Object| object.named(path, snapshot);
     let detail = |it: &Dependent| format!("{} depends on {}", name(&it.object), name(&it.on));
@@ -151,6 +163,23 @@ pub(super) fn refuse_used(
             view: user.object.named(&path, snapshot),
         }),
     }
+}
+
+/// Refuses a change of what objects have in their texts, if there are any.
+///
+/// # Errors
+/// [`SqlError::InUse`].
+pub(super) fn refuse_users(
+    what: &str,
+    path: &SearchPath,
+    snapshot: &Snapshot,
+    users: impl IntoIterator<Item = Object>,
+) -> Result<(), SqlError> {
+    let mut names = users.into_iter().map(|user| user.named(path, snapshot));
+    let Some(first) = names.next() else { return Ok(()) };
+    let others = names.collect::<Vec<_>>().join(", ");
+    let view = if others.is_empty() { first } else { format!("{first} (and {others})") };
+    Err(SqlError::InUse { what: what.to_owned(), view })
 }
 
 /// The objects that depend on others, directly or through others, in the order in which they are

@@ -5,7 +5,7 @@ use std::path::Path;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 use super::file_option_values::{Given, boolean, byte, names, pairs, refused, text};
-use crate::file_tables::{CopySource, CopyText};
+use crate::file_tables::{CopySource, CopyText, Encoding};
 
 /// A format of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(super) struct FileOptions {
     pub(super) partition_by: Vec<String>,
     pub(super) is_array: bool,
     pub(super) ignore_errors: bool,
+    pub(super) encoding: Encoding,
 }
 
 /// Names of the options that each direction and format has.
@@ -102,6 +103,7 @@ impl FileFormat {
             is_header_matched: options.is_header_matched,
             ignore_errors,
             is_text,
+            encoding: options.encoding,
         })
     }
 
@@ -175,6 +177,9 @@ pub(super) fn read(
         }
         options.set(name, given)?;
     }
+    if !is_in && options.encoding != Encoding::Utf8 {
+        return Err(refused("writing a file in another encoding than UTF-8", "use UTF8"));
+    }
     if tab_separated(path) && format == FileFormat::Csv && options.delimiter.is_none() {
         options.delimiter = Some(b'\t');
     }
@@ -227,12 +232,12 @@ impl FileOptions {
             "row_group_size" => self.row_group_size = Some(text(name, given)?),
             "array" => self.is_array = boolean(name, given)?,
             "ignore_errors" => self.ignore_errors = boolean(name, given)?,
-            // The encoding, which is always UTF-8.
             _ => {
                 let encoding = text(name, given)?;
-                if !["utf8", "utf-8"].contains(&encoding.to_ascii_lowercase().as_str()) {
-                    return Err(refused(&format!("the encoding {encoding}"), "use UTF8"));
-                }
+                self.encoding = Encoding::named(&encoding).ok_or_else(|| {
+                    let instead = format!("there are {}", Encoding::NAMES);
+                    refused(&format!("the encoding {encoding}"), &instead)
+                })?;
             }
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! ```text
 //! x::json                       json_cast(x), which checks the text
 //! x::jsonb                      jsonb_cast(x), which returns the normal form
+//! x::jsonpath                   jsonpath_cast(x), which checks the path
 //! json_agg(x)                   json_of_list(array_agg(to_json(x)))
 //! json_object_agg(k, v)         json_of_pairs(array_agg(named_struct('k', k, 'v', to_json(v))))
 //! json_array_elements(x)        unnest(json_elements(x))
@@ -20,6 +21,7 @@ use datafusion::sql::sqlparser::ast::{
 use terrace_table::error::SqlError;
 
 use super::dialect::call;
+use super::json_records::refuse_row_types;
 use super::refusal::refused;
 
 /// Aggregates of values: the functions of their elements and of the list.
@@ -53,9 +55,14 @@ const SETS: [(&str, &[(&str, &str)]); 10] = [
 /// Rewrites a cast or a call; leaves any other expression unchanged.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for a cast to a list of JSON.
+/// [`SqlError::Refused`] for a cast to a list of JSON, and for functions over row types.
 pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
     let written = match expr {
+        Expr::Cast { kind, expr, data_type, array: false, format: None }
+            if is_path(data_type) && matches!(kind, CastKind::Cast | CastKind::DoubleColon) =>
+        {
+            Some(call("jsonpath_cast", [mem::replace(expr.as_mut(), null())]))
+        }
         Expr::Cast { kind, expr, data_type, array: false, format: None } => {
             let operand = mem::replace(expr.as_mut(), null());
             match cast(data_type, *kind != CastKind::Cast && *kind != CastKind::DoubleColon) {
@@ -70,13 +77,23 @@ pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
         Expr::TypedString(TypedString { data_type, value, .. }) => {
             cast(data_type, false).map(|function| call(function, [Expr::Value(value.clone())]))
         }
-        Expr::Function(function) => aggregate(function).or_else(|| set(function)),
+        Expr::Function(function) => {
+            refuse_row_types(&function.name)?;
+            aggregate(function).or_else(|| set(function))
+        }
         _ => None,
     };
     if let Some(written) = written {
         *expr = written;
     }
     Ok(())
+}
+
+/// True for the type of paths, of which there are no columns.
+fn is_path(of: &DataType) -> bool {
+    let DataType::Custom(name, _) = of else { return false };
+    let [name] = name.0.as_slice() else { return false };
+    name.as_ident().is_some_and(|name| name.value.eq_ignore_ascii_case("jsonpath"))
 }
 
 fn null() -> Expr {

@@ -28,8 +28,33 @@ const FUNCTIONS: [(&str, bool); 4] = [
     ("jsonb_to_recordset", true),
 ];
 
+/// The functions whose columns are those of a row type, which are not supported.
+const POPULATING: [&str; 4] = [
+    "json_populate_record",
+    "jsonb_populate_record",
+    "json_populate_recordset",
+    "jsonb_populate_recordset",
+];
+
 /// The name that stands for the argument of a function in a text of this module.
 const ARGUMENT: &str = "argument of records";
+
+/// Refuses a function whose columns are those of a row type.
+///
+/// # Errors
+/// [`SqlError::Refused`] for such a function.
+pub(super) fn refuse_row_types(name: &ObjectName) -> Result<(), SqlError> {
+    let [given] = name.0.as_slice() else { return Ok(()) };
+    let given = given.as_ident().map_or("", |name| &name.value);
+    let Some(function) = POPULATING.iter().find(|own| own.eq_ignore_ascii_case(given)) else {
+        return Ok(());
+    };
+    let instead = function.replace("_populate_", "_to_");
+    Err(refused(
+        &format!("{function} of a row type"),
+        &format!("name the columns with their types, as in FROM {instead}(x) AS r(a INT, b TEXT)"),
+    ))
+}
 
 /// Rewrites a function that returns records; leaves any other relation unchanged.
 ///
@@ -43,6 +68,7 @@ pub(super) fn write_out(table: &mut TableFactor) -> Result<(), SqlError> {
         }
         _ => return Ok(()),
     };
+    refuse_row_types(name)?;
     let Some((function, is_set)) = found(name) else { return Ok(()) };
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = args.as_slice() else {
         return Ok(());

@@ -20,6 +20,7 @@ use terrace_table::error::SqlError;
 
 use super::column_options::normalized;
 use super::expressions::Expressions;
+use super::prepared_statement::Prepared;
 use super::refusal::refused;
 use super::state::{Planned, Session};
 
@@ -50,6 +51,12 @@ pub(super) fn of(statement: &Statement) -> Option<Named> {
 }
 
 impl Session {
+    /// The statement of a PREPARE under this name, in lower case unless it was quoted.
+    #[must_use]
+    pub fn named_statement(&self, name: &str) -> Option<Arc<Prepared>> {
+        lock(&self.prepared).get(name).cloned()
+    }
+
     /// Plans and keeps, or forgets, a statement.
     ///
     /// # Errors

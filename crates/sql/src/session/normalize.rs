@@ -30,7 +30,7 @@
 //! - Slices of lists (`slices`), windows that extend a named one (`window_names`), and DuckDB's
 //!   functions about the database (`metadata_functions`) are written out.
 //! - `generate_series` in a select list returns rows (`select_series`), and window frames that have
-//!   none get bounds that say so (`window_frames`).
+//!   none get bounds that say so, those with distances marks (`window_frames`).
 //! - Columns that ORDER BY names as PostgreSQL does get these names (`order_names`).
 //! - The mark of AS MATERIALIZED becomes that of the syntax tree (`with_queries`), and clauses
 //!   beside the UNION of a WITH RECURSIVE queries of its parts (`recursion`).
@@ -39,7 +39,7 @@
 //!   with their length.
 //!
 //! Statements that DataFusion would accept and plan as something else are refused: a JOIN without a
-//! condition, an index.
+//! condition, an index, a lock of rows that are no rows of tables.
 
 mod aliased_joins;
 mod ordinality;
@@ -64,10 +64,13 @@ use super::refusal::refused;
 use super::walk::Walk;
 use super::{
     column_series, grouping_positions, grouping_repeats, json_calls, json_records, limits,
-    metadata_functions, order_by_all, order_names, recursion, row_subqueries, row_values, samples,
-    select_series, sequence_calls, similar_to, slices, special_joins, split_series, struct_calls,
-    types, window_frames, window_names, with_queries, within_group,
+    metadata_functions, order_by_all, order_names, recursion, row_locks, row_subqueries,
+    row_values, samples, select_series, sequence_calls, similar_to, slices, special_joins,
+    split_series, struct_calls, types, window_frames, window_names, with_queries, within_group,
 };
+
+use with_changes::Places;
+pub(super) use with_changes::{Place, has_changes, is_change, write_out as move_with};
 
 /// Maximum number of columns of a SELECT. Planning time grows faster than their number, and the
 /// planning of one SELECT cannot be cancelled before the rules run.
@@ -78,12 +81,13 @@ const COLUMNS_MAX: usize = 10_000;
 /// 32 s for 400.
 const RELATIONS_MAX: usize = 400;
 
-/// Normalizes a statement, and returns the nesting depth of the result.
+/// Normalizes a statement whose first query has this place, and returns the nesting depth of the
+/// result.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for a statement that DataFusion would plan as something else.
-pub(super) fn normalize(statement: &mut Statement) -> Result<usize, SqlError> {
-    let mut normalizer = Normalizer::default();
+pub(super) fn normalize(statement: &mut Statement, place: Place) -> Result<usize, SqlError> {
+    let mut normalizer = Normalizer { places: Places::from(place), ..Normalizer::default() };
     let _ = statement.walk(&mut normalizer);
     match normalizer.error {
         None => Ok(normalizer.depth_max),
@@ -97,6 +101,8 @@ struct Normalizer {
     depth_max: usize,
     /// True before the query of an INSERT, whose values have the types of the table.
     is_inserted: bool,
+    /// The places where changes of rows may be queries.
+    places: Places,
     /// The error to refuse the statement with.
     error: Option<SqlError>,
 }
@@ -147,30 +153,31 @@ impl VisitorMut for Normalizer {
         })
     }
 
+    /// An INSERT of default values has no query.
+    fn post_visit_statement(&mut self, _: &mut SqlStatement) -> ControlFlow<()> {
+        self.is_inserted = false;
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if !mem::take(&mut self.is_inserted) {
             types::write_out_values(&mut query.body);
         }
         with_queries::read_columns(query);
-        let written = with_changes::refuse_within(query).and_then(|()| recursion::write_out(query));
+        let written = self
+            .places
+            .check(query)
+            .and_then(|()| row_locks::check(query))
+            .and_then(|()| recursion::write_out(query));
         if let Err(error) = written {
             return self.goes_on(Err(error));
         }
         balance_unions(&mut query.body);
         self.enter(1 + set_operations_deep(&query.body));
-        self.goes_on(match query.locks.first() {
-            None => {
-                order_by_all::write_out(query);
-                order_names::write_out(query);
-                grouping_repeats::distinct_on(query);
-                limits::write_out(query)
-            }
-            Some(lock) => Err(refused(
-                &lock.to_string(),
-                "leave it out: UPDATE and DELETE lock the table, and fail in a transaction whose \
-                 rows another one has changed since they were read",
-            )),
-        })
+        order_by_all::write_out(query);
+        order_names::write_out(query);
+        grouping_repeats::distinct_on(query);
+        self.goes_on(limits::write_out(query))
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {

@@ -134,6 +134,21 @@ pub(super) fn refuse_reserved(schema: &str) -> Result<(), SqlError> {
     }
 }
 
+/// Refuses the name of a schema that is for those of the system, or of temporary objects.
+///
+/// # Errors
+/// [`SqlError::Refused`].
+pub(super) fn refuse_schema_name(name: &str) -> Result<(), SqlError> {
+    let what = || format!("a schema {name}");
+    if name == TEMPORARY || is_temporary(name) {
+        return Err(refused(&what(), "the prefix pg_temp is for temporary objects"));
+    }
+    match name.starts_with("pg_") {
+        true => Err(refused(&what(), "the prefix pg_ is for the schemas of the system")),
+        false => Ok(()),
+    }
+}
+
 /// The error for a name in another catalog.
 pub(super) fn other_catalog(catalog: &str) -> SqlError {
     refused(

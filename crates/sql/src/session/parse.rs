@@ -4,8 +4,9 @@ use datafusion::sql::parser::DFParserBuilder;
 use terrace_table::error::SqlError;
 
 use super::dialect::TerraceDialect;
+use super::normalize::{self, Place};
 use super::statement::SessionStatement;
-use super::{depth, hint, normalize, spelling, statement, words};
+use super::{depth, hint, spelling, statement, words};
 
 /// Parses a text into normalized statements.
 pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
@@ -21,8 +22,14 @@ pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
         let statements = statements.map_err(|error| hint::of_parse_error(text, error))?;
         let mut normalized = Vec::with_capacity(statements.len());
         for mut statement in statements {
+            let place = match &statement {
+                SessionStatement::Cursor(_) => Some(Place::Cursor),
+                SessionStatement::Summarize(_) => Some(Place::Inside),
+                _ => None,
+            };
             if let Some(statement) = statement.planned_mut() {
-                depth::check(normalize::normalize(statement)?)?;
+                let place = place.unwrap_or_else(|| Place::of(statement));
+                depth::check(normalize::normalize(statement, place)?)?;
             }
             normalized.push(statement);
         }

@@ -5,12 +5,13 @@
 //! replaced or dropped since, or the session's default schema or role has changed, the statement is
 //! planned again.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::metadata::ScalarAndMetadata;
-use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::{Cast, Placeholder};
@@ -28,12 +29,17 @@ use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
 use super::actions::{drops, like, tables};
+use super::client_text::{StatementText, bounded};
 use super::constant::Constant;
 use super::depth::{self, OnStack};
-use super::prepared_statement::{Kept, Prepared};
+use super::parts::{self, PartsNode};
+use super::prepared_statement::{Kept, Prepared, plan_bytes};
 use super::state::{Planned, Session};
 use super::statement::SessionStatement;
-use super::{alter, options, own_settings, returning, snapshot, typed_parameters};
+use super::{
+    alter, options, own_settings, returning, row_locks, snapshot, typed_parameters,
+    window_distances,
+};
 use crate::access::{Reading, check_names};
 use crate::execution::{QueryHandle, supervised};
 use crate::names::Added;
@@ -63,14 +69,23 @@ impl Session {
             let Some(parsed) = planned.filter(|parsed| !is_own_definition(parsed)) else {
                 let (parameters, plan, constant) = (vec![], None, None);
                 let schema = statement.fixed_schema();
+                let (text, locks_rows) = (StatementText::default(), false);
                 let _held = self.info.hold(HeldFor::Prepared, 0);
-                let text = String::new();
-                return Ok(Prepared { statement, text, parameters, schema, plan, constant, _held });
+                return Ok(Prepared {
+                    statement,
+                    text,
+                    parameters,
+                    schema,
+                    plan,
+                    constant,
+                    locks_rows,
+                    _held,
+                });
             };
             own_settings::refuse(parsed)?;
             self.refuse_settings(parsed)?;
             self.follow_engine()?;
-            let text = depth::text_of(&statement);
+            let text = StatementText::new(depth::text_of(&statement));
             let (state, current) = self.state_in(&self.scope())?;
             let planning = async {
                 let statement = parsed.clone();
@@ -84,16 +99,17 @@ impl Session {
                 };
                 Ok((kept, parameters, schema, constant))
             };
-            let planning = OnStack::new(&text, supervised(Box::pin(planning)));
+            let planning = OnStack::new(text.written(), supervised(Box::pin(planning)));
             let (kept, parameters, schema, constant) = planning.await?;
             let (schema, constant) = match statement.fixed_schema() {
                 Some(schema) => (Some(schema), None),
                 None => (schema, constant),
             };
-            let bytes = to_u64(text.len()).saturating_add(plan_bytes(&kept.plan)?);
+            let bytes = to_u64(text.written().len()).saturating_add(plan_bytes(&kept.plan)?);
             let plan = is_kept(&kept.plan).then(|| Mutex::new(kept));
+            let locks_rows = statement.locks_rows();
             let _held = self.info.hold(HeldFor::Prepared, bytes);
-            Ok(Prepared { statement, text, parameters, schema, plan, constant, _held })
+            Ok(Prepared { statement, text, parameters, schema, plan, constant, locks_rows, _held })
         })
     }
 
@@ -140,15 +156,17 @@ impl Session {
                 });
             }
             let Some(plan) = &prepared.plan else {
-                return self.execute(prepared.statement.clone()).await;
+                return self.execute_as(prepared.statement.clone(), prepared.text.said()).await;
             };
-            let text = prepared.text.clone();
+            let (text, shown) = (prepared.text.written(), bounded(prepared.text.shown()));
             let scope = self.begin_statement()?;
             let run = |reader: Arc<Reader>| {
                 let scope = scope.shown_by(&reader.suspension);
                 self.plan_prepared(prepared, plan, values, scope, reader)
             };
-            self.start(text, scope.clone(), true, run).await.inspect_err(|error| self.failed(error))
+            self.start(text, shown, scope.clone(), true, run)
+                .await
+                .inspect_err(|error| self.failed(error))
         })
     }
 
@@ -162,8 +180,19 @@ impl Session {
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
         self.follow_engine()?;
+        let skipping = match prepared.locks_rows {
+            true => self.lock_prepared_rows(&prepared.statement, &scope).await?,
+            false => None,
+        };
         let (state, current) = self.state_in(&scope)?;
-        let plan = self.current_plan(prepared, kept, &state, &current).await?;
+        let plan = match skipping {
+            None => self.current_plan(prepared, kept, &state, &current).await?,
+            Some(statement) => {
+                let types: Vec<_> = prepared.parameters.iter().cloned().map(Some).collect();
+                let planned = self.plan_with_parameters(&state, &current, statement, &types);
+                planned.await?.0.plan
+            }
+        };
         let plan = with_values(snapshot::pin(plan, &current)?, values, &state)?;
         match &prepared.statement {
             SessionStatement::Explain(explain) => {
@@ -239,11 +268,12 @@ impl Session {
         let parameters = parameters_of(&plan, types)?;
         let schema = Self::schema_of(&plan, &parameters, state, current)?;
         let statement = SessionStatement::Sql(Box::new(statement));
-        let text = depth::text_of(&statement);
-        let bytes = to_u64(text.len()).saturating_add(plan_bytes(&plan)?);
+        let text = StatementText::new(depth::text_of(&statement));
+        let bytes = to_u64(text.written().len()).saturating_add(plan_bytes(&plan)?);
         let _held = self.info.hold(HeldFor::Prepared, bytes);
         let plan = Some(Mutex::new(self.keep(plan, state, current)));
-        Ok(Prepared { statement, text, parameters, schema, plan, constant: None, _held })
+        let (constant, locks_rows) = (None, false);
+        Ok(Prepared { statement, text, parameters, schema, plan, constant, locks_rows, _held })
     }
 
     /// The logical plan of a run with these values.
@@ -308,6 +338,10 @@ impl Session {
         types: &[Option<DataType>],
     ) -> Result<(Kept, Vec<DataType>), SqlError> {
         options::take(&mut statement)?;
+        if row_locks::may_be_in(&statement) {
+            // Each run takes the locks.
+            row_locks::clear(&mut statement, &BTreeSet::new());
+        }
         typed_parameters::write_out(&mut statement, types);
         let plan = self.logical_plan(state, current, statement).await?;
         let plan = with_types(snapshot::unpinned(plan)?, types)?;
@@ -337,6 +371,7 @@ impl Session {
         state: &SessionState,
         current: &Snapshot,
     ) -> Result<Option<SchemaRef>, SqlError> {
+        let plan = parts::of(plan).map_or(plan, PartsNode::main);
         if !returns_rows(plan) {
             return Ok(None);
         }
@@ -386,6 +421,7 @@ fn columns_of(schema: &SchemaRef) -> impl Iterator<Item = (&String, &DataType)> 
 /// True for a plan that can be run repeatedly. A definition, a setting or a COPY is planned at each
 /// run.
 fn is_kept(plan: &LogicalPlan) -> bool {
+    let plan = parts::of(plan).map_or(plan, PartsNode::main);
     !matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) | LogicalPlan::Copy(_))
 }
 
@@ -418,7 +454,9 @@ fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult
         };
         let schema = merge_schema(&node.inputs());
         let node = node.map_expressions(|expr| {
-            let expr = expr.transform_up(typed_by_cast)?;
+            let expr = expr.transform_up(typed_by_cast)?.transform_data(|expr| {
+                expr.transform_up(|expr| window_distances::typed(expr, &schema))
+            })?;
             expr.transform_data(|expr| expr.transform_up(|expr| typed_by_element(expr, &schema)))
         })?;
         let node =
@@ -555,23 +593,4 @@ fn parameters_of(
         Some(data_type) => data_type,
     };
     Ok(parameters.into_iter().map(known).collect())
-}
-
-/// Estimated bytes of a logical plan: its nodes, their expressions, values and columns.
-fn plan_bytes(plan: &LogicalPlan) -> Result<u64, SqlError> {
-    let mut bytes = 0;
-    plan.apply_with_subqueries(|node| {
-        let columns: usize = node.schema().fields().iter().map(|field| field.size()).sum();
-        bytes += size_of::<LogicalPlan>() + columns;
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                bytes += match expr {
-                    Expr::Literal(value, _) => size_of::<Expr>() + value.size(),
-                    _ => size_of::<Expr>(),
-                };
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })?;
-    Ok(to_u64(bytes))
 }

@@ -4,8 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use terrace_sys::size::to_u64;
+use terrace_table::error::SqlError;
 
+use super::client_text::StatementText;
 use super::constant::Constant;
 use super::routines::routine::Routine;
 use super::statement::SessionStatement;
@@ -19,13 +23,15 @@ pub(super) type NamedStatements = Mutex<HashMap<String, Arc<Prepared>>>;
 pub struct Prepared {
     pub(super) statement: SessionStatement,
     /// The text of the statement, if there is a kept plan.
-    pub(super) text: String,
+    pub(super) text: StatementText,
     pub(super) parameters: Vec<DataType>,
     pub(super) schema: Option<SchemaRef>,
     /// The kept plan; `None` for a statement that is planned at each run.
     pub(super) plan: Option<Mutex<Kept>>,
     /// The row of a constant statement; `None` for a statement that has to run.
     pub(super) constant: Option<Constant>,
+    /// True if a query of it locks the rows that it reads.
+    pub(super) locks_rows: bool,
     pub(super) _held: HeldBytes,
 }
 
@@ -62,10 +68,35 @@ impl Prepared {
         self.schema.as_ref()
     }
 
+    /// True for a statement that locks rows that it reads, until the end of its transaction.
+    #[must_use]
+    pub fn locks_rows(&self) -> bool {
+        self.locks_rows
+    }
+
     /// True for a statement that reads no table and returns the same single row in each run, under
     /// the settings that it was prepared with: `Session::known_rows`.
     #[must_use]
     pub fn is_constant(&self) -> bool {
         self.constant.is_some()
     }
+}
+
+/// Estimated bytes of a logical plan: its nodes, their expressions, values and columns.
+pub(super) fn plan_bytes(plan: &LogicalPlan) -> Result<u64, SqlError> {
+    let mut bytes = 0;
+    plan.apply_with_subqueries(|node| {
+        let columns: usize = node.schema().fields().iter().map(|field| field.size()).sum();
+        bytes += size_of::<LogicalPlan>() + columns;
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                bytes += match expr {
+                    Expr::Literal(value, _) => size_of::<Expr>() + value.size(),
+                    _ => size_of::<Expr>(),
+                };
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(to_u64(bytes))
 }

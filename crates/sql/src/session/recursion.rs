@@ -124,7 +124,12 @@ fn check(name: &str, query: &mut Query) -> Result<(), SqlError> {
     let SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } = query.body.as_mut()
     else {
         let form = "non-recursive-term UNION [ALL] recursive-term";
-        let what = format!("recursive query \"{name}\" does not have the form {form}");
+        let what = match query.body.as_ref() {
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) => {
+                format!("recursive query \"{name}\" must not contain data-modifying statements")
+            }
+            _ => format!("recursive query \"{name}\" does not have the form {form}"),
+        };
         return Err(SqlError::Recursion { what });
     };
     let mut term = Term { name, references: 0 };

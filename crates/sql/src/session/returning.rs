@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, TableReference, internal_err};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
@@ -97,6 +97,21 @@ impl ReturningNode {
     /// addition to those of the table.
     pub(super) fn others(&self) -> &[Column] {
         &self.others
+    }
+
+    /// Returns the columns as those of a relation: columns of the table keep the marks of their
+    /// types.
+    ///
+    /// # Errors
+    /// None, unless the table has lost a column.
+    pub(super) fn marked_columns(&self) -> Result<Vec<FieldRef>> {
+        let columns = self.values.iter().zip(self.schema.fields());
+        let columns = columns.map(|(value, field)| {
+            let Expr::Column(column) = value else { return Ok(Arc::clone(field)) };
+            let marks = self.rows.field_with_name(&column.name)?.metadata().clone();
+            Ok(Arc::new(field.as_ref().clone().with_metadata(marks)))
+        });
+        columns.collect()
     }
 
     /// Returns the change below the clause.

@@ -33,6 +33,7 @@ use super::soft_limits::SoftLimits;
 use super::subqueries::SubqueryComparisons;
 use super::types::TypedValues;
 use super::unnest::GeneralUnnesting;
+use super::window_distances::WindowDistances;
 use super::window_exclusion::WindowExclusion;
 
 /// The optimizer rules: DataFusion's, of which those that confuse joins, groups or lists are
@@ -66,7 +67,7 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 /// The analyzer rules. Before DataFusion coerces types, select lists with side effects are marked,
 /// aggregates of outer queries refused, comparisons with subqueries expanded, the columns of
 /// conditions on outer rows renamed, and the subqueries unnested that DataFusion does not unnest.
-/// PostgreSQL's arithmetic and casts follow after that, and functions over frames with EXCLUDE.
+/// PostgreSQL's arithmetic and casts follow after that, and frames with distances and with EXCLUDE.
 pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let first: [Arc<dyn AnalyzerRule + Send + Sync>; 8] = [
@@ -82,6 +83,7 @@ pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.splice(0..0, first);
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(CanonicalFloats));
+    rules.push(Arc::new(WindowDistances));
     rules.push(Arc::new(WindowExclusion));
     interruptible_rules::analyzer(rules)
 }

@@ -2,6 +2,7 @@
 //!
 //! - Sums, differences, products and negatives of integers and decimals fail on overflow.
 //! - Quotients of decimals are rounded to 16 digits after the point or more.
+//! - Floating-point numbers are not divided by zero.
 //! - Casts of floating-point numbers and decimals to integers round.
 //! - Casts of texts to bytes parse them: `'\x00ff'`.
 //! - Casts of timestamps to text have a blank between date and time: `2024-06-01 12:00:00`.
@@ -16,6 +17,7 @@
 pub(super) mod ranks;
 pub(super) mod zones;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -30,6 +32,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, ExprSchemable as _, LogicalPlan, Operator, TryCast,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation};
 use terrace_functions::columns::{has_moment_text, moment_text};
 use terrace_functions::nested::nested_text;
@@ -44,7 +47,14 @@ impl AnalyzerRule for PostgresSemantics {
     fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = with_nullable_values(plan)?;
         let zone = zones::of(options);
-        Ok(plan.transform_up_with_subqueries(|plan| with_semantics(plan, zone))?.data)
+        let quotients = Cell::new(false);
+        let plan =
+            plan.transform_up_with_subqueries(|plan| with_semantics(plan, zone, &quotients))?;
+        match quotients.get() {
+            // Expressions above them were coerced to the operator's type.
+            true => TypeCoercion::new().analyze(plan.data, options),
+            false => Ok(plan.data),
+        }
     }
 
     fn name(&self) -> &str {
@@ -72,7 +82,13 @@ fn with_nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(changed?.data)
 }
 
-fn with_semantics(plan: LogicalPlan, zone: &str) -> Result<Transformed<LogicalPlan>> {
+/// Gives the expressions of a node PostgreSQL's semantics; sets `quotients` if one of them divides
+/// decimals by the operator, which has another type.
+fn with_semantics(
+    plan: LogicalPlan,
+    zone: &str,
+    quotients: &Cell<bool>,
+) -> Result<Transformed<LogicalPlan>> {
     if !has_any(&plan)? {
         return Ok(Transformed::no(plan));
     }
@@ -92,7 +108,8 @@ fn with_semantics(plan: LogicalPlan, zone: &str) -> Result<Transformed<LogicalPl
             return Ok(Transformed::no(expr));
         }
         let name = names.save(&expr);
-        Ok(rewrite(expr, &schema, zone)?.update_data(|expr| name.restore(expr)))
+        let rewritten = rewrite_with(expr, &schema, zone, quotients)?;
+        Ok(rewritten.update_data(|expr| name.restore(expr)))
     })?;
     match rewritten.transformed {
         true => rewritten.map_data(LogicalPlan::recompute_schema),
@@ -125,7 +142,30 @@ fn may_differ(expr: &Expr) -> Result<bool> {
 
 /// True for an operator that [`CheckedArithmetic`] may replace.
 fn is_checked(op: Operator) -> bool {
-    matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide)
+    use Operator::{Divide, Minus, Modulo, Multiply, Plus};
+    matches!(op, Plus | Minus | Multiply | Divide | Modulo)
+}
+
+/// True for a quotient of decimals, which
+/// [`DecimalQuotients`](super::quotients::DecimalQuotients) replaces where the types of its
+/// operands are known when it is planned.
+fn is_decimal_quotient(op: Operator, of: &DataType) -> bool {
+    op == Operator::Divide && of.is_decimal()
+}
+
+/// True for a quotient or remainder of floating-point numbers by a constant other than zero.
+fn is_quotient_by_constant(op: Operator, of: &DataType, divisor: &Expr) -> bool {
+    let divisor = match divisor {
+        Expr::Cast(Cast { expr, .. }) => expr.as_ref(),
+        divisor => divisor,
+    };
+    match divisor {
+        Expr::Literal(value, _) if matches!(op, Operator::Divide | Operator::Modulo) => {
+            let zero = ScalarValue::new_zero(&value.data_type());
+            of.is_floating() && zero.is_ok_and(|zero| *value != zero)
+        }
+        _ => false,
+    }
 }
 
 /// Gives an expression over rows of `schema`, with coerced types, PostgreSQL's semantics in a
@@ -135,11 +175,24 @@ pub(crate) fn rewrite(
     schema: &dyn ExprSchema,
     zone: &str,
 ) -> Result<Transformed<Expr>> {
+    rewrite_with(expr, schema, zone, &Cell::new(false))
+}
+
+fn rewrite_with(
+    expr: Expr,
+    schema: &dyn ExprSchema,
+    zone: &str,
+    quotients: &Cell<bool>,
+) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_checked(op) => {
             let types = (type_of(&left, schema)?, type_of(&right, schema)?);
-            Ok(match CheckedArithmetic::of(op, &types.0, &types.1) {
-                Some(function) => Transformed::yes(function.call(vec![*left, *right])),
+            let function = CheckedArithmetic::of(op, &types.0, &types.1);
+            Ok(match function.filter(|_| !is_quotient_by_constant(op, &types.0, &right)) {
+                Some(function) => {
+                    quotients.set(quotients.get() || is_decimal_quotient(op, &types.0));
+                    Transformed::yes(function.call(vec![*left, *right]))
+                }
                 None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             })
         }
@@ -197,7 +250,7 @@ fn is_shift_by_null(call: &WindowFunction) -> bool {
 
 /// The type of an expression. DataFusion would build the name of every function below it, which
 /// takes time quadratic in the length of a sum, for each of its terms.
-fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
+pub(super) fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
     if let Expr::ScalarFunction(call) = expr
         && let Some(checked) = call.func.inner().downcast_ref::<CheckedArithmetic>()
         && let [left, right] = call.args.as_slice()

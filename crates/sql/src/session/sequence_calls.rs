@@ -75,6 +75,18 @@ pub(super) fn named(node: &mut dyn Walk) -> Vec<String> {
     found
 }
 
+/// Replaces the schema of the sequences that calls below a node take.
+pub(super) fn rename_schema(node: &mut dyn Walk, from: &str, to: &str) {
+    let rename = |name: &mut String| {
+        if let TableReference::Partial { schema, table } = TableReference::parse_str(name)
+            && schema.as_ref() == from
+        {
+            *name = quoted(to, &table);
+        }
+    };
+    let _ = node.walk(&mut Names(rename));
+}
+
 /// True if a text may call a function over sequences.
 pub(super) fn may_call(text: &str) -> bool {
     let text = text.to_ascii_lowercase();

@@ -68,8 +68,15 @@ pub(super) fn of_engine(statement: &Statement) -> Result<Option<AlterTier>, SqlE
     Ok(Some(AlterTier { name: DRAM.to_owned(), options }))
 }
 
-/// Replaces SET TIME ZONE by a SET of the time zone; leaves any other statement unchanged.
+/// Replaces SET TIME ZONE by a SET of the time zone, and RESET TIME ZONE by a RESET; leaves any
+/// other statement unchanged.
 pub(super) fn of_time_zone(statement: Statement) -> Statement {
+    if let Statement::Reset(ResetStatement::Variable(name)) = &statement
+        && name.to_string().eq_ignore_ascii_case("time.zone")
+    {
+        let name = ObjectName::from(vec![Ident::new(TIME_ZONE)]);
+        return Statement::Reset(ResetStatement::Variable(name));
+    }
     let Statement::Statement(parsed) = &statement else { return statement };
     let SqlStatement::Set(Set::SetTimeZone { local, value }) = parsed.as_ref() else {
         return statement;

@@ -7,6 +7,7 @@
 //! a POSITIONAL JOIN b           ->  a GLOBAL CROSS JOIN b
 //! a ASOF LEFT JOIN b ON c       ->  a GLOBAL LEFT JOIN b ON c
 //! FROM t USING SAMPLE 10 ROWS   ->  FROM "using sample"() TABLESAMPLE (10 ROWS), t
+//! RANGE '1 day'::interval PRECEDING ->  RANGE ('1 day'::interval) PRECEDING
 //! SELECT * LIKE 's%'            ->  SELECT COLUMNS('^s.*$')
 //! x > ALL ((q) EXCEPT (r))      ->  x > ALL (SELECT * FROM ((q) EXCEPT (r)))
 //! PIVOT t ON k USING sum(v)     ->  SELECT * FROM t PIVOT (... FOR ... IN (SELECT ...))
@@ -17,6 +18,7 @@
 //! CREATE TABLE t AS q WITH DATA ->  CREATE TABLE t AS q
 //! (LIKE t INCLUDING ALL)        ->  (LIKE t."like +all")
 //! WITH c AS MATERIALIZED (q)    ->  WITH c ("as materialized") AS (q)
+//! FOR NO KEY UPDATE LIMIT 1     ->  LIMIT 1 FOR UPDATE
 //! ```
 //!
 //! Each clause becomes one that the parser accepts and that has no other meaning; the rewrites of
@@ -32,6 +34,7 @@ mod limit;
 mod materialized;
 mod nested;
 mod pivot;
+mod row_locks;
 mod sample;
 mod stars;
 mod structs;
@@ -84,12 +87,15 @@ pub(super) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
         || nested::is_in(&tokens)
         || from_first::is_in(&tokens)
         || structs::is_in(&tokens)
+        || frames::is_in(&tokens)
+        || row_locks::is_in(&tokens)
         || changes::inserts_by_name(&tokens);
     if !is_special && !tokens.iter().any(|token| WORDS.iter().any(|word| is(token, word))) {
         return Ok(tokens);
     }
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    let tokens = filling::write_out(&materialized::write_out(&tokens));
+    let tokens = materialized::write_out(&row_locks::write_out(&tokens));
+    let tokens = filling::write_out(&tokens);
     let tokens = structs::write_out(&definitions::write_out(&tokens));
     let tokens = stars::write_out(&table(&frames::write_out(&from_first::write_out(&tokens))));
     let tokens = changes::write_out(&joins::write_out(&limit::write_out(&tokens)));

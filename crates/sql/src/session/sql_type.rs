@@ -8,16 +8,17 @@ use datafusion::sql::sqlparser::keywords::{
 use terrace_functions::columns::TextType;
 use terrace_table::catalog::DEFAULT_SCHEMA;
 
-use super::enums::field::enum_of;
+use super::enums::field::{enum_of, list_enum_of};
 
 /// The name of a column's type in SQL: a column that is defined with it has the type. A type that
 /// no definition gives has Arrow's name.
 #[must_use]
 pub fn of(field: &Field) -> String {
-    if let Some((schema, name)) = enum_of(field) {
+    if let Some((schema, name)) = enum_of(field).or_else(|| list_enum_of(field)) {
         let schema = Some(schema).filter(|schema| *schema != DEFAULT_SCHEMA);
         let schema = schema.map(|schema| format!("{}.", identifier(schema)));
-        return format!("{}{}", schema.unwrap_or_default(), identifier(name));
+        let brackets = if field.data_type().is_string() { "" } else { "[]" };
+        return format!("{}{}{brackets}", schema.unwrap_or_default(), identifier(name));
     }
     TextType::of(field).map_or_else(|| name(field.data_type()), TextType::name)
 }

@@ -17,6 +17,7 @@ use datafusion::prelude::SessionConfig;
 use object_store::memory::InMemory;
 use terrace_cloud::{UploadStore, VersionStore};
 use terrace_exec::PagedOptions;
+use terrace_functions::json::JsonSubscripts;
 use terrace_governor::running::{Environment, environment};
 use terrace_governor::tenancy::Seat;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
@@ -39,7 +40,7 @@ use super::setting_names::LocalSetting;
 use super::state_copy::StateCopy;
 use super::types::ColumnTypes;
 use super::unnest::OncePlanner;
-use super::window_exclusion;
+use super::{window_distances, window_exclusion};
 use crate::engine::EngineState;
 use crate::file_tables::{ActingRole, FileAccess, FileFunctions, FileTables, ParquetFormats};
 use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names, SequenceUse};
@@ -127,6 +128,7 @@ impl Session {
             .with_config(config(&engine))
             .with_runtime_env(runtime)
             .with_catalog_list(catalogs)
+            .with_expr_planners(vec![Arc::new(JsonSubscripts)])
             .with_default_features()
             .with_analyzer_rules(rules::analyzer())
             .with_optimizer_rules(rules::logical())
@@ -247,13 +249,15 @@ fn register(
 ) -> Result<(), SqlError> {
     state.register_file_format(Arc::new(ParquetFormats::default()), true)?;
     functions::register(state)?;
-    for function in scalar::functions().into_iter().chain(listing::functions()) {
+    let parsing = scalar::parsing(state.scalar_functions());
+    for function in scalar::functions().into_iter().chain(parsing).chain(listing::functions()) {
         state.register_udf(function)?;
     }
     let own = names.functions().into_iter().chain(names.sequence_functions(sequences));
     for function in own {
         state.register_udf(Arc::new(function))?;
     }
+    state.register_udf(window_distances::mark())?;
     state.register_udf(window_exclusion::mark())?;
     Ok(())
 }

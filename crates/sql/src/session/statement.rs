@@ -39,8 +39,8 @@ use super::sequence::{self, SequenceStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
 use super::transaction::{self, TransactionStatement};
-use super::words::{is_word, refused, take_all};
-use super::{pragma, setting_names, summarize};
+use super::words::{is_word, refused};
+use super::{pragma, row_locks, setting_names, summarize, unsupported};
 
 /// A parsed statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +165,13 @@ impl SessionStatement {
         waits && !self.is_setting()
     }
 
+    /// True for a statement that locks rows that it reads, until the end of its transaction.
+    #[must_use]
+    pub fn locks_rows(&self) -> bool {
+        let Self::Sql(statement) = self else { return false };
+        row_locks::may_be_in(statement) && row_locks::are_in(statement)
+    }
+
     /// True for a statement that changes the engine and cannot be part of a transaction.
     #[must_use]
     pub fn is_of_the_engine(&self) -> bool {
@@ -237,6 +244,7 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
         if !delimited {
             return parser.parser.expected("end of statement", next).map_err(refused);
         }
+        unsupported::refuse(&parser.parser)?;
         statements.push_back(if let Some(action) = query_action(&parser) {
             about_query(&mut parser, action).map_err(refused)?
         } else if let Some(definition) = definition(&mut parser.parser) {
@@ -265,13 +273,10 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
         } else if maintenance::is_next(&parser.parser) {
             let statement = maintenance::parse(&mut parser.parser).map_err(refused)?;
             SessionStatement::Maintenance(statement)
-        } else if let Some(modifier) = acting_role::begin(&mut parser.parser) {
-            let statement = acting_role::parse(&mut parser.parser, modifier).map_err(refused)?;
-            SessionStatement::Sql(Box::new(Statement::Statement(Box::new(statement))))
-        } else if take_all(&mut parser.parser, &["abort"]) {
-            let _optional = take_all(&mut parser.parser, &["transaction"])
-                || take_all(&mut parser.parser, &["work"]);
-            SessionStatement::Transaction(TransactionStatement::RollBack)
+        } else if let Some(statement) = acting_role::parse(&mut parser.parser) {
+            SessionStatement::Sql(Box::new(statement.map_err(refused)?))
+        } else if let Some(statement) = transaction::abort(&mut parser.parser) {
+            SessionStatement::Transaction(statement)
         } else {
             let statement = match alter_syntax::is_next(&parser) {
                 true => alter_syntax::parse(&mut parser).map_err(refused)?,

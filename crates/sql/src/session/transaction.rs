@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! BEGIN [READ ONLY];  START TRANSACTION;  COMMIT;  END;  ROLLBACK;  ABORT;
+//! COMMIT AND CHAIN;  ROLLBACK AND CHAIN;
 //! SAVEPOINT name;  RELEASE SAVEPOINT name;  ROLLBACK TO SAVEPOINT name;
 //! SET TRANSACTION READ ONLY;  SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY;
 //! ```
@@ -18,6 +19,9 @@ use datafusion::sql::sqlparser::ast::{
     Ident, Set, Statement as SqlStatement, TransactionAccessMode, TransactionIsolationLevel,
     TransactionMode,
 };
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::words::take_all;
 
 /// A statement about the transaction of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +35,11 @@ pub enum TransactionStatement {
     Commit,
     /// Rolls the transaction back.
     RollBack,
+    /// Ends the transaction and begins one with its access mode: AND CHAIN.
+    Chain {
+        /// True for COMMIT, false for ROLLBACK.
+        commits: bool,
+    },
     /// Sets the savepoint of this name.
     Savepoint(String),
     /// Releases the savepoint of this name.
@@ -58,6 +67,8 @@ impl fmt::Display for TransactionStatement {
             Self::Begin { is_read_only } => write!(f, "BEGIN{}", access(is_read_only)),
             Self::Commit => f.write_str("COMMIT"),
             Self::RollBack => f.write_str("ROLLBACK"),
+            Self::Chain { commits: true } => f.write_str("COMMIT AND CHAIN"),
+            Self::Chain { commits: false } => f.write_str("ROLLBACK AND CHAIN"),
             Self::Savepoint(name) => write!(f, "SAVEPOINT {}", quoted(name)),
             Self::Release(name) => write!(f, "RELEASE SAVEPOINT {}", quoted(name)),
             Self::RollBackTo(name) => write!(f, "ROLLBACK TO SAVEPOINT {}", quoted(name)),
@@ -93,14 +104,15 @@ pub(super) fn of(statement: &Statement) -> ParseResult<Option<TransactionStateme
         SqlStatement::Set(Set::SetTransaction { modes, snapshot: None, session }) => {
             TransactionStatement::Access { is_read_only: access(modes)?, is_for_session: *session }
         }
-        SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
-            return not_impl_err!(
-                "{statement} is not possible; leave AND CHAIN out, and say BEGIN for the next \
-                 transaction"
-            );
+        SqlStatement::Commit { chain: true, modifier: None, .. } => {
+            TransactionStatement::Chain { commits: true }
+        }
+        SqlStatement::Rollback { chain: true, savepoint: None } => {
+            TransactionStatement::Chain { commits: false }
         }
         SqlStatement::StartTransaction { .. }
         | SqlStatement::Commit { .. }
+        | SqlStatement::Rollback { .. }
         | SqlStatement::Set(Set::SetTransaction { .. }) => {
             return not_impl_err!(
                 "{statement} is not possible; say BEGIN, COMMIT, ROLLBACK or SET TRANSACTION \
@@ -109,6 +121,19 @@ pub(super) fn of(statement: &Statement) -> ParseResult<Option<TransactionStateme
         }
         _ => return Ok(None),
     }))
+}
+
+/// Parses ABORT, PostgreSQL's other word for ROLLBACK, if it follows.
+pub(super) fn abort(parser: &mut Parser<'_>) -> Option<TransactionStatement> {
+    if !take_all(parser, &["abort"]) {
+        return None;
+    }
+    let _optional = take_all(parser, &["transaction"]) || take_all(parser, &["work"]);
+    let _default = take_all(parser, &["and", "no", "chain"]);
+    Some(match take_all(parser, &["and", "chain"]) {
+        true => TransactionStatement::Chain { commits: false },
+        false => TransactionStatement::RollBack,
+    })
 }
 
 fn name_of(name: &Ident) -> String {

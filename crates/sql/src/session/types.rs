@@ -1,5 +1,6 @@
 //! Types of columns, and the semantics of their values in queries.
 
+mod array_literals;
 mod choices;
 mod constants;
 mod intervals;
@@ -30,6 +31,7 @@ pub(super) use values::rewrite;
 /// Writes out literals, functions of texts, and comparisons with lists; leaves any other expression
 /// unchanged.
 pub(super) fn write_out(expr: &mut Expr) {
+    array_literals::write_out(expr);
     literals::write_out(expr);
     text_forms::write_out(expr);
     quantified::write_out(expr);

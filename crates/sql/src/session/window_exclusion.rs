@@ -14,12 +14,12 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{NullTreatment, ScalarFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility, WindowFunctionDefinition, WindowUDF,
+    Volatility, Window, WindowFunctionDefinition, WindowUDF,
 };
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::window::exclude::{ExcludingAggregate, ExcludingValue, Exclusion, Pick};
@@ -63,30 +63,43 @@ pub(super) struct WindowExclusion;
 
 impl AnalyzerRule for WindowExclusion {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut is_changed = false;
-        let plan = plan.transform_up_with_subqueries(|node| {
-            if !matches!(node, LogicalPlan::Window(_)) {
-                // The columns of a window below may be null now.
-                return match is_changed {
-                    true => Ok(Transformed::yes(node.recompute_schema()?)),
-                    false => Ok(Transformed::no(node)),
-                };
-            }
-            let names = NamePreserver::new(&node);
-            let node = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(excluding)?;
-                Ok(if expr.transformed { expr.update_data(|it| name.restore(it)) } else { expr })
-            })?;
-            is_changed |= node.transformed;
-            if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
-        })?;
-        Ok(plan.data)
+        of_windows(plan, |expr, _| excluding(expr))
     }
 
     fn name(&self) -> &str {
         "window_exclusion"
     }
+}
+
+/// Rewrites the functions of the windows of a plan, over the columns of the windows' inputs, and
+/// keeps the names of their results.
+///
+/// # Errors
+/// Errors of `rewrite`.
+pub(super) fn of_windows(
+    plan: LogicalPlan,
+    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    let mut is_changed = false;
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::Window(Window { input, .. }) = &node else {
+            // The columns of a window below may be null now.
+            return match is_changed {
+                true => Ok(Transformed::yes(node.recompute_schema()?)),
+                false => Ok(Transformed::no(node)),
+            };
+        };
+        let columns = Arc::clone(input.schema());
+        let names = NamePreserver::new(&node);
+        let node = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let expr = expr.transform_up(|expr| rewrite(expr, &columns))?;
+            Ok(if expr.transformed { expr.update_data(|it| name.restore(it)) } else { expr })
+        })?;
+        is_changed |= node.transformed;
+        if node.transformed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+    })?;
+    Ok(plan.data)
 }
 
 /// Replaces a function with a marked window.

@@ -1,4 +1,4 @@
-//! Window frames without rows, and frames that PostgreSQL refuses.
+//! Window frames without rows, frames that PostgreSQL refuses, and distances that are expressions.
 //!
 //! A frame whose end is before its start has no rows. DataFusion refuses it. It becomes one that
 //! ends before the first row of any partition, and that no aggregate has to remove rows from:
@@ -6,22 +6,19 @@
 //! ROWS BETWEEN 1 PRECEDING AND 3 PRECEDING
 //!   ->  ROWS BETWEEN UNBOUNDED PRECEDING AND 1000000000000000 PRECEDING
 //! ```
+//!
+//! Distances other than numbers of rows or groups are moved to where the planner takes expressions
+//! (`window_distances`).
 
-use std::cmp::Ordering;
-
-use datafusion::arrow::datatypes::{DataType, IntervalUnit};
-use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Interval, NamedWindowDefinition, NamedWindowExpr, Select, Value, ValueWithSpan,
-    WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, ObjectName, Select, Value,
+    ValueWithSpan, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 use terrace_table::error::SqlError;
 
+use super::dialect::call;
 use super::refusal::refused;
-
-/// More rows than a partition has.
-const FAR_ROWS: &str = "1000000000000000";
-const NANOSECONDS_PER_DAY: i128 = 86_400_000_000_000;
+use super::window_distances::{FAR_ROWS, MARK};
 
 /// Rewrites the frame of a call of a window function.
 ///
@@ -48,17 +45,26 @@ pub(super) fn write_out_named(select: &mut Select) -> Result<(), SqlError> {
 }
 
 fn in_window(window: &mut WindowSpec) -> Result<(), SqlError> {
-    let Some(frame) = &mut window.window_frame else { return Ok(()) };
-    check(frame)?;
-    if is_empty(frame) {
-        let rows = Expr::Value(Value::Number(FAR_ROWS.to_owned(), false).into());
-        *frame = WindowFrame {
-            units: WindowFrameUnits::Rows,
-            start_bound: WindowFrameBound::Preceding(None),
-            end_bound: Some(WindowFrameBound::Preceding(Some(Box::new(rows)))),
-        };
-    }
+    let Some(frame) = window.window_frame.take() else { return Ok(()) };
+    check(&frame)?;
+    window.window_frame = Some(match is_plain(&frame) {
+        true if is_empty(&frame) => {
+            let far = Expr::Value(Value::Number(FAR_ROWS.to_string(), false).into());
+            rows(Some(WindowFrameBound::Preceding(Some(Box::new(far)))))
+        }
+        true => frame,
+        false => {
+            window.partition_by.insert(0, mark(frame));
+            rows(None)
+        }
+    });
     Ok(())
+}
+
+/// A frame of the rows from the first one of the partition on.
+fn rows(end_bound: Option<WindowFrameBound>) -> WindowFrame {
+    let start_bound = WindowFrameBound::Preceding(None);
+    WindowFrame { units: WindowFrameUnits::Rows, start_bound, end_bound }
 }
 
 /// Refuses the orders of bounds that PostgreSQL refuses, in its words.
@@ -74,9 +80,6 @@ fn check(frame: &WindowFrame) -> Result<(), SqlError> {
             "frame starting from following row cannot have preceding rows"
         }
         (Following(_), None) => "frame starting from following row cannot end with current row",
-        (start, end) if is_negative(start) || end.as_ref().is_some_and(is_negative) => {
-            "invalid preceding or following size in window function"
-        }
         _ => return Ok(()),
     };
     let what = match &frame.end_bound {
@@ -86,78 +89,66 @@ fn check(frame: &WindowFrame) -> Result<(), SqlError> {
     Err(refused(&format!("the window frame {what}"), cause))
 }
 
-/// True for the distance of an interval that is less than zero.
-fn is_negative(bound: &WindowFrameBound) -> bool {
+/// The distance of a bound.
+fn distance(bound: &WindowFrameBound) -> Option<&Expr> {
     use WindowFrameBound::{Following, Preceding};
-    let (Preceding(Some(distance)) | Following(Some(distance))) = bound else { return false };
-    let parts = match distance.as_ref() {
-        Expr::Interval(interval) => parts(interval),
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
-            parts_of(text.clone())
-        }
+    match bound {
+        Preceding(Some(distance)) | Following(Some(distance)) => Some(distance),
         _ => None,
-    };
-    parts.is_some_and(|[months, days, nanoseconds]| {
-        let days = i128::from(months) * 30 + i128::from(days);
-        days * NANOSECONDS_PER_DAY + i128::from(nanoseconds) < 0
-    })
+    }
 }
 
-/// True for a frame whose end is before its start at every row.
+/// True for a frame that the planner understands: all its distances are numbers of rows or groups.
+fn is_plain(frame: &WindowFrame) -> bool {
+    let bounds = std::iter::once(&frame.start_bound).chain(&frame.end_bound);
+    let mut distances = bounds.filter_map(distance);
+    match frame.units {
+        WindowFrameUnits::Range => distances.next().is_none(),
+        _ => distances.all(|distance| count(distance).is_some()),
+    }
+}
+
+/// The number of rows or groups that a literal denotes.
+fn count(distance: &Expr) -> Option<u64> {
+    match distance {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => digits.parse().ok(),
+        _ => None,
+    }
+}
+
+/// True for a plain frame whose end is before its start at every row.
 fn is_empty(frame: &WindowFrame) -> bool {
     use WindowFrameBound::{Following, Preceding};
-    let order = match (&frame.start_bound, &frame.end_bound) {
-        (Following(Some(start)), Some(Following(Some(end)))) => compared(start, end),
-        (Preceding(Some(start)), Some(Preceding(Some(end)))) => compared(end, start),
-        _ => None,
+    let (less, more) = match (&frame.start_bound, &frame.end_bound) {
+        (Following(Some(start)), Some(Following(Some(end)))) => (count(end), count(start)),
+        (Preceding(Some(start)), Some(Preceding(Some(end)))) => (count(start), count(end)),
+        _ => return false,
     };
-    order == Some(Ordering::Greater)
+    less.zip(more).is_some_and(|(less, more)| less < more)
 }
 
-/// The order of two offsets; `None` if it depends on the row, and for what is no constant.
-fn compared(a: &Expr, b: &Expr) -> Option<Ordering> {
-    match (a, b) {
-        (Expr::Value(a), Expr::Value(b)) => number(a)?.partial_cmp(&number(b)?),
-        (Expr::Interval(a), Expr::Interval(b)) => {
-            let pairs = parts(a)?.into_iter().zip(parts(b)?);
-            let orders: Vec<_> = pairs.map(|(a, b)| a.cmp(&b)).filter(|it| it.is_ne()).collect();
-            match orders.split_first() {
-                None => Some(Ordering::Equal),
-                Some((first, rest)) => rest.iter().all(|it| it == first).then_some(*first),
-            }
-        }
-        _ => None,
+/// The call that stands for a frame among the keys of its window.
+fn mark(frame: WindowFrame) -> Expr {
+    use WindowFrameBound::{CurrentRow, Following, Preceding};
+    let mut words = frame.units.to_string().to_lowercase();
+    let mut distances = Vec::new();
+    let end = frame.end_bound.unwrap_or(CurrentRow);
+    for bound in [frame.start_bound, end] {
+        let (word, distance) = match bound {
+            CurrentRow => ("current", None),
+            Preceding(None) | Following(None) => ("unbounded", None),
+            Preceding(distance) => ("preceding", distance),
+            Following(distance) => ("following", distance),
+        };
+        words.push(' ');
+        words.push_str(word);
+        distances.extend(distance.map(|distance| *distance));
     }
-}
-
-fn number(value: &ValueWithSpan) -> Option<f64> {
-    match &value.value {
-        Value::Number(digits, _) => digits.parse().ok(),
-        _ => None,
+    let words = Expr::Value(Value::SingleQuotedString(words).into());
+    let mut mark = call(MARK, std::iter::once(words).chain(distances));
+    // The text of a view has the name.
+    if let Expr::Function(function) = &mut mark {
+        function.name = ObjectName::from(vec![Ident::with_quote('"', MARK)]);
     }
-}
-
-/// The months, days and nanoseconds of an interval.
-fn parts(interval: &Interval) -> Option<[i64; 3]> {
-    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) =
-        interval.value.as_ref()
-    else {
-        return None;
-    };
-    let text = match &interval.leading_field {
-        Some(field) => format!("{text} {field}"),
-        None => text.clone(),
-    };
-    parts_of(text)
-}
-
-/// The parts of an interval that a text denotes.
-fn parts_of(text: String) -> Option<[i64; 3]> {
-    let kind = DataType::Interval(IntervalUnit::MonthDayNano);
-    match ScalarValue::try_from_string(text, &kind).ok()? {
-        ScalarValue::IntervalMonthDayNano(Some(value)) => {
-            Some([i64::from(value.months), i64::from(value.days), value.nanoseconds])
-        }
-        _ => None,
-    }
+    mark
 }

@@ -113,7 +113,7 @@ async fn expressions_have_the_answers_of_postgresql() {
         ("SELECT 1 + 'a'", "'a'"),
         ("SELECT substr('abc', 'x')", "substr"),
         ("SELECT * FROM jsonb_to_recordset('[]')", "name them with their types"),
-        ("WITH x AS (DELETE FROM t RETURNING a) SELECT * FROM x", "a DELETE within WITH"),
+        ("SELECT * FROM (DELETE FROM t RETURNING a) x", "a change of rows as a subquery"),
     ] {
         let found = error(&session, statement).await;
         assert!(found.contains(expected), "{statement}: {found}");

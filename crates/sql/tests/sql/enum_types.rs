@@ -156,9 +156,8 @@ async fn other_comparisons_are_refused() {
         ("SELECT 1::mood", "INT"),
         ("SELECT max(m) OVER () FROM p", "max over a window"),
         ("SELECT * FROM p WHERE m < ALL (SELECT m FROM p)", "ANY or ALL"),
-        ("SELECT * FROM p ORDER BY (SELECT array_agg(m) FROM p)", "ordering lists"),
         ("SELECT enum_first('sad')", "of no enum"),
-        ("CREATE TABLE q (m mood[])", "array type"),
+        ("CREATE TABLE q (m mood[][])", "array type"),
         ("CREATE TABLE q (m nosuch)", "nosuch"),
     ] {
         let found = error(&session, text).await;
@@ -182,10 +181,8 @@ async fn labels_are_added_and_types_dropped() {
         ("ALTER TYPE mood ADD VALUE 'bad'", "already exists"),
         ("ALTER TYPE mood ADD VALUE 'x' AFTER 'nosuch'", "no label of mood"),
         ("ALTER TYPE nosuch ADD VALUE 'x'", "type nosuch does not exist"),
-        (
-            "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'",
-            "column m of table public.p depends on it",
-        ),
+        ("ALTER TYPE mood RENAME VALUE 'nosuch' TO 'blue'", "no label of mood"),
+        ("ALTER TYPE mood RENAME VALUE 'sad' TO 'happy'", "already exists"),
         ("ALTER TYPE mood RENAME TO feeling", "column m of table p depends on it"),
         ("ALTER TYPE mood OWNER TO absent", "role absent does not exist"),
         ("ALTER TYPE mood SET STORAGE", "RENAME VALUE"),
@@ -203,6 +200,42 @@ async fn labels_are_added_and_types_dropped() {
     show(&session, "DROP TYPE IF EXISTS nosuch; CREATE TYPE e AS ENUM (); DROP TYPE e").await;
     show(&session, "ALTER TABLE p DROP COLUMN s; DROP TYPE size").await;
     error(&session, "SELECT 'small'::size").await;
+}
+
+/// In PostgreSQL a view goes on with the label, which it has by its number.
+#[tokio::test]
+async fn labels_of_columns_get_another_text() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    tables(&session).await;
+    show(&session, "ALTER TYPE mood RENAME VALUE 'ok' TO 'it''s fine'").await;
+    show(&session, "ALTER TYPE size RENAME VALUE 'small' TO 'tiny'").await;
+    check(
+        &session,
+        &[
+            ("SELECT m FROM p ORDER BY m, id", "sad\nsad\nit's fine\nhappy\n"),
+            ("SELECT feeling FROM v WHERE feeling < 'happy' ORDER BY id", "sad\nit's fine\nsad"),
+            ("SELECT s, count(*) FROM p GROUP BY s ORDER BY s", "tiny 1\nlarge 3\n 1"),
+            ("INSERT INTO p (id) VALUES (9); SELECT s FROM p WHERE id = 9", "tiny"),
+            ("SELECT enum_range(NULL::size)", "[tiny, large]"),
+        ],
+    )
+    .await;
+    error(&session, "INSERT INTO p (id, m) VALUES (10, 'ok')").await;
+    show(&session, "BEGIN; INSERT INTO p (id, m) VALUES (10, 'sad')").await;
+    show(&session, "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'").await;
+    check(&session, &[("SELECT count(*) FROM p WHERE m = 'blue'", "3")]).await;
+    show(&session, "ROLLBACK").await;
+    check(&session, &[("SELECT count(*) FROM p WHERE m = 'sad'", "2")]).await;
+    show(&session, "CREATE VIEW w AS SELECT id FROM p WHERE m = 'sad'").await;
+    show(&session, "ALTER TABLE p ADD CONSTRAINT c CHECK (m <> 'sad' OR id < 100)").await;
+    let found = error(&session, "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'").await;
+    for part in ["label 'sad' of type mood", "view w", "constraint c on table p"] {
+        assert!(found.contains(part), "{found}");
+    }
+    show(&session, "DROP VIEW w; ALTER TABLE p DROP CONSTRAINT c").await;
+    show(&session, "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'").await;
+    check(&session, &[("SELECT count(*) FROM p WHERE m = 'blue'", "2")]).await;
 }
 
 #[tokio::test]
@@ -224,6 +257,75 @@ async fn columns_take_and_give_up_enums() {
         .await;
     let text = error(&session, "INSERT INTO k VALUES ('happy')").await;
     assert!(text.contains("violates check constraint"), "{text}");
+}
+
+/// Arrays are ordered by their elements.
+#[tokio::test]
+async fn columns_are_arrays_of_enums() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    tables(&session).await;
+    let text = "CREATE TABLE l (id INT, ms mood[] DEFAULT ARRAY['ok']::mood[]);
+        INSERT INTO l VALUES (1, ARRAY['happy', 'sad']::mood[]), (2, '{ok,NULL}'), (3, '{}'),
+            (4, NULL), (5, ARRAY['ok', 'sad']);
+        INSERT INTO l (id) VALUES (6)";
+    show(&session, text).await;
+    check(
+        &session,
+        &[
+            ("SELECT ms FROM l WHERE id < 4 ORDER BY id", "[happy, sad]\n[ok, ]\n[]"),
+            ("SELECT id FROM l ORDER BY ms, id", "3\n6\n5\n2\n1\n4"),
+            ("SELECT id FROM l WHERE ms > '{ok}' ORDER BY id", "1\n2\n5"),
+            ("SELECT id FROM l WHERE ms < ARRAY['happy']::mood[] ORDER BY id", "2\n3\n5\n6"),
+            ("SELECT id FROM l WHERE ms = '{ok,sad}'", "5"),
+            ("SELECT id FROM l WHERE ms[1] > 'ok'", "1"),
+            ("SELECT id FROM l WHERE 'sad' = ANY(ms) ORDER BY id", "1\n5"),
+            (
+                "SELECT id, array_length(ms, 1) FROM l WHERE array_length(ms, 1) > 1 ORDER BY id",
+                "1 2\n2 2\n5 2",
+            ),
+            ("SELECT m FROM (SELECT unnest(ms) AS m FROM l) q ORDER BY m LIMIT 3", "sad\nsad\nok"),
+            ("SELECT max(ms[1]) FROM l", "happy"),
+            ("SELECT '{sad,happy}'::mood[] < '{ok}'::mood[]", "true"),
+            ("SELECT TRY_CAST('{sad,glad}' AS mood[])", "[sad, ]"),
+        ],
+    )
+    .await;
+    for text in [
+        "INSERT INTO l VALUES (7, '{glad}')",
+        "INSERT INTO l VALUES (7, ARRAY['sad', 'glad'])",
+        "UPDATE l SET ms = ARRAY['glad'] WHERE id = 1",
+        "SELECT '{glad}'::mood[]",
+        "SELECT * FROM l WHERE ms < '{glad}'",
+    ] {
+        let found = error(&session, text).await;
+        assert!(found.contains("invalid input value for enum mood: \"glad\""), "{text}: {found}");
+    }
+    for (text, reason) in [
+        ("DROP TYPE mood", "column ms of table l depends on type mood"),
+        (
+            "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'",
+            "default value for column ms of table l depends on it",
+        ),
+        ("SELECT * FROM l WHERE ms < ARRAY['x', 'y']::size[]", "size"),
+    ] {
+        let found = error(&session, text).await;
+        assert!(found.contains(reason), "{text}: {found}");
+    }
+    show(&session, "CREATE TABLE c AS SELECT id, ms, array_length(ms, 1) AS n FROM l").await;
+    let kinds = "SELECT data_type FROM information_schema.columns WHERE table_name = 'c'";
+    assert!(!show(&session, kinds).await.is_empty());
+    check(&session, &[("SELECT id FROM c ORDER BY ms, id LIMIT 2", "3\n6")]).await;
+    error(&session, "INSERT INTO c VALUES (8, '{glad}', 1)").await;
+    show(&session, "ALTER TYPE mood ADD VALUE 'glad' BEFORE 'ok'").await;
+    show(&session, "INSERT INTO c VALUES (8, '{glad}', 1); ALTER TABLE l ADD more mood[]").await;
+    check(&session, &[("SELECT id FROM c ORDER BY ms, id LIMIT 2", "3\n8")]).await;
+    show(&session, "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'").await;
+    let renamed = "[happy, blue]\n[ok, ]\n[]\n\n[ok, blue]\n[ok]";
+    check(&session, &[("SELECT ms FROM l ORDER BY id", renamed)]).await;
+    check(&session, &[("SELECT id FROM p WHERE m = 'blue' ORDER BY id", "2\n5")]).await;
+    show(&session, "DROP TABLE c; ALTER TABLE l DROP more, DROP ms; DROP VIEW v").await;
+    show(&session, "ALTER TABLE p DROP m; DROP TYPE mood").await;
 }
 
 /// Conditions of changes, and the columns that they return.

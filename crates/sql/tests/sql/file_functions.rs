@@ -408,16 +408,17 @@ async fn json_is_read_as_lines_and_as_an_array() {
         ("SELECT id + 1 FROM read_ndjson('@/a.json', columns={'id': 'INTEGER'})", "2\n3"),
         ("SELECT a FROM read_json('@/bad.json', ignore_errors=true)", "1"),
         ("SELECT count(*) FROM '@/a.json'", "2"),
+        ("SELECT json + 1 FROM '@/scalars.json'", "2\n3"),
         ("SELECT l, n IS NULL, e FROM '@/nested.json'", "[[1], [2, ]] true []"),
         ("SELECT count(*) FROM read_json('@/none.json', columns={'a': 'INT'})", "0"),
     ])
     .await;
     home.refuse(&[
         ("SELECT * FROM '@/mix.json'", &["the field a", "@/mix.json"]),
-        ("SELECT * FROM '@/scalars.json'", &["@/scalars.json, line 1", "no object"]),
+        ("SELECT * FROM read_json('@/scalars.json', records=true)", &["no objects"]),
         ("SELECT * FROM '@/bad.json'", &["@/bad.json, line 2"]),
         ("SELECT * FROM '@/open.json'", &["@/open.json, line 2"]),
-        ("SELECT * FROM '@/none.json'", &["no objects"]),
+        ("SELECT * FROM '@/none.json'", &["no values"]),
         ("SELECT * FROM read_json('@/a.json', format='array')", &["no array"]),
         ("SELECT * FROM read_json('@/a.json', format='xml')", &["format is auto, array"]),
         ("SELECT * FROM read_json('@/a.json', nosuch=1)", &["no option nosuch"]),

@@ -1,6 +1,6 @@
 //! Floating-point numbers: the zeros are equal, all NaNs are equal and above all other numbers.
 
-use crate::common::{MIB, check, engine, show};
+use crate::common::{MIB, check, engine, error, show};
 use terrace_sql::Session;
 
 const DRAM: u64 = 64 * MIB;
@@ -170,4 +170,40 @@ async fn integers_and_reals_meet_in_double_precision() {
     check(&session, &cases).await;
     show(&session, "UPDATE n SET b = 0 WHERE i = r; DELETE FROM n WHERE r < i AND b = 3").await;
     check(&session, &[("SELECT b, i FROM n ORDER BY b", "0 16777216\n2 16777217")]).await;
+}
+
+/// Values and errors of PostgreSQL 15.
+#[tokio::test]
+async fn floats_are_not_divided_by_zero() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let table = "CREATE TABLE d (k INT, x DOUBLE, y DOUBLE, r REAL);
+        INSERT INTO d VALUES (1, 1, 2, 4), (2, 'NaN', 0, 'NaN'), (3, NULL, 0, NULL),
+            (4, 1, NULL, 8)";
+    show(&session, table).await;
+    check(
+        &session,
+        &[
+            ("SELECT x / y FROM d ORDER BY k", "0.5\nNaN\n\n"),
+            ("SELECT x / 2, r / 2 FROM d WHERE k = 1", "0.5 2.0"),
+            ("SELECT 'NaN'::DOUBLE / 0, NULL::DOUBLE / 0, 0 / 'inf'::DOUBLE", "NaN  0.0"),
+            ("SELECT x / nullif(y, 0) FROM d WHERE k < 3 ORDER BY k", "0.5\n"),
+            ("SELECT 7.5::DOUBLE % 2", "1.5"),
+        ],
+    )
+    .await;
+    for query in [
+        "SELECT 1::DOUBLE / 0",
+        "SELECT 1::REAL / 0",
+        "SELECT 0::DOUBLE / 0",
+        "SELECT 'inf'::DOUBLE / 0.0",
+        "SELECT 1.5::DOUBLE % 0",
+        "SELECT r / 0 FROM d",
+        "SELECT 1 / y FROM d",
+        "SELECT sum(x / (y - 2)) FROM d",
+        "SELECT list_transform([1e0, 0e0], v -> 1 / v)",
+    ] {
+        let text = error(&session, query).await;
+        assert!(text.contains("division by zero"), "{query}: {text}");
+    }
 }

@@ -178,6 +178,17 @@ async fn columns_have_the_values_of_constants() {
         ("SELECT l::text, length(l) FROM t ORDER BY n", "[NULL, 1] 2\n \n[] 0"),
         ("SELECT round(d::float8), array_to_string([m], ',') FROM t WHERE n = 5", DOUBLES),
         ("SELECT ln(n::float8) > 0 FROM t WHERE n > 1 ORDER BY n", "true\ntrue"),
+        (
+            "SELECT extract(second FROM m), date_part('milliseconds', m) FROM t ORDER BY n",
+            "59.123456 59123.456\n \n0.987600 987.600",
+        ),
+        (
+            "SELECT extract(second FROM TIME '01:02:03.5'), extract(second FROM INTERVAL \
+             '1 hour 61.5 seconds'), extract(second FROM INTERVAL '-1.5 seconds'), \
+             extract(microseconds FROM TIME '00:00:01.5'), \
+             second(TIMESTAMP '2024-01-01 00:00:05.5')",
+            "3.500000 1.500000 -1.500000 1500000 5",
+        ),
     ];
     check(&session, &cases).await;
 }

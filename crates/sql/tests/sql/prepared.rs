@@ -193,3 +193,40 @@ async fn operands_have_the_types_that_the_caller_knows() {
     let joined = prepare(&session, "SELECT $1 || $2", &[]).await;
     assert_eq!(run(&session, &joined, vec!["a".into(), "b".into()]).await, "ab");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distances_of_window_frames_are_parameters() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let table = "CREATE TABLE t (k BIGINT, x DECIMAL(9, 2), d DATE);
+        INSERT INTO t VALUES (1, 1.5, '2024-01-01'), (2, 2, '2024-01-02'), (3, 3, '2024-01-04')";
+    show(&session, table).await;
+    let over = |frame: &str| {
+        format!(
+            "SELECT string_agg(n::text, ' ' ORDER BY k) FROM (SELECT k, count(*) OVER (ORDER \
+                 BY {frame}) AS n FROM t) q"
+        )
+    };
+    let rows = over("k ROWS BETWEEN $1 PRECEDING AND $2 + 1 FOLLOWING");
+    let rows = prepare(&session, &rows, &[]).await;
+    assert_eq!(rows.parameters(), [DataType::Int64, DataType::Int64]);
+    assert_eq!(run(&session, &rows, vec![int(0), int(0)]).await, "2 2 1");
+    assert_eq!(run(&session, &rows, vec![int(2), int(0)]).await, "2 3 3");
+    for (value, cause) in [
+        (int(-1), "frame starting offset must not be negative"),
+        (ScalarValue::Int64(None), "frame starting offset must not be null"),
+    ] {
+        let refused = try_run(&session, &rows, vec![value, int(0)]).await.expect_err(cause);
+        assert!(refused.to_string().contains(cause), "{refused}");
+    }
+    let range = over("x RANGE BETWEEN $1 PRECEDING AND $1 FOLLOWING");
+    let range = prepare(&session, &range, &[]).await;
+    assert_eq!(range.parameters(), [DataType::Decimal128(9, 2)]);
+    let half = ScalarValue::Decimal128(Some(50), 9, 2);
+    assert_eq!(run(&session, &range, vec![half]).await, "2 2 1");
+    let days = prepare(&session, &over("d RANGE $1 PRECEDING"), &[]).await;
+    assert_eq!(run(&session, &days, vec!["2 days".into()]).await, "1 2 2");
+    let days = over("d RANGE $1 * INTERVAL '1 day' PRECEDING");
+    let days = prepare(&session, &days, &[Some(DataType::Int32)]).await;
+    assert_eq!(run(&session, &days, vec![ScalarValue::Int32(Some(1))]).await, "1 2 1");
+}

@@ -78,14 +78,9 @@ impl Run {
                     Answer::Unknown
                 }
             },
-            Outcome::Refused(message) => {
-                if is_internal(&message) {
-                    self.tally.fault(query, &message);
-                }
-                Answer::Refused(message)
-            }
+            Outcome::Refused(message) => Answer::Refused(message),
             Outcome::Panicked(message) => {
-                self.tally.fault(query, &format!("panic: {message}"));
+                self.tally.fault(query, &message);
                 Answer::Unknown
             }
             Outcome::Hung => {
@@ -151,9 +146,4 @@ impl Run {
         };
         self.tally.print(&unused, took)
     }
-}
-
-fn is_internal(message: &str) -> bool {
-    let message = message.to_lowercase();
-    message.contains("internal error") || message.contains("bug in datafusion")
 }

@@ -14,6 +14,12 @@ const WORDS: &[(&str, usize, &[&str])] = &[
     ("try_strptime", 1, &["'%Y-%m-%d %H:%M'", "'%d'"]),
     ("to_date", 0, &["'2024-02-29'", "'x'", "NULL", "''"]),
     ("to_date", 1, &["'YYYY-MM-DD'"]),
+    ("to_number", 0, &["'1,234.5'", "'-12'", "'<3>'", "''", "'x'", "NULL"]),
+    ("to_number", 1, &["'9G999D9'", "'S99'", "'9PR'", "''"]),
+    ("convert_from", 1, ENCODINGS),
+    ("convert_to", 1, ENCODINGS),
+    ("convert", 1, ENCODINGS),
+    ("convert", 2, ENCODINGS),
     ("encode", 1, &["'hex'", "'base64'", "'escape'", "'x'"]),
     ("decode", 0, &["'4142'", "'QUI='", "''", "'x'", "NULL"]),
     ("decode", 1, &["'hex'", "'base64'", "'escape'"]),
@@ -27,6 +33,8 @@ const WORDS: &[(&str, usize, &[&str])] = &[
     ("regexp_instr", 1, PATTERNS),
     ("regexp_like", 1, PATTERNS),
     ("regexp_match", 1, PATTERNS),
+    ("regexp_match_list", 1, PATTERNS),
+    ("regexp_match_list", 2, &["'g'", "'i'", "''"]),
     ("regexp_matches", 1, PATTERNS),
     ("regexp_replace", 1, PATTERNS),
     ("regexp_replace", 2, &["'<\\1>'", "''", "'\\\\'", "NULL"]),
@@ -42,9 +50,21 @@ const WORDS: &[(&str, usize, &[&str])] = &[
     ("json_value", 1, PATHS),
     ("json_get", 1, &["'a'", "0", "NULL", "'x'", "-1"]),
     ("json_get_text", 1, &["'a'", "0", "NULL", "'x'", "-1"]),
+    ("json_subscript", 1, &["'a'", "0", "NULL", "'x'", "-1"]),
+    ("jsonpath_cast", 0, SQL_PATHS),
+    ("jsonb_path_exists", 1, SQL_PATHS),
+    ("jsonb_path_exists_opr", 1, SQL_PATHS),
+    ("jsonb_path_match", 1, SQL_PATHS),
+    ("jsonb_path_match_opr", 1, SQL_PATHS),
+    ("jsonb_path_query_array", 1, SQL_PATHS),
+    ("jsonb_path_query_first", 1, SQL_PATHS),
+    ("jsonb_path_query_list", 1, SQL_PATHS),
     ("jsonb_delete", 1, &["'a'", "0", "'x'", "-1"]),
     ("timezone", 0, &["'UTC'", "'Europe/Berlin'", "'x'"]),
     ("normalize", 1, &["NFC", "NFD", "NFKC", "NFKD"]),
+    ("is_normalized", 1, &["'NFC'", "'NFD'", "'NFKC'", "'NFKD'"]),
+    ("unistr", 0, &["'d\\0061t\\+000061'", "'\\D83D'", "'a'", "''", "NULL"]),
+    ("jsonb_set_lax", 4, &["'use_json_null'", "'delete_key'", "'x'"]),
     ("list_aggregate", 1, &["'sum'", "'min'", "'count'", "'avg'", "'first'"]),
     ("to_timestamp", 1, &["'YYYY-MM-DD'"]),
     ("pg_sleep", 0, &["0", "0.001", "-1", "NULL"]),
@@ -110,6 +130,9 @@ const TRUNCATIONS: &[&str] = &[
     "NULL",
 ];
 const PATTERNS: &[&str] = &["'([a-z])o'", "'o'", "''", "'x*'", "'('", "NULL", "'\u{20ac}'"];
+const ENCODINGS: &[&str] = &["'UTF8'", "'LATIN1'", "'WIN1252'", "'x'", "NULL"];
+const SQL_PATHS: &[&str] =
+    &["'$.a'", "'$.a[*] ? (@ > 1)'", "'strict $.x'", "'$.a > 1'", "'$.size()'", "'('", "NULL"];
 const PATHS: &[&str] = &["'$.a'", "'$.a[0]'", "'$'", "'$.*'", "'a'", "NULL"];
 const COUNTS: &[&str] = &["3", "0", "-2", "NULL", "9223372036854775807"];
 const FRACTIONS: &[&str] = &["0.5", "0.0", "1.0", "0.3"];

@@ -13,7 +13,8 @@
 //! | the order of additions of floats | multiples of a quarter, whose sums are exact |
 //! | a cast of a float or a decimal to an integer rounds or truncates | none |
 //! | a cast of a float to text | none |
-//! | precision and scale of quotients and averages of decimals | none; averages of doubles |
+//! | precision and scale of a quotient of decimals | comparisons of it; powers of two divide |
+//! | precision and scale of an average of decimals | averages of doubles |
 //! | `date_trunc` of a DATE is a DATE or a TIMESTAMP | a cast to TIMESTAMP before |
 //! | names of functions: `first(x ORDER BY y)`, `bool_and` | each database's own |
 //! | nulls of rows are equal in DuckDB | `a = c AND b = d` for DuckDB |

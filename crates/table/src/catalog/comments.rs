@@ -65,18 +65,17 @@ impl FileTransaction<'_> {
         })
     }
 
-    /// Moves the comments on a sequence to its new name.
+    /// Moves the comments on a sequence from one schema and name to another.
     pub(super) fn rename_comments(
         &self,
-        schema: &str,
-        from: &str,
-        to: &str,
+        from: (&str, &str),
+        to: (&str, &str),
     ) -> Result<(), SqlError> {
         self.change(|write| {
             let mut table = write.open_table(COMMENTS)?;
-            let record = table.remove((schema, OBJECT, from))?.map(|it| it.value().to_vec());
+            let record = table.remove((from.0, OBJECT, from.1))?.map(|it| it.value().to_vec());
             if let Some(record) = record {
-                table.insert((schema, OBJECT, to), record.as_slice())?;
+                table.insert((to.0, OBJECT, to.1), record.as_slice())?;
             }
             Ok(())
         })

@@ -25,22 +25,22 @@ impl Catalog {
         draft: Draft,
         limit: &LockTimeout,
     ) -> Result<(), SqlError> {
-        let guard = self.lock_writers(&draft, None, limit).await?;
+        let guard = self.lock_writers(&draft, &[], limit).await?;
         self.commit_with(draft, guard).await
     }
 
-    /// Commits as [`Catalog::commit`] does, for a caller whose `guard` holds the writer of `held`.
+    /// Commits as [`Catalog::commit`] does, for a caller whose `guard` holds the writers of `held`.
     ///
     /// # Errors
     /// As [`Catalog::commit`].
     pub(crate) async fn commit_holding<G: Send + 'static>(
         self: &Arc<Self>,
         draft: Draft,
-        held: &Table,
+        held: &[Arc<Table>],
         guard: G,
         limit: &LockTimeout,
     ) -> Result<(), SqlError> {
-        let writers = self.lock_writers(&draft, Some(held), limit).await?;
+        let writers = self.lock_writers(&draft, held, limit).await?;
         self.commit_with(draft, (guard, writers)).await
     }
 
@@ -63,12 +63,12 @@ impl Catalog {
     async fn lock_writers(
         &self,
         draft: &Draft,
-        held: Option<&Table>,
+        held: &[Arc<Table>],
         limit: &LockTimeout,
     ) -> Result<impl Send + 'static, SqlError> {
         let old = draft.tables.values().filter(|changed| !changed.is_new);
         let old = old.map(|changed| &changed.table).chain(draft.dropped());
-        let old = old.filter(|table| held.is_none_or(|held| held.id() != table.id()));
+        let old = old.filter(|table| held.iter().all(|held| held.id() != table.id()));
         let old: BTreeMap<u64, &Arc<Table>> = old.map(|table| (table.id(), table)).collect();
         let mut writers = Vec::with_capacity(old.len());
         for table in old.values() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::comment_records::Comments;
 use super::dependency::Dependency;
 use super::file::FileTransaction;
-use super::name_changes::{changed, conflict, names_of};
+use super::name_changes::{changed, conflict, move_notes, names_of};
 use super::named_type::{missing_type, user_of};
 use super::names::{SchemaNames, Schemas};
 use super::record::TableRecord;
@@ -32,7 +32,8 @@ pub(super) enum Definition {
     DropTable {
         table: Arc<Table>,
     },
-    /// Replaces a table by one with the same rows, possibly under another name in the schema.
+    /// Replaces a table by one with the same rows, possibly under another name or in another
+    /// schema.
     AlterTable {
         replaced: Replaced,
         table: Arc<Table>,
@@ -62,7 +63,7 @@ pub(super) enum Definition {
     DropSequence {
         sequence: Arc<Sequence>,
     },
-    /// Replaces a sequence, possibly by one with another name in the schema.
+    /// Replaces a sequence, possibly by one with another name or in another schema.
     AlterSequence {
         before: Arc<Sequence>,
         after: Arc<Sequence>,
@@ -149,10 +150,10 @@ impl Definition {
                 names.comments.remove_mut(sequence.name());
             }
             Self::AlterSequence { before, after } => {
-                let names = names_of(schemas, before.schema_name())?;
-                names.remove_sequence(before)?;
-                names.add_sequence(after)?;
-                names.rename(before.name(), after.name());
+                names_of(schemas, before.schema_name())?.remove_sequence(before)?;
+                names_of(schemas, after.schema_name())?.add_sequence(after)?;
+                let from = (before.schema_name(), before.name());
+                move_notes(schemas, from, (after.schema_name(), after.name()))?;
             }
             Self::PutComments { schema, object, comments, replaced } => {
                 let (names, object) = (names_of(schemas, schema)?, object.as_deref());
@@ -194,8 +195,8 @@ impl Definition {
             }
             Self::AlterTable { replaced: Replaced { table: before, .. }, table } => {
                 transaction.remove_table(before.id())?;
-                let (schema, name) = (before.schema_name(), before.name());
-                transaction.rename_access(schema, name, table.name())?;
+                let from = (before.schema_name(), before.name());
+                transaction.rename_access(from, (table.schema_name(), table.name()))?;
                 transaction.put_table(table.id(), &record_of(table))
             }
             Self::Depend(_) => Ok(()),
@@ -213,9 +214,10 @@ impl Definition {
                 transaction.remove_sequence(sequence.id())
             }
             Self::AlterSequence { before, after } => {
-                let (schema, from, to) = (before.schema_name(), before.name(), after.name());
-                transaction.rename_access(schema, from, to)?;
-                transaction.rename_comments(schema, from, to)?;
+                let from = (before.schema_name(), before.name());
+                let to = (after.schema_name(), after.name());
+                transaction.rename_access(from, to)?;
+                transaction.rename_comments(from, to)?;
                 if before.id() == after.id() {
                     return after.write_definition(transaction);
                 }
@@ -271,22 +273,25 @@ impl Definition {
     }
 }
 
-/// Replaces a table by `table`, which may have another name in the schema.
+/// Replaces a table by `table`, which may have another name or be in another schema.
 ///
 /// # Errors
 /// As [`Definition::apply`].
 fn alter(schemas: &mut Schemas, before: &Arc<Table>, table: &Arc<Table>) -> Result<(), SqlError> {
-    let names = names_of(schemas, before.schema_name())?;
-    let there = names.tables.get(before.name());
-    let is_there = there.is_some_and(|there| Arc::ptr_eq(there, before));
-    let is_renamed = table.name() != before.name();
-    if !is_there || (is_renamed && names.has(Some(table.name()))) {
+    let from = (before.schema_name(), before.name());
+    let to = (table.schema_name(), table.name());
+    let names = names_of(schemas, from.0)?;
+    let there = names.tables.get(from.1);
+    if !there.is_some_and(|there| Arc::ptr_eq(there, before)) {
         return Err(changed(&before.full_name()));
     }
-    names.tables.remove_mut(before.name());
-    names.tables.insert_mut(table.name().to_owned(), Arc::clone(table));
-    names.rename(before.name(), table.name());
-    Ok(())
+    names.tables.remove_mut(from.1);
+    let names = names_of(schemas, to.0)?;
+    if names.has(Some(to.1)) {
+        return Err(changed(&table.full_name()));
+    }
+    names.tables.insert_mut(to.1.to_owned(), Arc::clone(table));
+    move_notes(schemas, from, to)
 }
 
 /// Replaces an object that is stored as text; a type without an object is dropped.

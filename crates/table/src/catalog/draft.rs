@@ -179,7 +179,7 @@ impl Draft {
     }
 
     /// Replaces a table by one with the same rows, which `changes` adds. The new table may have
-    /// another name.
+    /// another name, and be in another schema.
     ///
     /// # Errors
     /// [`SqlError::Dropped`]; [`SqlError::Exists`] if the new name is taken.
@@ -192,7 +192,8 @@ impl Draft {
         let (schema, name) = (before.schema_name(), before.name());
         let now = self.snapshot.table(schema, name).filter(|(now, _)| Arc::ptr_eq(now, before));
         let (_, version) = now.ok_or_else(|| SqlError::Dropped { name: before.full_name() })?;
-        if name != table.name() && self.snapshot.has_object(schema, table.name()) {
+        let to = (table.schema_name(), table.name());
+        if (schema, name) != to && self.snapshot.has_object(to.0, to.1) {
             return Err(SqlError::Exists { name: table.full_name() });
         }
         let number = (self.is_of_transaction && !self.made(before)).then_some(version.number);

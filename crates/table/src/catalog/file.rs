@@ -378,13 +378,17 @@ impl FileTransaction<'_> {
         })
     }
 
-    /// Moves the owner and grants of a table to its new name.
-    pub(super) fn rename_access(&self, schema: &str, from: &str, to: &str) -> Result<(), SqlError> {
+    /// Moves the owner and grants of an object from one schema and name to another.
+    pub(super) fn rename_access(
+        &self,
+        from: (&str, &str),
+        to: (&str, &str),
+    ) -> Result<(), SqlError> {
         self.change(|write| {
             let mut table = write.open_table(ACCESS)?;
-            let record = table.remove((schema, OBJECT, from))?.map(|it| it.value().to_vec());
+            let record = table.remove((from.0, OBJECT, from.1))?.map(|it| it.value().to_vec());
             if let Some(record) = record {
-                table.insert((schema, OBJECT, to), record.as_slice())?;
+                table.insert((to.0, OBJECT, to.1), record.as_slice())?;
             }
             Ok(())
         })

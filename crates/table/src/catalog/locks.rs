@@ -139,6 +139,17 @@ impl Holder {
         Ok(())
     }
 
+    /// Takes the lock of a table if no other holder has it. Returns false if one does.
+    pub(crate) fn try_lock(&self, table: &impl Lockable) -> bool {
+        let mut state = self.locks.state();
+        if let Some(lock) = state.locks.get(&table.id()) {
+            return lock.holder == self.number;
+        }
+        let lock = Lock { holder: self.number, queue: VecDeque::new() };
+        state.locks.insert(table.id(), lock);
+        true
+    }
+
     /// Waits for the locks of several tables, for each at most for `limit`, in the order of table
     /// ids.
     ///
@@ -258,12 +269,15 @@ mod tests {
         assert!(began.elapsed() >= Duration::from_millis(50), "{:?}", began.elapsed());
         let words = "canceling statement due to lock timeout: table public.t1 ";
         assert!(late.starts_with(words), "{late}");
+        assert!(one.try_lock(&table) && !other.try_lock(&table));
         one.lock(&table, &millis(1)).await.expect("held already");
         // The other has left the queue, so it may hold what the first one waits for.
         other.lock(&Numbered(2), &millis(1)).await.expect("free");
         let late = one.lock(&Numbered(2), &millis(50)).await.expect_err("held");
         assert!(matches!(late, SqlError::LockTimeout { .. }), "{late}");
         one.release();
+        assert!(other.try_lock(&table), "free");
+        other.release();
         locks.statement().lock(&table, &millis(1)).await.expect("no holder is left");
     }
 

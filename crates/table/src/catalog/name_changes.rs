@@ -172,21 +172,33 @@ impl SchemaNames {
         self.sequences.remove_mut(sequence.name());
         Ok(())
     }
+}
 
-    /// Moves the access to an object and the comments on it to its new name.
-    pub(super) fn rename(&mut self, from: &str, to: &str) {
-        if from == to {
-            return;
-        }
-        if let Some(access) = self.access.get(from).map(Arc::clone) {
-            self.access.remove_mut(from);
-            self.access.insert_mut(to.to_owned(), access);
-        }
-        if let Some(comments) = self.comments.get(from).map(Arc::clone) {
-            self.comments.remove_mut(from);
-            self.comments.insert_mut(to.to_owned(), comments);
-        }
+/// Moves the access to an object and the comments on it from one schema and name to another.
+///
+/// # Errors
+/// [`SqlError::Conflict`] if a schema does not exist.
+pub(super) fn move_notes(
+    schemas: &mut Schemas,
+    from: (&str, &str),
+    to: (&str, &str),
+) -> Result<(), SqlError> {
+    if from == to {
+        return Ok(());
     }
+    let names = names_of(schemas, from.0)?;
+    let access = names.access.get(from.1).map(Arc::clone);
+    let comments = names.comments.get(from.1).map(Arc::clone);
+    names.access.remove_mut(from.1);
+    names.comments.remove_mut(from.1);
+    let names = names_of(schemas, to.0)?;
+    if let Some(access) = access {
+        names.access.insert_mut(to.1.to_owned(), access);
+    }
+    if let Some(comments) = comments {
+        names.comments.insert_mut(to.1.to_owned(), comments);
+    }
+    Ok(())
 }
 
 /// Returns the names of a schema.

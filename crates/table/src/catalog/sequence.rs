@@ -80,6 +80,12 @@ impl Sequence {
         }
     }
 
+    /// Returns the same sequence in another schema. Both give each number once.
+    #[must_use]
+    pub fn moved(&self, schema: &str) -> Self {
+        Self { schema_name: schema.to_owned(), ..self.altered(&self.name, self.options) }
+    }
+
     /// Returns the sequence's number in the catalog. No table has it.
     #[must_use]
     pub fn id(&self) -> u64 {

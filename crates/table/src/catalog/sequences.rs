@@ -75,7 +75,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Replaces a sequence by `after`, which may have another name.
+    /// Replaces a sequence by `after`, which may have another name, and be in another schema.
     ///
     /// # Errors
     /// [`SqlError::Exists`] if the new name is taken; [`SqlError::Conflict`].
@@ -84,8 +84,8 @@ impl Draft {
         before: &Arc<Sequence>,
         after: &Arc<Sequence>,
     ) -> Result<(), SqlError> {
-        let is_renamed = before.name() != after.name();
-        if is_renamed && self.snapshot.has_object(after.schema_name(), after.name()) {
+        let (from, to) = (before.full_name(), after.full_name());
+        if from != to && self.snapshot.has_object(after.schema_name(), after.name()) {
             return Err(SqlError::Exists { name: after.full_name() });
         }
         let (before, after) = (Arc::clone(before), Arc::clone(after));

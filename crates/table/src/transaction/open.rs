@@ -26,7 +26,8 @@ pub enum TransactionStatus {
 /// An open transaction.
 pub struct Transaction {
     catalog: Arc<Catalog>,
-    locks: Holder,
+    /// Shared with the parts of its statements.
+    locks: Arc<Holder>,
     state: Mutex<State>,
 }
 
@@ -44,6 +45,17 @@ struct State {
     statements: u64,
     is_read_only: bool,
     phase: Phase,
+    /// The changes of the parts of a statement, in order; `None` if each change is seen by the
+    /// next.
+    collected: Option<Vec<Collected>>,
+}
+
+/// A change of rows of a table by a part of a statement.
+struct Collected {
+    table: Arc<Table>,
+    /// The version that the part has read, if it rewrites rows.
+    read: Option<Arc<TableVersion>>,
+    changes: Changes,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,10 +69,46 @@ impl Transaction {
     /// Begins a transaction.
     pub fn begin(catalog: &Arc<Catalog>, is_read_only: bool) -> Self {
         let (savepoints, phase) = (vec![], Phase::Open);
-        let (draft, begun) = (None, None);
-        let state = State { draft, begun, savepoints, statements: 0, is_read_only, phase };
-        let (catalog, locks) = (Arc::clone(catalog), catalog.locks().transaction());
+        let (draft, begun, collected, statements) = (None, None, None, 0);
+        let state = State { draft, begun, savepoints, statements, is_read_only, phase, collected };
+        let (catalog, locks) = (Arc::clone(catalog), Arc::new(catalog.locks().transaction()));
         Self { catalog, locks, state: Mutex::new(state) }
+    }
+
+    /// Returns a transaction for the parts of one statement. Each of them sees this transaction as
+    /// it is now, and none sees the changes of another, which [`Transaction::add_parts`] applies.
+    /// It has the locks of this transaction.
+    ///
+    /// # Errors
+    /// As [`Transaction::statement`].
+    pub fn for_parts(&self) -> Result<Self, SqlError> {
+        let mut state = self.state();
+        let draft = Some(self.draft(&mut state)?.clone());
+        let (savepoints, phase) = (vec![], Phase::Open);
+        let (begun, is_read_only) = (None, state.is_read_only);
+        // More than one: no part may begin with a later snapshot.
+        let (statements, collected) = (2, Some(vec![]));
+        let parts = State { draft, begun, savepoints, statements, is_read_only, phase, collected };
+        let (catalog, locks) = (Arc::clone(&self.catalog), Arc::clone(&self.locks));
+        Ok(Self { catalog, locks, state: Mutex::new(parts) })
+    }
+
+    /// Applies the changes of the parts of a statement, once all of them are complete.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`]; [`SqlError::Refused`] if another statement of the transaction has
+    /// changed a table that a part has rewritten, or if two parts have; as
+    /// [`Transaction::statement`]. Some of the changes may be applied then: the transaction must
+    /// fail.
+    pub fn add_parts(&self, parts: &Self) -> Result<(), SqlError> {
+        let collected = parts.state().collected.take().unwrap_or_default();
+        // Rewrites first: they have read the version that additions change.
+        let (rewrites, additions): (Vec<_>, Vec<_>) =
+            collected.into_iter().partition(|it| it.read.is_some());
+        for Collected { table, read, changes } in rewrites.into_iter().chain(additions) {
+            self.change_rows(&table, read.as_ref(), changes)?;
+        }
+        Ok(())
     }
 
     /// Sets the access mode of the transaction.
@@ -77,6 +125,12 @@ impl Transaction {
         }
         state.is_read_only = is_read_only;
         Ok(())
+    }
+
+    /// True for a transaction that changes nothing.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.state().is_read_only
     }
 
     /// Refuses a change in a read-only transaction.
@@ -249,7 +303,13 @@ impl Transaction {
         changes: Changes,
     ) -> Result<(), SqlError> {
         self.refuse_change("a change of rows")?;
-        self.draft(&mut self.state())?.change_rows(table, read, changes)
+        let mut state = self.state();
+        if let Some(collected) = &mut state.collected {
+            let (table, read) = (Arc::clone(table), read.map(Arc::clone));
+            collected.push(Collected { table, read, changes });
+            return Ok(());
+        }
+        self.draft(&mut state)?.change_rows(table, read, changes)
     }
 
     /// Locks a table whose rows are to be rewritten, and returns the version to read. Waits at most
@@ -266,13 +326,39 @@ impl Transaction {
     ) -> Result<Arc<TableVersion>, SqlError> {
         if !self.draft(&mut self.state())?.made(table) {
             self.locks.lock(table.as_ref(), limit).await?;
-            // Waits for the end of a merge that began before the lock was taken.
-            let writer = table.lock_writer_within(limit).await?;
-            self.follow(table)?;
-            drop(writer);
+            self.read_locked(table, limit).await?;
         }
         let version = self.draft(&mut self.state())?.snapshot().version(table);
         version.ok_or_else(|| SqlError::Dropped { name: table.full_name() })
+    }
+
+    /// Locks a table as [`Transaction::lock_rows`] does if no other holder has its lock. Returns
+    /// false if one does. Waits at most for `limit` for statements that add rows.
+    ///
+    /// # Errors
+    /// As [`Transaction::lock_rows`].
+    pub(crate) async fn try_lock_rows(
+        &self,
+        table: &Arc<Table>,
+        limit: &LockTimeout,
+    ) -> Result<bool, SqlError> {
+        if self.draft(&mut self.state())?.made(table) {
+            return Ok(true);
+        }
+        let is_locked = self.locks.try_lock(table.as_ref());
+        if is_locked {
+            self.read_locked(table, limit).await?;
+        }
+        Ok(is_locked)
+    }
+
+    /// Brings the snapshot of the transaction in step with a table that it has locked.
+    async fn read_locked(&self, table: &Arc<Table>, limit: &LockTimeout) -> Result<(), SqlError> {
+        // Waits for the end of a merge that began before the lock was taken.
+        let writer = table.lock_writer_within(limit).await?;
+        self.follow(table)?;
+        drop(writer);
+        Ok(())
     }
 
     /// Verifies that the chunks of a locked table in the transaction's snapshot still exist.

@@ -142,6 +142,19 @@ impl Scope {
         };
         Ok(Rewrite { table: Arc::clone(table), version, hold })
     }
+
+    /// Locks a table until the end of the transaction, as [`Scope::rewrite`] does, if no other
+    /// transaction or statement holds its lock. Returns false if one does.
+    ///
+    /// # Errors
+    /// [`SqlError::NoTransaction`] for a statement that is a transaction by itself; as
+    /// [`Scope::rewrite`].
+    pub async fn try_lock(&self, table: &Arc<Table>) -> Result<bool, SqlError> {
+        match self {
+            Self::Alone(_) => Err(SqlError::NoTransaction),
+            Self::Within(transaction, limit) => transaction.try_lock_rows(table, limit).await,
+        }
+    }
 }
 
 /// A table whose rows no other statement can rewrite until this is dropped, or until the end of its
@@ -192,13 +205,11 @@ impl Rewrite {
     /// # Errors
     /// Errors of the catalog's file; as [`Transaction::statement`].
     pub fn sketches(&self) -> Result<Vec<Sketch>, SqlError> {
-        let columns = self.table.schema().fields().len();
-        let mut sketches = self.table.journal().sketches(self.table.id(), columns)?;
-        if let Hold::Within(transaction, _) = &self.hold {
-            let pending = transaction.sketches(&self.table)?;
-            sketches.iter_mut().zip(&pending).for_each(|(sketch, more)| sketch.merge(more));
-        }
-        Ok(sketches)
+        let transaction = match &self.hold {
+            Hold::Alone(..) => None,
+            Hold::Within(transaction, _) => Some(transaction.as_ref()),
+        };
+        sketches_of(&self.table, transaction)
     }
 
     /// Replaces this table by `table`, a successor with the same rows, which `changes` adds.
@@ -269,9 +280,24 @@ impl Rewrite {
             Hold::Alone(lock, writer, limit) => {
                 let mut draft = Draft::new(catalog.snapshot());
                 define(&mut draft)?;
-                catalog.commit_holding(draft, &held, (lock, writer), &limit).await
+                let held = std::slice::from_ref(&held);
+                catalog.commit_holding(draft, held, (lock, writer), &limit).await
             }
             Hold::Within(transaction, limit) => transaction.define(&limit, define).await,
         }
     }
+}
+
+/// Returns the sketches of a table's columns, including those of uncommitted rows of a transaction.
+pub(super) fn sketches_of(
+    table: &Table,
+    transaction: Option<&Transaction>,
+) -> Result<Vec<Sketch>, SqlError> {
+    let columns = table.schema().fields().len();
+    let mut sketches = table.journal().sketches(table.id(), columns)?;
+    if let Some(transaction) = transaction {
+        let pending = transaction.sketches(table)?;
+        sketches.iter_mut().zip(&pending).for_each(|(sketch, more)| sketch.merge(more));
+    }
+    Ok(sketches)
 }

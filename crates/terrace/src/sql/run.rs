@@ -10,7 +10,7 @@ use datafusion::arrow::array::timezone::Tz;
 use futures::{FutureExt, StreamExt};
 use terrace_server::ColumnNames;
 use terrace_sql::interrupt::{Interruptible, Stop};
-use terrace_sql::session::SessionStatement;
+use terrace_sql::session::{SessionStatement, statement_texts};
 use terrace_sql::{QueryHandle, Session, SqlError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -210,8 +210,10 @@ fn on_or_off(switch: bool) -> &'static str {
 
 async fn run(session: &Session, style: Style, statement: &str) -> Result<()> {
     let parsed = session.parse(statement);
-    for statement in parsed.map_err(|error| position::shown(error, statement))? {
-        let ran = run_one(session, style, statement).await;
+    let parsed = parsed.map_err(|error| position::shown(error, statement))?;
+    let texts = statement_texts(statement, parsed.len());
+    for (statement, text) in parsed.into_iter().zip(texts) {
+        let ran = run_one(session, style, statement, text).await;
         for notice in session.take_notices() {
             writeln!(io::stderr(), "{notice}")?;
         }
@@ -220,14 +222,19 @@ async fn run(session: &Session, style: Style, statement: &str) -> Result<()> {
     Ok(())
 }
 
-async fn run_one(session: &Session, style: Style, statement: SessionStatement) -> Result<()> {
+async fn run_one(
+    session: &Session,
+    style: Style,
+    statement: SessionStatement,
+    text: Option<&str>,
+) -> Result<()> {
     if let SessionStatement::Copy(copy) = &statement
         && !copy.is_in
     {
         return copy::print(session, copy).await.map(drop);
     }
     let names = ColumnNames::of(&statement);
-    let handle = Box::pin(session.execute(statement)).await?;
+    let handle = Box::pin(session.execute_as(statement, text)).await?;
     let output = BufWriter::with_capacity(OUTPUT_BYTES, io::stdout());
     let zone = zone(session)?;
     write_result(handle, names, style, zone, output).await

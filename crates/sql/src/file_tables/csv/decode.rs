@@ -66,7 +66,7 @@ impl CsvBlock {
             for (guess, value) in guesses.iter_mut().zip(values) {
                 if *guess != Guess::Text && !self.is_null(value) {
                     let content = self.plan.dialect.content(&self.bytes, value);
-                    let other = Guess::of_text(&String::from_utf8_lossy(&content));
+                    let other = self.plan.numbers.guess(&String::from_utf8_lossy(&content));
                     *guess = std::mem::take(guess).or(other);
                 }
             }
@@ -111,7 +111,8 @@ impl CsvBlock {
                 let mut builder = StringBuilder::with_capacity(rows, self.bytes.len());
                 for row in 0..rows {
                     let text = self.text(row, place, column, bad)?;
-                    builder.append_option(text.as_deref().map(str::trim));
+                    let text = text.as_deref().map(str::trim);
+                    builder.append_option(text.map(|text| self.number(data_type, text)));
                 }
                 let texts: ArrayRef = Arc::new(builder.finish());
                 let converted = match data_type {
@@ -127,6 +128,14 @@ impl CsvBlock {
                 }
                 Ok(converted)
             }
+        }
+    }
+
+    /// The text of a value, as SQL writes it if it is a number; empty for one that is none.
+    fn number<'a>(&self, data_type: &DataType, text: &'a str) -> Cow<'a, str> {
+        match data_type.is_numeric() {
+            true => self.plan.numbers.plain(text).unwrap_or_default(),
+            false => Cow::Borrowed(text),
         }
     }
 

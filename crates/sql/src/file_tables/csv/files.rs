@@ -121,7 +121,7 @@ fn sniff_file(
     compression: FileCompressionType,
     options: &CsvOptions,
 ) -> Result<Sniffed> {
-    let (bytes, is_whole) = input::sample(file, compression)?;
+    let (bytes, is_whole) = input::sample(file, compression, options.encoding)?;
     let mut rest = bytes.as_slice();
     for _ in 0..options.skip {
         let end = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |end| end + 1);
@@ -144,7 +144,8 @@ pub(crate) fn first_row(file: &FoundFile, options: &CsvOptions) -> Result<Option
     let compression = input::compression_of(file, None);
     let sniffed = sniff_file(file, compression, options)?;
     let plan = file_plan(file, &sniffed.dialect, options);
-    let mut reader = CsvReader::new(input::open(file, compression)?, Arc::new(plan));
+    let input = input::open_as(file, compression, options.encoding)?;
+    let mut reader = CsvReader::new(input, Arc::new(plan));
     reader.row(|dialect, bytes, values| {
         let text = |value| String::from_utf8_lossy(&dialect.content(bytes, value)).into_owned();
         values.iter().map(text).collect()
@@ -161,7 +162,8 @@ fn guess_rows(
     let mut plan = file_plan(file, &sniffed.dialect, options);
     plan.width = sniffed.names.len();
     plan.ignore_errors = true;
-    let mut reader = CsvReader::new(input::open(file, compression)?, Arc::new(plan));
+    let input = input::open_as(file, compression, options.encoding)?;
+    let mut reader = CsvReader::new(input, Arc::new(plan));
     reader.skip_lines(options.skip)?;
     if sniffed.has_header {
         reader.row(|_, _, _| ())?;
@@ -265,6 +267,7 @@ fn file_plan(file: &FoundFile, dialect: &Dialect, options: &CsvOptions) -> FileP
         ignore_errors: options.ignore_errors,
         null_padding: options.null_padding,
         row_bytes_max: options.row_bytes_max,
+        numbers: options.numbers,
         is_copy: options.is_copy,
     }
 }
@@ -322,7 +325,8 @@ impl Files for CsvFiles {
     fn open(&self, file: usize, columns: &[usize]) -> Result<Box<dyn Reader>> {
         let CsvFile { file, compression, dialect, has_header } = &self.files[file];
         let mut plan = file_plan(file, dialect, &self.options);
-        let mut reader = CsvReader::new(input::open(file, *compression)?, Arc::new(plan.clone()));
+        let input = input::open_as(file, *compression, self.options.encoding)?;
+        let mut reader = CsvReader::new(input, Arc::new(plan.clone()));
         reader.skip_lines(self.options.skip)?;
         let header = match has_header {
             true => reader.row(header_names)?,

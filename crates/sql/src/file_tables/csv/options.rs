@@ -2,6 +2,9 @@
 
 use datafusion::arrow::datatypes::DataType;
 
+use super::super::encoding::Encoding;
+use super::numbers::NumberFormat;
+
 /// Number of rows from which dialect and types are inferred, as in DuckDB.
 pub(crate) const SAMPLE_ROWS: usize = 20_480;
 /// Maximum length of a row in bytes.
@@ -38,6 +41,8 @@ pub(crate) struct CsvOptions {
     /// Completes short rows by nulls.
     pub(crate) null_padding: bool,
     pub(crate) row_bytes_max: usize,
+    pub(crate) encoding: Encoding,
+    pub(crate) numbers: NumberFormat,
     /// True for PostgreSQL's format `text`.
     pub(crate) is_text: bool,
     /// True for COPY, whose columns are those of a table.
@@ -64,6 +69,8 @@ impl Default for CsvOptions {
             ignore_errors: false,
             null_padding: false,
             row_bytes_max: ROW_BYTES_MAX,
+            encoding: Encoding::Utf8,
+            numbers: NumberFormat::default(),
             is_text: false,
             is_copy: false,
         }

@@ -3,6 +3,7 @@
 use datafusion::arrow::datatypes::DataType;
 
 use super::dialect::Dialect;
+use super::numbers::NumberFormat;
 
 /// A column that is read.
 #[derive(Clone, Debug)]
@@ -29,6 +30,7 @@ pub(crate) struct FilePlan {
     pub(crate) ignore_errors: bool,
     pub(crate) null_padding: bool,
     pub(crate) row_bytes_max: usize,
+    pub(crate) numbers: NumberFormat,
     /// True for COPY, whose columns are those of a table.
     pub(crate) is_copy: bool,
 }

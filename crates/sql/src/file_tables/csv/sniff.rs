@@ -160,7 +160,7 @@ fn guesses(
             if *guess != Guess::Text && !is_null(dialect, bytes, value, options) {
                 let text = dialect.content(bytes, value);
                 let text = String::from_utf8_lossy(&text);
-                *guess = std::mem::take(guess).or(Guess::of_text(&text));
+                *guess = std::mem::take(guess).or(options.numbers.guess(&text));
             }
         }
     }

@@ -43,6 +43,11 @@ impl Splitter {
         Self { layout, ..Self::default() }
     }
 
+    /// True until the layout is known.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.layout == Layout::Auto
+    }
+
     /// Makes a step from `at`. `is_end` says that no bytes follow.
     pub(super) fn step(&mut self, bytes: &[u8], at: usize, is_end: bool) -> Step {
         let rest = &bytes[at..];
@@ -99,6 +104,23 @@ impl Splitter {
         let step = element(bytes, at, is_end);
         self.is_behind = matches!(step, Step::Element { .. });
         step
+    }
+}
+
+/// The layout of a file that begins with these bytes: an array with something behind it is one of
+/// several elements. `is_whole` says that no bytes follow.
+pub(super) fn layout_of(bytes: &[u8], is_whole: bool) -> Layout {
+    let blanks = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    if bytes.get(blanks) != Some(&b'[') {
+        return Layout::Lines;
+    }
+    match element(bytes, blanks, is_whole) {
+        Step::Element { end, .. }
+            if bytes[end..].iter().any(|byte| !byte.is_ascii_whitespace()) =>
+        {
+            Layout::Lines
+        }
+        _ => Layout::Array,
     }
 }
 
@@ -182,6 +204,19 @@ mod tests {
             assert_eq!(split("1 \"a b\" null", Layout::Auto, size).map(|it| it.len()), Ok(3));
             assert_eq!(split("[]", Layout::Auto, size), Ok(vec![]));
             assert_eq!(split(" ", Layout::Auto, size), Ok(vec![]));
+        }
+    }
+
+    #[test]
+    fn arrays_may_be_elements() {
+        for (text, layout) in [
+            ("[1, [2]]\n", Layout::Array),
+            ("[1]\n[2]", Layout::Lines),
+            (" {}", Layout::Lines),
+            ("", Layout::Lines),
+            ("[1, 2", Layout::Array),
+        ] {
+            assert_eq!(layout_of(text.as_bytes(), true), layout, "{text}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use terrace_functions::columns::TextType;
 
 use super::super::constants::Constants;
 use super::super::found::FoundFile;
@@ -12,6 +13,7 @@ use super::super::guess::{Guess, merged};
 use super::super::input;
 use super::super::scan::{Files, Reader};
 use super::elements::Layout;
+use super::form::{COLUMN, Form, Types};
 use super::reader::{FilePlan, JsonReader};
 use super::shape::Shape;
 
@@ -26,22 +28,34 @@ pub(crate) struct JsonOptions {
     pub(crate) element_bytes_max: usize,
     /// Skips objects that do not fit the columns.
     pub(crate) ignore_errors: bool,
+    /// True if the fields of objects are columns, false if the elements are the values of one; if
+    /// `None`, that depends on the elements.
+    pub(crate) records: Option<bool>,
+    /// True for the texts of the elements.
+    pub(crate) is_raw: bool,
 }
 
 /// Files of JSON that are one table.
 #[derive(Debug)]
 pub(crate) struct JsonFiles {
-    files: Vec<(FoundFile, FileCompressionType)>,
+    files: Vec<JsonFile>,
+    form: Form,
     pub(crate) schema: SchemaRef,
     pub(crate) constants: Constants,
     options: JsonOptions,
     row_bytes: u64,
 }
 
-/// The types of the objects read so far.
+#[derive(Debug)]
+struct JsonFile {
+    file: FoundFile,
+    compression: FileCompressionType,
+}
+
+/// The elements read so far.
 #[derive(Default)]
 struct Sampled {
-    fields: Vec<(String, Guess)>,
+    types: Types,
     rows: usize,
     bytes: usize,
 }
@@ -49,7 +63,7 @@ struct Sampled {
 /// Plans a table of files, with the columns of all objects of the sample.
 ///
 /// # Errors
-/// Errors of files, elements that are no objects, and fields without a common type.
+/// Errors of files, elements that are no objects if they must be, and fields without a common type.
 pub(crate) fn plan(
     files: Vec<FoundFile>,
     compression: Option<FileCompressionType>,
@@ -58,96 +72,113 @@ pub(crate) fn plan(
 ) -> Result<JsonFiles> {
     let compressed = files.into_iter().map(|file| {
         let compression = input::compression_of(&file, compression);
-        (file, compression)
+        JsonFile { file, compression }
     });
     let files: Vec<_> = compressed.collect();
     let mut sampled = Sampled::default();
-    let fields = match &options.columns {
+    let (fields, form) = match &options.columns {
+        _ if options.is_raw => (vec![TextType::Json.field(COLUMN)], Form::Raw),
         Some(columns) => {
             let fields = columns.iter();
-            fields.map(|(name, data_type)| Field::new(name, data_type.clone(), true)).collect()
+            let field = |(name, of): &(String, DataType)| Field::new(name, of.clone(), true);
+            let form = sampled.form_of_columns(columns.len(), &files, &options)?;
+            (fields.map(field).collect(), form)
         }
         None => {
-            for (file, compression) in &files {
-                sampled.read(file, *compression, &options)?;
+            for file in &files {
+                sampled.read(file, options.sample_rows, &options)?;
             }
-            sampled.fields(&files)?
+            sampled.columns(&files, &options)?
         }
     };
     let schema = Arc::new(Schema::new(fields));
     let row_bytes = sampled.bytes.checked_div(sampled.rows).unwrap_or(100).max(1);
     let row_bytes = u64::try_from(row_bytes).unwrap_or(u64::MAX);
-    Ok(JsonFiles { files, schema, constants, options, row_bytes })
+    Ok(JsonFiles { files, form, schema, constants, options, row_bytes })
 }
 
 impl Sampled {
-    /// Reads a file, until the sample has enough objects.
-    fn read(
-        &mut self,
-        file: &FoundFile,
-        compression: FileCompressionType,
-        options: &JsonOptions,
-    ) -> Result<()> {
-        let plan = file_plan(file, options, Arc::new(Schema::empty()));
-        let mut reader = JsonReader::new(input::open(file, compression)?, Arc::new(plan));
-        while self.rows < options.sample_rows {
+    /// Reads a file, until the sample has `most` elements.
+    fn read(&mut self, file: &JsonFile, most: usize, options: &JsonOptions) -> Result<()> {
+        let plan = FilePlan {
+            name: file.file.name(),
+            schema: Arc::new(Schema::empty()),
+            form: Form::Record,
+            layout: options.layout,
+            element_bytes_max: options.element_bytes_max,
+            ignore_errors: options.ignore_errors,
+        };
+        let mut reader =
+            JsonReader::new(input::open(&file.file, file.compression)?, Arc::new(plan));
+        while self.rows < most {
             let Some(block) = reader.next_elements()? else { return Ok(()) };
-            for (line, element) in block.elements().take(options.sample_rows - self.rows) {
+            for (line, element) in block.elements().take(most - self.rows) {
                 self.rows += 1;
                 self.bytes += element.len();
                 match serde_json::from_slice(element) {
                     Ok(Shape(Guess::Struct(fields))) => {
-                        self.fields = merged(std::mem::take(&mut self.fields), fields);
+                        self.types.has_empty |= fields.is_empty();
+                        self.types.fields = merged(std::mem::take(&mut self.types.fields), fields);
                     }
-                    _ if options.ignore_errors => {}
-                    Ok(Shape(Guess::Null)) => {}
-                    Ok(_) => {
-                        return exec_err!(
-                            "{}, line {line}: the value is no object, and only objects have \
-                             columns",
-                            file.name()
-                        );
-                    }
-                    Err(error) => {
-                        return exec_err!("{}, line {line}: {error}", file.name());
-                    }
+                    Ok(Shape(guess)) => self.types.add(guess),
+                    Err(_) if options.ignore_errors => {}
+                    Err(error) => return exec_err!("{}, line {line}: {error}", file.file.name()),
                 }
             }
         }
         Ok(())
     }
 
-    /// The columns.
-    fn fields(&self, files: &[(FoundFile, FileCompressionType)]) -> Result<Vec<Field>> {
-        let names: Vec<String> = files.iter().map(|(file, _)| file.name()).collect();
-        let names = names.join(", ");
-        if self.fields.is_empty() {
+    /// The form of elements whose columns are given: a single one takes elements that are no
+    /// objects, as the first of them shows.
+    fn form_of_columns(
+        &mut self,
+        columns: usize,
+        files: &[JsonFile],
+        options: &JsonOptions,
+    ) -> Result<Form> {
+        if columns != 1 && options.records == Some(false) {
             return plan_err!(
-                "{names} has no objects to infer columns from; name them by columns = {{'name': \
+                "with records = false, there is one column, and columns names {columns}"
+            );
+        }
+        if columns == 1 && options.records.is_none() {
+            // Malformed elements are found when they are read.
+            let lenient = JsonOptions { ignore_errors: true, ..options.clone() };
+            for file in files.iter().take(1) {
+                self.read(file, 1, &lenient)?;
+            }
+        }
+        match options.records == Some(false) || self.types.has_other {
+            true => Ok(Form::Value),
+            false => Ok(Form::Record),
+        }
+    }
+
+    /// The columns, and the form of the elements.
+    fn columns(&self, files: &[JsonFile], options: &JsonOptions) -> Result<(Vec<Field>, Form)> {
+        let names: Vec<String> = files.iter().map(|file| file.file.name()).collect();
+        let names = names.join(", ");
+        if self.rows == 0 {
+            return plan_err!(
+                "{names} has no values to infer columns from; name them by columns = {{'name': \
                  'type'}}"
             );
         }
-        let mut fields = vec![];
-        for (name, guess) in &self.fields {
-            let Some(data_type) = guess.data_type() else {
-                return plan_err!(
-                    "the field {name} of {names} is an object or an array in some rows only, and \
-                     has no type; name the other columns by columns = {{'name': 'type'}}"
-                );
-            };
-            fields.push(Field::new(name, data_type, true));
+        let Types { fields, has_other, .. } = &self.types;
+        let skips_others = options.ignore_errors && !fields.is_empty();
+        let are_records = match options.records {
+            Some(true) if *has_other && !skips_others => {
+                return plan_err!("{names} has values that are no objects; say records = false");
+            }
+            Some(are_records) => are_records,
+            None => !*has_other || skips_others,
+        };
+        if are_records && !fields.is_empty() {
+            return Ok((self.types.columns(&names)?, Form::Record));
         }
-        Ok(fields)
-    }
-}
-
-fn file_plan(file: &FoundFile, options: &JsonOptions, schema: SchemaRef) -> FilePlan {
-    FilePlan {
-        name: file.name(),
-        schema,
-        layout: options.layout,
-        element_bytes_max: options.element_bytes_max,
-        ignore_errors: options.ignore_errors,
+        let (column, form) = self.types.column();
+        Ok((vec![column], form))
     }
 }
 
@@ -159,7 +190,7 @@ impl JsonFiles {
 
     /// Total length in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.files.iter().map(|(file, _)| file.bytes).fold(0, u64::saturating_add)
+        self.files.iter().map(|file| file.file.bytes).fold(0, u64::saturating_add)
     }
 }
 
@@ -173,9 +204,15 @@ impl Files for JsonFiles {
     }
 
     fn open(&self, file: usize, columns: &[usize]) -> Result<Box<dyn Reader>> {
-        let (file, compression) = &self.files[file];
-        let schema = Arc::new(self.schema.project(columns)?);
-        let plan = file_plan(file, &self.options, schema);
+        let JsonFile { file, compression } = &self.files[file];
+        let plan = FilePlan {
+            name: file.name(),
+            schema: Arc::new(self.schema.project(columns)?),
+            form: self.form,
+            layout: self.options.layout,
+            element_bytes_max: self.options.element_bytes_max,
+            ignore_errors: self.options.ignore_errors,
+        };
         Ok(Box::new(JsonReader::new(input::open(file, *compression)?, Arc::new(plan))))
     }
 

@@ -4,15 +4,17 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringViewBuilder};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::ReaderBuilder;
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use serde::de::IgnoredAny;
 
 use super::super::scan::{Block, Decoded, Reader};
-use super::elements::{Layout, Splitter, Step};
+use super::elements::{Layout, Splitter, Step, layout_of};
+use super::form::{COLUMN, Form, compact};
 
 /// Number of elements, or of bytes, that completes a block.
 const BLOCK_ROWS: usize = 8_192;
@@ -25,6 +27,7 @@ pub(super) struct FilePlan {
     pub(super) name: String,
     /// The columns that are read.
     pub(super) schema: SchemaRef,
+    pub(super) form: Form,
     pub(super) layout: Layout,
     pub(super) element_bytes_max: usize,
     /// Skips elements that do not fit the columns.
@@ -64,6 +67,10 @@ impl JsonReader {
     /// # Errors
     /// Errors of the file, elements that are too long, and bytes between them.
     pub(super) fn next_elements(&mut self) -> Result<Option<JsonBlock>> {
+        if self.splitter.is_undecided() {
+            self.fill()?;
+            self.splitter = Splitter::new(layout_of(&self.buffer, self.is_end));
+        }
         let (mut at, mut elements) = (0, Vec::<Range<usize>>::new());
         while elements.len() < BLOCK_ROWS && at < BLOCK_BYTES {
             match self.splitter.step(&self.buffer, at, self.is_end) {
@@ -151,19 +158,54 @@ impl JsonBlock {
 
     /// Decodes elements.
     fn batch(&self, elements: &[Range<usize>]) -> Result<RecordBatch, ArrowError> {
+        let (before, behind) = match self.plan.form {
+            Form::Record => (String::new(), ""),
+            Form::Value => {
+                let name = self.plan.schema.fields().first();
+                let name = name.map_or(COLUMN, |field| field.name().as_str());
+                (format!("{{{}:", serde_json::Value::from(name)), "}")
+            }
+            Form::Json | Form::Raw => return self.texts(elements),
+        };
         let mut decoder = ReaderBuilder::new(Arc::clone(&self.plan.schema))
             .with_batch_size(elements.len().max(1))
             .with_coerce_primitive(true)
             .build_decoder()?;
         for element in elements {
             let bytes = &self.bytes[element.clone()];
+            // Null in place of an object is one without fields.
+            let is_null = bytes == b"null" && self.plan.form == Form::Record;
+            let bytes: &[u8] = if is_null { b"{}" } else { bytes };
+            decoder.decode(before.as_bytes())?;
             let decoded = decoder.decode(bytes)?;
+            decoder.decode(behind.as_bytes())?;
             if decoded < bytes.len() || decoder.has_partial_record() {
                 return Err(ArrowError::JsonError("it is malformed".to_owned()));
             }
         }
         let batch = decoder.flush()?;
         Ok(batch.unwrap_or_else(|| RecordBatch::new_empty(Arc::clone(&self.plan.schema))))
+    }
+
+    /// The texts of elements.
+    fn texts(&self, elements: &[Range<usize>]) -> Result<RecordBatch, ArrowError> {
+        let json_error = |error: &dyn std::fmt::Display| ArrowError::JsonError(error.to_string());
+        let mut texts = StringViewBuilder::with_capacity(elements.len());
+        for element in elements {
+            let bytes = &self.bytes[element.clone()];
+            serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| json_error(&error))?;
+            let text = std::str::from_utf8(bytes).map_err(|error| json_error(&error))?;
+            match (self.plan.form, text) {
+                (Form::Raw, text) => texts.append_value(text),
+                (_, "null") => texts.append_null(),
+                (_, text) => texts.append_value(compact(text)),
+            }
+        }
+        let texts: ArrayRef = Arc::new(texts.finish());
+        let schema = Arc::clone(&self.plan.schema);
+        let columns = schema.fields().iter().map(|_| Arc::clone(&texts)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(elements.len()));
+        RecordBatch::try_new_with_options(schema, columns, &options)
     }
 
     /// Decodes the elements one by one, to skip or to name those that do not fit.

@@ -1,10 +1,12 @@
-//! Templates of `to_char` for numbers, as in PostgreSQL.
+//! Templates of `to_char` and `to_number` for numbers, as in PostgreSQL.
 
+mod input;
 mod layout;
 mod writer;
 
 use datafusion::common::Result;
 
+pub(super) use input::Digits;
 use layout::{Item, Keyword, Layout, keyword};
 use writer::Writer;
 
@@ -52,6 +54,19 @@ impl NumberTemplate {
             }
         }
         Ok(template)
+    }
+
+    /// The number of digits behind the point that the template reads.
+    pub(super) fn digits_behind(&self) -> usize {
+        self.layout.behind + self.layout.shift.unwrap_or(0)
+    }
+
+    /// Reads the digits of a text.
+    ///
+    /// # Errors
+    /// If the template cannot read, or the text has too many digits.
+    pub(super) fn read(&self, text: &str) -> Result<Digits> {
+        input::digits(&self.items, self.layout, text)
     }
 
     /// Formats a number by the template.

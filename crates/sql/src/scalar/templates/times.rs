@@ -6,16 +6,16 @@ use chrono::{Datelike as _, NaiveDate, NaiveDateTime, Timelike as _};
 use datafusion::common::{Result, exec_err};
 use terrace_functions::{DAYS, MONTHS};
 
-const ROMAN_MONTHS: [&str; 12] =
+pub(super) const ROMAN_MONTHS: [&str; 12] =
     ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 /// Width of the names of months and days without `FM`.
 const NAME_WIDTH: usize = 9;
 /// The day before 0001-01-01 as a Julian day.
 const JULIAN_DAY_BEFORE_CE: i64 = 1_721_425;
 
-/// A field of a value that a template can show.
+/// A field of a value that a template can show, or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
+pub(super) enum Field {
     Era,
     EraWithPeriods,
     Half,
@@ -115,7 +115,7 @@ const KEYWORDS: &[(&str, Field)] = &[
 
 /// The case of a name, determined by the case of its keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Case {
+pub(super) enum Case {
     Upper,
     Title,
     Lower,
@@ -290,8 +290,14 @@ fn prefix(text: &str) -> (Prefix, &str) {
     (Prefix::None, text)
 }
 
+/// Splits off the prefix of a keyword; true if it is `FM`.
+pub(super) fn prefix_of(text: &str) -> (bool, &str) {
+    let (prefix, behind) = prefix(text);
+    (prefix == Prefix::Unpadded, behind)
+}
+
 /// Splits off the ordinal suffix of a keyword.
-fn suffix(text: &str) -> (Option<Case>, &str) {
+pub(super) fn suffix(text: &str) -> (Option<Case>, &str) {
     for (word, ordinal) in [("TH", Some(Case::Upper)), ("th", Some(Case::Lower)), ("SP", None)] {
         if let Some(behind) = text.strip_prefix(word) {
             return (ordinal, behind);
@@ -300,7 +306,8 @@ fn suffix(text: &str) -> (Option<Case>, &str) {
     (None, text)
 }
 
-fn keyword(text: &str) -> Option<(Field, Case, &str)> {
+/// Splits off the keyword that a text begins with.
+pub(super) fn keyword(text: &str) -> Option<(Field, Case, &str)> {
     for (name, field) in KEYWORDS {
         let Some(word) = text.get(..name.len()) else { continue };
         if !word.eq_ignore_ascii_case(name) {
@@ -356,6 +363,16 @@ impl Field {
         let is_name = self.names_a_day() && self != Self::DayOfWeek;
         let is_word = matches!(self, Self::Half | Self::HalfWithPeriods | Self::RomanMonth);
         !is_name && !is_word
+    }
+
+    /// True for a field that begins with digits in a text that is read.
+    pub(super) fn reads_digits(self, name: &str) -> bool {
+        match self {
+            Self::ZoneMinutes | Self::DayOfWeek => true,
+            Self::Fraction(_) => !name.starts_with(['F', 'f']),
+            Self::RomanMonth | Self::Half | Self::HalfWithPeriods | Self::Nothing => false,
+            other => !other.names_a_day(),
+        }
     }
 
     /// True for a field that intervals do not have.

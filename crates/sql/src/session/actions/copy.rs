@@ -26,6 +26,7 @@ use tokio::sync::mpsc;
 use crate::execution::QueryHandle;
 use crate::names::resolve;
 use crate::provider::StoredTable;
+use crate::session::client_text::bounded;
 use crate::session::copy::{CopySource, CopyStatement, list};
 use crate::session::sql_type::identifier;
 use crate::session::state::Session;
@@ -126,7 +127,8 @@ impl Session {
             let plan = generated::computed(&state, plan)?;
             let run =
                 |reader| async { self.physical_plan(state, plan, &current, &scope, reader).await };
-            let started = self.start(copy.to_string(), scope.clone(), true, run).await;
+            let text = copy.to_string();
+            let started = self.start(&text, bounded(&text), scope.clone(), true, run).await;
             let handle = started.inspect_err(|error| self.failed(error))?;
             let rows = CopyRows { sender, session: Arc::clone(&self.info) };
             Ok(CopyIn { schema, rows, handle })

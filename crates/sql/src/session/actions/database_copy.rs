@@ -54,7 +54,7 @@ impl Session {
         match copy.export {
             Some((format, options)) => {
                 let export = Export { directory, format, options };
-                self.export(export, (state, &snapshot), scope, reader).await
+                Box::pin(self.export(export, (state, &snapshot), scope, reader)).await
             }
             None => {
                 self.refuse_change(scope, "IMPORT DATABASE")?;

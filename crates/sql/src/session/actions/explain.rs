@@ -11,6 +11,7 @@ use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
 use crate::session::explain::{ExplainExec, ExplainStatement, Options, explainable};
+use crate::session::parts;
 use crate::session::state::{Planned, Session};
 
 impl Session {
@@ -53,13 +54,25 @@ impl Session {
         reader: Arc<Reader>,
         (options, began): (Options, Instant),
     ) -> Result<Planned, SqlError> {
-        let plan = explainable(plan, options.runs())?;
+        let plan = match parts::of(&plan).filter(|node| node.is_definition()) {
+            Some(node) => node.with_main(explainable(node.main().clone(), options.runs())?),
+            None => explainable(plan, options.runs())?,
+        };
         let (state, plan) = self.settled(state, plan, reader).await?;
+        let plan = self.with_limits(&state, snapshot, plan).await?;
+        let has_parts = parts::of(&plan).is_some();
         // A change that is only shown is allowed in a read-only transaction.
-        if options.runs() && matches!(plan, LogicalPlan::Dml(_)) {
+        if options.runs() && (has_parts || matches!(plan, LogicalPlan::Dml(_))) {
             self.refuse_change(scope, "a change of rows")?;
         }
-        let Planned { plan, watched } = self.pinned_plan(state, plan, snapshot).await?;
+        let planned = match (has_parts, options.runs()) {
+            (true, true) => {
+                Box::pin(self.plan_together(state, plan, snapshot, scope, None)).await?
+            }
+            (true, false) => Box::pin(self.plan_shown(state, plan, snapshot)).await?,
+            (false, _) => self.pinned_plan(state, plan, snapshot).await?,
+        };
+        let Planned { plan, watched } = planned;
         let shown = watched.clone();
         let plan = ExplainExec::new(plan, shown, options, began.elapsed());
         let watched = watched.filter(|_| options.runs());

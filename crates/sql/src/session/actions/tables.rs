@@ -10,7 +10,6 @@
 //! Statements that only add rows do not wait for it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -25,7 +24,7 @@ use terrace_sys::size::to_u64;
 use terrace_table::catalog::{Catalog, Draft, Sequence, Snapshot};
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
-use terrace_table::transaction::{LockTimeout, Scope, Transaction};
+use terrace_table::transaction::{Scope, Transaction};
 use terrace_table::write::{Changes, CountExec};
 
 use crate::access::{Privilege, check_plan};
@@ -35,9 +34,6 @@ use crate::session::notice::Notice;
 use crate::session::object_name::Name;
 use crate::session::refusal::refused;
 use crate::session::state::{Planned, Session};
-
-/// The time that NOWAIT waits for a lock.
-const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// A statement about tables as wholes.
 pub(in crate::session) enum TableStatement {
@@ -84,8 +80,8 @@ impl Session {
     ///
     /// # Errors
     /// [`SqlError::Missing`], [`SqlError::Denied`]; [`SqlError::NoTransaction`] for LOCK TABLE
-    /// outside of a transaction; [`SqlError::LockTimeout`], [`SqlError::Deadlock`],
-    /// [`SqlError::Conflict`]; errors of the catalog.
+    /// outside of a transaction; [`SqlError::LockHeld`], [`SqlError::LockTimeout`],
+    /// [`SqlError::Deadlock`], [`SqlError::Conflict`]; errors of the catalog.
     pub(in crate::session) async fn act_on_tables(
         &self,
         state: &SessionState,
@@ -163,9 +159,9 @@ impl Session {
         lock: Lock,
         scope: &Scope,
     ) -> Result<(), SqlError> {
-        let Scope::Within(transaction, limit) = scope else { return Err(SqlError::NoTransaction) };
-        let limit = if lock.nowait { LockTimeout::new(AT_ONCE) } else { limit.clone() };
-        let scope = Scope::Within(Arc::clone(transaction), limit);
+        if let Scope::Alone(_) = scope {
+            return Err(SqlError::NoTransaction);
+        }
         let mode = lock.lock_mode.unwrap_or(LockTableMode::AccessExclusive);
         let mut tables = Vec::new();
         for target in &lock.tables {
@@ -187,8 +183,12 @@ impl Session {
             return Ok(());
         }
         for table in &tables {
-            // The transaction holds the lock.
-            drop(scope.rewrite(table).await?);
+            if !lock.nowait {
+                // The transaction holds the lock.
+                drop(scope.rewrite(table).await?);
+            } else if !scope.try_lock(table).await? {
+                return Err(SqlError::LockHeld { table: table.full_name() });
+            }
         }
         if keeps_out_additions(&mode) {
             self.notice(Notice::additions_go_on());

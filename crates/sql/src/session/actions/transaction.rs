@@ -23,6 +23,14 @@ impl Session {
         }
     }
 
+    /// The access mode of the session's transaction: true for READ ONLY. `None` without a
+    /// transaction.
+    #[must_use]
+    pub fn transaction_reads_only(&self) -> Option<bool> {
+        let transaction = self.transaction().clone();
+        transaction.map(|transaction| transaction.is_read_only())
+    }
+
     /// Marks the session's transaction as failed, if there is one: for a statement that could not
     /// be parsed, or whose result could not be delivered.
     pub fn fail_transaction(&self) {
@@ -117,6 +125,14 @@ impl Session {
             }
             TransactionStatement::Commit => drop(self.commit().await?),
             TransactionStatement::RollBack => self.roll_back()?,
+            TransactionStatement::Chain { commits } => {
+                let is_read_only = self.open()?.is_read_only();
+                match commits {
+                    true => drop(self.commit().await?),
+                    false => self.roll_back()?,
+                }
+                self.begin(Some(is_read_only))?;
+            }
             TransactionStatement::Savepoint(name) => self.open()?.set_savepoint(name)?,
             TransactionStatement::Release(name) => self.open()?.release_savepoint(&name)?,
             TransactionStatement::RollBackTo(name) => self.open()?.return_to_savepoint(&name)?,

@@ -2,7 +2,7 @@
 
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
-use terrace_table::catalog::{Draft, SchemaText, Snapshot, TextKind};
+use terrace_table::catalog::{Draft, SchemaText, Snapshot, TextKind, named_type};
 use terrace_table::error::SqlError;
 use terrace_table::transaction::Scope;
 
@@ -11,7 +11,6 @@ use crate::access::Privilege;
 use crate::session::define::Name;
 use crate::session::dependencies::{self, Kind, Object};
 use crate::session::enums::enum_type::EnumType;
-use crate::session::enums::field::enum_of;
 use crate::session::enums::names::{find, home};
 use crate::session::enums::syntax::{TypeName, TypeStatement};
 use crate::session::notice::Notice;
@@ -134,11 +133,8 @@ impl Session {
                 self.put_type(&of, true, scope).await?;
             }
             TypeStatement::RenameLabel { name, from, to } => {
-                let mut of = self.owned_type(&state, &snapshot, &name)?;
-                of.rename(&from, &to)?;
-                // Columns have the texts of their labels.
-                refuse_used(&snapshot, &of.schema, &of.name, "rename a label of type")?;
-                self.put_type(&of, true, scope).await?;
+                let of = self.owned_type(&state, &snapshot, &name)?;
+                return self.rename_label(&state, &snapshot, of, (from, to));
             }
             TypeStatement::Change { name, change } => {
                 let of = self.owned_type(&state, &snapshot, &name)?;
@@ -277,7 +273,7 @@ fn refuse_used(snapshot: &Snapshot, schema: &str, name: &str, what: &str) -> Res
         for table in snapshot.table_names(&home) {
             let Some((table, _)) = snapshot.table(&home, &table) else { continue };
             let fields = table.schema().fields();
-            if let Some(field) = fields.iter().find(|it| enum_of(it) == Some((schema, name))) {
+            if let Some(field) = fields.iter().find(|it| named_type(it) == Some((schema, name))) {
                 return Err(SqlError::TypeInUse {
                     what: format!("{what} {name}"),
                     column: format!("column {} of table {}", field.name(), table.full_name()),

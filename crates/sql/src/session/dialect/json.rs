@@ -1,4 +1,5 @@
-//! The operators of JSON: `->`, `->>`, `#>`, `#>>`, `#-`, `@>`, `<@`, `?`, `?|` and `?&`.
+//! The operators of JSON: `->`, `->>`, `#>`, `#>>`, `#-`, `@>`, `<@`, `?`, `?|`, `?&`, `@?` and
+//! `@@`.
 //!
 //! They bind as in PostgreSQL: between comparisons and sums. The tokenizer takes `?` for the place
 //! of a parameter, which never stands behind an operand.
@@ -35,6 +36,8 @@ fn operator(parser: &Parser<'_>) -> Option<(BinaryOperator, usize)> {
         Token::HashMinus => BinaryOperator::HashMinus,
         Token::AtArrow => BinaryOperator::AtArrow,
         Token::ArrowAt => BinaryOperator::ArrowAt,
+        Token::AtQuestion => BinaryOperator::AtQuestion,
+        Token::AtAt => BinaryOperator::AtAt,
         Token::Placeholder(mark) if mark == "?" => {
             let is_joined = first.span.end == second.span.start;
             return Some(match second.token {

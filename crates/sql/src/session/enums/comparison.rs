@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
@@ -15,14 +16,14 @@ use datafusion::logical_expr::{
 };
 
 use super::enum_type::EnumType;
-use super::functions::{cast, invalid, label, rank, try_cast};
+use super::field::list_of;
+use super::functions::{cast, cast_list, invalid, label, rank, rank_list, try_cast, try_cast_list};
 use super::kinds::{Kind, Scopes, is_null, text_of};
 use super::listing;
 use crate::session::refusal::refused;
 
 /// Finds the enum that a field is of.
-pub(super) type Find<'a> =
-    &'a dyn Fn(&datafusion::arrow::datatypes::Field) -> Result<Option<Arc<EnumType>>>;
+pub(super) type Find<'a> = &'a dyn Fn(&Field) -> Result<Option<Kind>>;
 
 /// True for a node of an expression that [`rewrite`] may change.
 pub(super) fn concerns(expr: &Expr) -> bool {
@@ -48,11 +49,13 @@ pub(super) fn concerns(expr: &Expr) -> bool {
 pub(super) fn rewrite(expr: Expr, scopes: &Scopes, find: Find<'_>) -> Result<Expr> {
     match expr {
         Expr::Cast(Cast { expr: operand, field }) => match find(&field)? {
-            Some(of) => converted(*operand, &of, scopes, cast),
+            Some(Kind::Value(of)) => converted(*operand, &of, scopes, cast),
+            Some(Kind::List(of)) => converted_list(*operand, &of, scopes, cast_list),
             None => Ok(Expr::Cast(Cast { expr: operand, field })),
         },
         Expr::TryCast(TryCast { expr: operand, field }) => match find(&field)? {
-            Some(of) => converted(*operand, &of, scopes, try_cast),
+            Some(Kind::Value(of)) => converted(*operand, &of, scopes, try_cast),
+            Some(Kind::List(of)) => converted_list(*operand, &of, scopes, try_cast_list),
             None => Ok(Expr::TryCast(TryCast { expr: operand, field })),
         },
         Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) => {
@@ -101,6 +104,26 @@ fn converted(
     }
 }
 
+/// Casts an operand, which is a list of texts, a text or null, to lists of an enum.
+fn converted_list(
+    operand: Expr,
+    of: &Arc<EnumType>,
+    scopes: &Scopes,
+    cast: fn(&Arc<EnumType>, Expr) -> Expr,
+) -> Result<Expr> {
+    match scopes.kind(&operand) {
+        Some(Kind::List(same)) if same == *of => Ok(operand),
+        Some(Kind::List(other)) => Err(incomparable(of, &format!("the enum {}", other.name))),
+        Some(Kind::Value(_)) => Err(incomparable(of, "a value that is no list")),
+        None => Ok(cast(of, texts(operand))),
+    }
+}
+
+/// Casts an operand to a list of texts.
+fn texts(operand: Expr) -> Expr {
+    Expr::Cast(Cast::new(Box::new(operand), list_of(DataType::Utf8View)))
+}
+
 fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     is_order(op) || matches!(op, Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom)
@@ -116,8 +139,7 @@ fn compared(operands: &mut [&mut Expr], is_order: bool, scopes: &Scopes) -> Resu
     let of = match kinds.iter().flatten().next() {
         None => return Ok(()),
         Some(Kind::Value(of)) => Arc::clone(of),
-        Some(Kind::List(of)) if is_order => return Err(unordered(of, "comparing lists")),
-        Some(Kind::List(_)) => return Ok(()),
+        Some(Kind::List(of)) => return compared_lists(operands, &kinds, of, is_order),
     };
     for (operand, kind) in operands.iter_mut().zip(&kinds) {
         match kind {
@@ -139,6 +161,33 @@ fn compared(operands: &mut [&mut Expr], is_order: bool, scopes: &Scopes) -> Resu
         }
         if is_order {
             **operand = place(&of, std::mem::take(&mut **operand));
+        }
+    }
+    Ok(())
+}
+
+/// Makes lists comparable: constants become lists of the enum, and in an order all become places.
+fn compared_lists(
+    operands: &mut [&mut Expr],
+    kinds: &[Option<Kind>],
+    of: &Arc<EnumType>,
+    is_order: bool,
+) -> Result<()> {
+    for (operand, kind) in operands.iter_mut().zip(kinds) {
+        match kind {
+            Some(Kind::List(same)) if same == of => {}
+            Some(Kind::List(other) | Kind::Value(other)) => {
+                return Err(incomparable(of, &format!("the enum {}", other.name)));
+            }
+            None if is_null(operand) => continue,
+            None if !operand.any_column_refs() => {
+                **operand = cast_list(of, texts(std::mem::take(&mut **operand)));
+            }
+            None if is_order => return Err(incomparable(of, &format!("{operand}, a list"))),
+            None => {}
+        }
+        if is_order {
+            **operand = rank_list(of, std::mem::take(&mut **operand));
         }
     }
     Ok(())
@@ -175,23 +224,19 @@ fn with_set(comparison: SetComparison, scopes: &Scopes) -> Result<Expr> {
     }
 }
 
-/// Orders sort keys by the places of their values.
-///
-/// # Errors
-/// For a key that is a list of an enum.
-pub(super) fn ordered(keys: &mut [Sort], scopes: &Scopes) -> Result<bool> {
+/// Orders sort keys by the places of their values. Returns true if it has changed one.
+pub(super) fn ordered(keys: &mut [Sort], scopes: &Scopes) -> bool {
     let mut is_changed = false;
     for key in keys {
-        match scopes.kind(&key.expr) {
-            Some(Kind::Value(of)) => {
-                key.expr = rank(&of, std::mem::take(&mut key.expr));
-                is_changed = true;
-            }
-            Some(Kind::List(of)) => return Err(unordered(&of, "ordering lists")),
-            None => {}
-        }
+        let (of, rank): (_, fn(&Arc<EnumType>, Expr) -> Expr) = match scopes.kind(&key.expr) {
+            Some(Kind::Value(of)) => (of, rank),
+            Some(Kind::List(of)) => (of, rank_list),
+            None => continue,
+        };
+        key.expr = rank(&of, std::mem::take(&mut key.expr));
+        is_changed = true;
     }
-    Ok(is_changed)
+    is_changed
 }
 
 /// Aggregates that take the order of their argument for that of texts, or compute with it.
@@ -212,7 +257,7 @@ const OF_ORDER: [&str; 10] = [
 const BY_ORDER: [&str; 6] = ["arg_min", "arg_max", "min_by", "max_by", "argmin", "argmax"];
 
 fn aggregated(mut call: AggregateFunction, scopes: &Scopes) -> Result<Expr> {
-    ordered(&mut call.params.order_by, scopes)?;
+    ordered(&mut call.params.order_by, scopes);
     let name = call.func.name().to_owned();
     let args = &mut call.params.args;
     if BY_ORDER.contains(&name.as_str())
@@ -242,7 +287,7 @@ fn aggregated(mut call: AggregateFunction, scopes: &Scopes) -> Result<Expr> {
 }
 
 fn windowed(mut call: WindowFunction, scopes: &Scopes) -> Result<Expr> {
-    ordered(&mut call.params.order_by, scopes)?;
+    ordered(&mut call.params.order_by, scopes);
     let name = call.fun.name().to_owned();
     let takes_order = ["min", "max"].contains(&name.as_str())
         || OF_ORDER.contains(&name.as_str())

@@ -1,4 +1,9 @@
-//! Fields whose values are of an enum: texts that name the type.
+//! Fields whose values are of an enum: texts that name the type, and lists of such texts.
+//!
+//! The field of a list names the type itself, so that lists have one type in Arrow, whatever they
+//! are of.
+
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use terrace_table::catalog::{named_type, with_named_type};
@@ -8,7 +13,31 @@ pub(in crate::session) fn enum_of(field: &Field) -> Option<(&str, &str)> {
     named_type(field).filter(|_| field.data_type().is_string())
 }
 
+/// Schema and name of the enum that the elements of the lists of a field are of.
+pub(in crate::session) fn list_enum_of(field: &Field) -> Option<(&str, &str)> {
+    named_type(field).filter(|_| is_list_of_texts(field.data_type()))
+}
+
+/// True for a type whose values may be of an enum, or lists of them.
+pub(in crate::session) fn may_be_of_enum(data_type: &DataType) -> bool {
+    data_type.is_string() || is_list_of_texts(data_type)
+}
+
+fn is_list_of_texts(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::List(item) if item.data_type().is_string())
+}
+
 /// A nullable field of an enum.
 pub(in crate::session) fn field(schema: &str, name: &str) -> Field {
     with_named_type(&Field::new("", DataType::Utf8View, true), Some((schema, name)))
+}
+
+/// A nullable field of lists of an enum.
+pub(in crate::session) fn list_field(schema: &str, name: &str) -> Field {
+    with_named_type(&Field::new("", list_of(DataType::Utf8View), true), Some((schema, name)))
+}
+
+/// The type of lists of a type.
+pub(in crate::session) fn list_of(data_type: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(data_type, true)))
 }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, Int32Array, StringViewArray};
+use datafusion::arrow::array::{
+    Array as _, ArrayRef, AsArray, BooleanArray, Int32Array, ListArray, StringViewArray,
+};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, internal_err};
@@ -12,7 +16,7 @@ use datafusion::logical_expr::{
 };
 
 use super::enum_type::EnumType;
-use super::field::field;
+use super::field::{field, list_field, list_of};
 
 /// The computation of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +38,8 @@ enum Action {
 pub(super) struct EnumFunction {
     pub(super) of: Arc<EnumType>,
     action: Action,
+    /// True for a function of lists, which computes with their elements.
+    is_of_lists: bool,
     signature: Signature,
 }
 
@@ -62,23 +68,54 @@ pub(super) fn label(of: &Arc<EnumType>, place: Expr) -> Expr {
     called(of, Action::Label, place)
 }
 
+/// Casts a list of texts to one of an enum.
+pub(super) fn cast_list(of: &Arc<EnumType>, list: Expr) -> Expr {
+    called_with_list(of, Action::Cast, list)
+}
+
+/// Casts a list of texts to one of an enum, with null for a text that is no label.
+pub(super) fn try_cast_list(of: &Arc<EnumType>, list: Expr) -> Expr {
+    called_with_list(of, Action::TryCast, list)
+}
+
+/// A condition that fails for a list with a text that is no label.
+pub(super) fn check_list(of: &Arc<EnumType>, list: Expr) -> Expr {
+    called_with_list(of, Action::Check, list)
+}
+
+/// The places of the elements of a list.
+pub(super) fn rank_list(of: &Arc<EnumType>, list: Expr) -> Expr {
+    called_with_list(of, Action::Rank, list)
+}
+
 fn called(of: &Arc<EnumType>, action: Action, value: Expr) -> Expr {
     let argument = if action == Action::Label { DataType::Int32 } else { DataType::Utf8View };
     let signature = Signature::uniform(1, vec![argument], Volatility::Immutable);
-    let function = EnumFunction { of: Arc::clone(of), action, signature };
+    let function = EnumFunction { of: Arc::clone(of), action, is_of_lists: false, signature };
     ScalarUDF::from(function).call(vec![value])
 }
 
-/// The enum that a call of one of these functions returns a value of.
-pub(super) fn returned(function: &ScalarUDF) -> Option<&Arc<EnumType>> {
+fn called_with_list(of: &Arc<EnumType>, action: Action, list: Expr) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = EnumFunction { of: Arc::clone(of), action, is_of_lists: true, signature };
+    ScalarUDF::from(function).call(vec![list])
+}
+
+/// The enum that a call of one of these functions returns a value of, and true if it returns a list
+/// of them.
+pub(super) fn returned(function: &ScalarUDF) -> Option<(&Arc<EnumType>, bool)> {
     let function = function.inner().downcast_ref::<EnumFunction>()?;
     matches!(function.action, Action::Cast | Action::TryCast | Action::Label)
-        .then_some(&function.of)
+        .then_some((&function.of, function.is_of_lists))
 }
 
 impl ScalarUDFImpl for EnumFunction {
     fn name(&self) -> &str {
         match self.action {
+            Action::Cast if self.is_of_lists => "enum_cast_list",
+            Action::TryCast if self.is_of_lists => "enum_try_cast_list",
+            Action::Check if self.is_of_lists => "enum_check_list",
+            Action::Rank if self.is_of_lists => "enum_rank_list",
             Action::Cast => "enum_cast",
             Action::TryCast => "enum_try_cast",
             Action::Check => "enum_check",
@@ -97,6 +134,10 @@ impl ScalarUDFImpl for EnumFunction {
 
     fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         Ok(Arc::new(match self.action {
+            Action::Cast | Action::TryCast if self.is_of_lists => {
+                list_field(&self.of.schema, &self.of.name)
+            }
+            Action::Rank if self.is_of_lists => Field::new("", list_of(DataType::Int32), true),
             Action::Cast | Action::TryCast | Action::Label => field(&self.of.schema, &self.of.name),
             Action::Check => Field::new("", DataType::Boolean, true),
             Action::Rank => Field::new("", DataType::Int32, true),
@@ -109,7 +150,11 @@ impl ScalarUDFImpl for EnumFunction {
             ColumnarValue::Scalar(_) => (true, 1),
             ColumnarValue::Array(_) => (false, args.number_rows),
         };
-        let result = self.evaluate(&value.to_array(rows)?)?;
+        let values = value.to_array(rows)?;
+        let result = match self.is_of_lists {
+            true => self.evaluate_lists(&values)?,
+            false => self.evaluate(&values)?,
+        };
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
             false => ColumnarValue::Array(result),
@@ -118,6 +163,23 @@ impl ScalarUDFImpl for EnumFunction {
 }
 
 impl EnumFunction {
+    /// Evaluates the elements of lists.
+    fn evaluate_lists(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        let values = compute::cast(values, &list_of(DataType::Utf8View))?;
+        let lists = values.as_list::<i32>();
+        let (first, last) = (lists.offsets()[0], lists.offsets()[lists.len()]);
+        let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
+        let items = lists.values().slice(place(first), place(last) - place(first));
+        let items = self.evaluate(&items)?;
+        if self.action == Action::Check {
+            return Ok(Arc::new(BooleanArray::from(vec![true; lists.len()])));
+        }
+        let offsets = lists.offsets().iter().map(|offset| offset - first);
+        let offsets = OffsetBuffer::new(offsets.collect());
+        let item = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+        Ok(Arc::new(ListArray::try_new(item, offsets, items, lists.nulls().cloned())?))
+    }
+
     fn evaluate(&self, values: &ArrayRef) -> Result<ArrayRef> {
         if self.action == Action::Label {
             let places = values.as_primitive::<Int32Type>();

@@ -77,8 +77,32 @@ const VALUES: [&str; 18] = [
 const ELEMENTS: [&str; 6] =
     ["array_element", "array_extract", "list_element", "list_extract", "array_first", "list_first"];
 
-/// Functions of a list that return texts of another kind.
-const TEXTS: [&str; 4] = ["array_to_string", "list_to_string", "array_join", "list_join"];
+/// Parts of the names of functions of a list that return something else than a list of the same
+/// values.
+const OTHERS: [&str; 22] = [
+    "enum_",
+    "to_string",
+    "join",
+    "length",
+    "position",
+    "has",
+    "contains",
+    "dims",
+    "empty",
+    "distance",
+    "similarity",
+    "product",
+    "max",
+    "min",
+    "sum",
+    "avg",
+    "count",
+    "unique",
+    "transform",
+    "reduce",
+    "zip",
+    "grade",
+];
 
 impl Scopes {
     /// The enum of an expression; `None` if its values are no enum's.
@@ -112,8 +136,9 @@ impl Scopes {
     }
 
     fn of_call(&self, call: &ScalarFunction) -> Option<Kind> {
-        if let Some(of) = returned(&call.func) {
-            return Some(Kind::Value(Arc::clone(of)));
+        if let Some((of, is_list)) = returned(&call.func) {
+            let kind = if is_list { Kind::List } else { Kind::Value };
+            return Some(kind(Arc::clone(of)));
         }
         let name = call.func.name();
         if CHOICES.contains(&name) {
@@ -126,7 +151,7 @@ impl Scopes {
         match self.kind(call.args.first()?)? {
             Kind::List(of) if ELEMENTS.contains(&name) => Some(Kind::Value(of)),
             Kind::List(of) if name.contains("array") || name.contains("list") => {
-                (!TEXTS.contains(&name)).then_some(Kind::List(of))
+                (!OTHERS.iter().any(|part| name.contains(part))).then_some(Kind::List(of))
             }
             _ => None,
         }

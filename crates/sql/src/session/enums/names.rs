@@ -15,7 +15,8 @@ use terrace_table::catalog::{Snapshot, TextKind};
 use terrace_table::error::SqlError;
 
 use super::enum_type::EnumType;
-use super::field::enum_of;
+use super::field::{enum_of, list_enum_of};
+use super::kinds::Kind;
 use super::syntax::TypeStatement;
 use crate::access::{Privilege, Rights};
 use crate::names::{SearchPath, TypeSnapshot};
@@ -57,18 +58,23 @@ fn damaged() -> SqlError {
     SqlError::Task("the text of a type is damaged".to_owned())
 }
 
-/// The enum that the values of a field are of; `None` for a field of another type.
+/// The enum that the values of a field, or the elements of its lists, are of; `None` for a field of
+/// another type.
 ///
 /// # Errors
 /// If the type has been dropped, or its stored text is damaged.
-pub(super) fn of_field(
-    snapshot: &Snapshot,
-    field: &Field,
-) -> DataFusionResult<Option<Arc<EnumType>>> {
-    let Some((schema, name)) = enum_of(field) else { return Ok(None) };
-    match find(snapshot, schema, name)? {
-        Some(found) => Ok(Some(Arc::new(found))),
-        None => Err(SqlError::Missing { name: format!("type {schema}.{name}") }.into()),
+pub(super) fn of_field(snapshot: &Snapshot, field: &Field) -> DataFusionResult<Option<Kind>> {
+    let of = |(schema, name): (&str, &str)| -> DataFusionResult<_> {
+        let found = find(snapshot, schema, name)?;
+        let missing = || SqlError::Missing { name: format!("type {schema}.{name}") };
+        Ok(Arc::new(found.ok_or_else(missing)?))
+    };
+    if let Some(named) = enum_of(field) {
+        return Ok(Some(Kind::Value(of(named)?)));
+    }
+    match list_enum_of(field) {
+        Some(named) => Ok(Some(Kind::List(of(named)?))),
+        None => Ok(None),
     }
 }
 
@@ -91,7 +97,7 @@ pub(in crate::session) fn home(
 /// Writes the schema before the name of each enum in a statement.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for an array of an enum.
+/// [`SqlError::Refused`] for an array of arrays of an enum.
 pub(in crate::session) fn write_out(
     state: &SessionState,
     statement: &mut Statement,
@@ -120,7 +126,7 @@ pub(in crate::session) fn write_out_with(
 /// Refuses an ALTER TABLE that names a type of a schema without USAGE.
 ///
 /// # Errors
-/// [`SqlError::Denied`]; [`SqlError::Refused`] for an array of an enum.
+/// [`SqlError::Denied`]; [`SqlError::Refused`] for an array of arrays of an enum.
 pub(in crate::session) fn check_alter(
     state: &SessionState,
     rights: &Rights<'_>,
@@ -175,11 +181,11 @@ impl Names<'_> {
             ) => {
                 let before = item.clone();
                 self.qualify(item)?;
-                if *item == before {
+                if *item == before || !matches!(before.as_ref(), DataType::Array(_)) {
                     return ControlFlow::Continue(());
                 }
                 let what = format!("the array type {before}[] of an enum");
-                self.error = Some(refused(&what, "say VARCHAR[]"));
+                self.error = Some(refused(&what, "say one dimension, or VARCHAR[][]"));
                 ControlFlow::Break(())
             }
             _ => ControlFlow::Continue(()),

@@ -16,8 +16,7 @@ use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 
 use super::comparison::{self, ordered};
-use super::enum_type::EnumType;
-use super::field::enum_of;
+use super::field::{enum_of, list_enum_of};
 use super::kinds::{Kind, Rows, Scopes, is_null, merged, text_of, with_texts};
 use super::names::{of_field, snapshot_of};
 use crate::file_tables::is_of_files;
@@ -53,7 +52,7 @@ pub(in crate::session) fn rewrite_expr(
     Ok(rewriter.expr(expr)?.data)
 }
 
-/// Schema and name of the enum of each of a plan's columns.
+/// Schema and name of the enum of each of a plan's columns, or of the elements of its lists.
 ///
 /// # Errors
 /// As [`rewrite`].
@@ -67,8 +66,8 @@ pub(in crate::session) fn columns_of(
     let mut rewriter = Rewriter { snapshot: &snapshot.0, scopes: Scopes::default() };
     let (_, kinds) = rewriter.plan(plan.clone())?;
     let id = |kind: Option<Kind>| match kind {
-        Some(Kind::Value(of)) => Some((of.schema.clone(), of.name.clone())),
-        _ => None,
+        Some(Kind::Value(of) | Kind::List(of)) => Some((of.schema.clone(), of.name.clone())),
+        None => None,
     };
     Ok(kinds.into_iter().map(id).collect())
 }
@@ -82,7 +81,7 @@ struct Rewriter<'a> {
 
 impl Rewriter<'_> {
     fn of_field(&self, field: &Field) -> Result<Option<Kind>> {
-        Ok(of_field(self.snapshot, field)?.map(Kind::Value))
+        of_field(self.snapshot, field)
     }
 
     /// Rewrites a plan, and returns the enums of its columns.
@@ -126,7 +125,7 @@ impl Rewriter<'_> {
         })?;
         plan.transform_data(|plan| match plan {
             LogicalPlan::Sort(mut sort) => {
-                let is_changed = ordered(&mut sort.expr, &self.scopes)?;
+                let is_changed = ordered(&mut sort.expr, &self.scopes);
                 Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
             }
             LogicalPlan::Distinct(Distinct::On(distinct)) => of_distinct(distinct, &self.scopes),
@@ -262,9 +261,9 @@ fn of_distinct(distinct: DistinctOn, scopes: &Scopes) -> Result<Transformed<Logi
     let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
     let mut groups: Vec<_> = on_expr.into_iter().map(|expr| expr.sort(true, false)).collect();
     let mut keys = sort_expr;
-    let mut is_changed = ordered(&mut groups, scopes)?;
+    let mut is_changed = ordered(&mut groups, scopes);
     if let Some(keys) = &mut keys {
-        is_changed |= ordered(keys, scopes)?;
+        is_changed |= ordered(keys, scopes);
     }
     let groups = groups.into_iter().map(|key| key.expr).collect();
     let distinct = DistinctOn::try_new(groups, select_expr, keys, input)?;
@@ -345,17 +344,15 @@ fn by_name(schema: &DFSchema, inputs: &[Rows]) -> Kinds {
     schema.iter().map(kind).collect()
 }
 
-/// The enum of a column of a table; `None` for one of another type.
+/// The enum of a column of a table, or of the elements of its lists; `None` for a column of another
+/// type.
 ///
 /// # Errors
 /// If the type has been dropped.
-pub(in crate::session) fn of_column(
-    state: &SessionState,
-    field: &Field,
-) -> Result<Option<Arc<EnumType>>> {
+pub(super) fn of_column(state: &SessionState, field: &Field) -> Result<Option<Kind>> {
     match snapshot_of(state) {
         Some(snapshot) => of_field(&snapshot.0, field),
-        None => match enum_of(field) {
+        None => match enum_of(field).or_else(|| list_enum_of(field)) {
             None => Ok(None),
             Some((schema, name)) => {
                 Err(SqlError::Missing { name: format!("type {schema}.{name}") }.into())

@@ -7,11 +7,12 @@ use datafusion::logical_expr::Expr;
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 
-use super::functions::{cast, check};
+use super::functions::{cast, cast_list, check, check_list};
+use super::kinds::Kind;
 use super::plan::of_column;
 
-/// A condition for each column of a table that is of an enum, with the column: it fails for a text
-/// that is no label.
+/// A condition for each column of a table that is of an enum or of lists of one, with the column.
+/// It fails for a text that is no label.
 ///
 /// # Errors
 /// If a type has been dropped.
@@ -21,10 +22,13 @@ pub(in crate::session) fn conditions(
 ) -> Result<Vec<(String, Expr)>, SqlError> {
     let mut conditions = Vec::new();
     for field in table.schema().fields() {
-        if let Some(of) = of_column(state, field)? {
-            let column = Expr::Column(Column::new_unqualified(field.name()));
-            conditions.push((field.name().clone(), check(&of, column)));
-        }
+        let column = || Expr::Column(Column::new_unqualified(field.name()));
+        let condition = match of_column(state, field)? {
+            Some(Kind::Value(of)) => check(&of, column()),
+            Some(Kind::List(of)) => check_list(&of, column()),
+            None => continue,
+        };
+        conditions.push((field.name().clone(), condition));
     }
     Ok(conditions)
 }
@@ -39,7 +43,8 @@ pub(in crate::session) fn value(
     field: &Field,
 ) -> Result<Expr, SqlError> {
     match of_column(state, field)? {
-        Some(of) => Ok(cast(&of, value)),
+        Some(Kind::Value(of)) => Ok(cast(&of, value)),
+        Some(Kind::List(of)) => Ok(cast_list(&of, value)),
         None => Ok(value),
     }
 }

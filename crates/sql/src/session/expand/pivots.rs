@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use terrace_governor::pins::Reader;
 use terrace_table::error::SqlError;
 
+use super::super::client_text::bounded;
 use super::super::dialect::{call, parsed_query};
 use super::super::refusal::refused;
 use super::super::relations::{PIVOT_COLUMNS_MAX, text_of};
@@ -119,7 +120,7 @@ pub(super) async fn values(
         let plan = state.create_physical_plan(&plan).await?;
         Ok(Planned { plan, watched: None })
     };
-    let rows = session.start(text, session.scope(), false, physical).await?;
+    let rows = session.start(&text, bounded(&text), session.scope(), false, physical).await?;
     let mut found = Values { is_text: false, values: Vec::new() };
     for batch in rows.collect().await?.batches {
         for row in 0..batch.num_rows() {

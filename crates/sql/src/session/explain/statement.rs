@@ -6,6 +6,7 @@
 //!
 //! EXPLAIN VERBOSE, and the formats INDENT, GRAPHVIZ and PGJSON, are written by DataFusion.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use datafusion::common::Result;
@@ -16,8 +17,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::super::refusal::refused;
-use super::super::returning_clause;
 use super::super::words::{is_word, refused as not_parsed, take_all};
+use super::super::{returning_clause, row_locks};
 use super::options::{self, Options, Writer};
 
 /// An EXPLAIN that Terrace writes.
@@ -88,6 +89,11 @@ pub(in super::super) fn parse(parser: &mut DFParser<'_>) -> Result<Explained> {
     drop(returning_clause::take(&mut statement));
     Ok(match writer {
         Writer::Terrace(options) => {
+            match options.runs() {
+                true => row_locks::refuse(&mut statement)?,
+                // The plan of a query is the same without its locks.
+                false => row_locks::clear(&mut statement, &BTreeSet::new()),
+            }
             Explained::Terrace(Box::new(ExplainStatement { options, statement }))
         }
         Writer::DataFusion(options) => {

@@ -1,4 +1,5 @@
-//! Changes of rows behind WITH: its queries move into the queries of the change.
+//! Changes of rows behind WITH, whose queries move into the queries of the change, and the places
+//! where a query of WITH may be a change of rows itself (`parts`).
 //!
 //! ```text
 //! WITH q AS (a) INSERT INTO t SELECT * FROM q  ->  INSERT INTO t WITH q AS (a) SELECT * FROM q
@@ -9,6 +10,8 @@
 use std::mem;
 use std::ops::ControlFlow;
 
+use datafusion::common::not_impl_err;
+use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
     Ident, Query, SetExpr, Statement as SqlStatement, TableFactor, Values, VisitorMut, With,
@@ -19,20 +22,17 @@ use super::super::dialect::parsed_query;
 use super::super::refusal::refused;
 use super::super::walk::Walk;
 
-/// Moves the queries of a WITH before a change of rows; leaves any other statement unchanged.
+/// Moves the queries of a WITH before a change of rows; leaves any other statement unchanged, and
+/// one whose WITH has changes of rows.
 ///
 /// # Errors
 /// [`SqlError::Refused`] if a query of the change has a WITH query of the same name.
-pub(super) fn write_out(statement: &mut SqlStatement) -> Result<(), SqlError> {
+pub(in crate::session) fn write_out(statement: &mut SqlStatement) -> Result<(), SqlError> {
     let SqlStatement::Query(query) = statement else { return Ok(()) };
-    let is_change = matches!(
-        query.body.as_ref(),
-        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
-    );
-    if !is_change {
+    if !is_change(query) || has_changes(query) {
         return Ok(());
     }
-    let Some(with) = query.with.take() else { return Ok(()) };
+    let with = query.with.take();
     let nothing =
         SetExpr::Values(Values { explicit_row: false, value_keyword: true, rows: vec![] });
     let (mut change, has_target) = match mem::replace(query.body.as_mut(), nothing) {
@@ -42,34 +42,137 @@ pub(super) fn write_out(statement: &mut SqlStatement) -> Result<(), SqlError> {
         }
         _ => return Ok(()),
     };
-    let mut mover = Mover { with: &with, is_target: has_target, depth: 0, error: None };
-    let _ = change.walk(&mut mover);
-    match mover.error {
-        Some(error) => Err(error),
-        None => {
-            *statement = change;
-            Ok(())
+    if let Some(with) = &with {
+        let mut mover = Mover { with, is_target: has_target, depth: 0, error: None };
+        let _ = change.walk(&mut mover);
+        if let Some(error) = mover.error {
+            return Err(error);
+        }
+    }
+    *statement = change;
+    Ok(())
+}
+
+/// True if a query is a change of rows.
+pub(in crate::session) fn is_change(query: &Query) -> bool {
+    matches!(
+        query.body.as_ref(),
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
+    )
+}
+
+/// True if a query of a query's WITH is a change of rows.
+pub(in crate::session) fn has_changes(query: &Query) -> bool {
+    let mut queries = query.with.iter().flat_map(|with| &with.cte_tables);
+    queries.any(|it| is_change(&it.query))
+}
+
+/// The place of a query, which may have changes of rows in its WITH or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::session) enum Place {
+    /// The statement itself, also of PREPARE, EXPLAIN and CREATE TABLE AS.
+    Top,
+    /// The query of a view.
+    View,
+    /// The query of a cursor.
+    Cursor,
+    /// The query of a COPY to a file.
+    File,
+    /// A statement that DataFusion explains.
+    Explained,
+    /// A part of a statement.
+    #[default]
+    Inside,
+}
+
+impl Place {
+    /// The place of the first query of a statement.
+    pub(in crate::session) fn of(statement: &Statement) -> Self {
+        match statement {
+            Statement::Statement(statement) => Self::of_sql(statement),
+            Statement::CopyTo(_) => Self::File,
+            Statement::Explain(_) => Self::Explained,
+            _ => Self::Inside,
+        }
+    }
+
+    fn of_sql(statement: &SqlStatement) -> Self {
+        match statement {
+            SqlStatement::Query(_) | SqlStatement::CreateTable(_) => Self::Top,
+            SqlStatement::Prepare { statement, .. } => Self::of_sql(statement),
+            SqlStatement::CreateView(_) => Self::View,
+            _ => Self::Inside,
+        }
+    }
+
+    /// Refuses changes of rows in the WITH of a query of this place.
+    fn check(self) -> Result<(), SqlError> {
+        match self {
+            Self::Top => Ok(()),
+            Self::View => {
+                Ok(not_impl_err!("views must not contain data-modifying statements in WITH")?)
+            }
+            Self::Cursor => Ok(not_impl_err!(
+                "DECLARE CURSOR must not contain data-modifying statements in WITH"
+            )?),
+            Self::File => Err(refused(
+                "a COPY to a file with data-modifying statements in WITH",
+                "run CREATE TABLE AS with the query, and copy the table",
+            )),
+            Self::Explained => Err(refused(
+                "this form of EXPLAIN with data-modifying statements in WITH",
+                "say EXPLAIN, EXPLAIN (FORMAT JSON) or EXPLAIN (FORMAT SVG)",
+            )),
+            Self::Inside => Ok(not_impl_err!(
+                "WITH clause containing a data-modifying statement must be at the top level"
+            )?),
         }
     }
 }
 
-/// Refuses a change of rows that is a query of WITH.
-///
-/// # Errors
-/// [`SqlError::Refused`] for such a change.
-pub(super) fn refuse_within(query: &Query) -> Result<(), SqlError> {
-    let change = match query.body.as_ref() {
-        SetExpr::Insert(_) => "an INSERT within WITH",
-        SetExpr::Update(_) => "an UPDATE within WITH",
-        SetExpr::Delete(_) => "a DELETE within WITH",
-        SetExpr::Merge(_) => "a MERGE within WITH",
-        _ => return Ok(()),
-    };
-    Err(refused(
-        change,
-        "run it as a statement of its own, before or behind the query and in the same transaction; \
-         RETURNING gives its rows to the client",
-    ))
+/// The places of a statement where changes of rows may stand, as far as it is walked.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// The place of the next query.
+    next: Place,
+    /// The number of changes of the outermost WITH that follow.
+    expected: usize,
+}
+
+impl Places {
+    /// The places of a statement whose first query has this one.
+    pub(super) fn from(first: Place) -> Self {
+        Self { next: first, expected: 0 }
+    }
+
+    /// Refuses a change of rows that is a query, or in the WITH of a query, unless the statement
+    /// may have it there. Must be called with each query before those inside of it.
+    ///
+    /// # Errors
+    /// [`SqlError::Refused`], and the errors of PostgreSQL.
+    pub(super) fn check(&mut self, query: &Query) -> Result<(), SqlError> {
+        let place = mem::take(&mut self.next);
+        if is_change(query) && place != Place::Top {
+            match self.expected.checked_sub(1) {
+                Some(left) => self.expected = left,
+                None => {
+                    let instead = "name it in the WITH of the statement, and give it RETURNING";
+                    return Err(refused("a change of rows as a subquery", instead));
+                }
+            }
+        }
+        if !has_changes(query) {
+            return Ok(());
+        }
+        place.check()?;
+        let queries = query.with.iter().flat_map(|with| &with.cte_tables);
+        let mut changes = queries.map(|it| &it.query).filter(|query| is_change(query));
+        self.expected = changes.clone().count();
+        match changes.any(|query| matches!(query.body.as_ref(), SetExpr::Merge(_))) {
+            true => Ok(not_impl_err!("MERGE not supported in WITH query")?),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Adds the queries of a WITH to the outermost queries of a change.

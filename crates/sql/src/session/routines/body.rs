@@ -12,6 +12,7 @@ use terrace_table::error::SqlError;
 
 use super::routine::{Form, Routine};
 use crate::session::dialect::parsed_query;
+use crate::session::normalize::has_changes;
 use crate::session::parse::parse;
 use crate::session::refusal::refused;
 use crate::session::walk::Walk;
@@ -85,7 +86,7 @@ fn query(text: &str, routine: &Routine) -> Result<Box<Query>, SqlError> {
     let statement = first.and_then(crate::session::statement::SessionStatement::into_sql);
     match statement {
         Some(Statement::Statement(statement)) => match *statement {
-            SqlStatement::Query(query) => Ok(query),
+            SqlStatement::Query(query) if !has_changes(&query) => Ok(query),
             _ => no_query("a body is a query: it changes no rows and defines nothing"),
         },
         _ => no_query("a body is a query: SELECT ..."),

@@ -1,11 +1,13 @@
-//! `EXCLUDE` in the frame of a window.
+//! `EXCLUDE` in the frame of a window, and distances that begin with a text in quotes.
 //!
-//! The exclusion becomes the first key of PARTITION BY, from where a rule takes it.
+//! The exclusion becomes the first key of PARTITION BY, from where a rule takes it. The parser
+//! takes a text in quotes for an interval and the whole distance: `'1 day'::interval PRECEDING`.
+//! In brackets it is a text in quotes.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::super::window_exclusion::MARK;
-use super::tokens::{are_at, call, is, is_at, nesting, sign, words};
+use super::tokens::{are_at, call, find, is, is_at, nesting, sign, words};
 
 /// The exclusions, and the words behind EXCLUDE.
 const EXCLUSIONS: [&[&str]; 3] = [&["current", "row"], &["group"], &["ties"]];
@@ -13,16 +15,69 @@ const EXCLUSIONS: [&[&str]; 3] = [&["current", "row"], &["group"], &["ties"]];
 /// Words that may begin a window's definition; any other is the name of a window.
 const CLAUSES: [&str; 5] = ["partition", "order", "rows", "range", "groups"];
 
+/// Words that a frame begins with.
+const UNITS: [&str; 3] = ["rows", "range", "groups"];
+
+/// Words that bounds end with.
+const EDGES: [&str; 3] = ["preceding", "following", "row"];
+
+/// True for tokens with a distance that may begin with a text in quotes.
+pub(super) fn is_in(tokens: &[TokenWithSpan]) -> bool {
+    tokens.iter().any(is_text) && tokens.iter().any(|token| is_any(token, &EDGES[..2]))
+}
+
+/// Rewrites the frames of windows.
+pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    exclusions(&distances(tokens))
+}
+
+fn is_text(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::SingleQuotedString(_))
+}
+
+fn is_any(token: &TokenWithSpan, words: &[&str]) -> bool {
+    words.iter().any(|word| is(token, word))
+}
+
+/// Puts distances that begin with a text in quotes into brackets.
+fn distances(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let mut written = Vec::with_capacity(tokens.len());
+    let mut end = None;
+    for (place, token) in tokens.iter().enumerate() {
+        if end == Some(place) {
+            written.push(sign(Token::RParen));
+        }
+        if is_text(token) && begins_bound(&tokens[..place]) {
+            let ends = |token: &TokenWithSpan| is_any(token, &EDGES[..2]);
+            let found = find(tokens, place, |_, token| ends(token));
+            if tokens.get(found).is_some_and(ends) {
+                end = Some(found);
+                written.push(sign(Token::LParen));
+            }
+        }
+        written.push(token.clone());
+    }
+    written
+}
+
+/// True if the bound of a frame may begin behind these tokens.
+fn begins_bound(before: &[TokenWithSpan]) -> bool {
+    match before {
+        [.., units, between] if is(between, "between") => is_any(units, &UNITS),
+        [.., edge, and] if is(and, "and") => is_any(edge, &EDGES),
+        [.., units] => is_any(units, &UNITS),
+        [] => false,
+    }
+}
+
 /// Rewrites `EXCLUDE CURRENT ROW`, `GROUP` and `TIES`, and drops `EXCLUDE NO OTHERS`, which
 /// excludes nothing.
-pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+fn exclusions(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut place = 0;
     while let Some(token) = tokens.get(place) {
-        let is_frame = is(token, "exclude")
-            && written.last().is_some_and(|last| {
-                ["row", "following", "preceding"].iter().any(|it| is(last, it))
-            });
+        let is_frame =
+            is(token, "exclude") && written.last().is_some_and(|last| is_any(last, &EDGES));
         let ends = |words: &[&str]| {
             let end = tokens.get(place + 1 + words.len()).map(|token| &token.token);
             are_at(tokens, place + 1, words) && matches!(end, Some(Token::RParen))
@@ -73,7 +128,7 @@ mod tests {
     use super::super::tests::written;
 
     #[test]
-    fn exclusions_become_keys() {
+    fn exclusions_become_keys_and_texts_stand_in_brackets() {
         let cases = [
             (
                 "sum(x) OVER (ROWS UNBOUNDED PRECEDING EXCLUDE TIES)",
@@ -96,6 +151,16 @@ mod tests {
                 "sum ( x ) OVER ( ROWS 1 PRECEDING )",
             ),
             ("SELECT * EXCLUDE (a) FROM t", "SELECT * EXCLUDE ( a ) FROM t"),
+            (
+                "sum(x) OVER (RANGE BETWEEN '1 day'::interval PRECEDING AND '2' || 'days' \
+                 FOLLOWING)",
+                "sum ( x ) OVER ( RANGE BETWEEN ( '1 day' :: interval ) PRECEDING AND ( '2' || \
+                 'days' ) FOLLOWING )",
+            ),
+            (
+                "range BETWEEN 'a' AND 'b' AND sum(x) OVER (RANGE '1' PRECEDING)",
+                "range BETWEEN 'a' AND 'b' AND sum ( x ) OVER ( RANGE ( '1' ) PRECEDING )",
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(written(text), expected, "{text}");

@@ -3,23 +3,20 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray as _, StringArray};
-use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, TimeUnit};
-use datafusion::common::{ExprSchema, ScalarValue};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ExprSchema;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, Sort as SortExpr, WindowFunction, WindowFunctionParams,
 };
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
-    cast,
+    AggregateUDF, Expr, WindowFrame, WindowFrameUnits, WindowFunctionDefinition,
 };
 use terrace_functions::aggregates::INTERVAL_AVERAGE;
-use terrace_functions::columns::{interval_key, intervals_of_texts};
+use terrace_functions::columns::interval_key;
 
+use super::super::window_distances;
 use super::kinds::{is_interval, key_of, type_of};
-
-const NANOSECONDS_PER_DAY: i128 = 86_400_000_000_000;
 
 /// Makes an aggregate function order and distinguish values by their keys; true if it has changed.
 pub(super) fn of_aggregate(call: &mut AggregateFunction, schema: &dyn ExprSchema) -> bool {
@@ -51,61 +48,18 @@ pub(super) fn of_aggregate(call: &mut AggregateFunction, schema: &dyn ExprSchema
 /// Makes a window function partition and order by the keys of values; true if it has changed.
 pub(super) fn of_window(call: &mut WindowFunction, schema: &dyn ExprSchema) -> bool {
     let WindowFunctionParams { args, partition_by, order_by, window_frame, .. } = &mut call.params;
+    let has_distances = window_distances::is_marked(partition_by);
     let mut is_changed = false;
     for key in partition_by {
         is_changed |= to_key(key, schema);
     }
     is_changed |= by_duration(&mut call.fun, args, schema);
-    // The bounds of a frame are sums of a key and an interval.
-    if has_distances(window_frame) {
-        is_changed |= by_distance(window_frame, order_by, schema);
-    } else {
+    // The bounds of a frame with distances are sums of a key and a value of another type.
+    if !has_distances {
         is_changed |= of_order(order_by, schema);
         is_changed |= by_peers(window_frame, order_by, schema);
     }
     is_changed
-}
-
-/// Makes numbers of a key of intervals or times of day and of the distances of its frame, since
-/// DataFusion cannot add to such a key; true if it has.
-fn by_distance(frame: &mut WindowFrame, order: &mut [SortExpr], schema: &dyn ExprSchema) -> bool {
-    let [SortExpr { expr: key, .. }] = order else { return false };
-    let is_time = match type_of(key, schema) {
-        Some(DataType::Time64(TimeUnit::Microsecond)) => true,
-        Some(of) if is_interval(&of) => false,
-        _ => return false,
-    };
-    let bounds = (number_of(&frame.start_bound, is_time), number_of(&frame.end_bound, is_time));
-    let (Some(start), Some(end)) = bounds else { return false };
-    *frame = WindowFrame::new_bounds(WindowFrameUnits::Range, start, end);
-    let value = std::mem::take(key);
-    *key = if is_time { cast(value, DataType::Int64) } else { interval_key(value) };
-    true
-}
-
-/// A bound whose distance is a number: microseconds of a time of day, of which an interval counts
-/// the hours only, or nanoseconds of an interval. `None` for a text that denotes no such distance.
-fn number_of(bound: &WindowFrameBound, is_time: bool) -> Option<WindowFrameBound> {
-    let number = |distance: &ScalarValue| match distance {
-        unbounded if unbounded.is_null() => Some(unbounded.clone()),
-        ScalarValue::Utf8(Some(text)) => {
-            let text = Arc::new(StringArray::from(vec![text.as_str()])) as ArrayRef;
-            let interval = intervals_of_texts(&text).ok()?;
-            let interval = interval.as_primitive::<IntervalMonthDayNanoType>().iter().next()??;
-            let days = i128::from(interval.months) * 30 + i128::from(interval.days);
-            let number = match is_time {
-                true => i128::from(interval.nanoseconds / 1000),
-                false => days * NANOSECONDS_PER_DAY + i128::from(interval.nanoseconds),
-            };
-            (number >= 0).then(|| ScalarValue::Utf8(Some(number.to_string())))
-        }
-        _ => None,
-    };
-    Some(match bound {
-        WindowFrameBound::Preceding(distance) => WindowFrameBound::Preceding(number(distance)?),
-        WindowFrameBound::CurrentRow => WindowFrameBound::CurrentRow,
-        WindowFrameBound::Following(distance) => WindowFrameBound::Following(number(distance)?),
-    })
 }
 
 /// Makes GROUPS of a frame of RANGE without distances, which has the same rows, if DataFusion
@@ -162,17 +116,6 @@ fn by_duration(
 /// An aggregate function of this project.
 fn function(name: &str) -> Option<Arc<AggregateUDF>> {
     terrace_functions::aggregates().into_iter().find(|function| function.name() == name)
-}
-
-fn has_distances(frame: &WindowFrame) -> bool {
-    let is_distance = |bound: &WindowFrameBound| match bound {
-        WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance) => {
-            !distance.is_null()
-        }
-        WindowFrameBound::CurrentRow => false,
-    };
-    frame.units == WindowFrameUnits::Range
-        && (is_distance(&frame.start_bound) || is_distance(&frame.end_bound))
 }
 
 /// Replaces the values among sort keys that are compared by keys; true if there are any.

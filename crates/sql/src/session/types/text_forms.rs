@@ -9,13 +9,16 @@
 //! x LIKE ANY (ARRAY[p, q])            x LIKE p OR x LIKE q
 //! x LIKE ALL (ARRAY[p, q])            x LIKE p AND x LIKE q
 //! date(x)                             CAST(x AS DATE)
+//! x IS NOT NFD NORMALIZED             NOT is_normalized(x, 'NFD')
+//! normalize(x, NFC)                   normalize(x, 'NFC')
+//! U&'\00e4'                           a text in quotes
 //! ```
 
 use std::mem;
 
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, Select, SelectItem, Value, ValueWithSpan,
+    FunctionArguments, Ident, Select, SelectItem, UnaryOperator, Value, ValueWithSpan,
 };
 
 use super::super::dialect::call;
@@ -60,13 +63,47 @@ pub(super) fn write_out(expr: &mut Expr) {
             Some(written) => written,
             None => return,
         },
-        Expr::Function(function) => match date(function) {
-            Some(written) => written,
-            None => return,
-        },
+        Expr::IsNormalized { expr, form, negated } => {
+            let form = form.as_ref().map_or_else(|| "NFC".to_owned(), ToString::to_string);
+            let is_normal = call("is_normalized", [take(expr), text(form)]);
+            match negated {
+                true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(is_normal) },
+                false => is_normal,
+            }
+        }
+        Expr::Value(ValueWithSpan { value: Value::UnicodeStringLiteral(literal), .. }) => {
+            text(mem::take(literal))
+        }
+        Expr::Function(function) => {
+            write_out_form(function);
+            match date(function) {
+                Some(written) => written,
+                None => return,
+            }
+        }
         _ => return,
     };
     *expr = written;
+}
+
+fn text(text: String) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text).into())
+}
+
+/// Makes a text of the keyword among the arguments of `normalize`.
+fn write_out_form(function: &mut Function) {
+    if !is_named(function, "normalize") {
+        return;
+    }
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(form))) = list.args.get_mut(1) else {
+        return;
+    };
+    let Expr::Identifier(Ident { value, quote_style: None, .. }) = &*form else { return };
+    let forms = ["NFC", "NFD", "NFKC", "NFKD"];
+    if let Some(known) = forms.into_iter().find(|known| known.eq_ignore_ascii_case(value)) {
+        *form = text(known.to_owned());
+    }
 }
 
 /// Gives the columns of matches and of dates the names of the functions that are written.

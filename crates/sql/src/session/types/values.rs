@@ -153,6 +153,14 @@ fn is_list(data_type: &DataType) -> bool {
     matches!(data_type, DataType::List(_))
 }
 
+/// The number of dimensions of a type of lists.
+fn dimensions(of: &DataType) -> usize {
+    match of {
+        DataType::List(item) => 1 + dimensions(item.data_type()),
+        _ => 0,
+    }
+}
+
 fn is_comparison(operator: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
@@ -282,10 +290,10 @@ fn cast_of(
     let is_array =
         is_list(field.data_type()) && type_of(operand, schema).is_some_and(|of| of.is_string());
     if is_array {
-        let text = std::mem::take(operand);
+        let (text, depth) = (std::mem::take(operand), dimensions(field.data_type()));
         *operand = match usage {
-            Usage::TryCast => lists::try_text_arrays(text),
-            _ => lists::text_arrays(text),
+            Usage::TryCast => lists::try_text_arrays(text, depth),
+            _ => lists::text_arrays(text, depth),
         };
     }
     if is_checked(field) {

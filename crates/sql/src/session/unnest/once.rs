@@ -26,6 +26,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use terrace_exec::once::{OnceExec, OnceRows};
 use terrace_sys::sync::lock;
 
+use super::super::short_circuit;
 use super::super::side_effects::Evaluation;
 
 /// The name of the node.
@@ -149,7 +150,7 @@ impl UserDefinedLogicalNodeCore for OnceNode {
 }
 
 /// The planner of queries: DataFusion's, which also knows plans that are evaluated once, and those
-/// with side effects.
+/// with side effects. Conditions guard others from here on.
 #[derive(Debug)]
 pub(in super::super) struct OncePlanner;
 
@@ -164,7 +165,10 @@ impl QueryPlanner for OncePlanner {
             Arc::new(Copies::new()),
             Arc::new(Evaluation),
         ]);
-        planner.create_physical_plan(plan, session).await
+        match short_circuit::with_guards(plan)? {
+            Some(guarded) => planner.create_physical_plan(&guarded, session).await,
+            None => planner.create_physical_plan(plan, session).await,
+        }
     }
 }
 

@@ -183,6 +183,26 @@ impl Generator<'_> {
         expression(Kind::Decimal, parts([text("CAST("), node, text(" AS DECIMAL(34,6))")]))
     }
 
+    /// Returns a quotient of a decimal, at times as an alternative of a value. The divisor is a
+    /// power of two: a decimal of 15 digits and the float that DuckDB divides compare alike.
+    pub(super) fn quotient(&mut self, level: usize, depth: usize) -> Node {
+        let narrow = |node| parts([text("CAST("), node, text(" AS DECIMAL(15,3))")]);
+        let dividend = narrow(self.scalar(Kind::Decimal, level + 2, depth));
+        let divisor = *self.random.one(&["2", "4", "8", "CAST(4 AS DECIMAL(5,1))", "0.5"]);
+        let quotient = parts([text("("), dividend, text(format!(" / {divisor})"))]);
+        let other = narrow(self.constant(Kind::Decimal));
+        match self.random.below(4) {
+            0 => {
+                let condition = self.predicate(DEPTH_MAX.max(depth), level + 2);
+                let (when, then) = (text("(CASE WHEN "), text(" THEN "));
+                parts([when, condition, then, quotient, text(" ELSE "), other, text(" END)")])
+            }
+            1 => call("coalesce", vec![quotient, other]),
+            2 => call("greatest", vec![other, quotient]),
+            _ => quotient,
+        }
+    }
+
     fn words(&mut self, level: usize, depth: usize) -> Node {
         let left = self.scalar(Kind::Text, level + 1, depth);
         if self.macros && self.random.percent(25) {

@@ -65,6 +65,7 @@ impl Generator<'_> {
         let kind = self.some_kind();
         let left = match self.column_of(kind) {
             Some(column) if self.random.percent(60) => column,
+            _ if kind == Kind::Decimal && self.random.percent(50) => self.quotient(level, depth),
             _ => self.scalar(kind, level + 1, depth),
         };
         let other = match kind {

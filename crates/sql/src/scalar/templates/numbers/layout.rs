@@ -96,7 +96,7 @@ impl Layout {
     /// # Errors
     /// If it contradicts an earlier one.
     pub(super) fn add(&mut self, keyword: Keyword) -> Result<()> {
-        let refuse = |why: &str| exec_err!("a template of to_char is wrong: {why}");
+        let refuse = |why: &str| exec_err!("a template of numbers is wrong: {why}");
         if self.exponent {
             return refuse("\"EEEE\" comes last");
         }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::WindowFrameBound;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -107,7 +109,7 @@ fn windowing(node: &dyn ExecutionPlan) -> Option<Words> {
         Some(window) => window.window_expr(),
         None => node.downcast_ref::<BoundedWindowAggExec>()?.window_expr(),
     };
-    let computed: Vec<_> = functions.iter().map(|it| it.name()).collect();
+    let computed: Vec<_> = functions.iter().map(call_with_frame).collect();
     let first: Option<&Arc<dyn WindowExpr>> = functions.first();
     Some(
         Words::new("WINDOW", "")
@@ -117,6 +119,35 @@ fn windowing(node: &dyn ExecutionPlan) -> Option<Words> {
     )
 }
 
+/// Text behind the call in the name of a window function whose frame was a mark among its keys.
+const MARKED: &str = " PARTITION BY [window frame ";
+
+/// The name of a window function. A function whose frame was a mark among its keys, which its name
+/// has, is described by its call and its frame.
+fn call_with_frame(function: &Arc<dyn WindowExpr>) -> String {
+    match function.name().split_once(MARKED) {
+        None => function.name().to_owned(),
+        Some((call, _)) => {
+            let frame = function.get_window_frame();
+            let (start, end) = (bound(&frame.start_bound), bound(&frame.end_bound));
+            format!("{call} {} BETWEEN {start} AND {end}", frame.units)
+        }
+    }
+}
+
+fn bound(bound: &WindowFrameBound) -> String {
+    let (distance, side) = match bound {
+        WindowFrameBound::CurrentRow => return "CURRENT ROW".to_owned(),
+        WindowFrameBound::Preceding(distance) => (distance, "PRECEDING"),
+        WindowFrameBound::Following(distance) => (distance, "FOLLOWING"),
+    };
+    let text = distance.cast_to(&DataType::Utf8).ok();
+    match text.as_ref().and_then(|text| text.try_as_str().flatten()) {
+        Some(text) => format!("{text} {side}"),
+        None => format!("UNBOUNDED {side}"),
+    }
+}
+
 fn moving(node: &dyn ExecutionPlan) -> Option<Words> {
     if let Some(filter) = node.downcast_ref::<FilterExec>() {
         let (fixed, dynamic) = conditions(filter.predicate());
@@ -124,7 +155,13 @@ fn moving(node: &dyn ExecutionPlan) -> Option<Words> {
         return Some(words.with("Condition of a join or sort", dynamic));
     }
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-        let computed = projection.expr().iter().map(|it| named(&it.expr, &it.alias));
+        let computed = projection.expr().iter().map(|it| {
+            let computed = named(&it.expr, &it.alias);
+            match computed.split_once(MARKED) {
+                Some((call, _)) => format!("{call} ..."),
+                None => computed,
+            }
+        });
         let computed = computed.collect::<Vec<_>>().join(", ");
         return Some(Words::new("PROJECTION", "").with("Computes", computed));
     }

@@ -1,0 +1,76 @@
+//! Names of WITH queries in the parts of a statement.
+
+use std::collections::HashSet;
+use std::mem;
+use std::ops::ControlFlow;
+
+use datafusion::sql::planner::IdentNormalizer;
+use datafusion::sql::sqlparser::ast::{Ident, Statement as SqlStatement, TableFactor, VisitorMut};
+
+use super::super::walk::Walk;
+
+/// The names without a schema of the relations that a part reads.
+pub(super) fn uses(node: &mut impl Walk) -> HashSet<String> {
+    let mut uses = Uses::default();
+    let _ = node.walk(&mut uses);
+    uses.names
+}
+
+/// A name as the planner compares it.
+pub(super) fn normalized(name: &Ident) -> String {
+    IdentNormalizer::default().normalize(name.clone())
+}
+
+#[derive(Default)]
+struct Uses {
+    names: HashSet<String>,
+    /// True before the table that a change is about, which is no query.
+    is_target: bool,
+}
+
+impl VisitorMut for Uses {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
+        self.is_target = matches!(
+            statement,
+            SqlStatement::Update(_) | SqlStatement::Delete(_) | SqlStatement::Merge(_)
+        );
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, args: None, .. } = factor
+            && !mem::take(&mut self.is_target)
+            && let [part] = name.0.as_slice()
+            && let Some(name) = part.as_ident()
+        {
+            self.names.insert(normalized(name));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The queries of a WITH: the names of all, and those that each uses.
+pub(super) struct Queries {
+    pub(super) names: Vec<String>,
+    pub(super) uses: Vec<HashSet<String>>,
+}
+
+impl Queries {
+    /// The queries that a statement with these uses needs, also by way of other queries; those
+    /// that are parts of their own are not looked into.
+    pub(super) fn needed(&self, uses: &HashSet<String>, is_part: &[bool]) -> Vec<bool> {
+        let mut needed = vec![false; self.names.len()];
+        let mut open = vec![uses];
+        while let Some(uses) = open.pop() {
+            for (place, name) in self.names.iter().enumerate() {
+                if uses.contains(name) && !mem::replace(&mut needed[place], true) && !is_part[place]
+                {
+                    open.push(&self.uses[place]);
+                }
+            }
+        }
+        needed
+    }
+}
