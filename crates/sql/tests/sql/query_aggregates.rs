@@ -206,7 +206,8 @@ async fn zeros_are_one_value_and_so_are_nans() {
     let session = session(64 * MIB);
     let rows = "SELECT value AS id, value % 4 AS k, \
                 CASE value % 4 WHEN 0 THEN CAST('0' AS DOUBLE) WHEN 1 THEN CAST('-0' AS DOUBLE) \
-                WHEN 2 THEN CAST('NaN' AS DOUBLE) ELSE CAST('inf' AS DOUBLE) - CAST('inf' AS DOUBLE) END \
+                WHEN 2 THEN CAST('NaN' AS DOUBLE) \
+                ELSE CAST('inf' AS DOUBLE) - CAST('inf' AS DOUBLE) END \
                 AS x FROM generate_series(1, 4000)";
     show(
         &session,
