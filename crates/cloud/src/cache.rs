@@ -334,7 +334,10 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.cache.state);
         for key in self.keys.drain(..) {
-            if matches!(state.slots.get(&key), Some(Slot::Loading(_))) {
+            // A block that was evicted meanwhile may be fetched by another read.
+            if let Some(Slot::Loading(fetch)) = state.slots.get(&key)
+                && Arc::ptr_eq(fetch, &self.fetch)
+            {
                 state.slots.remove(&key);
             }
         }

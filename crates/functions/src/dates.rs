@@ -28,7 +28,9 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+pub(crate) use self::clock::session_zone;
 pub use self::literal_operands::LiteralOperands;
+pub use self::moment::instant_of;
 pub use self::names::{DAYS, MONTHS};
 pub(crate) use self::operators::quotient;
 pub use self::operators::{IntervalOperators, date_of};

@@ -1,12 +1,13 @@
 //! The class of an error: PostgreSQL's code by which clients tell errors apart.
 //!
-//! Errors of this program have a class by their kind. Those of DataFusion and Arrow are told apart
-//! by their texts.
+//! Errors of this program have a class by their kind, also within those of DataFusion. Errors that
+//! DataFusion, Arrow and functions make of a text are told apart by it.
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError, TableReference};
 use terrace_sql::SqlError;
 
+use crate::failure::Failure;
 use crate::sql_state::SqlState;
 
 /// A part of the text of an error, and its class.
@@ -77,8 +78,6 @@ const PLANNING: &[Class] = &[
 
 /// Classes of errors of values. The first part that a text has counts.
 const VALUES: &[Class] = &[
-    ("canceling statement due to lock timeout", SqlState::LOCK_TIMEOUT),
-    ("deadlock detected", SqlState::DEADLOCK),
     ("regex parse error", SqlState::INVALID_REGEX),
     ("malformed array literal", SqlState::INVALID_TEXT),
     ("invalid JSON at ", SqlState::INVALID_TEXT),
@@ -114,7 +113,6 @@ const VALUES: &[Class] = &[
     ("Date part '", SqlState::INVALID_PARAMETER),
     ("invalid Unicode scalar value", SqlState::INVALID_PARAMETER),
     (" is not in the format ", SqlState::INVALID_PARAMETER),
-    ("there is no setting ", SqlState::NO_OBJECT),
     ("was not provided a value for execution", SqlState::NO_PARAMETER),
 ];
 
@@ -205,10 +203,15 @@ fn state_of_datafusion(error: &DataFusionError) -> SqlState {
         DataFusionError::Plan(text) => listed(PLANNING, text).unwrap_or(SqlState::RULE),
         DataFusionError::Execution(text) => state_of_text(text).unwrap_or(SqlState::DATA),
         DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => SqlState::IO,
-        DataFusionError::External(error) => match error.downcast_ref::<SqlError>() {
-            Some(error) => state_of(error),
-            None => state_of_regex(&error.to_string()),
-        },
+        DataFusionError::External(error) => {
+            if let Some(error) = error.downcast_ref::<SqlError>() {
+                state_of(error)
+            } else if let Some(failure) = error.downcast_ref::<Failure>() {
+                failure.state()
+            } else {
+                state_of_regex(&error.to_string())
+            }
+        }
         _ => SqlState::INTERNAL,
     }
 }
@@ -294,9 +297,10 @@ fn state_of_arrow(error: &ArrowError) -> SqlState {
 
 /// Returns the class of an error of values that only its text identifies.
 fn state_of_text(text: &str) -> Option<SqlState> {
-    let is_prepared = text.starts_with("Prepared statement ");
-    if is_prepared && text.ends_with("does not exist") {
-        return Some(SqlState::NO_STATEMENT);
+    if text.starts_with("Prepared statement ") {
+        let is_missing = text.ends_with("does not exist");
+        let exists = text.ends_with("already exists").then_some(SqlState::DUPLICATE_STATEMENT);
+        return if is_missing { Some(SqlState::NO_STATEMENT) } else { exists };
     }
     state_of_input(text).or_else(|| listed(VALUES, text))
 }

@@ -1,7 +1,7 @@
 //! Errors in the form in which clients receive them.
 
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
@@ -117,6 +117,14 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Failure {}
+
 /// An I/O error means a broken connection, so it is fatal.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
@@ -141,6 +149,13 @@ impl From<SqlError> for Failure {
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
         Self::from(SqlError::from(error))
+    }
+}
+
+/// The error of a function that a query calls; it keeps its class.
+impl From<Failure> for DataFusionError {
+    fn from(failure: Failure) -> Self {
+        Self::External(Box::new(failure))
     }
 }
 

@@ -23,6 +23,8 @@ const OF_CONNECTIONS: [&str; 4] =
 #[must_use]
 pub fn with_pg_catalog(session: Session) -> Session {
     let role = session.role().map(|role| role.to_string());
+    let registry = Arc::new(Registry::default());
+    registry.advisory_locks().begin(NUMBER);
     let place = ConnectionInfo {
         database: DATABASE,
         user: role.clone().unwrap_or_else(|| USER.to_owned()),
@@ -30,7 +32,7 @@ pub fn with_pg_catalog(session: Session) -> Session {
         number: NUMBER,
         is_secure: false,
         settings: SharedSettings::new(Settings::default()),
-        registry: Arc::new(Registry::default()),
+        registry,
     };
     let session = furnished(session, &Arc::new(place));
     for function in OF_CONNECTIONS {

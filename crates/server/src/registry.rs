@@ -161,6 +161,7 @@ impl Registry {
             activity: Arc::clone(&activity),
         };
         lock(&self.connections).insert(number, entry);
+        self.advisory_locks.begin(number);
         Registered { registry: Arc::clone(self), number, running, terminated, activity }
     }
 

@@ -26,12 +26,15 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use datafusion::common::{Result, exec_err};
+use futures::future::{Either, select};
+use terrace_governor::pins::Reader;
+use terrace_table::error::SqlError;
 
 thread_local! {
     /// The stops of the futures that the thread polls, the outermost first.
@@ -105,6 +108,24 @@ impl Known {
 impl Drop for Known {
     fn drop(&mut self) {
         STOPS.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// Waits for a part of the planning of a statement, such as a lock, until the query of `reader` is
+/// cancelled.
+///
+/// # Errors
+/// Those of `work`; if the query is cancelled.
+pub(crate) async fn wait<T>(
+    reader: &Reader,
+    work: impl Future<Output = std::result::Result<T, SqlError>>,
+) -> std::result::Result<T, SqlError> {
+    match select(pin!(work), reader.suspension.cancelled()).await {
+        Either::Left((done, _)) => done,
+        Either::Right(_) => {
+            check()?;
+            Ok(exec_err!("the statement was cancelled while it waited")?)
+        }
     }
 }
 

@@ -286,6 +286,7 @@ impl Session {
         Box::pin(async move {
             let text = depth::text_of(&statement);
             let shown = client_text::shown(&statement, said, &text);
+            let may_lock = row_locks::may_be_in_text(&text);
             let scope = match &statement {
                 SessionStatement::Transaction(_) => Scope::ALONE,
                 // A setting does not belong to the transaction: its first statement is the next one
@@ -298,7 +299,7 @@ impl Session {
             };
             let waits = statement.waits_for_its_turn();
             let plan = |reader: Arc<Reader>| {
-                self.plan(statement, scope.shown_by(&reader.suspension), reader)
+                self.plan(statement, may_lock, scope.shown_by(&reader.suspension), reader)
             };
             self.start(&text, shown, scope.clone(), waits, plan)
                 .await
@@ -393,10 +394,12 @@ impl Session {
         TaskContext::new(None, id, config, scalar, higher, aggregates, windows, runtime)
     }
 
-    /// Applies the immediate effects of a statement, then returns its physical plan.
+    /// Applies the immediate effects of a statement, then returns its physical plan. Rows are
+    /// locked only for a statement that `may_lock` them.
     async fn plan(
         &self,
         statement: SessionStatement,
+        may_lock: bool,
         scope: Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
@@ -405,7 +408,9 @@ impl Session {
         }
         self.refuse_without_rights(&statement)?;
         match statement {
-            SessionStatement::Sql(statement) => self.plan_sql(*statement, scope, reader).await,
+            SessionStatement::Sql(statement) => {
+                self.plan_sql(*statement, may_lock, scope, reader).await
+            }
             SessionStatement::Query { action, id } => self.act_on(action, id),
             SessionStatement::Role(statement) => self.act_on_roles(statement).await,
             SessionStatement::Grant(statement) => self.change_access(*statement, &scope).await,
@@ -441,6 +446,7 @@ impl Session {
     async fn plan_sql(
         &self,
         mut statement: Statement,
+        may_lock: bool,
         scope: Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
@@ -448,7 +454,9 @@ impl Session {
             return Ok(Planned::nothing());
         }
         self.follow_engine()?;
-        self.lock_rows(&mut statement, &scope).await?;
+        if may_lock {
+            Box::pin(self.lock_rows(&mut statement, &scope, &reader)).await?;
+        }
         let (mut state, snapshot) = self.state_in(&scope)?;
         if options::are_in(&statement) {
             // Defaults and conditions are stored as they are written out.
@@ -497,8 +505,12 @@ impl Session {
         &self,
         state: &SessionState,
         snapshot: &Snapshot,
-        statement: Statement,
+        mut statement: Statement,
     ) -> Result<LogicalPlan, SqlError> {
+        // Others are planned without their locks.
+        if !row_locks::may_be_in(&statement) {
+            row_locks::refuse(&mut statement)?;
+        }
         if let Some(plan) = self.show(state, &statement).await? {
             return Ok(plan);
         }
@@ -510,7 +522,6 @@ impl Session {
             None => self.with_known_names(statement)?,
         };
         self.write_out_routines(state, snapshot, &mut statement)?;
-        row_locks::refuse(&mut statement)?;
         enums::names::write_out_with(state, &self.rights(snapshot), &mut statement)?;
         Added::rewrite(state, &mut statement);
         check_names(state, &statement, &self.rights(snapshot), Reading::of(&statement))?;
@@ -543,10 +554,11 @@ impl Session {
     /// The physical plan of SUMMARIZE.
     async fn summarize(
         &self,
-        query: Statement,
+        mut query: Statement,
         scope: &Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
+        row_locks::refuse(&mut query)?;
         self.follow_engine()?;
         let (mut state, snapshot) = self.state_in(scope)?;
         state.config_mut().set_extension(Arc::clone(&reader));

@@ -10,8 +10,8 @@ use datafusion::arrow::error::ArrowError;
 /// A divisor of zero beside a number.
 pub(super) fn refuse_zeros(dividend: &dyn Datum, divisor: &dyn Datum) -> Result<(), ArrowError> {
     match divisor.get().0.data_type() {
-        DataType::Float64 => refuse::<Float64Type>(dividend, divisor, |it| it == 0.0, f64::is_nan),
-        DataType::Float32 => refuse::<Float32Type>(dividend, divisor, |it| it == 0.0, f32::is_nan),
+        DataType::Float64 => refuse::<Float64Type>(dividend, divisor),
+        DataType::Float32 => refuse::<Float32Type>(dividend, divisor),
         _ => Ok(()),
     }
 }
@@ -19,9 +19,10 @@ pub(super) fn refuse_zeros(dividend: &dyn Datum, divisor: &dyn Datum) -> Result<
 fn refuse<T: ArrowPrimitiveType>(
     dividend: &dyn Datum,
     divisor: &dyn Datum,
-    is_zero: fn(T::Native) -> bool,
-    is_nan: fn(T::Native) -> bool,
 ) -> Result<(), ArrowError> {
+    // Both zeros.
+    let is_zero = |it: T::Native| it == T::Native::default();
+    let is_nan = |it: T::Native| it.partial_cmp(&it).is_none();
     let ((left, is_left_constant), (right, is_right_constant)) = (dividend.get(), divisor.get());
     let (left, right) = (left.as_primitive::<T>(), right.as_primitive::<T>());
     if !right.values().iter().any(|it| is_zero(*it)) {

@@ -89,7 +89,10 @@ fn bucket(
 }
 
 fn date_time(days: i32) -> Result<NaiveDateTime> {
-    local(i64::from(days) * DAY)
+    match i64::from(days).checked_mul(DAY) {
+        Some(micros) => local(micros),
+        None => exec_err!("a date is out of range"),
+    }
 }
 
 fn of_dates(call: &Call) -> Result<ArrayRef> {
@@ -128,4 +131,17 @@ fn with_offset(call: &Call) -> Result<ArrayRef> {
         let begin = sum(bucket(width, moved, None)?, offset).ok_or_else(out_of_range)?;
         Ok(Some(micros(begin)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_beyond_the_calendar_are_errors() {
+        assert!(date_time(0).is_ok());
+        for days in [i32::MIN, i32::MAX] {
+            assert!(date_time(days).is_err(), "{days}");
+        }
+    }
 }

@@ -19,27 +19,18 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         .stable(begun_instant),
     Definition::new(
         "current_timestamp",
-        &[
-            Overload::new(&[], Kind::Instant, unplanned),
-            Overload::new(&[Kind::Integer], Kind::Instant, unplanned),
-        ],
+        &[Overload::new(&[Kind::Integer], Kind::Instant, unplanned).optional(1)],
     )
     .stable(begun_instant),
     Definition::new(
         "localtimestamp",
-        &[
-            Overload::new(&[], Kind::Timestamp, unplanned),
-            Overload::new(&[Kind::Integer], Kind::Timestamp, unplanned),
-        ],
+        &[Overload::new(&[Kind::Integer], Kind::Timestamp, unplanned).optional(1)],
     )
     .alias(&["current_localtimestamp"])
     .stable(begun_local),
     Definition::new(
         "localtime",
-        &[
-            Overload::returning(&[], Returns::By(time), unplanned),
-            Overload::returning(&[Kind::Integer], Returns::By(time), unplanned),
-        ],
+        &[Overload::returning(&[Kind::Integer], Returns::By(time), unplanned).optional(1)],
     )
     .alias(&["current_time"])
     .stable(begun_time),
@@ -110,16 +101,20 @@ fn begun(
 /// The local time of an instant in the session's time zone, both in microseconds since 1970.
 fn local_micros(instant: i64, options: &ConfigOptions) -> Result<i64> {
     let instant = local(instant)?.and_utc();
-    Ok(micros(instant.with_timezone(&zone(options)?).naive_local()))
+    Ok(micros(instant.with_timezone(&session_zone(options)?).naive_local()))
 }
 
 /// Midnight of the day of an instant in the session's time zone, as a local timestamp.
 pub(super) fn midnight(instant: DateTime<Utc>, options: &ConfigOptions) -> Result<Expr> {
-    let day = instant.with_timezone(&zone(options)?).date_naive();
+    let day = instant.with_timezone(&session_zone(options)?).date_naive();
     let midnight = micros(day.and_time(NaiveTime::MIN));
     Ok(lit(ScalarValue::TimestampMicrosecond(Some(midnight), None)))
 }
 
-fn zone(options: &ConfigOptions) -> Result<Tz> {
+/// The time zone of the session.
+///
+/// # Errors
+/// If there is no such zone.
+pub(crate) fn session_zone(options: &ConfigOptions) -> Result<Tz> {
     Ok(options.execution.time_zone.as_deref().unwrap_or("UTC").parse()?)
 }

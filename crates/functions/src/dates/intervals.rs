@@ -34,16 +34,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     Definition::new("to_milliseconds", PARTS),
     Definition::new(
         "make_interval",
-        &[
-            Overload::new(&[], Kind::Interval, make),
-            Overload::new(MADE.split_at(1).0, Kind::Interval, make),
-            Overload::new(MADE.split_at(2).0, Kind::Interval, make),
-            Overload::new(MADE.split_at(3).0, Kind::Interval, make),
-            Overload::new(MADE.split_at(4).0, Kind::Interval, make),
-            Overload::new(MADE.split_at(5).0, Kind::Interval, make),
-            Overload::new(MADE.split_at(6).0, Kind::Interval, make),
-            Overload::new(MADE, Kind::Interval, make),
-        ],
+        &[Overload::new(MADE, Kind::Interval, make).optional(MADE.len())],
     ),
 ];
 

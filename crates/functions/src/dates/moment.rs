@@ -1,6 +1,10 @@
 //! Local times as microseconds since 1970, and their fields.
 
-use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime};
+use chrono::{
+    DateTime, Datelike as _, LocalResult, NaiveDate, NaiveDateTime, Offset as _, TimeDelta,
+    TimeZone as _,
+};
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::{Result, exec_datafusion_err};
 
 pub(super) const SECOND: i64 = 1_000_000;
@@ -20,6 +24,20 @@ pub(super) fn local(micros: i64) -> Result<NaiveDateTime> {
 /// The microseconds of a local time since 1970.
 pub(super) fn micros(time: NaiveDateTime) -> i64 {
     time.and_utc().timestamp_micros()
+}
+
+/// Returns the instant of a local time in a time zone, in UTC; `None` beyond the calendar. A time
+/// skipped by a clock change uses the offset before the change, and of an ambiguous time the second
+/// instant is taken, as in PostgreSQL.
+#[must_use]
+pub fn instant_of(local: NaiveDateTime, zone: Tz) -> Option<NaiveDateTime> {
+    let offset = match zone.offset_from_local_datetime(&local) {
+        LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => offset,
+        LocalResult::None => {
+            zone.offset_from_utc_datetime(&local.checked_sub_signed(TimeDelta::days(1))?)
+        }
+    };
+    local.checked_sub_offset(offset.fix())
 }
 
 /// The days of a date since 1970.

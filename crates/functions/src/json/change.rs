@@ -84,11 +84,7 @@ fn insert(call: &Call) -> Result<ArrayRef> {
 /// Sets a value as `jsonb_set`; one that is NULL is treated as the last argument says.
 fn set_lax(call: &Call) -> Result<ArrayRef> {
     let value = |row| {
-        let creates = match call.arguments.get(3) {
-            Some(options) if options.is_null(row) => return Ok(None),
-            Some(options) => options.as_boolean().value(row),
-            None => true,
-        };
+        let Some(creates) = call.boolean(3, row, true) else { return Ok(None) };
         let treatment = match call.count() {
             5 => call.text(4, row)?.unwrap_or_default(),
             _ => "use_json_null",
@@ -130,11 +126,7 @@ fn change(
     apply: for<'a> fn(&mut Value<'a>, &[String], Value<'a>, bool) -> Result<()>,
 ) -> Result<ArrayRef> {
     let value = |row| {
-        let option = match call.arguments.get(3) {
-            Some(options) if options.is_null(row) => return Ok(None),
-            Some(options) => options.as_boolean().value(row),
-            None => default,
-        };
+        let Some(option) = call.boolean(3, row, default) else { return Ok(None) };
         let (target, path) = (normal(call, 0, row)?, path(call, row)?);
         let (Some(mut target), Some(path), Some(new)) = (target, path, normal(call, 2, row)?)
         else {
@@ -181,14 +173,12 @@ fn insert_at<'a>(
 
 /// The steps of a path, the second argument; `None` for null.
 fn path(call: &Call, row: usize) -> Result<Option<Vec<String>>> {
-    let lists = call.arguments.get(1).and_then(|array| array.as_list_opt::<i32>());
-    if let Some(lists) = lists.filter(|lists| lists.is_valid(row)) {
-        let steps = lists.value(row);
-        if let Some(step) = (0..steps.len()).find(|step| steps.is_null(*step)) {
-            return exec_err!("{}: step {} of the path is NULL", call.name, step + 1);
-        }
-    }
-    call.list(1, row)
+    let Some(steps) = call.items(1, row)? else { return Ok(None) };
+    let steps = steps.into_iter().enumerate().map(|(place, step)| match step {
+        Some(step) => Ok(step),
+        None => exec_err!("{}: step {} of the path is NULL", call.name, place + 1),
+    });
+    steps.collect::<Result<_>>().map(Some)
 }
 
 /// Sets the value at a path of which all but the last step exist.

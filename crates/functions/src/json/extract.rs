@@ -185,8 +185,8 @@ fn subscript(call: &Call) -> Result<ArrayRef> {
 }
 
 fn find_path<'a>(call: &'a Call, row: usize) -> Result<Option<Json<'a>>> {
-    let Some((json, keys)) = call.json(0, row)?.zip(call.list(1, row)?) else { return Ok(None) };
-    Ok(keys.iter().try_fold(json, |value, key| child(value, key)))
+    let Some((json, keys)) = call.json(0, row)?.zip(call.items(1, row)?) else { return Ok(None) };
+    Ok(keys.iter().try_fold(json, |value, key| child(value, key.as_deref()?)))
 }
 
 fn get_path(call: &Call) -> Result<ArrayRef> {

@@ -18,6 +18,7 @@ use super::text::Json;
 use super::types::{is_jsonb, json_field, jsonb_field};
 use super::value::TEXT_BYTES_MAX;
 use crate::adapter::{Scalar, columns};
+use crate::lists::array_items;
 
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,23 +122,32 @@ impl Call {
         text.map(|text| Json::parse(text).map_err(|error| self.error(&error))).transpose()
     }
 
-    /// The texts of a list, or of a text such as `{a,b}`; `None` for null.
-    pub(crate) fn list(&self, at: usize, row: usize) -> Result<Option<Vec<String>>> {
+    /// The boolean of a row, `default` without such an argument; `None` for null.
+    pub(crate) fn boolean(&self, at: usize, row: usize, default: bool) -> Option<bool> {
+        let Some(array) = self.arguments.get(at) else { return Some(default) };
+        array.as_boolean_opt().filter(|it| it.is_valid(row)).map(|it| it.value(row))
+    }
+
+    /// The items of a list of texts, or of a text such as `{a,"b c",NULL}`; `None` for null.
+    pub(crate) fn items(&self, at: usize, row: usize) -> Result<Option<Vec<Option<String>>>> {
         let Some(array) = self.arguments.get(at).filter(|array| array.is_valid(row)) else {
             return Ok(None);
         };
         if let Some(lists) = array.as_list_opt::<i32>() {
             let items = lists.value(row);
-            let items = items.as_string_view().iter().flatten();
-            return Ok(Some(items.map(str::to_owned).collect()));
+            let items = items.as_string_view().iter();
+            return Ok(Some(items.map(|item| item.map(str::to_owned)).collect()));
         }
-        let text = self.text(at, row)?.unwrap_or_default().trim();
-        let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-        let Some(inner) = inner else {
-            return exec_err!("{}: {text:?} is no list of keys: write '{{a,0}}'", self.name);
-        };
-        let keys = inner.split(',').map(|key| key.trim().trim_matches('"').to_owned());
-        Ok(Some(if inner.is_empty() { Vec::new() } else { keys.collect() }))
+        let text = self.text(at, row)?.unwrap_or_default();
+        match array_items(text) {
+            Some(items) => Ok(Some(items)),
+            None => exec_err!("{}: {text:?} is no list of texts: write '{{a,0}}'", self.name),
+        }
+    }
+
+    /// The items that are not null, of a list of texts or a text; `None` for null.
+    pub(crate) fn list(&self, at: usize, row: usize) -> Result<Option<Vec<String>>> {
+        Ok(self.items(at, row)?.map(|items| items.into_iter().flatten().collect()))
     }
 
     /// An error about the arguments.

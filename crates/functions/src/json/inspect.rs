@@ -51,16 +51,7 @@ fn valid(call: &Call) -> Result<ArrayRef> {
 }
 
 fn kind_name(call: &Call) -> Result<ArrayRef> {
-    call.each_text(|row| {
-        Ok(call.json(0, row)?.map(|json| match json.kind() {
-            Kind::Null => "null",
-            Kind::Boolean => "boolean",
-            Kind::Number => "number",
-            Kind::Text => "string",
-            Kind::Array => "array",
-            Kind::Object => "object",
-        }))
-    })
+    call.each_text(|row| Ok(call.json(0, row)?.map(|json| json.kind().name())))
 }
 
 /// DuckDB's name of the type.

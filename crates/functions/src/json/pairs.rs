@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _};
+use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
 
 use super::function::{Argument, Call, Definition, Output};
 use super::value::Value;
-use crate::lists::array_items;
 
 /// The functions of this file.
 pub(super) fn functions() -> Vec<Definition> {
@@ -18,7 +17,7 @@ pub(super) fn functions() -> Vec<Definition> {
 /// Names and values in turn, or names and their values; a value that is NULL is null.
 fn object(call: &Call) -> Result<ArrayRef> {
     call.each_text(|row| {
-        let Some(names) = items(call, 0, row)? else { return Ok(None) };
+        let Some(names) = call.items(0, row)? else { return Ok(None) };
         let pairs: Vec<_> = match call.count() {
             1 if names.len() % 2 != 0 => {
                 return exec_err!("jsonb_object: the list has a name without a value");
@@ -28,7 +27,7 @@ fn object(call: &Call) -> Result<ArrayRef> {
                 names.cloned().zip(values.cloned()).collect()
             }
             _ => {
-                let Some(values) = items(call, 1, row)? else { return Ok(None) };
+                let Some(values) = call.items(1, row)? else { return Ok(None) };
                 if names.len() != values.len() {
                     return exec_err!(
                         "jsonb_object: {} names have {} values",
@@ -51,21 +50,4 @@ fn object(call: &Call) -> Result<ArrayRef> {
         object.normalized().write_normal(&mut out);
         Ok(Some(out))
     })
-}
-
-/// The items of a list of texts, or of a text such as `{a,NULL}`; `None` for null.
-fn items(call: &Call, at: usize, row: usize) -> Result<Option<Vec<Option<String>>>> {
-    let Some(array) = call.arguments.get(at).filter(|array| array.is_valid(row)) else {
-        return Ok(None);
-    };
-    if let Some(lists) = array.as_list_opt::<i32>() {
-        let items = lists.value(row);
-        let items = items.as_string_view().iter();
-        return Ok(Some(items.map(|item| item.map(str::to_owned)).collect()));
-    }
-    let text = call.text(at, row)?.unwrap_or_default();
-    match array_items(text) {
-        Some(items) => Ok(Some(items)),
-        None => exec_err!("jsonb_object: {text:?} is no list of texts: write '{{a,1}}'"),
-    }
 }

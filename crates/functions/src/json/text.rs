@@ -20,6 +20,20 @@ pub(crate) enum Kind {
     Object,
 }
 
+impl Kind {
+    /// PostgreSQL's name of the type.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "boolean",
+            Self::Number => "number",
+            Self::Text => "string",
+            Self::Array => "array",
+            Self::Object => "object",
+        }
+    }
+}
+
 /// A value within a checked text, without blanks around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Json<'a>(&'a str);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::Result;
 use datafusion::functions_nested::string::array_to_string_udf;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
 
 use crate::checked::{Checked, rows};
 use crate::columns::displayed_values;
+use crate::dates::session_zone;
 
 /// Returns the functions.
 pub(super) fn functions() -> [Arc<ScalarUDF>; 1] {
@@ -18,8 +18,7 @@ pub(super) fn functions() -> [Arc<ScalarUDF>; 1] {
 /// Replaces timestamps, intervals and bytes of the lists by their texts. DataFusion writes a
 /// timestamp with a `T`.
 fn with_texts(mut args: ScalarFunctionArgs) -> Result<ScalarFunctionArgs> {
-    let zone = args.config_options.execution.time_zone.as_deref().unwrap_or("UTC");
-    let zone: Tz = zone.parse()?;
+    let zone = session_zone(&args.config_options)?;
     let count = rows(&args);
     if let Some(lists) = args.args.first_mut() {
         let given = lists.to_array(count)?;

@@ -1,5 +1,7 @@
 //! `width_bucket` of PostgreSQL.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
@@ -116,7 +118,9 @@ fn of_list(given: &[DataType]) -> Result<DataType> {
 
 /// The number of thresholds, in ascending order, that are not above the value.
 fn of_thresholds(call: &Call) -> Result<ArrayRef> {
-    let (values, lists) = (call.expanded(0)?, Lists::new(&call.expanded(1)?)?);
+    // Constants are not repeated: a list can be long.
+    let (values, lists) = (call.array(0)?, Lists::new(call.array(1)?)?);
+    let (is_value, is_list) = (call.is_constant(0)?, call.is_constant(1)?);
     let elements = lists.values();
     if list_type(elements.data_type()).is_some() && !elements.data_type().is_null() {
         return exec_err!("the thresholds of width_bucket are a list of one dimension");
@@ -126,16 +130,17 @@ fn of_thresholds(call: &Call) -> Result<ArrayRef> {
         return exec_err!("width_bucket: the thresholds are {}, not {}", types[1], types[0]);
     };
     let converter = RowConverter::new(vec![SortField::new(common.clone())])?;
-    let keys = converter.convert_columns(&[cast(&values, &common)?])?;
-    let thresholds = converter.convert_columns(&[cast(elements, &common)?])?;
+    let keys = converter.convert_columns(&[cast(values, &common)?])?;
+    let elements = cast(elements, &common)?;
+    let thresholds = converter.convert_columns(&[Arc::clone(&elements)])?;
     call.rows_of::<Int32>(|row| {
-        let Some(range) = lists.range(row).filter(|_| values.is_valid(row)) else {
-            return Ok(None);
-        };
-        if range.clone().any(|place| elements.is_null(place)) {
+        let (value, list) = (if is_value { 0 } else { row }, if is_list { 0 } else { row });
+        let is_null = call.is_null(0, row)?;
+        let Some(range) = lists.range(list).filter(|_| !is_null) else { return Ok(None) };
+        if elements.null_count() > 0 && range.clone().any(|place| elements.is_null(place)) {
             return exec_err!("the thresholds of width_bucket must not contain NULL");
         }
-        let (key, begin) = (keys.row(row), range.start);
+        let (key, begin) = (keys.row(value), range.start);
         let (mut low, mut high) = (begin, range.end);
         while low < high {
             let middle = low.midpoint(high);

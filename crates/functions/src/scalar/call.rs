@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use chrono::Offset as _;
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray as _, TimestampMicrosecondArray, UInt32Array,
 };
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, FieldRef, TimestampMicrosecondType};
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, exec_datafusion_err, internal_datafusion_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
@@ -22,6 +24,7 @@ pub(crate) struct Call {
     rows: usize,
     result: DataType,
     fields: Vec<FieldRef>,
+    options: Arc<ConfigOptions>,
 }
 
 /// The values of an argument: one per row, or one for all.
@@ -71,7 +74,8 @@ impl Call {
         };
         let arguments = args.args.iter().enumerate().map(argument).collect::<Result<_>>()?;
         let (result, fields) = (args.return_type().clone(), args.arg_fields.clone());
-        Ok(Self { name, arguments, rows, result, fields })
+        let options = Arc::clone(&args.config_options);
+        Ok(Self { name, arguments, rows, result, fields, options })
     }
 
     /// The name of the function.
@@ -82,6 +86,11 @@ impl Call {
     /// The fields of the arguments.
     pub(crate) fn fields(&self) -> &[FieldRef] {
         &self.fields
+    }
+
+    /// The settings of the session.
+    pub(crate) fn options(&self) -> &ConfigOptions {
+        &self.options
     }
 
     /// The number of arguments.
@@ -242,13 +251,35 @@ fn local_times(array: &ArrayRef) -> Result<Option<ArrayRef>> {
         return Ok(None);
     };
     let local = (0..instants.len()).map(|row| {
-        let local = || instants.value_as_datetime_with_tz(row, zone);
+        let local = || {
+            let instant = instants.value_as_datetime_with_tz(row, zone)?;
+            let local = instant.naive_utc().checked_add_offset(instant.offset().fix())?;
+            Some(local.and_utc().timestamp_micros())
+        };
         match instants.is_null(row) {
             true => Ok(None),
-            false => local()
-                .map(|local| Some(local.naive_local().and_utc().timestamp_micros()))
-                .ok_or_else(out_of_range),
+            false => local().map(Some).ok_or_else(out_of_range),
         }
     });
     Ok(Some(Arc::new(local.collect::<Result<TimestampMicrosecondArray>>()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::NaiveDateTime;
+
+    use super::*;
+
+    #[test]
+    fn local_times_beyond_the_calendar_are_errors() {
+        let last = NaiveDateTime::MAX.and_utc().timestamp_micros();
+        let of = |zone: &str| {
+            let instants = TimestampMicrosecondArray::from(vec![last]).with_timezone(zone);
+            let instants: ArrayRef = Arc::new(instants);
+            local_times(&instants)
+        };
+        assert!(of("-01:00").is_ok());
+        let error = of("+01:00").expect_err("out of range").to_string();
+        assert!(error.contains("out of range in its time zone"), "{error}");
+    }
 }

@@ -30,6 +30,8 @@ type Simplify = fn(Vec<Expr>, &SimplifyContext) -> Result<ExprSimplifyResult>;
 #[derive(Debug)]
 pub(crate) struct Overload {
     arguments: &'static [Kind],
+    /// The number of the last arguments that a call may leave out.
+    optional: usize,
     rest: Option<Kind>,
     result: Returns,
     evaluate: fn(&Call) -> Result<ArrayRef>,
@@ -51,7 +53,12 @@ impl Overload {
         result: Returns,
         evaluate: fn(&Call) -> Result<ArrayRef>,
     ) -> Self {
-        Self { arguments, rest: None, result, evaluate }
+        Self { arguments, optional: 0, rest: None, result, evaluate }
+    }
+
+    /// The overload for calls that may leave out up to `count` of the last arguments.
+    pub(crate) const fn optional(self, count: usize) -> Self {
+        Self { optional: count, ..self }
     }
 
     /// The overload with any number of further arguments of the kind `rest`.
@@ -59,13 +66,16 @@ impl Overload {
         Self { rest: Some(rest), ..self }
     }
 
+    /// The number of arguments that a call has at least.
+    fn least(&self) -> usize {
+        self.arguments.len() - self.optional
+    }
+
     /// The types to which arguments of these types are cast, and the cost of that; `None` if the
     /// overload does not take them.
     fn coerced(&self, types: &[DataType]) -> Option<(Vec<DataType>, u32)> {
-        let fits = match self.rest {
-            None => types.len() == self.arguments.len(),
-            Some(_) => types.len() >= self.arguments.len(),
-        };
+        let (least, most) = (self.least(), self.arguments.len());
+        let fits = types.len() >= least && (types.len() <= most || self.rest.is_some());
         let kinds = self.arguments.iter().copied().map(Some).chain(std::iter::repeat(self.rest));
         let mut total = 0;
         let coerced = types.iter().zip(kinds).map(|(from, kind)| {
@@ -95,6 +105,11 @@ impl Definition {
         Self { volatility: Volatility::Volatile, ..self }
     }
 
+    /// The function with a result that depends on settings of the session too.
+    pub(crate) const fn of_session(self) -> Self {
+        Self { volatility: Volatility::Stable, ..self }
+    }
+
     /// The function with a result that is one for a statement, made by `simplify`.
     pub(crate) const fn stable(self, simplify: Simplify) -> Self {
         Self { volatility: Volatility::Stable, simplify: Some(simplify), ..self }
@@ -112,8 +127,11 @@ impl Definition {
 
     fn forms(&self) -> String {
         let form = |overload: &Overload| {
-            let mut kinds: Vec<_> =
-                overload.arguments.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
+            let kinds = overload.arguments.iter().enumerate().map(|(place, kind)| {
+                let kind = format!("{kind:?}").to_lowercase();
+                if place < overload.least() { kind } else { format!("[{kind}]") }
+            });
+            let mut kinds: Vec<_> = kinds.collect();
             kinds.extend(overload.rest.map(|_| "...".to_owned()));
             format!("{}({})", self.name, kinds.join(", "))
         };

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::common::Result;
-use regex::{Captures, Regex};
+use regex::Regex;
 
 use super::matches::{bounded, byte_at, matches};
 use super::pattern::{Options, Patterns};
@@ -18,30 +18,19 @@ const COUNT: &[Kind] = &[Kind::Text, Kind::Integer];
 const FILLED: &[Kind] = &[Kind::Text, Kind::Integer, Kind::Text];
 const THREE: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text];
 const FOUR: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text, Kind::Text];
-const STARTED: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text, Kind::Integer];
-const NUMBERED: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text, Kind::Integer, Kind::Integer];
 const SIX: &[Kind] =
     &[Kind::Text, Kind::Text, Kind::Text, Kind::Integer, Kind::Integer, Kind::Text];
 
 pub(super) const FUNCTIONS: &[Definition] = &[
-    Definition::new(
-        "lpad",
-        &[Overload::new(COUNT, Kind::Text, pad), Overload::new(FILLED, Kind::Text, pad)],
-    ),
-    Definition::new(
-        "rpad",
-        &[Overload::new(COUNT, Kind::Text, pad), Overload::new(FILLED, Kind::Text, pad)],
-    ),
+    Definition::new("lpad", &[Overload::new(FILLED, Kind::Text, pad).optional(1)]),
+    Definition::new("rpad", &[Overload::new(FILLED, Kind::Text, pad).optional(1)]),
     Definition::new("repeat", &[Overload::new(COUNT, Kind::Text, repeat)]),
     Definition::new("replace", &[Overload::new(THREE, Kind::Text, replace)]),
     Definition::new(
         "regexp_replace",
         &[
-            Overload::new(THREE, Kind::Text, regexp_replace),
-            Overload::new(FOUR, Kind::Text, regexp_replace),
-            Overload::new(STARTED, Kind::Text, regexp_replace),
-            Overload::new(NUMBERED, Kind::Text, regexp_replace),
-            Overload::new(SIX, Kind::Text, regexp_replace),
+            Overload::new(FOUR, Kind::Text, regexp_replace).optional(1),
+            Overload::new(SIX, Kind::Text, regexp_replace).optional(2),
         ],
     ),
 ];
@@ -204,28 +193,28 @@ fn replaced<'a>(
     };
     for found in matches(pattern, text, from).skip(skipped).take(limit) {
         let Some(whole) = found.get(0) else { continue };
-        let (before, written) = (text.get(end..whole.start()).unwrap_or_default(), out.len());
-        out.push_str(before);
-        write(&mut out, pieces, &found);
+        let before = text.get(end..whole.start()).unwrap_or_default();
+        push(room, &mut out, before)?;
+        for piece in pieces {
+            let part = match piece {
+                Piece::Text(text) => text.as_str(),
+                Piece::Group(group) => found.get(*group).map_or("", |it| it.as_str()),
+            };
+            push(room, &mut out, part)?;
+        }
         end = whole.end();
-        room.take(out.len() - written)?;
     }
     if out.is_empty() && end == 0 {
         return Ok(text.into());
     }
-    let rest = text.get(end..).unwrap_or_default();
-    room.take(rest.len())?;
-    out.push_str(rest);
+    push(room, &mut out, text.get(end..).unwrap_or_default())?;
     Ok(out.into())
 }
 
-fn write(out: &mut String, pieces: &[Piece], found: &Captures<'_>) {
-    for piece in pieces {
-        match piece {
-            Piece::Text(text) => out.push_str(text),
-            Piece::Group(group) => out.push_str(found.get(*group).map_or("", |it| it.as_str())),
-        }
-    }
+fn push(room: &mut Room<'_>, out: &mut String, part: &str) -> Result<()> {
+    room.take(part.len())?;
+    out.push_str(part);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -22,54 +22,22 @@ const ELEMENT_BYTES: usize = 16;
 pub(super) const FUNCTIONS: &[Definition] = &[
     Definition::new(
         "regexp_match",
-        &[
-            Overload::new(&[T, T], Kind::Texts, first_match),
-            Overload::new(&[T, T, T], Kind::Texts, first_match),
-        ],
+        &[Overload::new(&[T, T, T], Kind::Texts, first_match).optional(1)],
     ),
     Definition::new(
         "regexp_match_list",
-        &[
-            Overload::returning(&[T, T], Returns::By(lists), match_lists),
-            Overload::returning(&[T, T, T], Returns::By(lists), match_lists),
-        ],
+        &[Overload::returning(&[T, T, T], Returns::By(lists), match_lists).optional(1)],
     ),
-    Definition::new(
-        "regexp_like",
-        &[
-            Overload::new(&[T, T], Kind::Boolean, like),
-            Overload::new(&[T, T, T], Kind::Boolean, like),
-        ],
-    ),
+    Definition::new("regexp_like", &[Overload::new(&[T, T, T], Kind::Boolean, like).optional(1)]),
     Definition::new(
         "regexp_count",
-        &[
-            Overload::returning(&[T, T], Returns::Integer32, count),
-            Overload::returning(&[T, T, I], Returns::Integer32, count),
-            Overload::returning(&[T, T, I, T], Returns::Integer32, count),
-        ],
+        &[Overload::returning(&[T, T, I, T], Returns::Integer32, count).optional(2)],
     ),
     Definition::new(
         "regexp_instr",
-        &[
-            Overload::returning(&[T, T], Returns::Integer32, place),
-            Overload::returning(&[T, T, I], Returns::Integer32, place),
-            Overload::returning(&[T, T, I, I], Returns::Integer32, place),
-            Overload::returning(&[T, T, I, I, I], Returns::Integer32, place),
-            Overload::returning(&[T, T, I, I, I, T], Returns::Integer32, place),
-            Overload::returning(&[T, T, I, I, I, T, I], Returns::Integer32, place),
-        ],
+        &[Overload::returning(&[T, T, I, I, I, T, I], Returns::Integer32, place).optional(5)],
     ),
-    Definition::new(
-        "regexp_substr",
-        &[
-            Overload::new(&[T, T], T, substr),
-            Overload::new(&[T, T, I], T, substr),
-            Overload::new(&[T, T, I, I], T, substr),
-            Overload::new(&[T, T, I, I, T], T, substr),
-            Overload::new(&[T, T, I, I, T, I], T, substr),
-        ],
-    ),
+    Definition::new("regexp_substr", &[Overload::new(&[T, T, I, I, T, I], T, substr).optional(4)]),
 ];
 
 /// The matches of a text from a byte on: each begins where the last one ends, or one character

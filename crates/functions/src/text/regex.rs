@@ -13,55 +13,30 @@ use super::pattern::{Options, Patterns};
 use crate::scalar::{Bool, Call, Definition, Int, Kind, Overload, Text, TextList};
 
 const TEXT: &[Kind] = &[Kind::Text];
-const TEXTS: &[Kind] = &[Kind::Text, Kind::Text];
 const WITH_OPTIONS: &[Kind] = &[Kind::Text, Kind::Text, Kind::Text];
-const WITH_GROUP: &[Kind] = &[Kind::Text, Kind::Text, Kind::Integer];
 const WITH_BOTH: &[Kind] = &[Kind::Text, Kind::Text, Kind::Integer, Kind::Text];
 
 pub(super) const FUNCTIONS: &[Definition] = &[
     Definition::new(
         "regexp_matches",
-        &[
-            Overload::new(TEXTS, Kind::Boolean, matches),
-            Overload::new(WITH_OPTIONS, Kind::Boolean, matches),
-        ],
+        &[Overload::new(WITH_OPTIONS, Kind::Boolean, matches).optional(1)],
     ),
     Definition::new(
         "regexp_full_match",
-        &[
-            Overload::new(TEXTS, Kind::Boolean, full_match),
-            Overload::new(WITH_OPTIONS, Kind::Boolean, full_match),
-        ],
+        &[Overload::new(WITH_OPTIONS, Kind::Boolean, full_match).optional(1)],
     ),
-    Definition::new(
-        "regexp_extract",
-        &[
-            Overload::new(TEXTS, Kind::Text, extract),
-            Overload::new(WITH_GROUP, Kind::Text, extract),
-            Overload::new(WITH_BOTH, Kind::Text, extract),
-        ],
-    ),
+    Definition::new("regexp_extract", &[Overload::new(WITH_BOTH, Kind::Text, extract).optional(2)]),
     Definition::new(
         "regexp_extract_all",
-        &[
-            Overload::new(TEXTS, Kind::Texts, extract_all),
-            Overload::new(WITH_GROUP, Kind::Texts, extract_all),
-            Overload::new(WITH_BOTH, Kind::Texts, extract_all),
-        ],
+        &[Overload::new(WITH_BOTH, Kind::Texts, extract_all).optional(2)],
     ),
     Definition::new(
         "regexp_split_to_array",
-        &[
-            Overload::new(TEXTS, Kind::Texts, split_postgres),
-            Overload::new(WITH_OPTIONS, Kind::Texts, split_postgres),
-        ],
+        &[Overload::new(WITH_OPTIONS, Kind::Texts, split_postgres).optional(1)],
     ),
     Definition::new(
         "string_split_regex",
-        &[
-            Overload::new(TEXTS, Kind::Texts, split_duckdb),
-            Overload::new(WITH_OPTIONS, Kind::Texts, split_duckdb),
-        ],
+        &[Overload::new(WITH_OPTIONS, Kind::Texts, split_duckdb).optional(1)],
     )
     .alias(&["str_split_regex"]),
     Definition::new("regexp_escape", &[Overload::new(TEXT, Kind::Text, escape)]),

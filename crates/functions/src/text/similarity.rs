@@ -20,17 +20,11 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     Definition::new("jaccard", &[Overload::new(TEXTS, Kind::Double, jaccard)]),
     Definition::new(
         "jaro_similarity",
-        &[
-            Overload::new(TEXTS, Kind::Double, jaro_rows),
-            Overload::new(TEXTS_AND_CUTOFF, Kind::Double, jaro_rows),
-        ],
+        &[Overload::new(TEXTS_AND_CUTOFF, Kind::Double, jaro_rows).optional(1)],
     ),
     Definition::new(
         "jaro_winkler_similarity",
-        &[
-            Overload::new(TEXTS, Kind::Double, winkler_rows),
-            Overload::new(TEXTS_AND_CUTOFF, Kind::Double, winkler_rows),
-        ],
+        &[Overload::new(TEXTS_AND_CUTOFF, Kind::Double, winkler_rows).optional(1)],
     ),
 ];
 

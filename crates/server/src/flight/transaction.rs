@@ -103,7 +103,8 @@ impl ClientSession {
         for notice in self.session.take_notices() {
             tracing::debug!(%notice, "clients of Flight SQL see no notices");
         }
-        if self.session.transaction_status() != TransactionStatus::Open {
+        // A transaction that has failed may go on behind a savepoint, and keeps its locks.
+        if self.session.transaction_status() == TransactionStatus::Idle {
             self.registered.end_transaction();
         }
         if self.session.transaction_status() != TransactionStatus::Failed {

@@ -7,15 +7,16 @@ use async_trait::async_trait;
 use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _, BooleanArray, StringArray};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::types::{NativeType, logical_int64, logical_string};
-use datafusion::common::{Result, exec_datafusion_err, exec_err, internal_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_err};
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
 use datafusion::logical_expr::{
     Coercion, ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, TypeSignatureClass, Volatility,
 };
 
-use crate::advisory_locks::{Key, Mode};
+use crate::advisory_locks::{Key, LockError, Mode};
 use crate::connection_info::ConnectionInfo;
+use crate::failure::{Failure, SqlState};
 
 /// A function of advisory locks in a connection. Two of one name and connection are equal.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl ScalarUDFImpl for Advisory {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let (locks, connection) = (self.place.registry.advisory_locks(), self.place.number);
         let act = |key: Key| match self.action {
-            Action::Try(mode) => Ok(locks.try_take(connection, key, mode)),
+            Action::Try(mode) => locks.try_take(connection, key, mode).map_err(failed),
             Action::Give { is_shared } => Ok(locks.give(connection, key, is_shared)),
             Action::Take(_) | Action::GiveAll => {
                 internal_err!("{} is called within a plan that waits", self.name)
@@ -149,20 +150,22 @@ impl Advisory {
             None => taking.await,
             Some(limit) => match tokio::time::timeout(limit, taking).await {
                 Ok(taken) => taken,
-                Err(_late) => {
-                    return exec_err!(
-                        "canceling statement due to lock timeout: another connection holds the \
-                         advisory lock for longer than {limit:?}"
-                    );
-                }
+                Err(_late) => Err(LockError::Timeout(limit)),
             },
         };
-        taken.map_err(|_circle| {
-            exec_datafusion_err!(
-                "deadlock detected: the connection that holds the advisory lock waits for this one"
-            )
-        })
+        taken.map_err(failed)
     }
+}
+
+/// Returns the error of a statement that does not get a lock.
+fn failed(error: LockError) -> DataFusionError {
+    let state = match error {
+        LockError::Deadlock => SqlState::DEADLOCK,
+        LockError::Timeout(_) => SqlState::LOCK_TIMEOUT,
+        LockError::TooMany => SqlState::OUT_OF_MEMORY,
+        LockError::Ended => SqlState::TERMINATED,
+    };
+    Failure::new(state, error.to_string()).into()
 }
 
 /// Returns empty texts, and nulls where there are none.

@@ -89,17 +89,15 @@ impl Command {
                     SetExpr::Insert(change)
                     | SetExpr::Update(change)
                     | SetExpr::Delete(change)
-                    | SetExpr::Merge(change) => Self::of_change(change),
+                    | SetExpr::Merge(change) => {
+                        of_change(change).unwrap_or_else(|| Self::by_words(statement))
+                    }
                     _ if statement.has_parts() => Self::RowsOfChanges,
                     _ => Self::Rows("SELECT"),
                 },
-                SqlStatement::Insert(insert) => change("INSERT 0", insert.returning.is_some()),
-                SqlStatement::Update(update) => change("UPDATE", update.returning.is_some()),
-                SqlStatement::Delete(delete) => change("DELETE", delete.returning.is_some()),
                 SqlStatement::CreateTable(create) if create.query.is_some() => {
                     Self::Changes("SELECT")
                 }
-                SqlStatement::Merge(merge) => change("MERGE", merge.output.is_some()),
                 SqlStatement::Execute { .. } => Self::Rows("EXECUTE"),
                 SqlStatement::Explain { .. } | SqlStatement::ExplainTable { .. } => {
                     Self::Rows("EXPLAIN")
@@ -110,16 +108,10 @@ impl Command {
                 SqlStatement::Truncate(_) => done("TRUNCATE TABLE"),
                 SqlStatement::Prepare { .. } => done("PREPARE"),
                 SqlStatement::Deallocate { .. } => done("DEALLOCATE"),
-                _ => Self::by_words(statement),
+                parsed => of_change(parsed).unwrap_or_else(|| Self::by_words(statement)),
             },
             _ => Self::by_words(statement),
         }
-    }
-
-    /// Returns the command of a change of rows behind a WITH that changes rows too.
-    fn of_change(change: &SqlStatement) -> Self {
-        let change = Statement::Statement(Box::new(change.clone()));
-        Self::of(&SessionStatement::Sql(Box::new(change)))
     }
 
     /// Returns a command whose tag is the first two words, of CREATE without those that describe
@@ -196,6 +188,17 @@ pub(crate) fn executed(session: &Session, statement: &SessionStatement) -> Optio
     let [part] = name.0.as_slice() else { return None };
     let name = IdentNormalizer::default().normalize(part.as_ident()?.clone());
     session.named_statement(&name)
+}
+
+/// Returns the command of a change of rows; `None` for any other statement.
+fn of_change(statement: &SqlStatement) -> Option<Command> {
+    Some(match statement {
+        SqlStatement::Insert(insert) => change("INSERT 0", insert.returning.is_some()),
+        SqlStatement::Update(update) => change("UPDATE", update.returning.is_some()),
+        SqlStatement::Delete(delete) => change("DELETE", delete.returning.is_some()),
+        SqlStatement::Merge(merge) => change("MERGE", merge.output.is_some()),
+        _ => return None,
+    })
 }
 
 /// The command of a change, which returns rows with RETURNING.

@@ -194,8 +194,7 @@ impl Connection {
             let rows = Rows::new(handle, portal.formats.clone(), zone, Keep::Nothing);
             portal.state = State::Running(Box::new(rows));
         }
-        let mut tag = statement.command.tag(0);
-        if let State::Running(rows) = &mut portal.state {
+        let tag = if let State::Running(rows) = &mut portal.state {
             let count = if prepared.schema().is_some() {
                 let limit = u64::try_from(execute.max_rows).unwrap_or(0);
                 let (sent, has_more) = rows.send(&mut self.wire, &guard, limit).await?;
@@ -206,8 +205,10 @@ impl Connection {
             } else {
                 rows.finish(&guard).await?
             };
-            tag = statement.command.tag_of(rows.schema(), count);
-        }
+            statement.command.tag_of(rows.schema(), count)
+        } else {
+            statement.command.tag(0)
+        };
         portal.state = State::Ended;
         drop(guard);
         self.changes += u64::from(statement.command.is_change());

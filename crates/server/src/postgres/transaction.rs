@@ -29,7 +29,8 @@ impl Connection {
     /// Tells the client that the server is ready for the next statement.
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
         self.control.registered.rest();
-        if self.status() != Status::Transaction {
+        // A transaction that has failed may go on behind a savepoint, and keeps its locks.
+        if self.status() == Status::Idle {
             self.control.registered.end_transaction();
         }
         // In a transaction that has failed the session runs nothing; its end restores the settings.

@@ -155,6 +155,7 @@ const ERRORS: &[(&str, &[&str])] = &[
             "SET datestyle = 'foo'",
             "SET statement_timeout = 'x'",
             "SET ROLE nosuch",
+            "SELECT set_config('statement_timeout', 'x', false)",
         ],
     ),
     ("22025", &["SELECT 'a' LIKE 'b' ESCAPE 'xx'"]),
@@ -320,6 +321,7 @@ const ERRORS: &[(&str, &[&str])] = &[
         ],
     ),
     ("42P02", &["SELECT $1"]),
+    ("42P05", &["PREPARE twice AS SELECT 1; PREPARE twice AS SELECT 2"]),
     ("42P07", &["CREATE TABLE t (a INT)", "CREATE VIEW vw AS SELECT 1"]),
     (
         "42P10",

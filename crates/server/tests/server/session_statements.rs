@@ -300,6 +300,16 @@ async fn advisory_locks_exclude_other_connections() {
         assert_eq!(values(&other, "SELECT pg_try_advisory_lock(7)").await, ["f"]);
         one.batch_execute("COMMIT").await.expect("ended");
         assert_eq!(values(&other, "SELECT pg_try_advisory_lock(7)").await, ["t"]);
+        // A transaction that goes on behind a savepoint keeps its locks.
+        one.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(8); SAVEPOINT s").await.expect("8");
+        assert_eq!(code(&one, "SELECT 1 / 0").await, "22012");
+        one.batch_execute("ROLLBACK TO s").await.expect("restored");
+        assert_eq!(values(&other, "SELECT pg_try_advisory_lock(8)").await, ["f"]);
+        one.batch_execute("ROLLBACK").await.expect("ended");
+        assert_eq!(values(&other, "SELECT pg_try_advisory_lock(8)").await, ["t"]);
+        let many = "SELECT count(pg_try_advisory_lock(k)) FROM generate_series(1000, 10000) t(k)";
+        assert_eq!(code(&one, many).await, "53200");
+        one.batch_execute("SELECT pg_advisory_unlock_all()").await.expect("given");
         // The end of a connection gives its locks back.
         drop(other);
         let began = Instant::now();

@@ -34,18 +34,11 @@ pub(super) fn open(
     file: &FoundFile,
     compression: FileCompressionType,
 ) -> Result<Box<dyn Read + Send>> {
-    let failed = |error| exec_datafusion_err!("cannot read {}: {error}", file.name());
-    if let Some(RemoteFile { files, file }) = &file.remote {
-        let opened = CloudReader::new(files, file, 0);
-        if compression.is_compressed() {
-            return compression.convert_read(opened);
-        }
-        return Ok(Box::new(behind_mark(opened).map_err(failed)?));
-    }
-    let opened = File::open(&file.path).map_err(failed)?;
+    let opened = open_raw(file)?;
     if compression.is_compressed() {
         return compression.convert_read(opened);
     }
+    let failed = |error| exec_datafusion_err!("cannot read {}: {error}", file.name());
     Ok(Box::new(behind_mark(opened).map_err(failed)?))
 }
 

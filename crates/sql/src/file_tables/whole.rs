@@ -18,6 +18,10 @@ use super::input;
 use super::scan::{Block, Decoded, Files, Reader};
 use super::table::FileTable;
 
+/// Maximum length of a value in bytes.
+const CONTENT_BYTES_MAX: u64 = (1 << 31) - 1;
+/// Memory for the content of a file whose length says less, such as one in `/proc`.
+const CONTENT_BYTES_MIN: u64 = 1 << 20;
 /// Zone of `last_modified`.
 const UTC: &str = "UTC";
 
@@ -101,8 +105,15 @@ impl Files for WholeFiles {
     }
 
     fn open(&self, file: usize, columns: &[usize]) -> Result<Box<dyn Reader>> {
-        let columns = columns.iter().map(|column| Column::ALL[*column]).collect();
+        let columns: Vec<_> = columns.iter().map(|column| Column::ALL[*column]).collect();
         let (file, is_text) = (self.files[file].clone(), self.is_text);
+        if columns.contains(&Column::Content) && file.bytes > CONTENT_BYTES_MAX {
+            return exec_err!(
+                "{} has {} bytes, and a value at most {CONTENT_BYTES_MAX}; split the file",
+                file.name(),
+                file.bytes
+            );
+        }
         Ok(Box::new(WholeReader(Some(WholeFile { file, columns, is_text }))))
     }
 
@@ -130,7 +141,7 @@ struct WholeFile {
 impl Block for WholeFile {
     fn bytes(&self) -> usize {
         // The bytes, and the column that they are copied to.
-        let bytes = usize::try_from(self.file.bytes).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(self.content_bytes()).unwrap_or(usize::MAX);
         if self.columns.contains(&Column::Content) { bytes.saturating_mul(2) } else { 0 }
     }
 
@@ -162,10 +173,20 @@ impl WholeFile {
         })
     }
 
+    /// Maximum length of the content, for which the scan reserves memory.
+    fn content_bytes(&self) -> u64 {
+        self.file.bytes.max(CONTENT_BYTES_MIN)
+    }
+
     fn content(&self) -> Result<Vec<u8>> {
-        let failed = |error| exec_datafusion_err!("cannot read {}: {error}", self.file.name());
-        let mut content = vec![];
-        input::open_raw(&self.file)?.read_to_end(&mut content).map_err(failed)?;
+        let (name, most) = (self.file.name(), self.content_bytes());
+        let failed = |error| exec_datafusion_err!("cannot read {name}: {error}");
+        let mut content = Vec::with_capacity(usize::try_from(self.file.bytes).unwrap_or(0));
+        let mut file = input::open_raw(&self.file)?.take(most + 1);
+        file.read_to_end(&mut content).map_err(failed)?;
+        if u64::try_from(content.len()).is_ok_and(|read| read > most) {
+            return exec_err!("{name} has more than {most} bytes, the length that it had before");
+        }
         Ok(content)
     }
 

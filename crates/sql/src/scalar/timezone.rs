@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chrono::{LocalResult, NaiveDateTime, Offset as _, TimeDelta, TimeZone as _};
+use chrono::NaiveDateTime;
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
 use datafusion::arrow::compute::cast;
@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+use terrace_functions::instant_of;
 
 const NAME: &str = "timezone";
 
@@ -152,16 +153,7 @@ fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
     Ok(Arc::new(moments.with_timezone(zone)))
 }
 
-/// The instant of a local time, in nanoseconds since 1970 in UTC. A time skipped by a clock change
-/// uses the offset before the change, and of an ambiguous time the second instant is taken, as in
-/// PostgreSQL.
+/// The instant of a local time in a time zone, in nanoseconds since 1970 in UTC.
 pub(super) fn moment(local: NaiveDateTime, zone: Tz) -> Option<i64> {
-    let offset = match zone.offset_from_local_datetime(&local) {
-        LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => offset,
-        LocalResult::None => {
-            zone.offset_from_utc_datetime(&local.checked_sub_signed(TimeDelta::days(1))?)
-        }
-    };
-    let moment = local.checked_sub_offset(offset.fix())?;
-    moment.and_utc().timestamp_nanos_opt()
+    instant_of(local, zone)?.and_utc().timestamp_nanos_opt()
 }

@@ -38,6 +38,7 @@ use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::arithmetic::CheckedArithmetic;
 use terrace_exec::floats::has_floats;
 
+use super::short_circuit::is_division;
 use crate::file_tables::is_decoded_by_datafusion;
 use crate::scalar::Canonical;
 
@@ -192,7 +193,7 @@ fn is_arithmetic(op: Operator) -> bool {
 /// True for a checked quotient or remainder.
 fn is_quotient(call: &ScalarFunction) -> bool {
     let checked = call.func.inner().downcast_ref::<CheckedArithmetic>();
-    checked.is_some_and(|it| matches!(it.operator(), Operator::Divide | Operator::Modulo))
+    checked.is_some_and(|it| is_division(it.operator()))
 }
 
 fn is_float(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {

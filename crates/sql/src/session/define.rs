@@ -100,7 +100,6 @@ impl Session {
             false => self.name_to_make(state, snapshot, name, replaces)?,
         };
         let input = Arc::unwrap_or_clone(create.input);
-        let input = self.with_limits(state, snapshot, input).await?;
         refuse_duplicates(input.schema())?;
         let has_rows =
             !matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row);
@@ -108,6 +107,7 @@ impl Session {
             self.notice(Notice::relation_exists(&name));
             return Ok(Planned::nothing());
         }
+        let input = self.with_limits(state, snapshot, input).await?;
         let columns = match has_rows {
             true => columns_of_rows(state, &input)?,
             false => Arc::clone(input.schema().inner()),

@@ -20,7 +20,7 @@ use terrace_table::error::SqlError;
 
 use super::parse::parse;
 use super::statement::SessionStatement;
-use super::{canonical, enums, floats, lists, semantics, types};
+use super::{canonical, enums, floats, lists, semantics, short_circuit, types};
 use crate::names::Added;
 
 /// Compiler of expressions over rows of one schema.
@@ -79,7 +79,8 @@ impl<'a> Expressions<'a> {
     /// # Errors
     /// If the expression does not fit the schema.
     pub(super) fn physical(&self, expression: &Expr) -> Result<Arc<dyn PhysicalExpr>> {
-        self.state.create_physical_expr(expression.clone(), &self.schema)
+        let expression = short_circuit::guarded(expression.clone(), &self.schema)?;
+        self.state.create_physical_expr(expression, &self.schema)
     }
 
     /// Simplifies and compiles an expression.

@@ -5,7 +5,6 @@
 //! replaced or dropped since, or the session's default schema or role has changed, the statement is
 //! planned again.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
@@ -86,9 +85,10 @@ impl Session {
             self.refuse_settings(parsed)?;
             self.follow_engine()?;
             let text = StatementText::new(depth::text_of(&statement));
+            let locks_rows = row_locks::may_be_in_text(text.written()) && statement.locks_rows();
             let (state, current) = self.state_in(&self.scope())?;
             let planning = async {
-                let statement = parsed.clone();
+                let statement = row_locks::without(parsed, locks_rows);
                 let (kept, parameters) =
                     self.plan_with_parameters(&state, &current, statement, types).await?;
                 let schema = Self::schema_of(&kept.plan, &parameters, &state, &current)?;
@@ -107,7 +107,6 @@ impl Session {
             };
             let bytes = to_u64(text.written().len()).saturating_add(plan_bytes(&kept.plan)?);
             let plan = is_kept(&kept.plan).then(|| Mutex::new(kept));
-            let locks_rows = statement.locks_rows();
             let _held = self.info.hold(HeldFor::Prepared, bytes);
             Ok(Prepared { statement, text, parameters, schema, plan, constant, locks_rows, _held })
         })
@@ -181,7 +180,7 @@ impl Session {
     ) -> Result<Planned, SqlError> {
         self.follow_engine()?;
         let skipping = match prepared.locks_rows {
-            true => self.lock_prepared_rows(&prepared.statement, &scope).await?,
+            true => self.lock_prepared_rows(&prepared.statement, &scope, &reader).await?,
             false => None,
         };
         let (state, current) = self.state_in(&scope)?;
@@ -302,7 +301,7 @@ impl Session {
         current: &Snapshot,
     ) -> Result<Kept, SqlError> {
         let statement = match &prepared.statement {
-            SessionStatement::Sql(statement) => statement.as_ref().clone(),
+            SessionStatement::Sql(statement) => row_locks::without(statement, prepared.locks_rows),
             SessionStatement::Explain(explain) => explain.statement().clone(),
             _ => return Err(SqlError::Task("a plan was kept of no SQL statement".to_owned())),
         };
@@ -338,10 +337,6 @@ impl Session {
         types: &[Option<DataType>],
     ) -> Result<(Kept, Vec<DataType>), SqlError> {
         options::take(&mut statement)?;
-        if row_locks::may_be_in(&statement) {
-            // Each run takes the locks.
-            row_locks::clear(&mut statement, &BTreeSet::new());
-        }
         typed_parameters::write_out(&mut statement, types);
         let plan = self.logical_plan(state, current, statement).await?;
         let plan = with_types(snapshot::unpinned(plan)?, types)?;

@@ -138,6 +138,12 @@ pub(super) fn find(
     }
 }
 
+/// True if a statement that this program writes as `text` may lock rows: a test that is cheaper
+/// than a walk over the statement.
+pub(super) fn may_be_in_text(text: &str) -> bool {
+    text.contains("FOR UPDATE") || text.contains("FOR SHARE")
+}
+
 /// True for a statement whose queries may lock rows: a query or a change of rows.
 pub(super) fn may_be_in(statement: &Statement) -> bool {
     use SqlStatement::{Delete, Insert, Merge, Query, Update};
@@ -164,13 +170,13 @@ pub(super) fn are_in(statement: &Statement) -> bool {
     found.0.is_some()
 }
 
-/// Refuses a statement that has a clause still, which nothing has locked rows for.
+/// Refuses a statement or query with a clause that nothing locks rows for.
 ///
 /// # Errors
 /// [`SqlError::Refused`].
-pub(super) fn refuse(statement: &mut Statement) -> Result<(), SqlError> {
+pub(super) fn refuse(node: &mut impl Walk) -> Result<(), SqlError> {
     let mut found = First(None);
-    let _ = statement.walk(&mut found);
+    let _ = node.walk(&mut found);
     found.0.map_or(Ok(()), |clause| {
         Err(refused(
             &format!("{clause} in a definition, PREPARE, COPY, SUMMARIZE or EXPLAIN ANALYZE"),
@@ -181,7 +187,16 @@ pub(super) fn refuse(statement: &mut Statement) -> Result<(), SqlError> {
 
 /// Takes the clauses from a statement. Queries whose rows are `skipped` return none.
 pub(super) fn clear(statement: &mut Statement, skipped: &BTreeSet<usize>) {
-    let _ = statement.walk(&mut Clear { queries: 0, skipped });
+    let _ = statement.walk(&mut Clear { open: vec![], queries: 0, skipped });
+}
+
+/// A prepared statement as it is planned. If it `locks_rows`, each run takes the locks.
+pub(super) fn without(statement: &Statement, locks_rows: bool) -> Statement {
+    let mut statement = statement.clone();
+    if locks_rows {
+        clear(&mut statement, &BTreeSet::new());
+    }
+    statement
 }
 
 /// The first clause of a statement.
@@ -202,6 +217,8 @@ impl VisitorMut for First {
 }
 
 struct Clear<'a> {
+    /// Numbers of the queries around, the outermost first.
+    open: Vec<usize>,
     queries: usize,
     skipped: &'a BTreeSet<usize>,
 }
@@ -211,12 +228,19 @@ impl VisitorMut for Clear<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         query.locks.clear();
-        if self.skipped.contains(&self.queries)
+        self.open.push(self.queries);
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    /// The queries of a condition have numbers, too, so it is replaced behind them.
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(place) = self.open.pop()
+            && self.skipped.contains(&place)
             && let Some(select) = select_of_mut(&mut query.body)
         {
             select.selection = Some(Expr::Value(Value::Boolean(false).into()));
         }
-        self.queries += 1;
         ControlFlow::Continue(())
     }
 }

@@ -37,6 +37,7 @@ use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation};
 use terrace_functions::columns::{has_moment_text, moment_text};
 use terrace_functions::nested::nested_text;
 
+use super::short_circuit::{is_division, is_divisor};
 use crate::scalar::{BytesOfText, MomentOfText, RoundToInteger};
 
 /// The analyzer rule.
@@ -155,17 +156,7 @@ fn is_decimal_quotient(op: Operator, of: &DataType) -> bool {
 
 /// True for a quotient or remainder of floating-point numbers by a constant other than zero.
 fn is_quotient_by_constant(op: Operator, of: &DataType, divisor: &Expr) -> bool {
-    let divisor = match divisor {
-        Expr::Cast(Cast { expr, .. }) => expr.as_ref(),
-        divisor => divisor,
-    };
-    match divisor {
-        Expr::Literal(value, _) if matches!(op, Operator::Divide | Operator::Modulo) => {
-            let zero = ScalarValue::new_zero(&value.data_type());
-            of.is_floating() && zero.is_ok_and(|zero| *value != zero)
-        }
-        _ => false,
-    }
+    of.is_floating() && is_division(op) && is_divisor(divisor)
 }
 
 /// Gives an expression over rows of `schema`, with coerced types, PostgreSQL's semantics in a

@@ -8,13 +8,17 @@
 //!
 //! ```text
 //! y <> 0 AND x / y > 1
-//!   ->  y <> 0 AND CASE WHEN y <> 0 IS NOT FALSE THEN x / y > 1 ELSE false END
+//!   ->  y <> 0 AND CASE WHEN (y <> 0) IS FALSE THEN false ELSE x / y > 1 END
+//! y = 0 OR x / y > 1
+//!   ->  y = 0 OR CASE WHEN y = 0 THEN true ELSE x / y > 1 END
 //! ```
 //!
-//! The first operand stays outside too, where scans find it. Operands that may fail are divisions,
-//! casts of texts, and functions that are not defined for all numbers.
+//! The operands that cannot fail stay outside too, where scans find them. Operands that may fail
+//! are divisions, casts of texts, and functions that are not defined for all numbers.
 
-use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::tree_node::{
+    Transformed, TreeNode as _, TreeNodeRecursion, TreeNodeVisitor,
+};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -52,6 +56,9 @@ const PARTIAL: &[&str] = &[
     "text_arrays",
 ];
 
+/// Maximum nesting of operands that are guarded: each may be computed twice by the one around it.
+const DEPTH_MAX: usize = 6;
+
 /// Returns a plan whose conditions keep later ones from failing; `None` if there are none to keep.
 ///
 /// # Errors
@@ -83,7 +90,45 @@ fn has_guarded(plan: &LogicalPlan, schema: Option<&DFSchema>) -> Result<bool> {
 
 /// True for an expression with an operand of AND or OR that may fail.
 fn is_guarded(expr: &Expr, schema: Option<&DFSchema>) -> Result<bool> {
-    expr.exists(|part| Ok(is_logic(part) && may_fail(part, schema)?))
+    let mut guards = Guards { schema, depths: vec![0], found: false };
+    expr.visit(&mut guards)?;
+    Ok(guards.found)
+}
+
+/// Search for an operand of AND or OR that may fail. One pass: chains may be long and not balanced.
+struct Guards<'a> {
+    schema: Option<&'a DFSchema>,
+    /// Number of ANDs and ORs around a part, outside of the CASEs around it and within each.
+    depths: Vec<usize>,
+    found: bool,
+}
+
+impl<'n> TreeNodeVisitor<'n> for Guards<'_> {
+    type Node = Expr;
+
+    fn f_down(&mut self, part: &'n Expr) -> Result<TreeNodeRecursion> {
+        if matches!(part, Expr::Case(_)) {
+            self.depths.push(0);
+        }
+        let is_operand = match self.depths.last_mut() {
+            Some(depth) => {
+                *depth += usize::from(is_logic(part));
+                *depth > 0
+            }
+            None => false,
+        };
+        self.found = is_operand && fails(part, self.schema);
+        Ok(if self.found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    }
+
+    fn f_up(&mut self, part: &'n Expr) -> Result<TreeNodeRecursion> {
+        if matches!(part, Expr::Case(_)) {
+            self.depths.pop();
+        } else if let Some(depth) = self.depths.last_mut() {
+            *depth -= usize::from(is_logic(part));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
 }
 
 fn is_logic(expr: &Expr) -> bool {
@@ -96,35 +141,68 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let schema = merge_schema(&plan.inputs());
     let names = NamePreserver::new(&plan);
-    let is_condition = matches!(&plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+    // The keys of a join are values: their unknown is not false.
+    let condition = match &plan {
+        LogicalPlan::Filter(filter) => Some(filter.predicate.clone()),
+        LogicalPlan::Join(join) => join.filter.clone(),
+        _ => None,
+    };
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        Ok(Transformed::yes(name.restore(guarded(expr, &schema, is_condition)?)))
+        let is_condition = condition.as_ref() == Some(&expr);
+        Ok(Transformed::yes(name.restore(guarded_in(expr, &schema, is_condition, 0)?)))
     })
 }
 
-/// Guards the operands within an expression; those of a condition may change places.
-fn guarded(expr: Expr, schema: &DFSchema, is_condition: bool) -> Result<Expr> {
-    if !is_guarded(&expr, Some(schema))? {
+/// Guards the operands within an expression over rows of `schema`.
+///
+/// # Errors
+/// If the expression does not fit the schema.
+pub(super) fn guarded(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    guarded_in(expr, schema, false, 0)
+}
+
+/// Guards the operands within an expression, below `depth` other ones that are guarded. Those of a
+/// condition may change places, and its unknown is false.
+fn guarded_in(expr: Expr, schema: &DFSchema, is_condition: bool, depth: usize) -> Result<Expr> {
+    if depth == DEPTH_MAX || !is_guarded(&expr, Some(schema))? {
         return Ok(expr);
     }
     let op = match &expr {
         Expr::BinaryExpr(BinaryExpr { op, .. }) if is_logic(&expr) => *op,
         _ => {
-            let guarded = |part| Ok(Transformed::yes(guarded(part, schema, false)?));
+            let guarded = |part| Ok(Transformed::yes(guarded_in(part, schema, false, depth)?));
             return Ok(expr.map_children(guarded)?.data);
         }
     };
-    let is_conjunction = is_condition && op == Operator::And;
     let mut parts = Vec::new();
     for operand in operands(expr, op) {
-        let fails = may_fail(&operand, Some(schema))?;
-        parts.push((guarded(operand, schema, false)?, fails));
+        let kind = Kind::of(&operand, schema)?;
+        parts.push((guarded_in(operand, schema, is_condition, depth + 1)?, kind));
     }
-    if is_conjunction {
-        parts.sort_by_key(|(_, fails)| *fails);
+    if is_condition && op == Operator::And {
+        parts.sort_by_key(|(_, kind)| *kind);
     }
-    Ok(chained(parts, op, is_conjunction))
+    Ok(chained(parts, op, is_condition))
+}
+
+/// Kinds of operands, in the order that a condition computes them in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Safe,
+    /// Must not be computed twice.
+    Volatile,
+    MayFail,
+}
+
+impl Kind {
+    fn of(operand: &Expr, schema: &DFSchema) -> Result<Self> {
+        Ok(match may_fail(operand, schema)? {
+            true => Self::MayFail,
+            false if operand.is_volatile() => Self::Volatile,
+            false => Self::Safe,
+        })
+    }
 }
 
 /// The operands of a chain of operators, in order.
@@ -141,31 +219,41 @@ fn operands(chain: Expr, of: Operator) -> Vec<Expr> {
     operands
 }
 
-/// The chain of operands, each with true if it may fail. Those that may are computed for the rows
-/// that the ones before do not decide.
-fn chained(parts: Vec<(Expr, bool)>, op: Operator, is_conjunction: bool) -> Expr {
-    // Operands that cannot fail stand together.
-    let mut runs: Vec<(Vec<Expr>, bool)> = Vec::new();
-    for (part, fails) in parts {
-        match runs.last_mut() {
-            Some((run, false)) if !fails => run.push(part),
-            _ => runs.push((vec![part], fails)),
-        }
+/// The chain of operands. Those that may fail are computed for the rows that the ones before do not
+/// decide: each is a branch of one CASE, whose depth does not grow with their number.
+fn chained(mut parts: Vec<(Expr, Kind)>, op: Operator, is_condition: bool) -> Expr {
+    let exprs = |parts: Vec<(Expr, Kind)>| parts.into_iter().map(|(expr, _)| expr).collect();
+    // To tell the unknown from false, operands are computed twice.
+    let is_chain = !is_condition && parts.iter().any(|(expr, _)| expr.is_volatile());
+    let last = parts.iter().rposition(|(_, kind)| *kind == Kind::MayFail);
+    let Some(last) = last.filter(|_| !is_chain) else { return balanced(exprs(parts), op) };
+    let first = parts.iter().position(|(_, kind)| *kind != Kind::Safe).unwrap_or(last);
+    let mut rest = parts.split_off(first);
+    let safe = (!parts.is_empty()).then(|| balanced(exprs(parts), op));
+    let before: Vec<Expr> = rest[..last - first].iter().map(|(expr, _)| expr.clone()).collect();
+    if is_condition {
+        rest.drain(..last - first);
     }
-    let mut rest: Option<(Expr, bool)> = None;
-    while let Some((run, fails)) = runs.pop() {
-        let run = balanced(run, op);
-        rest = Some(match rest {
-            None => (run, fails),
-            Some((rest, true)) if !is_single(&run) => {
-                (binary_expr(run.clone(), op, reached(run, op, rest)), true)
-            }
-            // In a condition the unknown is false.
-            Some((rest, true)) if is_conjunction => (case(run, rest, false), true),
-            Some((rest, later)) => (binary_expr(run, op, rest), fails || later),
-        });
+    let rest = balanced(exprs(rest), op);
+    let decides = |operand: Expr| match op {
+        Operator::Or => operand,
+        _ if is_condition => Expr::IsNotTrue(Box::new(operand)),
+        _ => Expr::IsFalse(Box::new(operand)),
+    };
+    let branches: Vec<_> = safe
+        .iter()
+        .cloned()
+        .chain(before)
+        .map(|operand| (Box::new(decides(operand)), Box::new(lit(op == Operator::Or))))
+        .collect();
+    let rest = match branches.is_empty() {
+        true => rest,
+        false => Expr::Case(Case::new(None, branches, Some(Box::new(rest)))),
+    };
+    match safe {
+        Some(safe) => binary_expr(safe, op, rest),
+        None => rest,
     }
-    rest.map_or_else(|| lit(op == Operator::And), |(chain, _)| chain)
 }
 
 /// A chain of operands whose depth is the logarithm of their number.
@@ -177,77 +265,54 @@ fn balanced(mut operands: Vec<Expr>, op: Operator) -> Expr {
     }
 }
 
-/// True for an operand that must not be computed twice.
-fn is_single(operand: &Expr) -> bool {
-    let is_query = |part: &Expr| {
-        matches!(
-            part,
-            Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-        )
-    };
-    operand.is_volatile() || operand.exists(|part| Ok(is_query(part))).unwrap_or(true)
-}
-
-/// The rest of a chain, computed for the rows that the operand before does not decide.
-fn reached(operand: Expr, op: Operator, rest: Expr) -> Expr {
-    match op {
-        Operator::Or => case(Expr::IsNotTrue(Box::new(operand)), rest, true),
-        _ => case(Expr::IsNotFalse(Box::new(operand)), rest, false),
-    }
-}
-
-fn case(when: Expr, then: Expr, otherwise: bool) -> Expr {
-    let branches = vec![(Box::new(when), Box::new(then))];
-    Expr::Case(Case::new(None, branches, Some(Box::new(lit(otherwise)))))
-}
-
-/// True for an expression that may fail; without a schema, casts may have any operand. A CASE
-/// guards its branches itself.
-fn may_fail(expr: &Expr, schema: Option<&DFSchema>) -> Result<bool> {
-    let mut fails = false;
+/// True for an expression with a part that may fail. A CASE guards its branches itself.
+fn may_fail(expr: &Expr, schema: &DFSchema) -> Result<bool> {
+    let mut found = false;
     expr.apply(|part| {
-        fails = match part {
-            Expr::Case(_) => return Ok(TreeNodeRecursion::Jump),
-            Expr::BinaryExpr(BinaryExpr { op, right, .. }) => {
-                is_division(*op) && !is_divisor(right)
-            }
-            Expr::ScalarFunction(call) => match arithmetic(call) {
-                Some(checked) => {
-                    is_division(checked.operator()) && !call.args.get(1).is_some_and(is_divisor)
-                }
-                None => PARTIAL.contains(&call.name()),
-            },
-            Expr::Cast(Cast { expr: value, field }) if !field.data_type().is_string() => {
-                match (value.as_ref(), schema) {
-                    (Expr::Literal(..), _) => false,
-                    (value, Some(schema)) => value.get_type(schema).is_ok_and(|of| of.is_string()),
-                    (_, None) => true,
-                }
-            }
-            _ => false,
-        };
-        Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        if matches!(part, Expr::Case(_)) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        found = fails(part, Some(schema));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
-    Ok(fails)
+    Ok(found)
+}
+
+/// True for a part that may fail, whatever its operands are; without a schema, casts may have any
+/// operand.
+fn fails(part: &Expr, schema: Option<&DFSchema>) -> bool {
+    match part {
+        Expr::BinaryExpr(BinaryExpr { op, right, .. }) => is_division(*op) && !is_divisor(right),
+        Expr::ScalarFunction(call) => match arithmetic(call) {
+            Some(checked) => {
+                is_division(checked.operator()) && !call.args.get(1).is_some_and(is_divisor)
+            }
+            None => PARTIAL.contains(&call.name()),
+        },
+        Expr::Cast(Cast { expr: value, field }) if !field.data_type().is_string() => {
+            match (value.as_ref(), schema) {
+                (Expr::Literal(..), _) => false,
+                (value, Some(schema)) => value.get_type(schema).is_ok_and(|of| of.is_string()),
+                (_, None) => true,
+            }
+        }
+        _ => false,
+    }
 }
 
 fn arithmetic(call: &ScalarFunction) -> Option<&CheckedArithmetic> {
     call.func.inner().downcast_ref::<CheckedArithmetic>()
 }
 
-fn is_division(op: Operator) -> bool {
+pub(super) fn is_division(op: Operator) -> bool {
     matches!(op, Operator::Divide | Operator::Modulo)
 }
 
-/// True for a number other than zero.
-fn is_divisor(expr: &Expr) -> bool {
+/// True for a constant other than zero.
+pub(super) fn is_divisor(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(value, _) => {
-            let zero = ScalarValue::new_zero(&value.data_type());
-            !value.is_null() && zero.is_ok_and(|zero| *value != zero)
+            ScalarValue::new_zero(&value.data_type()).is_ok_and(|zero| *value != zero)
         }
         Expr::Cast(Cast { expr, .. }) => is_divisor(expr),
         _ => false,

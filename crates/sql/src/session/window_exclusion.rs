@@ -24,6 +24,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::window::exclude::{ExcludingAggregate, ExcludingValue, Exclusion, Pick};
 
+use super::guards::has_any;
+
 /// The function that marks an exclusion.
 pub(super) const MARK: &str = "window frame excludes";
 
@@ -80,6 +82,9 @@ pub(super) fn of_windows(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
+    if !has_any(&plan, |node| Ok(matches!(node, LogicalPlan::Window(_))))? {
+        return Ok(plan);
+    }
     let mut is_changed = false;
     let plan = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::Window(Window { input, .. }) = &node else {

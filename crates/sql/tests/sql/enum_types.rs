@@ -320,7 +320,10 @@ async fn columns_are_arrays_of_enums() {
     show(&session, "ALTER TYPE mood ADD VALUE 'glad' BEFORE 'ok'").await;
     show(&session, "INSERT INTO c VALUES (8, '{glad}', 1); ALTER TABLE l ADD more mood[]").await;
     check(&session, &[("SELECT id FROM c ORDER BY ms, id LIMIT 2", "3\n8")]).await;
-    show(&session, "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'").await;
+    show(&session, "CREATE VIEW w AS SELECT id FROM l WHERE ms = '{ok,sad}'").await;
+    let found = error(&session, "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'").await;
+    assert!(found.contains("view w depends on it"), "{found}");
+    show(&session, "DROP VIEW w; ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'").await;
     let renamed = "[happy, blue]\n[ok, ]\n[]\n\n[ok, blue]\n[ok]";
     check(&session, &[("SELECT ms FROM l ORDER BY id", renamed)]).await;
     check(&session, &[("SELECT id FROM p WHERE m = 'blue' ORDER BY id", "2\n5")]).await;

@@ -152,7 +152,11 @@ async fn values_that_are_no_objects_are_a_column() {
 async fn whole_files_are_rows() {
     let home = Home::new().with(&[("a.txt", "one\ntwo\n"), ("b.txt", "")]);
     home.write("c.bin", b"\x80\xff");
+    let sparse = std::fs::File::create(home.path("big.bin")).expect("a file");
+    sparse.set_len(3 << 30).expect("a length");
     home.check(&[
+        ("SELECT size FROM read_blob('@/big.bin')", "3221225472"),
+        ("SELECT content LIKE 'Linux%', size FROM read_text('/proc/version')", "true 0"),
         ("SELECT content, size FROM read_text('@/a.txt')", "one\ntwo\n 8"),
         ("SELECT size FROM read_text('@/*.txt') ORDER BY filename", "8\n0"),
         ("SELECT filename FROM read_blob(['@/a.txt', '@/c.bin'])", "@/a.txt\n@/c.bin"),
@@ -166,6 +170,10 @@ async fn whole_files_are_rows() {
     home.refuse(&[
         ("SELECT content FROM read_text('@/c.bin')", &["@/c.bin is not UTF-8", "read_blob"]),
         ("SELECT content FROM read_text('@/a.txt', nosuch = 1)", &["no option nosuch"]),
+        (
+            "SELECT content FROM read_blob('@/big.bin')",
+            &["@/big.bin has 3221225472 bytes", "split the file"],
+        ),
     ])
     .await;
     show(&home.session, "CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret'").await;

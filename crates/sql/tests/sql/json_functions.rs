@@ -15,6 +15,7 @@ const POSTGRES: &[(&str, &str)] = &[
     (r#"SELECT '{"0":1}'::json->0, '1'::json->'a', '{"a":1,"a":2}'::json->'a'"#, "  2"),
     (r#"SELECT '{"a": {"b": [10,20]}}'::json #> '{a,b,1}'"#, "20"),
     (r#"SELECT '{"a": {"b": [10,20]}}'::json #>> ARRAY['a','b','-1']"#, "20"),
+    (r#"SELECT '{"a,b":1}'::json #> '{"a,b"}', '{"a":1}'::json #> ARRAY['a',NULL]"#, "1 "),
     (r#"SELECT '{"a":1}'::json #> '{}', '{"a":1}'::json#>>'{}'"#, r#"{"a":1} {"a":1}"#),
     (
         r#"SELECT '{"a":{"b":"c"}}'::json->'a'->>'b', '{"a":1}'::json->>'a' = '1' AND true"#,

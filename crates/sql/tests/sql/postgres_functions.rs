@@ -18,6 +18,12 @@ const TEMPLATES: &[(&str, &str)] = &[
     ),
     ("SELECT to_timestamp(1284352323.5)::text", "2010-09-13 04:32:03.5+00"),
     (
+        "SELECT to_timestamp(x)::text FROM (VALUES ('2024-02-29 13:14:15.5'), (NULL)) AS t(x) \
+         ORDER BY x",
+        "2024-02-29 13:14:15.5+00\n",
+    ),
+    ("SELECT to_timestamp(x) IS NULL FROM (VALUES (NULL::text), (NULL)) AS t(x)", "true\ntrue"),
+    (
         "SELECT to_number('12,454.8-', '99G999D9S'), to_number('<12>', '99PR'), \
          to_number('12', ''), to_number('1234', 'FM9G999')",
         "-12454.8 -12  1234",

@@ -127,6 +127,47 @@ async fn workers_take_each_job_once() {
     check(&owner, &[("SELECT count(*) FROM jobs WHERE is_taken", "12")]).await;
 }
 
+#[tokio::test]
+async fn queries_of_locked_tables_are_skipped_and_no_others() {
+    let engine = engine(DRAM);
+    let [one, other] = [(); 2].map(|()| engine.session().expect("session"));
+    show(&one, MAKE).await;
+    let skipping = "SELECT k FROM (SELECT k FROM t WHERE k IN (SELECT k FROM t) \
+                                   FOR UPDATE SKIP LOCKED) a \
+        UNION ALL SELECT k FROM (SELECT k FROM u FOR UPDATE SKIP LOCKED) b \
+        UNION ALL SELECT k FROM (SELECT 7 AS k) c";
+    show(&one, "BEGIN; SELECT t.k FROM t, u FOR UPDATE").await;
+    check(&other, &[(skipping, "7")]).await;
+    show(&one, "COMMIT").await;
+    check(&other, &[(&format!("SELECT sum(k) FROM ({skipping}) q"), "14")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_waits_for_a_lock_can_be_cancelled() {
+    let engine = engine(DRAM);
+    let [one, watcher] = [(); 2].map(|()| engine.session().expect("session"));
+    show(&one, MAKE).await;
+    show(&one, "BEGIN; SELECT k FROM t FOR UPDATE").await;
+    for begins in ["", "BEGIN"] {
+        let other = engine.session().expect("session");
+        show(&other, begins).await;
+        let waiting =
+            tokio::spawn(async move { error(&other, "SELECT v FROM t FOR UPDATE").await });
+        let id = loop {
+            let find = "SELECT max(id) FROM terrace.queries WHERE wait_reason = 'lock'";
+            match show(&watcher, find).await {
+                none if none.is_empty() => tokio::task::yield_now().await,
+                id => break id,
+            }
+        };
+        show(&watcher, &format!("CANCEL QUERY {id}")).await;
+        let ended = tokio::time::timeout(Duration::from_secs(5), waiting).await.expect("soon");
+        let found = ended.expect("no panic");
+        assert!(found.contains("cancelled"), "{found}");
+    }
+    show(&one, "COMMIT").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_run_of_a_prepared_statement_locks() {
     let engine = engine(DRAM);
@@ -174,6 +215,14 @@ async fn locks_that_would_not_hold_are_refused() {
         ("CREATE TABLE x AS SELECT k FROM t FOR UPDATE", "in a definition"),
         ("PREPARE p AS SELECT k FROM t FOR UPDATE", "in a definition, PREPARE"),
         ("EXPLAIN ANALYZE SELECT k FROM t FOR UPDATE", "EXPLAIN ANALYZE"),
+        ("SUMMARIZE SELECT k FROM t FOR UPDATE", "SUMMARIZE"),
+        ("COPY (SELECT k FROM t FOR UPDATE) TO 'rows.csv'", "COPY"),
+        ("CREATE MACRO m(x) AS TABLE SELECT k FROM t WHERE k > x FOR UPDATE", "in a definition"),
+        (
+            "CREATE TABLE x AS WITH m AS (DELETE FROM u WHERE k IN (SELECT k FROM t FOR UPDATE) \
+             RETURNING k) SELECT * FROM m",
+            "in a definition",
+        ),
         ("BEGIN READ ONLY; SELECT k FROM t FOR UPDATE", "READ ONLY"),
         ("INSERT INTO u SELECT k FROM t FOR UPDATE", "outside of a transaction"),
     ] {

@@ -84,8 +84,9 @@ impl Draft {
         before: &Arc<Sequence>,
         after: &Arc<Sequence>,
     ) -> Result<(), SqlError> {
-        let (from, to) = (before.full_name(), after.full_name());
-        if from != to && self.snapshot.has_object(after.schema_name(), after.name()) {
+        let from = (before.schema_name(), before.name());
+        let to = (after.schema_name(), after.name());
+        if from != to && self.snapshot.has_object(to.0, to.1) {
             return Err(SqlError::Exists { name: after.full_name() });
         }
         let (before, after) = (Arc::clone(before), Arc::clone(after));

@@ -10,9 +10,10 @@ use std::mem;
 
 use datafusion::common::exec_datafusion_err;
 
+use super::super::text::Kind;
 use super::super::value::Value;
 use super::fault::{Fault, Found, fault, known};
-use super::item::{Item, Kind};
+use super::item::Item;
 use super::method::apply;
 use super::number::{Number, with_sign};
 use super::object_ids::ObjectIds;
@@ -20,8 +21,10 @@ use super::syntax::{Condition, Expr, JsonPath, Method, Operator, Step};
 
 /// Maximum number of values that are kept at a time.
 const VALUES_MAX: usize = 1 << 22;
-/// Maximum number of steps from value to value, which bounds the time of a call.
-const STEPS_MAX: usize = 1 << 26;
+/// Maximum number of steps from value to value, which bounds the time of an evaluation.
+pub(super) const STEPS_MAX: usize = 1 << 26;
+/// Bytes of a text that are compared or matched in a step.
+const STEP_BYTES: usize = 64;
 
 /// The use of the values that are found.
 enum Sink<'s, 'v> {
@@ -40,7 +43,7 @@ pub(super) struct Evaluation<'v> {
     /// The number of elements of the array whose subscripts are evaluated.
     elements: usize,
     ignores_structure: bool,
-    steps: usize,
+    pub(super) steps: usize,
     values: usize,
     ids: ObjectIds<'v>,
 }
@@ -164,6 +167,7 @@ impl<'v> Evaluation<'v> {
         for item in found {
             match item.elements() {
                 Some(elements) => {
+                    self.spend(elements.len())?;
                     self.keep(elements.len())?;
                     unwrapped.extend(elements.iter().map(Item::Node));
                 }
@@ -195,22 +199,27 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    /// The only number of an operand.
-    fn number(&mut self, expr: &'v Expr, operator: Operator, side: &str) -> Found<Number> {
+    /// The only value of an expression if it is a number, which may be that of an array if
+    /// `unwraps` in lax mode.
+    fn only_number(&mut self, expr: &'v Expr, unwraps: bool) -> Found<Option<Item<'v>>> {
         let kept = self.values;
-        let found = self.sequence(expr, true)?;
+        let found = self.sequence(expr, unwraps)?;
         self.values = kept;
-        let number = match found.as_slice() {
-            [one] => one.number(),
+        Ok(match found.as_slice() {
+            [one] if one.number().is_some() => Some(one.clone()),
             _ => None,
-        };
-        let Some(number) = number else {
+        })
+    }
+
+    /// The number of an operand.
+    fn operand(&mut self, expr: &'v Expr, operator: Operator, side: &str) -> Found<Number> {
+        let Some(number) = self.only_number(expr, true)? else {
             return fault(format!(
                 "the {side} operand of {} in a JSON path is not a single numeric value",
                 operator.sign()
             ));
         };
-        match Number::of(number) {
+        match Number::of(number.word()) {
             Some(number) => Ok(number),
             None => fault("a JSON path computes with numbers of up to 38 digits"),
         }
@@ -218,9 +227,9 @@ impl<'v> Evaluation<'v> {
 
     fn arithmetic(&mut self, first: &'v Expr, rest: &'v [(Operator, Expr)]) -> Found<Item<'v>> {
         let operator = rest.first().map_or(Operator::Add, |(operator, _)| *operator);
-        let mut result = self.number(first, operator, "left")?;
+        let mut result = self.operand(first, operator, "left")?;
         for (operator, right) in rest {
-            let right = self.number(right, *operator, "right")?;
+            let right = self.operand(right, *operator, "right")?;
             let divides = matches!(operator, Operator::Divide | Operator::Remainder);
             if divides && right.is_zero() {
                 return fault("division by zero");
@@ -331,7 +340,7 @@ impl<'v> Evaluation<'v> {
                 {
                     return Ok(true);
                 }
-                self.descend(next, &item, 1, (*first, *last), sink)
+                self.descend(next, item, (*first, *last), sink)
             }
             Step::Filter(condition) => {
                 let outer = self.current.replace(item.clone());
@@ -379,33 +388,38 @@ impl<'v> Evaluation<'v> {
         result
     }
 
-    /// Follows steps from the values at some levels within a value.
+    /// Follows steps from the values at some levels within a value. The values within each other
+    /// are a list, since nested filters of deep documents would recurse too far.
     fn descend(
         &mut self,
         steps: &'v [Step],
-        item: &Item<'v>,
-        level: u32,
+        item: Item<'v>,
         (first, last): (u32, u32),
         sink: &mut Sink<'_, 'v>,
     ) -> Found<bool> {
-        if level > last {
-            return Ok(false);
-        }
-        let are_leaves = first == u32::MAX;
-        for child in (0..item.count()).map_while(|place| item.child(place)) {
+        let (is_lax, are_leaves) = (self.path.is_lax, first == u32::MAX);
+        // Each with the place of its next child.
+        let mut open = if last > 0 { vec![(item, 0)] } else { Vec::new() };
+        loop {
+            let level = u32::try_from(open.len()).unwrap_or(u32::MAX);
+            let Some((parent, place)) = open.last_mut() else { return Ok(false) };
+            let Some(child) = parent.child(*place) else {
+                open.pop();
+                continue;
+            };
+            *place += 1;
+            self.spend(1)?;
             let is_leaf = !matches!(child.kind(), Kind::Array | Kind::Object);
             if level >= first || are_leaves && is_leaf {
                 let child = child.clone();
-                let is_lax = self.path.is_lax;
                 if self.tolerant(|own| own.follow(steps, child, is_lax, sink))? {
                     return Ok(true);
                 }
             }
-            if level < last && self.descend(steps, &child, level + 1, (first, last), sink)? {
-                return Ok(true);
+            if level < last && !is_leaf {
+                open.push((child, 0));
             }
         }
-        Ok(false)
     }
 
     fn subscripts(
@@ -463,17 +477,10 @@ impl<'v> Evaluation<'v> {
     }
 
     fn position(&mut self, expr: &'v Expr) -> Found<i128> {
-        let kept = self.values;
-        let found = self.sequence(expr, false)?;
-        self.values = kept;
-        let number = match found.as_slice() {
-            [one] => one.number(),
-            _ => None,
-        };
-        let Some(number) = number else {
+        let Some(number) = self.only_number(expr, false)? else {
             return fault("a subscript of the JSON path is not a single numeric value");
         };
-        match Number::of(number).map(Number::truncated) {
+        match Number::of(number.word()).map(Number::truncated) {
             Some(position) if i32::try_from(position).is_ok() => Ok(position),
             _ => fault("a subscript of the JSON path is out of integer range"),
         }
@@ -570,7 +577,8 @@ impl<'v> Evaluation<'v> {
         let (mut is_true, mut is_unknown) = (false, false);
         for left in &lefts {
             let count = rights.as_ref().map_or(1, Vec::len);
-            self.spend(count)?;
+            let bytes = left.text().unwrap_or_else(|| left.word()).len();
+            self.spend(count.saturating_mul(1 + bytes / STEP_BYTES))?;
             for place in 0..count {
                 match test(left, rights.as_ref().and_then(|rights| rights.get(place))) {
                     Some(true) if is_lax => return Ok(Some(true)),

@@ -2,14 +2,15 @@
 
 use std::borrow::Cow;
 
-use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _};
+use datafusion::arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_err};
 
 use super::super::function::{Argument, Call, Definition, Output};
+use super::super::text::Kind;
 use super::super::value::{TEXT_BYTES_MAX, Value};
 use super::evaluation::Evaluation;
 use super::fault::Fault;
-use super::item::{Item, Kind};
+use super::item::Item;
 use super::syntax::JsonPath;
 
 /// Returns the functions.
@@ -59,11 +60,7 @@ fn each<T>(
         let normal = |at: usize| -> Result<Option<Value<'_>>> {
             Ok(call.json(at, row)?.map(|json| Value::from(json).normalized()))
         };
-        let silent = match call.arguments.get(3) {
-            Some(silent) if silent.is_null(row) => return Ok(None),
-            Some(silent) => silent.as_boolean().value(row),
-            None => is_operator,
-        };
+        let Some(silent) = call.boolean(3, row, is_operator) else { return Ok(None) };
         let (Some(document), Some(path)) = (normal(0)?, call.text(1, row)?) else {
             return Ok(None);
         };
@@ -158,8 +155,11 @@ fn array(call: &Call) -> Result<ArrayRef> {
 }
 
 fn first(call: &Call) -> Result<ArrayRef> {
+    let mut room = Room::default();
     let texts = each(call, |evaluation, silent| {
-        let first = found(evaluation, silent, |items| Ok(items.first().map(text)))?;
+        let first = found(evaluation, silent, |items| {
+            items.first().map(|item| room.text(call, item)).transpose()
+        })?;
         Ok(first.flatten())
     })?;
     call.each_text(|row| Ok(texts.get(row).and_then(Option::as_deref)))
@@ -170,24 +170,13 @@ fn list(call: &Call) -> Result<ArrayRef> {
     let mut room = Room::default();
     let lists = each(call, |evaluation, silent| {
         found(evaluation, silent, |items| {
-            let texts = items.iter().map(|item| {
-                let text = text(item);
-                room.take(call, text.len())?;
-                Ok(text)
-            });
-            texts.collect::<Result<Vec<_>>>()
+            items.iter().map(|item| room.text(call, item)).collect::<Result<Vec<_>>>()
         })
     })?;
     call.each_list(|row| {
         let list = lists.get(row).and_then(Option::as_ref);
         Ok(list.map(|texts| texts.iter().map(|text| Some(Cow::Borrowed(text.as_str()))).collect()))
     })
-}
-
-fn text(item: &Item<'_>) -> String {
-    let mut out = String::new();
-    item.write(&mut out);
-    out
 }
 
 /// The bytes of the texts of a batch of rows.
@@ -197,6 +186,14 @@ struct Room {
 }
 
 impl Room {
+    /// The text of a value.
+    fn text(&mut self, call: &Call, item: &Item<'_>) -> Result<String> {
+        let mut out = String::new();
+        item.write(&mut out);
+        self.take(call, out.len())?;
+        Ok(out)
+    }
+
     fn take(&mut self, call: &Call, bytes: usize) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         match self.bytes > TEXT_BYTES_MAX {

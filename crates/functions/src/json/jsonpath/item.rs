@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::super::text::Kind;
 use super::super::value::{Value, quote};
 use super::number::order;
 use super::syntax::Comparison;
@@ -21,31 +22,6 @@ pub(super) enum Item<'v> {
         value: &'v Value<'v>,
         id: u64,
     },
-}
-
-/// The type of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Null,
-    Boolean,
-    Number,
-    Text,
-    Array,
-    Object,
-}
-
-impl Kind {
-    /// The name that the method `type` returns.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Boolean => "boolean",
-            Self::Number => "number",
-            Self::Text => "string",
-            Self::Array => "array",
-            Self::Object => "object",
-        }
-    }
 }
 
 impl<'v> Item<'v> {

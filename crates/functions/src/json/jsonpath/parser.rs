@@ -8,8 +8,6 @@ use super::token::{Malformed, Token, tokens};
 
 /// Maximum number of brackets and signs within each other, for which the parser recurses.
 const DEPTH_MAX: usize = 64;
-/// Maximum number of tokens, since the evaluation recurses over accessors and operators.
-const TOKENS_MAX: usize = 1_000;
 /// Bytes of one compiled regular expression and of its cache.
 const PROGRAM_BYTES_MAX: usize = 1 << 20;
 /// Characters of a path in an error message.
@@ -58,9 +56,6 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn path(&mut self) -> Parsed<JsonPath> {
-        if self.tokens.len() > TOKENS_MAX {
-            return self.expected(&format!("a path has at most {TOKENS_MAX} names and signs"));
-        }
         let is_strict = self.take_word("strict");
         if !is_strict {
             self.take_word("lax");
@@ -107,29 +102,30 @@ impl Parser<'_> {
 
     /// Parses an expression or a condition.
     fn either(&mut self) -> Parsed<Either> {
-        let first = self.conjunction()?;
-        if !matches!(self.peek(), Token::Sign("||")) {
-            return Ok(first);
-        }
-        let mut all = vec![self.truth(first)?];
-        while self.take("||") {
-            let next = self.conjunction()?;
-            all.push(self.truth(next)?);
-        }
-        Ok(Either::Truth(Condition::Any(all)))
+        self.joined(Self::conjunction, "||", Condition::Any)
     }
 
     fn conjunction(&mut self) -> Parsed<Either> {
-        let first = self.comparison()?;
-        if !matches!(self.peek(), Token::Sign("&&")) {
+        self.joined(Self::comparison, "&&", Condition::All)
+    }
+
+    /// Parses an operand, or several conditions with a sign between them.
+    fn joined(
+        &mut self,
+        operand: fn(&mut Self) -> Parsed<Either>,
+        sign: &str,
+        join: fn(Vec<Condition>) -> Condition,
+    ) -> Parsed<Either> {
+        let first = operand(self)?;
+        if !matches!(self.peek(), Token::Sign(next) if *next == sign) {
             return Ok(first);
         }
         let mut all = vec![self.truth(first)?];
-        while self.take("&&") {
-            let next = self.comparison()?;
+        while self.take(sign) {
+            let next = operand(self)?;
             all.push(self.truth(next)?);
         }
-        Ok(Either::Truth(Condition::All(all)))
+        Ok(Either::Truth(join(all)))
     }
 
     fn truth(&self, either: Either) -> Parsed<Condition> {

@@ -2,7 +2,7 @@
 
 use super::super::text::Json;
 use super::super::value::Value;
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, STEPS_MAX};
 use super::fault::Fault;
 use super::syntax::JsonPath;
 
@@ -276,4 +276,30 @@ fn the_number_of_values_is_bounded() {
     let document = format!("{}1{}", "[".repeat(500), "]".repeat(500));
     let error = values(&document, "$.**.**.**", NONE).expect_err("too many values");
     assert!(error.contains("finds more than"), "{error}");
+}
+
+/// Each filter finds the innermost value of the document, within the search of the one around it.
+#[test]
+fn nested_filters_of_deep_documents_are_evaluated() {
+    let document = format!("{}1{}", "[".repeat(500), "]".repeat(500));
+    let path =
+        (0..60).fold("$.**{last}".to_owned(), |inner, _| format!("$.**{{last}} ? ({inner} == 1)"));
+    assert_eq!(values(&document, &path, NONE).as_deref(), Ok("1"));
+}
+
+/// The array has no value at the level, and no member to compare its elements with; the text does
+/// not match.
+#[test]
+fn steps_that_find_nothing_are_counted() {
+    let array = format!("[{}]", vec!["0"; 1_000].join(","));
+    let text = format!("\"{}\"", "a".repeat(10_000));
+    let cases = [(&array, "$.**{9}"), (&array, "$ == $[0].a"), (&text, r#"$ like_regex "b""#)];
+    for (document, path) in cases {
+        let document = normal(document);
+        let parsed = JsonPath::parse(path).expect(path);
+        let mut evaluation = Evaluation::new(&parsed, &document, None);
+        evaluation.steps = STEPS_MAX - 100;
+        let result = evaluation.all(&mut Vec::new());
+        assert!(matches!(result, Err(Fault::Call(_))), "{path}");
+    }
 }

@@ -19,6 +19,9 @@ const SIGNS: [&str; 28] = [
     "}", "?", ",", "+", "-", "/", "%", "!", "<", ">", ":",
 ];
 
+/// Maximum number of tokens, since the evaluation recurses over accessors and operators.
+const TOKENS_MAX: usize = 1_000;
+
 /// A place in a path at which it is malformed, and the reason.
 pub(super) struct Malformed {
     pub(super) at: usize,
@@ -28,7 +31,7 @@ pub(super) struct Malformed {
 /// The tokens of a path with the bytes at which they begin; the last one is the end.
 ///
 /// # Errors
-/// For unknown signs, numbers that letters follow, and texts without an end.
+/// For unknown signs, numbers that letters follow, texts without an end, and too many tokens.
 pub(super) fn tokens(path: &str) -> Result<Vec<(usize, Token)>, Malformed> {
     let mut lexer = Lexer { path, at: 0 };
     let mut tokens = Vec::new();
@@ -38,6 +41,10 @@ pub(super) fn tokens(path: &str) -> Result<Vec<(usize, Token)>, Malformed> {
         let token = lexer.token()?;
         let is_end = token == Token::End;
         tokens.push((at, token));
+        if tokens.len() > TOKENS_MAX {
+            let reason = format!("a path has at most {TOKENS_MAX} names and signs");
+            return Err(Malformed { at, reason });
+        }
         if is_end {
             return Ok(tokens);
         }

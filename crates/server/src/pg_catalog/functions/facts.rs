@@ -1,13 +1,14 @@
 //! Functions that return facts about the connection, the server and the sizes of tables, and
 //! functions that end statements and connections.
 
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
+use datafusion::common::{Result, ScalarValue, exec_err};
 
 use super::super::value::Value;
 use super::super::{activity, relations, roles};
 use super::argument::{integer, is_true, text};
 use super::call::{Call, missing};
 use super::function::{Definition, Returns, acting, lenient, strict};
+use crate::failure::{Failure, SqlState};
 
 /// The encoding of all texts, by PostgreSQL's number.
 pub(in crate::pg_catalog) const UTF8: i64 = 6;
@@ -90,7 +91,7 @@ fn set_config(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let is_local = is_true(Some(is_local));
     let (name, value) = (text(name).unwrap_or_default(), text(value).unwrap_or_default());
     let changed = call.source.facts.settings.set_in_statement(&name, &value, is_local);
-    Ok(changed.map_err(|failure| exec_datafusion_err!("{}", failure.text()))?.into())
+    Ok(changed?.into())
 }
 
 fn began(call: &Call<'_>, _: &[ScalarValue]) -> Result<Value> {
@@ -109,7 +110,8 @@ fn refuse_others(call: &Call<'_>, number: i32) -> Result<()> {
     let user = activity.into_iter().find(|(it, _)| *it == number).map(|(_, it)| it.user);
     match user {
         Some(user) if !roles::may_control(call.source, &user) => {
-            exec_err!("permission denied: connection {number} is of role {user}")
+            let text = format!("permission denied: connection {number} is of role {user}");
+            Err(Failure::new(SqlState::DENIED, text).into())
         }
         _ => Ok(()),
     }

@@ -3,7 +3,7 @@
 /// Layout of the elements of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// An array if the file begins with a bracket.
+    /// An array if the file begins with one, and nothing follows it in the first block.
     #[default]
     Auto,
     /// One array.
@@ -43,11 +43,6 @@ impl Splitter {
         Self { layout, ..Self::default() }
     }
 
-    /// True until the layout is known.
-    pub(super) fn is_undecided(&self) -> bool {
-        self.layout == Layout::Auto
-    }
-
     /// Makes a step from `at`. `is_end` says that no bytes follow.
     pub(super) fn step(&mut self, bytes: &[u8], at: usize, is_end: bool) -> Step {
         let rest = &bytes[at..];
@@ -55,21 +50,19 @@ impl Splitter {
         if blanks > 0 {
             return Step::Skip(at + blanks);
         }
-        let Some(first) = rest.first() else { return self.end(at, is_end) };
+        if rest.is_empty() {
+            return self.end(at, is_end);
+        }
         if self.has_ended {
             return Step::Malformed(at, "there are bytes behind the end of the array");
         }
-        match (self.layout, first) {
-            (Layout::Auto, b'[') => {
-                self.layout = Layout::Array;
+        match self.layout {
+            Layout::Auto => {
+                self.layout = layout_of(rest, is_end);
                 self.step(bytes, at, is_end)
             }
-            (Layout::Auto, _) => {
-                self.layout = Layout::Lines;
-                self.step(bytes, at, is_end)
-            }
-            (Layout::Lines, _) => element(bytes, at, is_end),
-            (Layout::Array, _) => self.array_step(bytes, at, is_end),
+            Layout::Lines => element(bytes, at, is_end),
+            Layout::Array => self.array_step(bytes, at, is_end),
         }
     }
 
@@ -108,13 +101,12 @@ impl Splitter {
 }
 
 /// The layout of a file that begins with these bytes: an array with something behind it is one of
-/// several elements. `is_whole` says that no bytes follow.
-pub(super) fn layout_of(bytes: &[u8], is_whole: bool) -> Layout {
-    let blanks = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-    if bytes.get(blanks) != Some(&b'[') {
+/// several elements. `is_end` says that no bytes follow.
+fn layout_of(bytes: &[u8], is_end: bool) -> Layout {
+    if bytes.first() != Some(&b'[') {
         return Layout::Lines;
     }
-    match element(bytes, blanks, is_whole) {
+    match element(bytes, 0, is_end) {
         Step::Element { end, .. }
             if bytes[end..].iter().any(|byte| !byte.is_ascii_whitespace()) =>
         {
@@ -212,7 +204,7 @@ mod tests {
         for (text, layout) in [
             ("[1, [2]]\n", Layout::Array),
             ("[1]\n[2]", Layout::Lines),
-            (" {}", Layout::Lines),
+            ("{}", Layout::Lines),
             ("", Layout::Lines),
             ("[1, 2", Layout::Array),
         ] {

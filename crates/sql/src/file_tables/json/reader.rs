@@ -13,7 +13,7 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use serde::de::IgnoredAny;
 
 use super::super::scan::{Block, Decoded, Reader};
-use super::elements::{Layout, Splitter, Step, layout_of};
+use super::elements::{Layout, Splitter, Step};
 use super::form::{COLUMN, Form, compact};
 
 /// Number of elements, or of bytes, that completes a block.
@@ -67,10 +67,6 @@ impl JsonReader {
     /// # Errors
     /// Errors of the file, elements that are too long, and bytes between them.
     pub(super) fn next_elements(&mut self) -> Result<Option<JsonBlock>> {
-        if self.splitter.is_undecided() {
-            self.fill()?;
-            self.splitter = Splitter::new(layout_of(&self.buffer, self.is_end));
-        }
         let (mut at, mut elements) = (0, Vec::<Range<usize>>::new());
         while elements.len() < BLOCK_ROWS && at < BLOCK_BYTES {
             match self.splitter.step(&self.buffer, at, self.is_end) {

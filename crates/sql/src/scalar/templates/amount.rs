@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
 };
 
 use super::numbers::{Digits, NumberTemplate};
+use super::parse::is_text;
 
 const NAME: &str = "to_number";
 /// Digits of a decimal.
@@ -41,10 +42,6 @@ impl ScalarUDFImpl for ToNumber {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let is_text = |of: &DataType| match of {
-            DataType::Dictionary(_, values) => values.is_string(),
-            other => other.is_string() || other.is_null(),
-        };
         match given {
             [text, template] if is_text(text) && is_text(template) => {
                 Ok(vec![DataType::Utf8, DataType::Utf8])
@@ -96,7 +93,7 @@ impl ScalarUDFImpl for ToNumber {
         });
         let numbers = numbers.collect::<Result<Decimal128Array>>()?;
         let numbers = numbers.with_precision_and_scale(PRECISION, scale)?;
-        Ok(match is_constant && numbers.len() == 1 {
+        Ok(match is_constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&numbers, 0)?),
             false => ColumnarValue::Array(Arc::new(numbers)),
         })

@@ -4,9 +4,8 @@ use chrono::{Datelike as _, NaiveDate};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
 use super::reader::{Convention, Parts};
+use super::times::JULIAN_DAY_BEFORE_CE;
 
-/// The day before 0001-01-01 as a Julian day.
-const JULIAN_DAY_BEFORE_CE: i64 = 1_721_425;
 const HOUR_SECONDS: i64 = 3_600;
 const MICROSECONDS: i64 = 1_000_000;
 

@@ -41,6 +41,12 @@ fn to_date(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
 }
 
 fn to_timestamp(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
+    if let [texts @ ColumnarValue::Array(_)] = args.args.as_slice()
+        && is_text(&texts.data_type())
+    {
+        // DataFusion returns columns without the time zone.
+        return texts.cast_to(args.return_type(), None).map(Some);
+    }
     let name = match args.return_type() {
         DataType::Timestamp(_, zone) => zone.clone().unwrap_or_else(|| Arc::from("UTC")),
         other => return exec_err!("to_timestamp returns timestamps, not {other}"),
@@ -83,8 +89,7 @@ fn evaluate(
 ) -> Result<Option<ColumnarValue>> {
     let [text, template] = args.args.as_slice() else { return Ok(None) };
     let (texts, templates) = (text.data_type(), template.data_type());
-    let is_read = |of: &DataType| is_text(of) || of.is_null();
-    if !is_read(&texts) || !is_read(&templates) {
+    if !is_text(&texts) || !is_text(&templates) {
         return Ok(None);
     }
     let is_constant = [text, template].iter().all(|it| matches!(it, ColumnarValue::Scalar(_)));
@@ -110,9 +115,10 @@ fn evaluate(
     }))
 }
 
-fn is_text(of: &DataType) -> bool {
+/// True for a type of texts, and for that of nulls.
+pub(super) fn is_text(of: &DataType) -> bool {
     match of {
         DataType::Dictionary(_, values) => values.is_string(),
-        other => other.is_string(),
+        other => other.is_string() || other.is_null(),
     }
 }

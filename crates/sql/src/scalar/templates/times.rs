@@ -11,7 +11,7 @@ pub(super) const ROMAN_MONTHS: [&str; 12] =
 /// Width of the names of months and days without `FM`.
 const NAME_WIDTH: usize = 9;
 /// The day before 0001-01-01 as a Julian day.
-const JULIAN_DAY_BEFORE_CE: i64 = 1_721_425;
+pub(super) const JULIAN_DAY_BEFORE_CE: i64 = 1_721_425;
 
 /// A field of a value that a template can show, or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,6 +35,9 @@ use crate::session::expressions::Expressions;
 use crate::session::state::{Planned, Session};
 use crate::session::words::refused;
 
+/// Characters around the elements of the text of an array: `{ok,"sad"}`.
+const ARRAY_MARKS: [char; 4] = ['{', '}', ',', '"'];
+
 /// A new text of a label.
 struct LabelRename {
     schema: String,
@@ -259,10 +262,19 @@ fn text_of(snapshot: &Snapshot, object: &Object) -> Option<String> {
     }
 }
 
-/// True if a text has a literal.
+/// True if a text has a literal, possibly in one of an array.
 fn has_literal(text: &str, literal: &str) -> Result<bool, SqlError> {
     let tokens = Tokenizer::new(&TerraceDialect, text).tokenize();
     let tokens = tokens.map_err(|error| SqlError::from(refused(error.into())))?;
-    let is_it = |token: &Token| matches!(token, Token::SingleQuotedString(it) if it == literal);
-    Ok(tokens.iter().any(is_it))
+    let is_it = |text: &str| {
+        let is_array = text.trim_start().starts_with('{');
+        text == literal || is_array && text.split(ARRAY_MARKS).any(|item| item.trim() == literal)
+    };
+    Ok(tokens.iter().any(|token| match token {
+        Token::SingleQuotedString(text)
+        | Token::EscapedStringLiteral(text)
+        | Token::UnicodeStringLiteral(text) => is_it(text),
+        Token::DollarQuotedString(text) => is_it(&text.value),
+        _ => false,
+    }))
 }

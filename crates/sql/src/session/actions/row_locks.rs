@@ -21,12 +21,14 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement as SqlStatement};
+use terrace_governor::pins::Reader;
 use terrace_table::access::Privilege;
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 use terrace_table::transaction::{Scope, Transaction};
 
+use crate::interrupt;
 use crate::session::dialect::parsed_query;
 use crate::session::exclusive::stored_table;
 use crate::session::object_name::Name;
@@ -44,7 +46,8 @@ struct ToLock {
 
 impl Session {
     /// Locks the tables whose rows the queries of a statement lock, and takes the clauses from it.
-    /// Returns true if rows are skipped, so that the statement has another meaning.
+    /// Returns true if rows are skipped, so that the statement has another meaning. Waits as long as
+    /// the query of `reader` is not cancelled.
     ///
     /// # Errors
     /// [`SqlError::Refused`] for rows that cannot be locked; [`SqlError::Denied`],
@@ -54,6 +57,7 @@ impl Session {
         &self,
         statement: &mut Statement,
         scope: &Scope,
+        reader: &Reader,
     ) -> Result<bool, SqlError> {
         if !row_locks::may_be_in(statement) {
             return Ok(false);
@@ -66,7 +70,9 @@ impl Session {
         let Some(locks) = found else { return Ok(false) };
         self.refuse_change(scope, "a lock of rows")?;
         let skipped = match scope {
-            Scope::Within(..) => self.lock_relations(locks, scope).await?,
+            Scope::Within(..) => {
+                interrupt::wait(reader, Box::pin(self.lock_relations(locks, scope))).await?
+            }
             Scope::Alone(_) if !row_locks::is_query(statement) => {
                 return Err(refused(
                     "a lock of rows in a change of rows outside of a transaction",
@@ -77,7 +83,8 @@ impl Session {
                 let transaction = Arc::new(Transaction::begin(self.engine.catalog(), false));
                 transaction.statement()?;
                 let within = Scope::Within(Arc::clone(&transaction), limit.clone());
-                let skipped = self.lock_relations(locks, &within).await?;
+                let locked = Box::pin(self.lock_relations(locks, &within));
+                let skipped = interrupt::wait(reader, locked).await?;
                 transaction.roll_back();
                 skipped
             }
@@ -92,10 +99,11 @@ impl Session {
         &self,
         prepared: &SessionStatement,
         scope: &Scope,
+        reader: &Reader,
     ) -> Result<Option<Statement>, SqlError> {
         let SessionStatement::Sql(statement) = prepared else { return Ok(None) };
         let mut statement = statement.as_ref().clone();
-        let is_other = self.lock_rows(&mut statement, scope).await?;
+        let is_other = self.lock_rows(&mut statement, scope, reader).await?;
         Ok(is_other.then_some(statement))
     }
 
@@ -110,22 +118,14 @@ impl Session {
         tables.sort_by_key(|it| (it.table.id(), it.wait));
         let mut skipped = BTreeSet::new();
         for ToLock { table, wait, query } in &tables {
-            let is_locked = match wait {
-                Wait::ForLock => {
-                    // The transaction holds the lock.
-                    drop(scope.rewrite(table).await?);
-                    true
-                }
-                Wait::Never | Wait::Skip => scope.try_lock(table).await?,
-            };
-            match wait {
-                _ if is_locked => {}
-                Wait::Skip => {
-                    skipped.insert(*query);
-                }
-                Wait::Never | Wait::ForLock => {
+            if *wait == Wait::ForLock {
+                // The transaction holds the lock.
+                drop(scope.rewrite(table).await?);
+            } else if !scope.try_lock(table).await? {
+                if *wait == Wait::Never {
                     return Err(SqlError::LockHeld { table: table.full_name() });
                 }
+                skipped.insert(*query);
             }
         }
         Ok(skipped)

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::{Ident, Statement as SqlStatement, TableFactor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, TableFactor, VisitorMut};
 
+use super::super::column_options::normalized;
 use super::super::walk::Walk;
 
 /// The names without a schema of the relations that a part reads.
@@ -14,11 +14,6 @@ pub(super) fn uses(node: &mut impl Walk) -> HashSet<String> {
     let mut uses = Uses::default();
     let _ = node.walk(&mut uses);
     uses.names
-}
-
-/// A name as the planner compares it.
-pub(super) fn normalized(name: &Ident) -> String {
-    IdentNormalizer::default().normalize(name.clone())
 }
 
 #[derive(Default)]
@@ -45,7 +40,7 @@ impl VisitorMut for Uses {
             && let [part] = name.0.as_slice()
             && let Some(name) = part.as_ident()
         {
-            self.names.insert(normalized(name));
+            self.names.insert(normalized(name.clone()));
         }
         ControlFlow::Continue(())
     }

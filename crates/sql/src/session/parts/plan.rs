@@ -1,14 +1,11 @@
 //! Physical plans of the parts of a statement.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 
-use datafusion::common::exec_err;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{LogicalPlan, WriteOp};
-use futures::future::{Either, select};
 use terrace_governor::pins::Reader;
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
@@ -50,8 +47,12 @@ impl Session {
         check_plan(&plan, &self.rights(snapshot))?;
         let open = Open::begin(catalog, scope)?;
         let within = open.scope();
-        let reader = state.config().get_extension::<Reader>();
-        lock(&rewritten(&plan)?, &within, reader.as_deref()).await?;
+        let tables = rewritten(&plan)?;
+        let locked = lock(&tables, &within);
+        match state.config().get_extension::<Reader>() {
+            Some(reader) => interrupt::wait(&reader, locked).await?,
+            None => locked.await?,
+        }
         let current = within.snapshot(catalog)?;
         let plan = snapshot::repin(plan, &current)?;
         self.planned_parts(state, &plan, &current, Some(open), options).await
@@ -101,31 +102,15 @@ impl Session {
     }
 }
 
-/// Waits for the locks of tables, which the transaction of `scope` holds from then on, as long as
-/// the query that `reader` is of is not cancelled.
+/// Waits for the locks of tables, which the transaction of `scope` holds from then on.
 ///
 /// # Errors
-/// [`SqlError::Conflict`], [`SqlError::Deadlock`], [`SqlError::LockTimeout`]; if the query is
-/// cancelled.
-async fn lock(
-    tables: &[Arc<Table>],
-    scope: &Scope,
-    reader: Option<&Reader>,
-) -> Result<(), SqlError> {
-    let locked = pin!(async {
-        for table in tables {
-            drop(scope.rewrite(table).await?);
-        }
-        Ok::<_, SqlError>(())
-    });
-    let Some(reader) = reader else { return locked.await };
-    match select(locked, reader.suspension.cancelled()).await {
-        Either::Left((locked, _)) => locked,
-        Either::Right(_) => {
-            interrupt::check()?;
-            Ok(exec_err!("the statement was cancelled while it waited for a lock")?)
-        }
+/// [`SqlError::Conflict`], [`SqlError::Deadlock`], [`SqlError::LockTimeout`].
+async fn lock(tables: &[Arc<Table>], scope: &Scope) -> Result<(), SqlError> {
+    for table in tables {
+        drop(scope.rewrite(table).await?);
     }
+    Ok(())
 }
 
 /// The tables whose rows the parts of a statement rewrite, in the order of their numbers.

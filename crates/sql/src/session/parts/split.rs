@@ -17,11 +17,12 @@ use futures::future::BoxFuture;
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 
+use super::super::column_options::normalized;
 use super::super::dialect::parsed_query;
 use super::super::normalize::{is_change, move_with};
 use super::super::returning;
 use super::super::state::Session;
-use super::names::{Queries, normalized, uses};
+use super::names::{Queries, uses};
 use super::node::{Part, PartsNode};
 use super::rows::{PartTable, columns_of, function_name, query_text};
 
@@ -42,7 +43,7 @@ impl Session {
             let mut parts = Vec::new();
             while let Some(next) = split.next_part()? {
                 let NextPart { place, alias, statement } = next;
-                let name = normalized(&alias.name);
+                let name = split.queries.names[place].clone();
                 let plan = self.logical_plan(&state, snapshot, statement).await?;
                 let plan = without_prepare(plan);
                 let rows = split.define(place, alias, parts.len(), &plan)?;
@@ -111,7 +112,7 @@ impl Split {
         let Some(With { recursive: is_recursive, mut cte_tables, .. }) = with else {
             return Err(SqlError::Task("a statement of several parts has no WITH".to_owned()));
         };
-        let names = cte_tables.iter().map(|it| normalized(&it.alias.name)).collect();
+        let names = cte_tables.iter().map(|it| normalized(it.alias.name.clone())).collect();
         let uses_of = cte_tables.iter_mut().map(|it| uses(it.query.as_mut())).collect();
         let queries = Queries { names, uses: uses_of };
         let mut main_uses = uses(&mut statement);
@@ -173,7 +174,7 @@ impl Split {
         if fields.is_empty() || !later.any(|uses| uses.contains(name)) {
             return Ok(None);
         }
-        let names = alias.columns.drain(..).map(|column| normalized(&column.name));
+        let names = alias.columns.drain(..).map(|column| normalized(column.name));
         let mut names: Vec<_> = names.collect();
         names.extend(fields.iter().skip(given).map(|field| field.name().clone()));
         let query = Box::new(parsed_query(&query_text(part, &names))?);
@@ -263,8 +264,8 @@ fn change_of(mut change: Query, outer: Option<With>) -> Result<SqlStatement, Sql
     change.with = match (outer, change.with.take()) {
         (Some(mut outer), Some(inner)) => {
             let own: HashSet<_> =
-                inner.cte_tables.iter().map(|it| normalized(&it.alias.name)).collect();
-            outer.cte_tables.retain(|it| !own.contains(&normalized(&it.alias.name)));
+                inner.cte_tables.iter().map(|it| normalized(it.alias.name.clone())).collect();
+            outer.cte_tables.retain(|it| !own.contains(&normalized(it.alias.name.clone())));
             outer.cte_tables.extend(inner.cte_tables);
             outer.recursive |= inner.recursive;
             Some(outer)

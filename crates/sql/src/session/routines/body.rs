@@ -15,6 +15,7 @@ use crate::session::dialect::parsed_query;
 use crate::session::normalize::has_changes;
 use crate::session::parse::parse;
 use crate::session::refusal::refused;
+use crate::session::row_locks;
 use crate::session::walk::Walk;
 
 /// The body of a routine.
@@ -86,7 +87,10 @@ fn query(text: &str, routine: &Routine) -> Result<Box<Query>, SqlError> {
     let statement = first.and_then(crate::session::statement::SessionStatement::into_sql);
     match statement {
         Some(Statement::Statement(statement)) => match *statement {
-            SqlStatement::Query(query) if !has_changes(&query) => Ok(query),
+            SqlStatement::Query(mut query) if !has_changes(&query) => {
+                row_locks::refuse(query.as_mut())?;
+                Ok(query)
+            }
             _ => no_query("a body is a query: it changes no rows and defines nothing"),
         },
         _ => no_query("a body is a query: SELECT ..."),

@@ -20,8 +20,8 @@ pub(super) fn is_in(tokens: &[TokenWithSpan]) -> bool {
     let significant = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
     let mut is_behind = false;
     tokens.iter().filter(significant).any(|token| {
-        let begins = STRENGTHS.iter().any(|(words, _)| is(token, words[0]));
-        std::mem::replace(&mut is_behind, is(token, "for")) && begins
+        std::mem::replace(&mut is_behind, is(token, "for"))
+            && STRENGTHS.iter().any(|(words, _)| is(token, words[0]))
     })
 }
 
@@ -62,7 +62,8 @@ fn lock_at(tokens: &[TokenWithSpan], place: usize) -> Option<(Vec<TokenWithSpan>
         return None;
     }
     let mut tables = vec![];
-    if is_at(tokens, end, "of") {
+    let has_tables = is_at(tokens, end, "of");
+    if has_tables {
         let start = end + 1;
         end = find(tokens, start, |_, token| {
             ["nowait", "skip", "for"].iter().chain(&LIMITS).any(|word| is(token, word))
@@ -75,7 +76,7 @@ fn lock_at(tokens: &[TokenWithSpan], place: usize) -> Option<(Vec<TokenWithSpan>
     };
     let wait = &tokens[end..end + waits];
     let lock = |table: &[TokenWithSpan]| {
-        let of = if table.is_empty() { "" } else { " OF" };
+        let of = if has_tables { " OF" } else { "" };
         let mut lock: Vec<_> = words(&format!("FOR {strength}{of}")).collect();
         lock.extend_from_slice(table);
         lock.extend_from_slice(wait);
@@ -111,6 +112,9 @@ mod tests {
                 "SELECT a FROM t FETCH FIRST ROW ONLY FOR UPDATE OF t FOR SHARE",
             ),
             ("SELECT a FROM t LIMIT 1 FOR UPDATE", "SELECT a FROM t LIMIT 1 FOR UPDATE"),
+            // Errors of the parser.
+            ("SELECT a FROM t FOR UPDATE OF", "SELECT a FROM t FOR UPDATE OF"),
+            ("SELECT a FROM t FOR UPDATE OF t,", "SELECT a FROM t FOR UPDATE OF t FOR UPDATE OF"),
             ("SELECT substring(a FROM 1 FOR share)", "SELECT substring ( a FROM 1 FOR SHARE )"),
         ];
         for (text, expected) in cases {

@@ -97,6 +97,7 @@ pub const POSTGRES: &[(&str, &str)] = &[
     ("width_bucket(5,10,0,5)", "3"),
     ("width_bucket(10,10,0,5)", "1"),
     ("width_bucket(0,10,0,5)", "6"),
+    ("width_bucket(NULL,ARRAY[1,3])", ""),
     ("mod(7,-3)", "1"),
     ("mod(-7,3)", "-1"),
     ("div(7,2)", "3"),

@@ -1,7 +1,5 @@
 //! Digits of a text at the places of a number template.
 
-use std::fmt::Write as _;
-
 use datafusion::common::{Result, exec_err};
 
 use super::layout::{Anchor, Item, Keyword, Layout};
@@ -29,8 +27,7 @@ impl Digits {
 
     /// The number with so many digits behind the point; `None` if it has more than 38 digits.
     pub(in super::super) fn at_scale(&self, scale: usize) -> Option<i128> {
-        let mut digits = String::with_capacity(self.whole.len() + self.fraction.len());
-        let _ = write!(digits, "{}{}", self.whole, self.fraction);
+        let digits = format!("{}{}", self.whole, self.fraction);
         let behind = self.behind();
         let mut number: i128 = match digits.trim_start_matches('0') {
             "" => 0,
@@ -42,7 +39,7 @@ impl Digits {
         } else {
             let power = u32::try_from(behind - scale).ok()?;
             let unit = 10_i128.checked_pow(power)?;
-            number = (number + unit / 2) / unit;
+            number = number.checked_add(unit / 2)? / unit;
         }
         let is_short = number < 10_i128.pow(38);
         is_short.then_some(if self.is_negative { -number } else { number })
