@@ -121,8 +121,32 @@ fn listed(classes: &[Class], text: &str) -> Option<SqlState> {
     classes.iter().find(|(part, _)| text.contains(part)).map(|(_, state)| *state)
 }
 
+impl From<SqlError> for Failure {
+    fn from(error: SqlError) -> Self {
+        let state = state_of(&error);
+        match error {
+            SqlError::Dependents { what, details } => Self::new(state, format!("cannot {what}"))
+                .with_detail(details.join("\n"))
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."),
+            error => Self::new(state, error.to_string()),
+        }
+    }
+}
+
+impl From<DataFusionError> for Failure {
+    fn from(error: DataFusionError) -> Self {
+        Self::from(SqlError::from(error))
+    }
+}
+
+impl From<ArrowError> for Failure {
+    fn from(error: ArrowError) -> Self {
+        Self::from(SqlError::from(error))
+    }
+}
+
 /// Returns the class of an error.
-pub(crate) fn state_of(error: &SqlError) -> SqlState {
+fn state_of(error: &SqlError) -> SqlState {
     match error {
         SqlError::DataFusion(error) => state_of_datafusion(error),
         SqlError::Arrow(error) => state_of_arrow(error),
@@ -346,6 +370,37 @@ mod tests {
     use datafusion::common::Column;
 
     use super::*;
+
+    #[test]
+    fn errors_have_classes() {
+        let refused = SqlError::Refused { what: "it".to_owned(), instead: "that".to_owned() };
+        assert_eq!(Failure::from(refused).state(), SqlState::UNSUPPORTED);
+        let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
+        let context = zero.context("while planning");
+        assert_eq!(Failure::from(context).state(), SqlState::ZERO_DIVISION);
+        let cast = |text: &str| Failure::from(ArrowError::CastError(text.to_owned())).state();
+        assert_eq!(cast("Can't cast value 3000000000 to type Int32"), SqlState::OUT_OF_RANGE);
+        assert_eq!(
+            cast("Cannot cast string 'overflow' to value of Int32 type"),
+            SqlState::INVALID_TEXT
+        );
+        let plan = |text: &str| Failure::from(DataFusionError::Plan(text.to_owned())).state();
+        assert_eq!(plan("LIMIT must be >= 0, '-1' was provided"), SqlState::INVALID_LIMIT);
+        assert_eq!(plan("a rule"), SqlState::RULE);
+        assert_eq!(plan("Step cannot be zero"), SqlState::INVALID_PARAMETER);
+        let power = |text: &str| Failure::from(ArrowError::ComputeError(text.to_owned())).state();
+        let zero = "zero raised to a negative power is undefined";
+        assert_eq!(power(zero), SqlState::INVALID_POWER);
+        let logarithm = DataFusionError::Execution("cannot take logarithm of zero".to_owned());
+        assert_eq!(Failure::from(logarithm).state(), SqlState::INVALID_LOGARITHM);
+        let full = DataFusionError::ResourcesExhausted("no memory".to_owned());
+        assert_eq!(Failure::from(full).state(), SqlState::OUT_OF_MEMORY);
+        let missing = DataFusionError::Plan("table 'main.public.t' not found".to_owned());
+        assert_eq!(Failure::from(missing).state(), SqlState::NO_TABLE);
+        let several = DataFusionError::Execution("subquery returned more than one row".to_owned());
+        assert_eq!(Failure::from(several).state(), SqlState::CARDINALITY);
+        assert!(Failure::from(std::io::Error::other("broken")).is_fatal());
+    }
 
     #[test]
     fn texts_that_are_no_values_have_the_class_of_their_type() {

@@ -3,14 +3,11 @@
 use std::time::Duration;
 use std::{fmt, io};
 
-use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
-use terrace_sql::SqlError;
 use terrace_sql::session::Notice;
 
-use crate::error_class::state_of;
 pub(crate) use crate::sql_state::SqlState;
 
 /// A failed statement, message or connection.
@@ -44,6 +41,11 @@ impl Failure {
     pub(crate) fn late(limit: Duration) -> Self {
         let text = format!("the statement has run for statement_timeout, {limit:?}");
         Self { is_late: true, ..Self::new(SqlState::CANCELLED, text) }
+    }
+
+    /// Returns the failure with facts beside its text.
+    pub(crate) fn with_detail(self, detail: String) -> Self {
+        Self { detail: Some(detail), ..self }
     }
 
     /// Returns the failure with advice on another way, which clients show beside the text.
@@ -132,71 +134,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<SqlError> for Failure {
-    fn from(error: SqlError) -> Self {
-        let state = state_of(&error);
-        match error {
-            SqlError::Dependents { what, details } => Self {
-                detail: Some(details.join("\n")),
-                hint: Some("Use DROP ... CASCADE to drop the dependent objects too."),
-                ..Self::new(state, format!("cannot {what}"))
-            },
-            error => Self::new(state, error.to_string()),
-        }
-    }
-}
-
-impl From<DataFusionError> for Failure {
-    fn from(error: DataFusionError) -> Self {
-        Self::from(SqlError::from(error))
-    }
-}
-
 /// The error of a function that a query calls; it keeps its class.
 impl From<Failure> for DataFusionError {
     fn from(failure: Failure) -> Self {
         Self::External(Box::new(failure))
-    }
-}
-
-impl From<ArrowError> for Failure {
-    fn from(error: ArrowError) -> Self {
-        Self::from(SqlError::from(error))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_have_classes() {
-        let refused = SqlError::Refused { what: "it".to_owned(), instead: "that".to_owned() };
-        assert_eq!(Failure::from(refused).state(), SqlState::UNSUPPORTED);
-        let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
-        let context = zero.context("while planning");
-        assert_eq!(Failure::from(context).state(), SqlState::ZERO_DIVISION);
-        let cast = |text: &str| Failure::from(ArrowError::CastError(text.to_owned())).state();
-        assert_eq!(cast("Can't cast value 3000000000 to type Int32"), SqlState::OUT_OF_RANGE);
-        assert_eq!(
-            cast("Cannot cast string 'overflow' to value of Int32 type"),
-            SqlState::INVALID_TEXT
-        );
-        let plan = |text: &str| Failure::from(DataFusionError::Plan(text.to_owned())).state();
-        assert_eq!(plan("LIMIT must be >= 0, '-1' was provided"), SqlState::INVALID_LIMIT);
-        assert_eq!(plan("a rule"), SqlState::RULE);
-        assert_eq!(plan("Step cannot be zero"), SqlState::INVALID_PARAMETER);
-        let power = |text: &str| Failure::from(ArrowError::ComputeError(text.to_owned())).state();
-        let zero = "zero raised to a negative power is undefined";
-        assert_eq!(power(zero), SqlState::INVALID_POWER);
-        let logarithm = DataFusionError::Execution("cannot take logarithm of zero".to_owned());
-        assert_eq!(Failure::from(logarithm).state(), SqlState::INVALID_LOGARITHM);
-        let full = DataFusionError::ResourcesExhausted("no memory".to_owned());
-        assert_eq!(Failure::from(full).state(), SqlState::OUT_OF_MEMORY);
-        let missing = DataFusionError::Plan("table 'main.public.t' not found".to_owned());
-        assert_eq!(Failure::from(missing).state(), SqlState::NO_TABLE);
-        let several = DataFusionError::Execution("subquery returned more than one row".to_owned());
-        assert_eq!(Failure::from(several).state(), SqlState::CARDINALITY);
-        assert!(Failure::from(io::Error::other("broken")).is_fatal());
     }
 }

@@ -80,6 +80,7 @@ mod merge_statement;
 mod metadata_functions;
 mod misplaced_calls;
 mod missing_rows;
+mod mixed_keys;
 mod modify;
 mod multiplicity;
 mod named_settings;

@@ -185,7 +185,7 @@ fn sorts_as_datafusion_does() {
         let mut rng = Rng::new(seed);
         let pools = [(64 << 20, 64 << 20), (4 << 20, 64 * KIB), (2 << 20, 0)];
         let pools = pools.map(|(dram, limit)| (pool(dram), limit));
-        let (rounds, mut spilled) = (soak_rounds(10_000), 0);
+        let (rounds, mut spilled) = (soak_rounds(5_000), 0);
         for _ in 0..rounds {
             let (pool, limit) = &pools[[0, 1, 1, 2, 2, 2][rng.index(6)]];
             spilled += u64::from(runtime.block_on(check(&mut rng, pool, *limit)) > 0);

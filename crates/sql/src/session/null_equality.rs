@@ -12,7 +12,7 @@
 //! `eliminate_cross_join` gives all joins that it builds the property of the outermost, and moves
 //! equalities of WHERE into them; and `extract_equijoin_predicate` adds equalities to the keys of a
 //! join by IS NOT DISTINCT FROM. The rules here wrap these two and show them only joins of one kind
-//! at a time.
+//! at a time. A join with equalities of both kinds gets keys of one (`mixed_keys`).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::guards::{has_any, is_join};
-use super::large_joins;
+use super::{large_joins, mixed_keys};
 
 /// Flattens inner joins, those by IS NOT DISTINCT FROM separately, and keeps joins together whose
 /// columns are combined in one key.
@@ -151,8 +151,8 @@ fn nulls_equal(join: &Join) -> bool {
     !join.on.is_empty() && join.null_equality == NullEquality::NullEqualsNull
 }
 
-/// Turns equalities in the conditions of joins into keys, except for joins whose keys are by IS NOT
-/// DISTINCT FROM: there they stay conditions.
+/// Turns equalities in the conditions of joins into keys, for joins whose keys are by IS NOT
+/// DISTINCT FROM without DataFusion's rule.
 #[derive(Debug, Default)]
 pub(super) struct EquijoinKeys(ExtractEquijoinPredicate);
 
@@ -174,9 +174,13 @@ impl OptimizerRule for EquijoinKeys {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        match &plan {
-            LogicalPlan::Join(join) if nulls_equal(join) => Ok(Transformed::no(plan)),
-            _ => self.0.rewrite(plan, config),
-        }
+        let rewritten = match &plan {
+            LogicalPlan::Join(join) if nulls_equal(join) => Transformed::no(plan),
+            _ => self.0.rewrite(plan, config)?,
+        };
+        rewritten.transform_data(|plan| match plan {
+            LogicalPlan::Join(join) => Ok(mixed_keys::of(join)?.update_data(LogicalPlan::Join)),
+            plan => Ok(Transformed::no(plan)),
+        })
     }
 }

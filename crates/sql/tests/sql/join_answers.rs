@@ -1,5 +1,9 @@
 //! Results of joins that DataFusion gets wrong.
 
+use std::time::Duration;
+
+use terrace_sql::Session;
+
 use crate::common::{MIB, check, engine, show};
 
 const DRAM: u64 = 64 * MIB;
@@ -131,9 +135,94 @@ async fn one_match_is_enough_for_semi_and_anti_joins() {
         ),
     ];
     for (query, answer) in &cases {
-        let case = [(query.as_str(), *answer)];
-        let answered = check(&session, &case);
-        let answered = tokio::time::timeout(std::time::Duration::from_secs(60), answered).await;
-        assert!(answered.is_ok(), "not within a minute: {query}");
+        answers_soon(&session, query, answer).await;
+    }
+}
+
+/// Checks the answer of a query, which takes less than a minute.
+async fn answers_soon(session: &Session, query: &str, answer: &str) {
+    let case = [(query, answer)];
+    let answered = tokio::time::timeout(Duration::from_secs(60), check(session, &case)).await;
+    assert!(answered.is_ok(), "not within a minute: {query}");
+}
+
+/// A join may have equalities of both kinds. The tables have billions of pairs with equal `k`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_by_equalities_of_both_kinds_compare_few_pairs() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE a AS SELECT value % 3 AS k,
+                  CASE WHEN value % 1000 > 0 THEN value END AS v FROM generate_series(1, 200000);
+                CREATE TABLE b AS SELECT * FROM a";
+    show(&session, make).await;
+    let mixed = "a.k = b.k AND a.v IS NOT DISTINCT FROM b.v";
+    let reversed = "a.v = b.v AND a.k IS NOT DISTINCT FROM b.k";
+    let cases = [
+        (format!("SELECT count(*) FROM a JOIN b ON {mixed}"), "213134"),
+        (format!("SELECT count(*) FROM a LEFT JOIN b ON {mixed}"), "213134"),
+        (format!("SELECT count(*) FROM a FULL JOIN b ON {mixed}"), "213134"),
+        (format!("SELECT count(*) FROM a FULL JOIN b ON {reversed}"), "200200"),
+        (format!("SELECT count(*) FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE {mixed})"), "0"),
+        (
+            format!("SELECT count(*) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE {reversed})"),
+            "199800",
+        ),
+    ];
+    for (query, answer) in &cases {
+        answers_soon(&session, query, answer).await;
+    }
+}
+
+/// Nulls equal nulls only where the condition says so, whatever the type of the columns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_by_equalities_of_both_kinds_match_nulls() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    for (of, one, other) in [
+        ("INT", "0", "1"),
+        ("REAL", "0", "'NaN'"),
+        ("BOOLEAN", "false", "true"),
+        ("TEXT", "''", "'a'"),
+        ("BYTEA", "'\\x'", "'\\x00'"),
+        ("DATE", "'1970-01-01'", "'2024-02-29'"),
+        ("TIMESTAMPTZ", "'1970-01-01 00:00:00+00'", "'2024-02-29 12:00:00+00'"),
+        ("DECIMAL(10, 2)", "0", "1.25"),
+        (
+            "UUID",
+            "'00000000-0000-0000-0000-000000000000'",
+            "'00000000-0000-0000-0000-000000000001'",
+        ),
+        ("INT[]", "'{}'", "'{1}'"),
+        ("JSONB", "'0'", "'{}'"),
+    ] {
+        let rows = format!(
+            "(NULL, NULL), (1, NULL), (1, {one}), (2, {one}), (NULL, {one}), (1, {other}),
+             (2, NULL), (2, {other})"
+        );
+        let make = format!(
+            "CREATE TABLE l (k INT, v {of}); INSERT INTO l VALUES {rows};
+             CREATE TABLE r (k INT, v {of}); INSERT INTO r VALUES {rows}, (1, NULL), (3, {one})"
+        );
+        show(&session, &make).await;
+        for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+            let counted = |condition: &str| {
+                format!("SELECT count(*), count(l.k), count(r.k) FROM l {join} r ON {condition}")
+            };
+            let pairs = [
+                (
+                    "l.k = r.k AND l.v IS NOT DISTINCT FROM r.v",
+                    "l.k = r.k AND (l.v = r.v OR l.v IS NULL AND r.v IS NULL)",
+                ),
+                (
+                    "l.v = r.v AND l.k IS NOT DISTINCT FROM r.k",
+                    "l.v = r.v AND (l.k = r.k OR l.k IS NULL AND r.k IS NULL)",
+                ),
+            ];
+            for (query, same) in pairs {
+                let expected = show(&session, &counted(same)).await;
+                assert_eq!(show(&session, &counted(query)).await, expected, "{of}: {join} {query}");
+            }
+        }
+        show(&session, "DROP TABLE l; DROP TABLE r").await;
     }
 }

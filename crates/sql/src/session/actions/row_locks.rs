@@ -46,8 +46,8 @@ struct ToLock {
 
 impl Session {
     /// Locks the tables whose rows the queries of a statement lock, and takes the clauses from it.
-    /// Returns true if rows are skipped, so that the statement has another meaning. Waits as long as
-    /// the query of `reader` is not cancelled.
+    /// Returns true if rows are skipped, so that the statement has another meaning. Waits until the
+    /// query of `reader` is cancelled.
     ///
     /// # Errors
     /// [`SqlError::Refused`] for rows that cannot be locked; [`SqlError::Denied`],
