@@ -8,7 +8,7 @@ use terrace_ledger::{Class, Consumer, Denied, Ledger};
 
 const MIB: u64 = 1 << 20;
 
-/// A cache that evicts its oldest block when the ledger has no more memory for another.
+/// A cache that evicts its oldest block when the ledger denies memory for a new one.
 struct Cache {
     account: Consumer,
     blocks: VecDeque<Vec<u8>>,

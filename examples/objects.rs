@@ -13,7 +13,7 @@ const PROFILES: usize = 100_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let ids = write(directory.path())?;
-    // As after `kill -9`: what was acknowledged is there.
+    // Opens the store again, as after a crash: every acknowledged write is there.
     let store = open(directory.path())?;
     let mut profile = [0; 64];
     let len = store.get(ids[PROFILES / 2], &mut profile)?;
@@ -36,7 +36,7 @@ fn write(directory: &Path) -> Result<Vec<ObjectId>, Box<dyn Error>> {
     for number in 0..PROFILES {
         ids.push(store.create_with(format!("profile {number}").as_bytes())?);
     }
-    // Other threads wait for the lock, but readers that take none read the old value meanwhile.
+    // Other writers wait for the lock; readers without a lock read the old value in the meantime.
     let mut locked = store.write_lock(ids[PROFILES / 2], Duration::from_secs(1))?;
     locked.replace(b"a profile that has changed its length")?;
     drop(locked);

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = RegionConfig::new("counters", Ledger::new(DRAM_BYTES));
     let region = Region::new(RegionConfig { block_bytes: 64 << 10, ..config }, source)?;
 
-    // A thread that touches a block which is not in memory waits for the pager, and goes on.
+    // A thread that touches a block which is not in memory waits until the pager has read it.
     let mut at = 1_usize;
     for _ in 0..10_000 {
         at = (at * 48_271) % region.len();

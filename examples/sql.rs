@@ -7,7 +7,7 @@ use std::error::Error;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use terrace_sql::{Engine, EngineConfig, Output};
 
-/// Budget for cached tables, the memory of queries and everything else.
+/// Budget for cached tables and the working memory of queries.
 const DRAM_BYTES: u64 = 32 << 20;
 
 const TABLES: &str = "
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let session = engine.session()?;
     session.sql(TABLES).await?;
     print(&session.sql(LONGEST).await?)?;
-    // Ordered by a key of no use, all rows are sorted in pages that spill.
+    // The sort of all rows needs more than the budget: it spills pages.
     let sorted = "SELECT id FROM trips ORDER BY meters, id OFFSET 4999999";
     print(&session.sql(sorted).await?)?;
     for tier in engine.tiers() {

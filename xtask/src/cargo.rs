@@ -1,4 +1,4 @@
-//! Runs cargo, or another program that runs tests, and passes its output on.
+//! Runs cargo, or another program that runs tests: prints its output and counts the tests in it.
 
 use std::{
     env,
@@ -18,12 +18,12 @@ pub struct Outcome {
     pub ok: bool,
     /// Counts of the tests that it ran.
     pub counts: Counts,
-    /// Number of programs of which a test passed.
+    /// Number of test programs in which at least one test passed.
     pub programs: usize,
 }
 
 impl Outcome {
-    /// Converts into a result whose error names the step.
+    /// Converts the outcome to a result whose error names the step.
     pub fn result(self, step: &str) -> Result<(), String> {
         if self.ok { Ok(()) } else { Err(format!("{step}: failed ({})", self.counts)) }
     }
@@ -37,7 +37,8 @@ impl Outcome {
     }
 }
 
-/// File of settings for every cargo of this program, such as profiles: `.ci/run` names one.
+/// Environment variable that names a configuration file for every cargo that this program starts,
+/// for example with profiles; `.ci/run` sets it.
 const CONFIG: &str = "TERRACE_CARGO_CONFIG";
 
 /// Returns a command for the cargo that runs this program, in the root of the workspace.
@@ -51,7 +52,7 @@ fn program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Returns the arguments that name the file of settings.
+/// Returns the arguments that pass the file named by [`CONFIG`] to cargo; none if it is not set.
 fn config() -> impl Iterator<Item = OsString> {
     env::var_os(CONFIG).into_iter().flat_map(|file| ["--config".into(), file])
 }
@@ -83,8 +84,8 @@ pub fn command(root: &Path, program: &OsStr) -> Command {
     command
 }
 
-/// Builds tests without a time limit, then runs them within one. In the output of a hanging run the
-/// test that started and did not end is the one that hangs.
+/// Builds tests without a time limit, and runs them within `limit`. If a run hangs, its output ends
+/// with the test that has started and not ended.
 pub fn test_within(limit: Duration, root: &Path, args: &[&str], envs: &[(&str, &str)]) -> Outcome {
     let mut build = cargo(root);
     build.args(["test", "--no-run"]).args(args);
@@ -128,7 +129,7 @@ pub fn run(mut command: Command) -> Outcome {
     outcome
 }
 
-/// Passes output on and returns the tests in it.
+/// Copies `output` to standard output, and returns the counts of the tests in it.
 fn pass_on(output: impl BufRead) -> Outcome {
     let mut outcome = Outcome::default();
     let mut screen = std::io::stdout().lock();

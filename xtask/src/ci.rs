@@ -1,4 +1,4 @@
-//! Continuous integration: all checks of a change, those that fail fastest first.
+//! Continuous integration: all checks of a change; those that report failures earliest run first.
 
 use std::{
     path::Path,
@@ -109,13 +109,13 @@ fn documentation(root: &Path) -> Outcome {
     cargo::run(command)
 }
 
-/// Selection of all tests. Examples are left out: they have none, linking them takes minutes, and
-/// the lint compiles them.
+/// Selection of all tests. Examples are not selected: they have no tests, linking them takes
+/// minutes, and the lint compiles them.
 const TESTS: &[&str] =
     &["--release", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
 
-/// Builds the programs and their tests at once: while the last crates of the programs are compiled,
-/// one after the other, the tests of those below are.
+/// Builds the programs and all tests in one cargo run: the last crates of the programs compile one
+/// after the other, and in parallel cargo compiles the tests of the crates below them.
 fn build(root: &Path) -> Outcome {
     let mut command = cargo::cargo(root);
     command.args(["test", "--no-run"]).args(TESTS);

@@ -1,5 +1,5 @@
-//! Clients in other languages against `terrace serve`: their programs are in
-//! `crates/server/clients`, their packages come from the registries of their languages.
+//! Runs client programs in several languages against `terrace serve`. The programs are in
+//! `crates/server/clients`; their packages come from the registries of their languages.
 //!
 //! Each program reports its checks in lines of the Test Anything Protocol. The server has roles and
 //! TLS, so every client logs in by SCRAM over TLS, or by a handshake of Arrow Flight. The Flight
@@ -40,7 +40,7 @@ struct Language {
     tools: &'static [&'static str],
     install: fn(&Path, &Path) -> Result<(), String>,
     programs: &'static [&'static str],
-    /// Programs of Flight SQL.
+    /// Programs that use Flight SQL; they also run against the server without roles and TLS.
     flight: &'static [&'static str],
     command: fn(&Path, &Path, &str) -> Command,
 }
@@ -261,7 +261,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended already, unless a check could not run.
+        // The server has ended already, unless a check could not run.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
     }

@@ -11,7 +11,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the counts in one line of output, if it is the summary of a test program.
+    /// Returns the counts of a line of output if it is the summary of a Rust test program, or a
+    /// check of the Test Anything Protocol; `None` for any other line.
     ///
     /// `test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; ...`
     ///

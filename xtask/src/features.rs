@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 
 use crate::cargo;
 
-/// Fails if a package of a program has other features in the test build.
+/// Fails if a package of a program has different features in the test build.
 pub fn run(root: &Path) -> Result<(), String> {
     let mut running = packages(root, &["--package", "terrace", "--edges", "normal,build"])?;
     running.extend(packages(root, &["--workspace", "--edges", "normal,build"])?);

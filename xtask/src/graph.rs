@@ -1,7 +1,7 @@
-//! Graph of the crates and of the files of each: `cargo x graph`.
+//! Dependency graph of the crates, and of the files of each: `cargo x graph`.
 //!
 //! A file has an arrow to every file whose items it names in code outside of tests. A circle is a
-//! set of files of which each reaches all others over such arrows, a strongly connected component.
+//! set of files that depend on each other in a cycle: a strongly connected component of the graph.
 
 mod component;
 mod known;
@@ -23,7 +23,7 @@ use package::Package;
 
 /// Prints the graph of all crates or of one, its sizes, or the list of the circles.
 ///
-/// Fails if the graph that is printed has a circle that the list has not.
+/// Fails if the printed graph has a circle that is not in the list of known ones.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let mut packages = package::packages(&tree);
@@ -45,7 +45,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     }
 }
 
-/// Prints a text to a reader that may leave before its end.
+/// Prints a text; the reader may close the pipe before its end.
 fn print(text: &str) -> Result<(), String> {
     let printed = io::stdout().lock().write_all(text.as_bytes());
     printed.map_err(|error| format!("the graph is not printed to its end: {error}"))
@@ -64,7 +64,7 @@ fn select(packages: &mut Vec<Package>, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails if a circle is not inside of one of the list.
+/// Fails if a circle is not a subset of a circle in the list.
 fn check(root: &Path, packages: &[Package]) -> Result<(), String> {
     let list = fs::read_to_string(root.join(known::PATH))
         .map_err(|error| format!("{}: {error}", known::PATH))?;

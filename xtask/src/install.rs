@@ -97,7 +97,8 @@ fn version(root: &Path) -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| "Cargo.toml: the workspace has no version".to_owned())
 }
 
-/// Returns the compatible versions, as in the library's soname.
+/// Returns the part of a version that compatible versions share, as in the library's soname: `0.3`
+/// of `0.3.1`, `1` of `1.2.0`.
 fn compatible(version: &str) -> &str {
     let parts = if version.starts_with("0.") { 2 } else { 1 };
     let end = version.match_indices('.').nth(parts - 1).map_or(version.len(), |(at, _)| at);
@@ -162,7 +163,8 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// Creates a file beside the target and renames it: running programs keep the old one.
+/// Creates a file next to `target` with `make`, and renames it to `target`: running programs keep
+/// the old file.
 fn put(target: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), String> {
     let directory = target.parent().unwrap_or(target);
     fs::create_dir_all(directory).map_err(at(directory))?;

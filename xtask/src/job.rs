@@ -1,5 +1,5 @@
-//! The main job of the README at a small scale, and TPC-DS after it: all answers must be right,
-//! within the budget.
+//! The main job of the README (TPC-H) and TPC-DS at a small scale: all answers must be right, and
+//! the memory of the process within its limit.
 
 use std::{fs, path::Path, process::Command};
 
@@ -16,7 +16,7 @@ const BESIDE_MIB: u64 = 220;
 /// Queries over the tables of a benchmark.
 struct Suite {
     command: &'static str,
-    /// Engine whose answers are right.
+    /// Engine whose answers are taken as correct.
     answers: &'static str,
     /// Number of the queries of the benchmark.
     queries: u64,

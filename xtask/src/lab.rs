@@ -1,4 +1,5 @@
-//! Tests of memory nodes in emulated machines with two and with three of them (`kernel/lab/run`).
+//! Tests of NUMA memory nodes, in emulated machines with two and with three nodes
+//! (`kernel/lab/run`).
 
 use std::{
     path::Path,
@@ -16,7 +17,7 @@ const MISSING: &str = "\
 lab: NOT RUN. What it needs is missing on this machine, as said above.
 lab: pages are moved between memory nodes there, which a machine with one node cannot test.";
 
-/// Runs the lab with the arguments of its script; fails with a message if something is missing.
+/// Runs the lab with arguments for its script; fails if an emulator or a kernel is missing.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let mut command = script(root);
     command.args(arguments);

@@ -7,8 +7,8 @@ use std::{
 
 use crate::cargo::{self, Outcome};
 
-/// Crates with loom programs, and the selection of their programs. Cargo compiles what several
-/// crates depend on once for the crates that it is given together.
+/// Groups of crates with loom models, and the cargo arguments that select their test programs.
+/// Cargo compiles the common dependencies of a group once.
 const PROGRAMS: &[(&[&str], &[&str])] = &[
     (&["terrace-ledger", "terrace-latch"], &["--test", "loom"]),
     (&["terrace-pool", "terrace-region", "terrace-objects"], &["--lib", "loom_tests"]),

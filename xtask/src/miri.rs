@@ -7,9 +7,10 @@ use crate::{
     loom::subdirectory,
 };
 
-/// Crates and the tests to run of them: all of the ledger and the market, and of the others those
-/// that neither read files nor wait for the clock: Miri is a thousand times too slow for that.
-/// Under Miri reserved memory comes from the heap, so that every access to a frame is checked.
+/// Crates and their tests that run under Miri: all of the ledger and the market, and those tests of
+/// the other crates that neither read files nor wait for the clock, for which Miri is a thousand
+/// times too slow. Under Miri reserved memory comes from the heap, so that every access to a frame
+/// is checked.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-ledger", &[]),
     ("terrace-market", &[]),

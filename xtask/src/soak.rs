@@ -75,14 +75,14 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     sqltest::run(root, "statements", &[])
 }
 
-/// Tests that are part of every change's checks, with their duration in seconds.
+/// Churn tests that `cargo x ci` runs: the test program, the test, and its duration in seconds.
 const CHURNS: &[(&str, &str, u64)] = &[
     ("framed", "churn_over_tiers", 20),
     ("mapped", "churn_over_tiers", 20),
     ("threads", "objects_of_many_threads", 30),
 ];
 
-/// Runs the churn of pool and heaps, for a duration that suits every change.
+/// Runs the churn tests of pool, heaps and objects for the durations of `cargo x ci`.
 pub fn churn(root: &Path) -> Outcome {
     let mut all = Outcome { ok: true, ..Outcome::default() };
     for (program, test, seconds) in CHURNS {

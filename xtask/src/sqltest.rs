@@ -10,12 +10,12 @@ use crate::{
 
 const PROGRAM: &str = "terrace-sqltest";
 
-/// Duration in seconds of each of the two runs of the fuzzer for every change.
+/// Duration in seconds of each of the two runs of the fuzzer in `cargo x ci`.
 const FUZZ_SECONDS: &str = "60";
-/// Fixed seed that every change is checked with, in addition to a fresh one.
+/// Fixed seed of the first of these runs; the second has a fresh seed.
 const FUZZ_SEED: &str = "1";
-/// Sampling rate for every change: one query in this many of the suite's tenth.
-const SLT_SAMPLE: &str = "3";
+/// Sampling rate in `cargo x ci`: one in this many queries of a tenth of the suite.
+const SLT_SAMPLE: &str = "4";
 
 /// Runs the program with a command and its arguments.
 pub fn run(root: &Path, command: &str, arguments: &[String]) -> Result<(), String> {
@@ -23,7 +23,7 @@ pub fn run(root: &Path, command: &str, arguments: &[String]) -> Result<(), Strin
     start(root, command, &arguments).result(command)
 }
 
-/// Runs the part of the suite that is checked for every change.
+/// Runs the part of the sqllogictest suite that `cargo x ci` checks.
 pub fn tenth(root: &Path) -> Outcome {
     start(root, "slt", &["--tenth", "--sample", SLT_SAMPLE])
 }
@@ -39,8 +39,8 @@ pub fn fuzz(root: &Path) -> Outcome {
     fixed
 }
 
-/// Builds the program with the features of the workspace, as the tests do, and runs it: alone the
-/// package would have fewer features, and DataFusion would be compiled again.
+/// Builds the program with the features of the whole workspace, as the tests do, and runs it. Built
+/// alone, the package would have fewer features, and DataFusion would be compiled again.
 fn start(root: &Path, command: &str, arguments: &[&str]) -> Outcome {
     let mut build = cargo::cargo(root);
     build.args(["build", "--release", "--quiet", "--workspace", "--bin", PROGRAM]);

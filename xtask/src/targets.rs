@@ -1,5 +1,5 @@
-//! The targets of cargo-fuzz (`fuzz`): first a canary, whose planted defect must be found, then
-//! each other target for a time.
+//! Runs the targets of cargo-fuzz in `fuzz`: first a canary, whose planted defect must be found,
+//! then each other target for a fixed duration.
 
 use std::{fs, path::Path, process::Stdio};
 
@@ -12,7 +12,7 @@ const CANARY: &str = "canary";
 /// Number of inputs, from an empty corpus, within which the defect of the canary must be found.
 const CANARY_RUNS: u64 = 2_000_000;
 
-/// Duration of each other target in seconds, unless the command line has another.
+/// Default duration of each other target in seconds.
 const SECONDS: u64 = 60;
 
 const MISSING: &str = "\
@@ -61,8 +61,8 @@ fn names(root: &Path) -> Result<Vec<String>, String> {
     Ok(names.collect())
 }
 
-/// Searches for the defect of the canary in a fresh corpus. A target that cannot be built has found
-/// nothing, so it is built first.
+/// Fails unless the fuzzer finds the defect of the canary from an empty corpus. The canary is built
+/// first, so that a failed build does not pass for a found defect.
 fn find_canary(root: &Path) -> Result<(), String> {
     let mut build = cargo::nightly(root);
     build.args(["fuzz", "build", CANARY]);

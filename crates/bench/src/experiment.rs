@@ -37,7 +37,8 @@ impl Common {
 /// An experiment: a question, options, and a run that answers the question.
 ///
 /// An experiment implements this in a file of its own, which also has its options, and is listed in
-/// [`crate::registry`]. The command line has a command for each, with its options alone.
+/// [`crate::registry`]. The command line has a subcommand for each experiment, with only the
+/// options that it uses.
 pub(crate) trait Experiment: 'static {
     /// Name on the command line and in reports.
     const NAME: &'static str;

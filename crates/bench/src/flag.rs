@@ -1,4 +1,4 @@
-//! Values of options on the command line.
+//! Parsers for values of options on the command line.
 
 use crate::tpcds::QUERY_COUNT;
 

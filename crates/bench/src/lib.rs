@@ -1,14 +1,14 @@
-//! The experiments of Terrace, which can be repeated: each gives a table, JSON and a picture.
+//! Repeatable experiments, each of which produces a table, a JSON report and a picture.
 //!
 //! An experiment is a type that implements the trait `Experiment`, in a module of its own with its
-//! options; [`registry`] lists all of them. They compare several ways to do the same work,
-//! alternate between them, and report medians and ratios.
+//! options; [`registry`] lists all of them. An experiment compares several ways to do the same
+//! work, alternates between them, and reports medians and ratios.
 //!
 //! | modules, from top to bottom | contents |
 //! |---|---|
 //! | [`registry`] | the list of experiments |
 //! | `experiments` | the experiments |
-//! | [`peer`] | engines in processes of their own |
+//! | [`peer`] | engines in separate processes, which are compared |
 //! | [`tpch`], [`tpcds`], [`flag`] | the benchmarks, and values of options that name their parts |
 //! | [`experiment`], [`setting`] | the interface, the parameters and the result of an experiment |
 //! | `simulate` | a simulator of the memory market over generated requests |

@@ -66,7 +66,7 @@ impl Default for Prices {
     }
 }
 
-/// Conditions of an experiment, as its report has them.
+/// Conditions of an experiment, as in its report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Conditions {
     pub(crate) scale: f64,
@@ -84,8 +84,8 @@ impl Setting {
         Generator { program: self.program.clone(), scale: self.scale, threads }
     }
 
-    /// Returns the configuration of an engine whose budget holds everything at this scale, unless
-    /// the user gave another budget.
+    /// Returns the configuration of an engine whose budget is enough for all tables and the working
+    /// memory of any query at the scale, unless the user gave a budget.
     pub(crate) fn ample_engine(&self) -> EngineConfig {
         let mut engine = self.engine.clone();
         if !self.dram_is_named {
@@ -114,7 +114,8 @@ impl Setting {
         }
     }
 
-    /// Returns the conditions with this engine over tables of this encoding.
+    /// Returns the conditions of a run on an engine with the configuration `engine`, over tables
+    /// with `encoding`.
     pub(crate) fn conditions(&self, engine: &EngineConfig, encoding: &str) -> Conditions {
         Conditions {
             scale: self.scale,
@@ -126,7 +127,8 @@ impl Setting {
     }
 }
 
-/// Returns the budget that holds everything at this scale, in bytes.
+/// Returns the budget in bytes that is enough for all tables and the working memory of any query at
+/// a scale.
 pub(crate) fn ample_dram(scale: f64) -> u64 {
     let units = scale.max(1.0).ceil();
     (1..=100_000_u32)

@@ -155,7 +155,7 @@ typedef enum terrace_advice {
 typedef enum terrace_metadata {
     /// In DRAM, regardless of the data: allocations do not touch a slow tier.
     TERRACE_METADATA_SEPARATE = 0,
-    /// In the heap's memory, beside the data.
+    /// In the heap's memory, with the data.
     TERRACE_METADATA_TOGETHER = 1,
 } terrace_metadata;
 
@@ -220,7 +220,8 @@ typedef struct terrace_objects terrace_objects;
 
 /// A part of a region that stays in memory, and at its addresses, until terrace_region_unpin.
 ///
-/// Memory that a system call, a device or another process must not find absent is pinned before.
+/// Pin memory before a system call, a device or another process uses it: these may be unable to
+/// bring absent blocks into memory.
 typedef struct terrace_pin terrace_pin;
 
 /// Memory whose blocks are stored in a file or a device, larger than the DRAM it takes: a block is
@@ -364,7 +365,7 @@ typedef struct terrace_part {
 
 /// Counters of a region since its creation.
 typedef struct terrace_region_stats {
-    /// Faults of threads on absent blocks.
+    /// Page faults that the pagers handled.
     uint64_t faults;
     /// Blocks read from the file.
     uint64_t fills;
@@ -372,7 +373,7 @@ typedef struct terrace_region_stats {
     uint64_t zeroed;
     /// Blocks read ahead of a fault.
     uint64_t ahead;
-    /// Blocks taken out of their place that came back without a transfer.
+    /// Blocks about to be evicted that a fault brought back without a transfer (second chance).
     uint64_t returned;
     /// Blocks evicted from memory.
     uint64_t evicted;
@@ -437,7 +438,7 @@ typedef struct terrace_objects_stats {
     /// Retired slots of ids, if ids have generations: each had 255 objects, gets no other, and
     /// keeps 1.5 bytes of the table. See TERRACE_OBJECTS_GENERATIONS.
     uint64_t retired;
-    /// Ids of its own that were ever allocated; free ones are used again.
+    /// Number of its own ids in the table of objects, in use or free: a multiple of 64.
     uint64_t ids;
     /// Objects that are locked or pinned.
     uint64_t held;
@@ -864,10 +865,10 @@ struct terrace_objects_options terrace_objects_options_default(void);
 /// takes memory as it is used.
 ///
 /// TERRACE_STATUS_INVALID for invalid options; TERRACE_STATUS_NO_ROOM if address space is
-/// exhausted, if the contents of a log or a dump do not fit, or if there is no thread for the
-/// maintenance thread; TERRACE_STATUS_DAMAGED if a log or a dump is damaged;
-/// TERRACE_STATUS_UNSUPPORTED if it is of another version of the library; TERRACE_STATUS_IO.
-/// terrace_objects_get_recovered tells the contents of a log.
+/// exhausted, if the contents of a log or a dump do not fit, or if the maintenance thread cannot be
+/// started; TERRACE_STATUS_DAMAGED if a log or a dump is damaged; TERRACE_STATUS_UNSUPPORTED if it
+/// is of another version of the library; TERRACE_STATUS_IO. terrace_objects_get_recovered returns
+/// the results of recovery from a log.
 ///
 /// # Safety
 /// options is NULL or points to options, whose name, log_dir and dump are NULL or strings and whose
@@ -1404,8 +1405,8 @@ enum terrace_status terrace_objects_get_stats(const struct terrace_objects *obje
                                               struct terrace_objects_stats *out);
 
 /// Checks a whole store, and stores the counts in *out, which may be NULL: every object must lie in
-/// memory of its own, and the counters must be right. All other calls wait until it has ended,
-/// about 10 ms for a million objects.
+/// memory of its own, and the counters of objects and of their bytes must be right. All other calls
+/// wait until it has ended, about 10 ms for a million objects.
 ///
 /// TERRACE_STATUS_DAMAGED with a description of the first inconsistency.
 ///
@@ -1414,9 +1415,9 @@ enum terrace_status terrace_objects_get_stats(const struct terrace_objects *obje
 enum terrace_status terrace_objects_check(const struct terrace_objects *objects,
                                           struct terrace_objects_checked *out);
 
-/// Frees memory of which objects use little, while other operations continue, and stores the
-/// results in *out, which may be NULL. Pinned objects are not moved. One call runs at a time: a
-/// second one waits.
+/// Moves objects out of memory that they use only in small part, and frees that memory, while other
+/// operations continue. Stores the results in *out, which may be NULL. Pinned objects stay. One
+/// call runs at a time: a second one waits.
 ///
 /// # Safety
 /// As for terrace_objects_get_stats.

@@ -8,7 +8,8 @@ use crate::arguments::{ResultSlot, buffer, place, place_or_none, values};
 use crate::status::{Failure, Status, status};
 use crate::store::{Objects, id, store};
 
-/// Stores the length of an object in `len`, even if the buffer was too small for it.
+/// Stores the length of the object that was read in `len`, even if the buffer was too small for
+/// it, and returns the error of the read, if there is one.
 pub(crate) fn tell(
     read: Result<usize, ObjectError>,
     len: Option<ResultSlot<usize>>,

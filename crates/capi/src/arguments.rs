@@ -16,7 +16,8 @@ fn null(what: &str) -> Failure {
     Failure::invalid(format!("{what} is NULL"))
 }
 
-/// Returns the value behind a pointer.
+/// Returns the value behind a pointer. `what` is the argument's name in the error for NULL, here
+/// and below.
 ///
 /// # Safety
 /// The pointer is NULL, or leads to a live `T` that does not change while the result is used.
@@ -145,14 +146,15 @@ impl<T> ResultSlot<*mut T> {
 
 /// Takes the value out of a handle, which is invalid afterwards; `None` for NULL.
 ///
-/// # Safety The handle is NULL, or was made by [`ResultSlot::put_handle`] and not taken since, and
-/// no other code uses it.
+/// # Safety
+/// The handle is NULL, or was made by [`ResultSlot::put_handle`] and not taken since, and no other
+/// code uses it.
 pub(crate) unsafe fn take_handle<T>(handle: *mut T) -> Option<T> {
     // SAFETY: the caller's promise: the handle came from `Box::into_raw`.
     (!handle.is_null()).then(|| *unsafe { Box::from_raw(handle) })
 }
 
-/// Returns a name, or the default one for NULL.
+/// Returns the string behind a pointer, with replacements for invalid UTF-8; `usual` for NULL.
 ///
 /// # Safety
 /// The pointer is NULL, or leads to a zero-terminated string that does not change during the call.
@@ -186,7 +188,7 @@ pub(crate) unsafe fn ledger(pointer: *const ledger::Ledger) -> Option<Ledger> {
     unsafe { pointer.as_ref() }.map(|ledger| ledger.ledger.clone())
 }
 
-/// Returns a number of bytes or items, or the default that zero stands for.
+/// Returns a number of bytes or items; the default `usual` for zero.
 pub(crate) fn or(value: u64, usual: usize) -> usize {
     if value == 0 { usual } else { to_usize(value) }
 }

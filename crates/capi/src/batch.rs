@@ -50,7 +50,8 @@ thread_local! {
     static KEPT: RefCell<Batch> = RefCell::new(Batch::new());
 }
 
-/// Runs `work` on this thread's batch; `work` returns the maximum bytes that the batch held.
+/// Runs `work` on this thread's batch; `work` returns the maximum bytes that the batch held. The
+/// thread keeps the batch if these are at most `KEPT_BYTES_MAX`.
 fn with_batch(work: impl FnOnce(&mut Batch) -> usize) {
     // An exiting thread has no batch any more.
     let mut batch = KEPT.try_with(RefCell::take).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use terrace_objects::Recovered;
 
-/// Results of recovery, with texts as C strings.
+/// Results of recovery, with the descriptions of damage as C strings.
 #[derive(Default)]
 pub(crate) struct Found {
     recovered: Recovered,

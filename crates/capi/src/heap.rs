@@ -24,7 +24,7 @@ pub struct Heap {
 pub enum MetadataChoice {
     /// In DRAM, regardless of the data: allocations do not touch a slow tier.
     Separate = 0,
-    /// In the heap's memory, beside the data.
+    /// In the heap's memory, with the data.
     Together = 1,
 }
 

@@ -11,7 +11,8 @@ use crate::status::{Failure, Status, attempt, status};
 
 /// A part of a region that stays in memory, and at its addresses, until terrace_region_unpin.
 ///
-/// Memory that a system call, a device or another process must not find absent is pinned before.
+/// Pin memory before a system call, a device or another process uses it: these may be unable to
+/// bring absent blocks into memory.
 pub struct Pin {
     /// Dropped before the reference to the region, since fields are dropped in order.
     pin: terrace_region::Pin,

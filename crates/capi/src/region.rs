@@ -135,7 +135,7 @@ pub extern "C" fn terrace_region_options_default() -> RegionOptions {
     RegionOptions::USUAL
 }
 
-/// Returns the configuration for some options; NULL selects the default one.
+/// Returns the configuration that `options` describe; NULL selects the defaults.
 ///
 /// # Safety
 /// `options` is NULL, or leads to options whose pointers are valid.

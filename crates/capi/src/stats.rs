@@ -15,7 +15,7 @@ pub const STATS_TEXT_BYTES: usize = 256;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct RegionStats {
-    /// Faults of threads on absent blocks.
+    /// Page faults that the pagers handled.
     pub faults: u64,
     /// Blocks read from the file.
     pub fills: u64,
@@ -23,7 +23,7 @@ pub struct RegionStats {
     pub zeroed: u64,
     /// Blocks read ahead of a fault.
     pub ahead: u64,
-    /// Blocks taken out of their place that came back without a transfer.
+    /// Blocks about to be evicted that a fault brought back without a transfer (second chance).
     pub returned: u64,
     /// Blocks evicted from memory.
     pub evicted: u64,
@@ -92,7 +92,7 @@ pub struct ObjectsStats {
     /// Retired slots of ids, if ids have generations: each had 255 objects, gets no other, and
     /// keeps 1.5 bytes of the table. See TERRACE_OBJECTS_GENERATIONS.
     pub retired: u64,
-    /// Ids of its own that were ever allocated; free ones are used again.
+    /// Number of its own ids in the table of objects, in use or free: a multiple of 64.
     pub ids: u64,
     /// Objects that are locked or pinned.
     pub held: u64,
@@ -240,8 +240,8 @@ pub unsafe extern "C" fn terrace_objects_get_stats(
 }
 
 /// Checks a whole store, and stores the counts in *out, which may be NULL: every object must lie in
-/// memory of its own, and the counters must be right. All other calls wait until it has ended,
-/// about 10 ms for a million objects.
+/// memory of its own, and the counters of objects and of their bytes must be right. All other calls
+/// wait until it has ended, about 10 ms for a million objects.
 ///
 /// TERRACE_STATUS_DAMAGED with a description of the first inconsistency.
 ///
@@ -269,9 +269,9 @@ pub unsafe extern "C" fn terrace_objects_check(
     })
 }
 
-/// Frees memory of which objects use little, while other operations continue, and stores the
-/// results in *out, which may be NULL. Pinned objects are not moved. One call runs at a time: a
-/// second one waits.
+/// Moves objects out of memory that they use only in small part, and frees that memory, while other
+/// operations continue. Stores the results in *out, which may be NULL. Pinned objects stay. One
+/// call runs at a time: a second one waits.
 ///
 /// # Safety
 /// As for terrace_objects_get_stats.

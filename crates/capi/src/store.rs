@@ -195,7 +195,7 @@ pub extern "C" fn terrace_objects_options_default() -> ObjectsOptions {
     ObjectsOptions::USUAL
 }
 
-/// Creates a store over a given memory.
+/// Opens a store in `memory`: empty, or with the contents of the log or dump that the options name.
 ///
 /// # Safety
 /// `options` is NULL, or leads to options whose pointers are valid; `out` is NULL or leads to room
@@ -243,10 +243,10 @@ pub(crate) fn id(bits: u64) -> ObjectId {
 /// takes memory as it is used.
 ///
 /// TERRACE_STATUS_INVALID for invalid options; TERRACE_STATUS_NO_ROOM if address space is
-/// exhausted, if the contents of a log or a dump do not fit, or if there is no thread for the
-/// maintenance thread; TERRACE_STATUS_DAMAGED if a log or a dump is damaged;
-/// TERRACE_STATUS_UNSUPPORTED if it is of another version of the library; TERRACE_STATUS_IO.
-/// terrace_objects_get_recovered tells the contents of a log.
+/// exhausted, if the contents of a log or a dump do not fit, or if the maintenance thread cannot be
+/// started; TERRACE_STATUS_DAMAGED if a log or a dump is damaged; TERRACE_STATUS_UNSUPPORTED if it
+/// is of another version of the library; TERRACE_STATUS_IO. terrace_objects_get_recovered returns
+/// the results of recovery from a log.
 ///
 /// # Safety
 /// options is NULL or points to options, whose name, log_dir and dump are NULL or strings and whose

@@ -1,4 +1,4 @@
-//! Addresses of files of other machines.
+//! Addresses of remote files: `s3://bucket/key`, `http://` and `https://`.
 
 use crate::error::CloudError;
 
@@ -20,7 +20,7 @@ pub struct Address {
     pub scheme: Scheme,
     /// The bucket of S3, or the host of HTTP with its port.
     pub authority: String,
-    /// The part behind the authority, without the slash between them.
+    /// The part after the authority, without the slash between them.
     pub key: String,
 }
 
@@ -51,8 +51,8 @@ impl Address {
         Ok(Some(Self { text, scheme, authority, key }))
     }
 
-    /// True if the address stands for any number of files. A question mark of HTTP begins the query
-    /// of an address.
+    /// Returns true if the address is a pattern with `*`, `[` or, for S3, `?`; a question mark of
+    /// HTTP begins the query string.
     #[must_use]
     pub fn is_pattern(&self) -> bool {
         match self.scheme {
@@ -61,7 +61,7 @@ impl Address {
         }
     }
 
-    /// The key without the query of HTTP.
+    /// Returns the key without the query string and the fragment of HTTP.
     #[must_use]
     pub fn path(&self) -> &str {
         match self.scheme {
@@ -70,14 +70,14 @@ impl Address {
         }
     }
 
-    /// The directories that begin every key of the pattern, with the last slash.
+    /// Returns the directories that begin every key of the pattern, with the last slash.
     pub(crate) fn fixed_prefix(&self) -> &str {
         let end = self.key.find(['*', '?', '[']).unwrap_or(self.key.len());
         let slash = self.key[..end].rfind('/').map_or(0, |at| at + 1);
         &self.key[..slash]
     }
 
-    /// The address of another key of the same bucket.
+    /// Returns the address of another key of the same bucket.
     pub(crate) fn with_key(&self, key: &str) -> Self {
         let text = format!("s3://{}/{key}", self.authority);
         Self { text, key: key.to_owned(), ..self.clone() }

@@ -1,9 +1,10 @@
-//! Cache of blocks of files, each in a page of the pool.
+//! Cache of blocks of remote files, each in a page of the pool.
 //!
-//! A read takes the blocks that are cached, fetches the missing ones by requests for runs of them,
-//! and waits for those that another read is fetching. When the cache is full, the clock finds the
-//! blocks to drop: a block that was used since its hand passed is passed once more. An observer
-//! learns which blocks are read, whether they are cached or not, and how long servers take.
+//! A read copies the blocks that are cached, fetches the missing ones with one request per run of
+//! adjacent blocks, and waits for those that another read is fetching. When the cache is full, the
+//! CLOCK algorithm (second chance) selects the blocks to drop: a block that was used since the hand
+//! last passed it is kept. An observer is told of every block that is read, cached or not, and of
+//! the time that servers take.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -30,37 +31,37 @@ const RUN_BLOCKS: u64 = 32;
 /// Number of cached blocks that a read pins at a time.
 const PINS: usize = 16;
 
-/// Counts of the cache.
+/// Counters of the cache since it was created, and its current size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Blocks in the cache, in memory or on the store.
+    /// Number of blocks in the cache, in memory or in slower tiers.
     pub blocks: u64,
-    /// Bytes of them in memory.
+    /// Bytes of these blocks in memory.
     pub resident_bytes: u64,
-    /// Blocks that were found.
+    /// Number of requested blocks that were cached.
     pub hits: u64,
-    /// Blocks that were fetched.
+    /// Number of requested blocks that were neither cached nor being fetched.
     pub misses: u64,
-    /// Requests for bytes.
+    /// Number of requests to servers for bytes.
     pub requests: u64,
-    /// Bytes that were fetched.
+    /// Bytes that were fetched from servers.
     pub fetched_bytes: u64,
 }
 
-/// Observer of the reads from a cache, by which memory is given to it.
+/// Observer of the reads of a cache: the market decides by it how much memory the cache gets.
 pub trait CacheObserver: fmt::Debug + Send + Sync {
-    /// Records that a read uses a block, cached or not. The number is the same for each read of
-    /// the block.
+    /// Records that a read uses a block of `bytes` bytes, cached or not. `block` identifies the
+    /// block: a hash of its file's version and its index.
     fn touched(&self, block: u64, bytes: u64);
 
-    /// Records a read that has ended, its duration, and the part of it in which so many blocks
-    /// were fetched from a server.
+    /// Records a read that has ended: its duration, the number of blocks fetched from a server
+    /// during it, and the part of its duration that fetching them took.
     fn read(&self, took: Duration, fetched_blocks: u64, fetching: Duration);
 }
 
 type Key = (Arc<str>, u64);
 
-/// Fetches a range of a file.
+/// Function that fetches a byte range of a file from the server.
 pub(crate) type FetchRange =
     dyn Fn(Range<u64>) -> BoxFuture<'static, Result<Bytes, CloudError>> + Send + Sync;
 
@@ -96,7 +97,7 @@ impl Fetch {
         Arc::new(Self(Semaphore::new(0)))
     }
 
-    /// Wakes those that wait.
+    /// Wakes the reads that wait for the end.
     fn end(&self) {
         self.0.close();
     }
@@ -132,7 +133,8 @@ pub(crate) struct BlockCache {
     observer: Option<Arc<dyn CacheObserver>>,
 }
 
-/// Blocks that a read fetches. Dropping it gives up those that it has not cached.
+/// Guard of the blocks that a read is fetching. Dropping it releases those not cached, so that
+/// other reads may fetch them, and wakes the reads that wait.
 struct Claim<'a> {
     cache: &'a BlockCache,
     keys: Vec<Key>,
@@ -144,13 +146,13 @@ struct Claim<'a> {
 struct Found {
     cached: Vec<(u64, Arc<Block>)>,
     missing: Vec<u64>,
-    /// Blocks that other reads are fetching, and their fetches, each once.
+    /// Blocks that other reads are fetching, and these fetches without repeats.
     loading: Vec<u64>,
     fetches: Vec<Arc<Fetch>>,
 }
 
 impl BlockCache {
-    /// Creates a cache of at most `capacity_bytes`.
+    /// Creates a cache of at most `capacity_bytes` in pages of `space`.
     pub(crate) fn new(
         space: Space,
         capacity_bytes: u64,
@@ -161,7 +163,8 @@ impl BlockCache {
         Self { space, blocks_max, state, counts, observer }
     }
 
-    /// Reads a range of a file of `len` bytes, within its length.
+    /// Returns the bytes of `range`, which is within the file's `len` bytes. `version` identifies
+    /// the file's version in the cache; `fetch` fetches ranges that are not cached.
     pub(crate) async fn read(
         &self,
         version: &Arc<str>,
@@ -224,7 +227,7 @@ impl BlockCache {
         }
     }
 
-    /// Looks blocks up, and claims those that no read fetches yet.
+    /// Looks up blocks, and claims those that are neither cached nor being fetched.
     fn find(&self, version: &Arc<str>, blocks: &[u64]) -> (Found, Claim<'_>) {
         let (mut found, mut keys, own) = (Found::default(), Vec::new(), Fetch::new());
         let mut state = lock(&self.state);
@@ -271,7 +274,8 @@ impl BlockCache {
         }
     }
 
-    /// Caches the blocks of fetched bytes, as far as there is room.
+    /// Caches the blocks of fetched bytes, which begin at `start` of the file, as far as the pool
+    /// has frames.
     fn keep(&self, version: &Arc<str>, start: u64, bytes: &Bytes) {
         let count = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.counts.fetched_bytes.fetch_add(count, Ordering::Relaxed);
@@ -372,7 +376,8 @@ impl Output {
     }
 }
 
-/// Returns the ranges of a file of `len` bytes that cover blocks, as few as a request may have.
+/// Returns the byte ranges to request for `blocks` of a file of `len` bytes: one per run of
+/// adjacent blocks, of at most `RUN_BLOCKS` each.
 fn runs(blocks: &mut [u64], len: u64) -> Vec<Range<u64>> {
     blocks.sort_unstable();
     let mut runs: Vec<Range<u64>> = Vec::new();

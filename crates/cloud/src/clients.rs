@@ -20,7 +20,7 @@ use crate::secret::{Secret, Secrets};
 
 /// Region of a bucket for which neither a secret nor the environment names one.
 const REGION: &str = "us-east-1";
-/// Maximum number of open clients; the file of an HTTP server has one of its own.
+/// Maximum number of open clients; each file of an HTTP server has a client of its own.
 const CLIENTS_MAX: usize = 64;
 /// Number of retries of a request that the server could not answer.
 const RETRIES_MAX: usize = 3;
@@ -41,7 +41,8 @@ type ClientKey = (String, Option<Secret>);
 pub(crate) struct Clients(Mutex<HashMap<ClientKey, Arc<dyn ObjectStore>>>);
 
 impl Clients {
-    /// Returns a client for an address, and the file's path in it.
+    /// Returns the client for an address with its secret, opened on first use, and the file's path
+    /// for that client.
     pub(crate) fn client(
         &self,
         address: &Address,
@@ -102,7 +103,7 @@ fn s3(bucket: &str, secret: Option<&Secret>) -> Result<Arc<dyn ObjectStore>, Sto
     Ok(Arc::new(builder.build()?))
 }
 
-/// Variables of the environment that lead to temporary keys.
+/// Environment variables that name a source of temporary keys.
 const KEY_SOURCES: [&str; 3] = [
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -150,7 +151,7 @@ fn s3_of_secret(bucket: &str, secret: &Secret) -> AmazonS3Builder {
     builder.with_virtual_hosted_style_request(is_hosted).with_client_options(options)
 }
 
-/// The threads that talk to servers, started when they are first needed.
+/// The threads that exchange requests with servers, started when they are first needed.
 #[derive(Default)]
 pub(crate) struct Threads(OnceLock<Runtime>);
 
@@ -171,7 +172,7 @@ impl Threads {
         Ok(runtime.handle())
     }
 
-    /// Runs a task on the threads.
+    /// Runs a task on the threads and returns its result.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T, CloudError>> + Send + 'static,
@@ -195,7 +196,7 @@ impl Threads {
         received.map_err(|_| CloudError::Runtime(format!("a task ended: {task:?}")))?
     }
 
-    /// Starts a task on the threads, whose result arrives in the receiver.
+    /// Starts a task on the threads and returns the receiver of its result.
     pub(crate) fn start<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -209,7 +210,7 @@ impl Threads {
     }
 }
 
-/// Blocks the calling thread by `wait`.
+/// Runs `wait`, which blocks the calling thread, by `block_in_place` on a multi-threaded runtime.
 pub(crate) fn blocking<T>(wait: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),

@@ -1,11 +1,11 @@
-//! Errors of files of other machines.
+//! Errors of remote files.
 
 use object_store::Error as StoreError;
 
-/// An error of a file of another machine.
+/// An error of reading or writing a remote file, or of a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum CloudError {
-    /// An address that no client can read.
+    /// The address cannot be read: its protocol or form is not supported.
     #[error("'{address}' cannot be read: {reason}")]
     Address {
         /// The address as it was written.
@@ -19,7 +19,7 @@ pub enum CloudError {
         /// The address.
         address: String,
     },
-    /// An address that no file can be written to.
+    /// The address cannot be written to.
     #[error("'{address}' cannot be written: {reason}")]
     Target {
         /// The address as it was written.
@@ -27,7 +27,7 @@ pub enum CloudError {
         /// The fault, and the forms that are right.
         reason: String,
     },
-    /// The server does not take the file.
+    /// The server failed to store the file.
     #[error("cannot write {address}: {source}")]
     Write {
         /// The address.
@@ -36,7 +36,7 @@ pub enum CloudError {
         #[source]
         source: StoreError,
     },
-    /// The server refuses to show or take the file.
+    /// The server denies access to the file.
     #[error(
         "{address} is refused: {reason}; CREATE SECRET name (TYPE s3, KEY_ID '...', SECRET '...') \
          sets the keys"
@@ -47,13 +47,13 @@ pub enum CloudError {
         /// The server's answer.
         reason: String,
     },
-    /// The file was replaced after the statement had looked at it.
+    /// The file was replaced after the statement had read its version.
     #[error("{address} was changed while it was read; run the statement again")]
     Changed {
         /// The address.
         address: String,
     },
-    /// The server does not answer, or not as it should.
+    /// The server does not answer, or answers with another error.
     #[error("cannot read {address}: {source}")]
     Store {
         /// The address.
@@ -62,7 +62,7 @@ pub enum CloudError {
         #[source]
         source: StoreError,
     },
-    /// A secret with a wrong option, or a name that is taken or unknown.
+    /// A secret has a wrong option or only one of its keys, or its name is taken.
     #[error("secret {name}: {reason}")]
     Secret {
         /// The secret's name.
@@ -70,7 +70,7 @@ pub enum CloudError {
         /// The fault, and the options that are right.
         reason: String,
     },
-    /// The thread that talks to servers does not run.
+    /// The threads that send requests cannot be started, or ended before the result.
     #[error("the threads of remote files do not run: {0}")]
     Runtime(String),
 }

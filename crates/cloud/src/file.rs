@@ -1,4 +1,4 @@
-//! A version of a file of another machine.
+//! A version of a remote file.
 
 use std::sync::Arc;
 
@@ -11,35 +11,40 @@ use object_store::path::Path as StorePath;
 use crate::address::Address;
 use crate::error::CloudError;
 
-/// A version of a file: its address, length and the tag that the server gives this version.
+/// A version of a remote file: its address, length, entity tag and time of the last change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudFile {
     /// The address.
     pub address: Address,
     /// Length in bytes.
     pub bytes: u64,
-    /// The server's tag for the version, if it gives tags.
+    /// The entity tag (`ETag`) that the server sends for the version, if any.
     pub tag: Option<String>,
-    /// Time of the last change.
+    /// Time of the last change; the time at which the file was found if the server gives neither a
+    /// time nor a tag.
     pub modified: DateTime<Utc>,
 }
 
 impl CloudFile {
     pub(crate) fn new(address: Address, meta: &ObjectMeta) -> Self {
         let (bytes, tag) = (meta.size, meta.e_tag.clone());
-        Self { address, bytes, tag, modified: meta.last_modified }
+        // Without a tag and a time, a changed file would keep its version. The time of the
+        // statement makes later statements ignore blocks that were cached before.
+        let is_unknown = tag.is_none() && meta.last_modified == DateTime::UNIX_EPOCH;
+        let modified = if is_unknown { Utc::now() } else { meta.last_modified };
+        Self { address, bytes, tag, modified }
     }
 
-    /// The identity of the version: equal for equal bytes. Without a tag of the server it is the
-    /// length and the time of the last change.
+    /// Returns the identity of the version, part of the keys of its cached blocks: length, time of
+    /// the last change in milliseconds, entity tag and address.
     pub(crate) fn version(&self) -> Arc<str> {
         let tag = self.tag.as_deref().unwrap_or_default();
         let (bytes, millis) = (self.bytes, self.modified.timestamp_millis());
         format!("{bytes}\n{millis}\n{tag}\n{}", self.address.text).into()
     }
 
-    /// The file as an object of a [`crate::VersionStore`], whose path has the whole version, behind
-    /// the file's name.
+    /// Returns the file as an object of a [`crate::VersionStore`]; its path is the file's name and
+    /// the encoded version.
     #[must_use]
     pub fn object(&self) -> ObjectMeta {
         let name = self.address.path().rsplit('/').next().unwrap_or_default();
@@ -53,7 +58,7 @@ impl CloudFile {
         }
     }
 
-    /// The file of an object that [`CloudFile::object`] has made.
+    /// Returns the file of a path that [`CloudFile::object`] has made.
     ///
     /// # Errors
     /// [`CloudError::Address`] for any other path.
@@ -93,5 +98,15 @@ mod tests {
         assert_eq!(CloudFile::of_object(&bare.object().location).expect("decoded"), bare);
         assert_ne!(file.version(), bare.version());
         assert!(CloudFile::of_object(&StorePath::from("a/b")).is_err());
+    }
+    #[test]
+    fn files_without_tag_and_time_are_of_the_version_of_their_statement() {
+        let address = Address::parse("http://h/a.csv").expect("valid").expect("an address");
+        let (location, last_modified) = (StorePath::from("a.csv"), DateTime::UNIX_EPOCH);
+        let meta = ObjectMeta { location, last_modified, size: 3, e_tag: None, version: None };
+        let before = Utc::now();
+        assert!(CloudFile::new(address.clone(), &meta).modified >= before);
+        let tagged = ObjectMeta { e_tag: Some("t".to_owned()), ..meta };
+        assert_eq!(CloudFile::new(address, &tagged).modified, last_modified);
     }
 }

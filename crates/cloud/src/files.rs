@@ -1,4 +1,4 @@
-//! Finding and reading of files of other machines.
+//! Finding and reading of remote files.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::file::CloudFile;
 use crate::secret::Secrets;
 use crate::uploads::Uploads;
 
-/// Files of other machines, with a cache. Clones share it.
+/// Access to remote files, with a cache of their blocks, clients and secrets. Clones share these.
 #[derive(Clone, Debug)]
 pub struct CloudFiles(Arc<Inner>);
 
@@ -71,7 +71,7 @@ impl CloudFiles {
         &self.0.secrets
     }
 
-    /// Returns the threads that talk to servers.
+    /// Returns the threads that exchange requests with servers.
     pub(crate) fn threads(&self) -> &Threads {
         &self.0.threads
     }
@@ -95,12 +95,12 @@ impl CloudFiles {
         self.0.cache.stats()
     }
 
-    /// Returns the files that an address, a pattern or a directory of S3 stands for, in the order
-    /// of their keys; none if there is no such file. Asks the server each time.
+    /// Returns the files of an address, of a pattern or of a directory of S3, in the order of their
+    /// keys; empty if there are none. Sends a request to the server each time.
     ///
     /// # Errors
-    /// [`CloudError`] of the server; [`CloudError::Address`] for a pattern of HTTP, which has no
-    /// lists, and for more than `files_max` files.
+    /// [`CloudError`] of the server; [`CloudError::Address`] for a pattern of HTTP, which cannot
+    /// list files, and for more than `files_max` files.
     pub fn find(&self, address: &Address, files_max: usize) -> Result<Vec<CloudFile>, CloudError> {
         let (own, address) = (self.clone(), address.clone());
         self.0.threads.wait(async move { own.find_all(&address, files_max).await })
@@ -142,7 +142,7 @@ impl CloudFiles {
         self.list(address, &prefix, files_max, &is_shown).await
     }
 
-    /// Asks for the present version of a file.
+    /// Requests the current version of a file from the server.
     async fn head(&self, address: &Address) -> Result<CloudFile, CloudError> {
         let (client, path) = self.client(address)?;
         let meta = client.head(&path).await;
@@ -198,7 +198,7 @@ impl CloudFiles {
         self.0.threads.wait(self.clone().read_cached(file.clone(), range))
     }
 
-    /// Starts to read a range; the bytes arrive in the receiver.
+    /// Starts to read a range; returns the receiver of its bytes.
     pub(crate) fn start(
         &self,
         file: &CloudFile,
@@ -226,7 +226,8 @@ fn is_hidden(part: &str) -> bool {
     part.starts_with('.')
 }
 
-/// Fetches a range of a version of a file. A server that sends no ranges sends the whole file.
+/// Fetches a range of a version of a file; requests the whole file if the server does not support
+/// ranges.
 async fn get(
     client: Arc<dyn ObjectStore>,
     path: StorePath,

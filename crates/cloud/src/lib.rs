@@ -1,9 +1,9 @@
 //! Files of other machines: objects of S3 and files of HTTP servers, cached in pages of a pool.
 //!
-//! [`CloudFiles`] finds the files that an address or a pattern stands for and reads them. What it
-//! reads stays in blocks of 256 KiB, each a page of the pool: the pool evicts these pages before
-//! all others, to slower tiers first, so that the cache takes memory that nothing else needs. A
-//! block belongs to one version of a file: when the file changes, its blocks are no longer found.
+//! [`CloudFiles`] finds the files of an address or a pattern and reads them. It caches them in
+//! blocks of 256 KiB, each a page of the pool: the pool evicts these pages before all others, to
+//! slower tiers first, so that the cache uses memory that nothing else needs. A block belongs to
+//! one version of a file: when the file changes, its blocks are no longer found.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! A file of another machine as a stream of bytes.
+//! Sequential reader of a remote file, as a stream of bytes.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -11,31 +11,31 @@ use crate::error::CloudError;
 use crate::file::CloudFile;
 use crate::files::CloudFiles;
 
-/// Bytes that are fetched at a time, ahead of those that are read.
+/// Readahead: bytes that are fetched at a time, while earlier ones are read.
 const AHEAD_BYTES: u64 = 2 << 20;
 
 type Fetched = Receiver<Result<Bytes, CloudError>>;
 
-/// Reader of a file, one part ahead.
+/// Sequential reader of a remote file, which fetches the next 2 MiB ahead.
 pub struct CloudReader {
     files: CloudFiles,
     file: CloudFile,
     /// Fetched bytes that are not read yet.
     bytes: Bytes,
-    /// The part that follows them, and the place behind it.
+    /// The part after `bytes`, being fetched, and the offset of the file after it.
     ahead: Option<Fetched>,
     next: u64,
 }
 
 impl CloudReader {
-    /// Opens a file at `start` bytes behind its beginning.
+    /// Opens a file at offset `start`.
     #[must_use]
     pub fn new(files: &CloudFiles, file: &CloudFile, start: u64) -> Self {
         let (files, file) = (files.clone(), file.clone());
         Self { files, file, bytes: Bytes::new(), ahead: None, next: start }
     }
 
-    /// Starts to fetch the part behind all that were fetched.
+    /// Starts to fetch the next part; nothing at the end of the file.
     fn start(&mut self) -> Result<(), CloudError> {
         let end = (self.next + AHEAD_BYTES).min(self.file.bytes);
         if self.next < end {

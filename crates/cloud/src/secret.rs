@@ -9,15 +9,15 @@ use terrace_sys::sync::lock;
 use crate::address::Address;
 use crate::error::CloudError;
 
-/// The scope of a secret that names none.
+/// The default scope of a secret.
 pub const SCOPE: &str = "s3://";
 
-/// Keys, region and endpoint for the files below an address.
+/// Keys, region and endpoint for the files whose addresses begin with a scope.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret {
-    /// The name, by which it is dropped.
+    /// The name of the secret.
     pub name: String,
-    /// The beginning of the addresses that it is for.
+    /// The prefix of the addresses that it applies to.
     pub scope: String,
     /// The access key.
     pub key_id: Option<String>,
@@ -29,14 +29,15 @@ pub struct Secret {
     pub region: Option<String>,
     /// The server, `host:port`, or with `http://` or `https://`.
     pub endpoint: Option<String>,
-    /// True if the bucket is part of the path; false if it is part of the host's name.
+    /// True if the bucket is part of the path, also by default; false if it is part of the host's
+    /// name.
     pub is_path_style: Option<bool>,
     /// True for TLS, which is the default.
     pub uses_tls: bool,
 }
 
 impl Secret {
-    /// A secret without keys for all addresses of S3.
+    /// Creates a secret without keys for all addresses of S3.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -51,10 +52,10 @@ impl Secret {
         }
     }
 
-    /// Sets an option by the name that CREATE SECRET has for it.
+    /// Sets an option by its name in CREATE SECRET, in any case.
     ///
     /// # Errors
-    /// [`CloudError::Secret`] for an unknown option and a value that it cannot have.
+    /// [`CloudError::Secret`] for an unknown option or an invalid value.
     pub fn set(&mut self, option: &str, value: &str) -> Result<(), CloudError> {
         let text = Some(value.to_owned());
         match option.to_ascii_lowercase().as_str() {
@@ -122,7 +123,8 @@ impl fmt::Debug for Secret {
 pub struct Secrets(Mutex<BTreeMap<String, Arc<Secret>>>);
 
 impl Secrets {
-    /// Adds a secret. True if it was added, false if one of the name exists and `if_not_exists`.
+    /// Adds a secret, or replaces one of the same name if `or_replace`. Returns true if it was
+    /// added, false if one of that name exists and `if_not_exists`.
     ///
     /// # Errors
     /// [`CloudError::Secret`] if one of the name exists and is not to be replaced, and as
@@ -143,7 +145,7 @@ impl Secrets {
         Ok(true)
     }
 
-    /// Removes a secret. False if there is none of the name.
+    /// Removes a secret; returns false if there is none of this name.
     pub fn drop_secret(&self, name: &str) -> bool {
         lock(&self.0).remove(name).is_some()
     }
@@ -153,12 +155,22 @@ impl Secrets {
         lock(&self.0).values().cloned().collect()
     }
 
-    /// Returns the secret for an address: that with the longest scope that begins it.
+    /// Returns the secret for an address: of those whose scope begins it, the one with the longest
+    /// scope. `None` if there is none.
     pub fn find(&self, address: &Address) -> Option<Arc<Secret>> {
-        let all = lock(&self.0);
-        let fitting = all.values().filter(|secret| address.text.starts_with(&secret.scope));
+        let (all, text) = (lock(&self.0), comparable(&address.text));
+        let fitting = all.values().filter(|secret| text.starts_with(&comparable(&secret.scope)));
         fitting.max_by_key(|secret| secret.scope.len()).cloned()
     }
+}
+
+/// An address or scope with its scheme in lower case, and one scheme for S3.
+fn comparable(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let scheme = scheme.to_ascii_lowercase();
+    let scheme = scheme.as_str();
+    let scheme = if ["s3a", "s3n"].contains(&scheme) { "s3" } else { scheme };
+    format!("{scheme}://{rest}")
 }
 
 #[cfg(test)]
@@ -176,7 +188,7 @@ mod tests {
             assert!(secrets.create(secret(name, scope), false, false).expect("created"));
         }
         for (address, name) in
-            [("s3://one/x", "one"), ("s3://two/b", "all"), ("s3://two/a/x", "two")]
+            [("s3a://one/x", "one"), ("S3://two/b", "all"), ("s3://two/a/x", "two")]
         {
             let address = Address::parse(address).expect("valid").expect("an address");
             assert_eq!(secrets.find(&address).expect("a secret").name, name);

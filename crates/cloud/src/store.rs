@@ -1,4 +1,4 @@
-//! Files of other machines as objects of a store, which DataFusion's reader of Parquet asks.
+//! Remote files as a read-only object store, for DataFusion's Parquet reader.
 
 use std::fmt;
 
@@ -21,12 +21,13 @@ pub const STORE_URL: &str = "cloud://files";
 /// Name of the store in errors.
 const NAME: &str = "remote files";
 
-/// A store of the versions of files that [`CloudFile::object`] names. It is only read.
+/// A read-only object store, whose objects are the versions of files that [`CloudFile::object`]
+/// names.
 #[derive(Clone, Debug)]
 pub struct VersionStore(CloudFiles);
 
 impl VersionStore {
-    /// The versions of these files.
+    /// Creates a store that reads through the cache of `files`.
     #[must_use]
     pub fn new(files: CloudFiles) -> Self {
         Self(files)
@@ -39,12 +40,12 @@ impl fmt::Display for VersionStore {
     }
 }
 
-/// The error of a store for an error of files of other machines.
+/// Converts an error of remote files to one of a store.
 pub(crate) fn failed(error: CloudError) -> Error {
     Error::Generic { store: NAME, source: Box::new(error) }
 }
 
-/// The error for an operation that a store of remote files does not have.
+/// Returns the error for an operation that these stores do not support.
 pub(crate) fn refused<T>(operation: &str) -> Result<T> {
     Err(Error::NotImplemented { operation: operation.to_owned(), implementer: NAME.to_owned() })
 }

@@ -1,4 +1,4 @@
-//! Files that are written to S3, and appear when all of them are complete.
+//! Files that are written to S3, and become visible when all of them are complete.
 //!
 //! Writers of files write to an [`UploadStore`]. The first part of a path there is the number of an
 //! [`UploadTarget`], the others are the place of the file below the target.
@@ -25,7 +25,7 @@ use crate::uploads::{Group, Object};
 /// The address that an [`UploadStore`] is registered under.
 pub const UPLOAD_URL: &str = "upload://files";
 
-/// The key of S3 for a file, or the beginning of the keys for several.
+/// The S3 key of a file to write, or the directory of several files.
 #[derive(Clone, Debug)]
 pub struct UploadTarget {
     files: CloudFiles,
@@ -35,7 +35,7 @@ pub struct UploadTarget {
 }
 
 impl UploadTarget {
-    /// The target of a file, or of several.
+    /// Creates the target of one file if `is_single`, else of several files below `address`.
     ///
     /// # Errors
     /// [`CloudError::Target`] for an HTTP server, a pattern, and a file without a name.
@@ -57,7 +57,8 @@ impl UploadTarget {
         Ok(Self { files, address, is_single, number })
     }
 
-    /// The place in an [`UploadStore`] for the file, whose name has this extension, or the files.
+    /// Returns the URL in an [`UploadStore`] to write the file to, with this extension, or the
+    /// directory for several files.
     #[must_use]
     pub fn url(&self, extension: &str) -> String {
         match self.is_single {
@@ -66,16 +67,16 @@ impl UploadTarget {
         }
     }
 
-    /// The address of the target.
+    /// Returns the address of the target.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address.text
     }
 
-    /// Begins to take files.
+    /// Begins an upload: the [`UploadStore`] accepts files for the target from now on.
     ///
     /// # Errors
-    /// [`CloudError::Target`] if they are being taken already; errors of the secret.
+    /// [`CloudError::Target`] if the target has an upload already; errors of opening a client.
     pub fn begin(&self) -> Result<Upload, CloudError> {
         let bucket = self.address.with_key("");
         let (client, _) = self.files.client(&bucket)?;
@@ -90,7 +91,7 @@ impl UploadTarget {
     }
 }
 
-/// Files that are being written. Dropping it discards them.
+/// Upload of the files of one target. Dropping it discards them.
 pub struct Upload {
     target: UploadTarget,
     /// `None` after the end.
@@ -98,7 +99,8 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Shows the files, which must be complete. This is not interrupted by dropping the future.
+    /// Makes the files visible, which must be complete. Dropping the future does not interrupt
+    /// this.
     ///
     /// # Errors
     /// [`CloudError`] of the server; then none of the files appears.
@@ -127,19 +129,19 @@ impl fmt::Debug for Upload {
     }
 }
 
-/// A store that takes the files of [`Upload`]s. It is only written.
+/// A write-only object store for the files of [`Upload`]s.
 #[derive(Clone, Debug)]
 pub struct UploadStore(CloudFiles);
 
 impl UploadStore {
-    /// The store of these files.
+    /// Creates the store for targets of `files`.
     #[must_use]
     pub fn new(files: CloudFiles) -> Self {
         Self(files)
     }
 
-    /// Begins to upload an object, on the threads that talk to servers: there it is registered
-    /// with its group even if the writer is gone.
+    /// Begins to upload an object, on the threads that exchange requests with servers: there it is
+    /// registered with its group even if the writer is gone.
     async fn create(&self, location: &StorePath) -> Result<Writer, CloudError> {
         let missing = || CloudError::Target {
             address: location.to_string(),
@@ -160,7 +162,7 @@ impl fmt::Display for UploadStore {
     }
 }
 
-/// Writer of an object. The object appears with the others of its group.
+/// Writer of an object, which becomes visible together with the others of its group.
 #[derive(Debug)]
 struct Writer {
     object: Arc<Object>,

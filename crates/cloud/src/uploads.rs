@@ -1,7 +1,7 @@
-//! Uploads of parts: objects that a server shows once they are completed.
+//! Groups of multipart uploads that are completed together.
 //!
-//! The objects of a group are completed when all of them have their parts. Until then, and if the
-//! group is discarded, the server shows none of them.
+//! The objects of a group are completed when all of them have all their parts. Until then, and if
+//! the group is discarded, none of them is visible on the server.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::error::CloudError;
 /// Number of objects that are completed at a time.
 const COMPLETED_MAX: usize = 16;
 
-/// Groups that have not ended, by the number of their target.
+/// Groups that are being written, by the number of their target.
 #[derive(Debug, Default)]
 pub(crate) struct Uploads {
     numbers: AtomicU64,
@@ -114,7 +114,8 @@ impl Group {
         }
     }
 
-    /// Shows all objects. If one cannot be completed, those that were are deleted.
+    /// Completes all objects, which makes them visible. If one cannot be completed, those already
+    /// completed are deleted.
     pub(crate) async fn publish(&self) -> Result<(), CloudError> {
         let objects = lock(&self.objects).take().unwrap_or_default();
         let mut failure = None;
@@ -173,7 +174,7 @@ pub(crate) struct Object {
     upload: Mutex<Option<Box<dyn MultipartUpload>>>,
     /// Requests that upload parts.
     requests: Mutex<JoinSet<()>>,
-    /// True if the server has all parts.
+    /// True if the writer has completed the object, so that the server has all parts.
     is_whole: AtomicBool,
 }
 
@@ -196,12 +197,12 @@ impl Object {
         failed(&self.address, source)
     }
 
-    /// Says that the server has all parts.
+    /// Records that the server has all parts.
     pub(crate) fn set_whole(&self) {
         self.is_whole.store(true, Ordering::Release);
     }
 
-    /// Shows the object.
+    /// Completes the object, which makes it visible.
     async fn complete(&self) -> Result<(), StoreError> {
         let taken = lock(&self.upload).take();
         let Some(mut upload) = taken else { return Err(ended()) };
@@ -214,7 +215,7 @@ impl Object {
         }
     }
 
-    /// Removes the parts, unless the object is shown.
+    /// Removes the parts, unless the object was completed.
     async fn discard(&self) {
         let mut requests = std::mem::take(&mut *lock(&self.requests));
         // A request that arrived later than the removal would leave its part.

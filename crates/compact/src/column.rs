@@ -37,7 +37,7 @@ pub enum Rows {
     Selected(Range<usize>, BooleanBuffer),
 }
 
-/// An encoded column.
+/// An encoded column that was opened over its bytes; rows are decoded on request.
 #[derive(Debug)]
 pub struct Column {
     data_type: DataType,

@@ -34,7 +34,7 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Returns the description, which [`Column::open`](crate::Column::open) needs beside the body.
+    /// Returns the description, which [`Column::open`](crate::Column::open) takes with the body.
     #[must_use]
     pub fn description(&self) -> &[u8] {
         &self.description

@@ -6,8 +6,9 @@ use arrow_data::ArrayData;
 
 use crate::CompactError;
 
-/// Maximum text of a dictionary that decoded rows share. A few rows would otherwise keep a long
-/// dictionary in memory, and their query would be charged for all of it.
+/// Maximum bytes of dictionary text that decoded rows share; longer text is copied. A few rows
+/// would otherwise keep a long dictionary in memory, and their query would be charged for all of
+/// it.
 const SHARED_BYTES: usize = 64 << 10;
 
 /// Codes of rows in a dictionary.

@@ -9,7 +9,7 @@
 //!   whose owner keeps them in memory.
 //! - The description of the tree ([`Encoded::description`]) is separate from the buffers, so that
 //!   the caller that stores both can verify it on every open.
-//! - Null rows are a bitmap beside the tree; the tree never contains a null.
+//! - Null rows are a bitmap after the buffers of the tree; the tree never contains a null.
 //! - Types that gain nothing, and columns that do not shrink, are not encoded: [`encode`] returns
 //!   `None`, and the caller keeps them as they are.
 //!

@@ -2,11 +2,11 @@
 //!
 //! A group is a row of row pages: its keys, its hash, and the states of its aggregates, which are
 //! compared and updated in place. A directory of eight bytes per slot finds groups by hash. When
-//! memory is refused, the table spills: the directory is cleared and the pages are unpinned, by
-//! then split into partitions by bits of the hash. Aggregation goes on with an empty directory, so
-//! a group may come to have several rows; at the end the rows of each partition are combined
-//! (Kuiper, Boncz, Muehleisen: Robust External Hash Aggregation in the Solid State Age, ICDE 2024).
-//! A partition that does not fit is split again.
+//! the grant refuses memory, the table spills: it splits its rows into partitions by bits of the
+//! hash, unpins their pages and clears the directory. Aggregation continues with an empty
+//! directory, so several rows may belong to the same group; after the input ends, the rows of each
+//! partition are combined (Kuiper, Boncz, Muehleisen: Robust External Hash Aggregation in the Solid
+//! State Age, ICDE 2024). A partition that does not fit memory is split again.
 //!
 //! | module | concept |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Drops orders that DataFusion wrongly derives for grouping sets and for outer joins with
-//! constants.
+//! Optimizer rule that hides orders which DataFusion wrongly derives for grouping sets and for
+//! outer joins with constants.
 //!
 //! DataFusion assumes that the properties of an aggregation's input (order of rows, constant
 //! columns, hash partitions) hold for its output too. For grouping sets that is wrong: a set
@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
     StatisticsArgs,
 };
 
-/// Passes batches through; see the [module](self).
+/// Plan node that passes batches through and declares no order of them; see the [module](self).
 #[derive(Debug)]
 pub struct AnyOrderExec {
     input: Arc<dyn ExecutionPlan>,

@@ -56,16 +56,16 @@ impl CheckedArithmetic {
         known.then(|| ScalarUDF::new_from_impl(Self { operator, signature }))
     }
 
-    /// Returns the operator that it replaces.
+    /// Returns the operator that this function replaces.
     #[must_use]
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// Returns the type of its result for operands of these types.
+    /// Returns the type of the result for operands of the types `left` and `right`.
     ///
     /// # Errors
-    /// Types that the operator does not take.
+    /// Operands of types that the operator does not accept.
     pub fn result_type(&self, left: &DataType, right: &DataType) -> Result<DataType> {
         match quotient_type(left, right) {
             Some(quotient) if self.operator == Operator::Divide => Ok(quotient),
@@ -132,7 +132,8 @@ impl ScalarUDFImpl for CheckedArithmetic {
         self.result_type(left, right)
     }
 
-    /// Has the type of the result, without which the order of a function of it is not found.
+    /// Returns unbounded bounds in the type of the result: without the type, DataFusion does not
+    /// find the order of an expression over this one.
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
         let [left, right] = inputs else { return internal_err!("{} takes 2 values", self.name()) };
         let of = self.result_type(&left.data_type(), &right.data_type());
@@ -182,7 +183,7 @@ pub struct CheckedNegation {
 }
 
 impl CheckedNegation {
-    /// Returns the function that replaces the sign.
+    /// Returns the function that replaces the unary operator `-`.
     #[must_use]
     pub fn function() -> ScalarUDF {
         ScalarUDF::new_from_impl(Self { signature: Signature::any(1, Volatility::Immutable) })

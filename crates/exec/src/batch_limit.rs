@@ -1,8 +1,8 @@
-//! Splits batches that are too large for memory.
+//! Cuts the input batches of an operator into pieces of bounded size.
 //!
 //! The session limits the rows of a batch, and nothing limits their bytes: 8,192 texts of a
 //! megabyte are 8 GiB, which no operator can pin at once. The input of an operator is cut into
-//! pieces here, without a copy; a piece that is still too long is one row.
+//! pieces here, without a copy; only a piece of one row may exceed the limit.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
@@ -11,11 +11,11 @@ use futures::{StreamExt, stream};
 
 use crate::sort::piece::batch_bytes;
 
-/// Maximum bytes of a piece of more than one row: a part of the smallest budgets, and more than
+/// Maximum bytes of a piece of more than one row: a fraction of the smallest budgets, and more than
 /// batches of rows of usual length have.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// Returns the input in pieces.
+/// Returns the rows of `input` in batches of at most `PIECE_BYTES`, or of one row.
 pub(crate) fn bounded(input: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = input.schema();
     let pieces = input.flat_map(|batch| {
@@ -28,7 +28,7 @@ pub(crate) fn bounded(input: SendableRecordBatchStream) -> SendableRecordBatchSt
     Box::pin(RecordBatchStreamAdapter::new(schema, pieces))
 }
 
-/// Cuts a batch into pieces, in the order of its rows.
+/// Cuts a batch into pieces of at most `PIECE_BYTES`, or of one row, in the order of its rows.
 pub(crate) fn cut(batch: RecordBatch) -> Vec<RecordBatch> {
     // Buffers that a batch shares with others are larger than its rows need, and cheap to add up.
     if batch.get_array_memory_size() <= PIECE_BYTES {

@@ -1,4 +1,4 @@
-//! Batches in pages, in Arrow's own layout.
+//! Blocks: batches stored in pages, in Arrow's own layout.
 //!
 //! Operators that read in order what they stored (sorted runs, the rows of a window, the build side
 //! of a cross join) keep it in *blocks*. A block is one page with the buffers of some arrays one
@@ -6,7 +6,7 @@
 //! reading it back is zero-copy: the arrays' buffers are the pinned page. So any type of Arrow can
 //! be stored, and its kernels compare and gather values in the page.
 //!
-//! A block that is not pinned costs no grant. Dropping it frees its page.
+//! A block that is not pinned is not charged to a grant. Dropping it frees its page.
 
 pub(crate) mod batch;
 mod plan;
@@ -27,17 +27,17 @@ pub use plan::BlockPlan;
 pub(crate) use plan::{copy_to_heap, detach};
 use shape::Shape;
 
-/// Divisor of the memory that a single block must leave free, so that other pages fit beside it.
+/// Divisor of the DRAM that a single block must leave free, so that other pages fit beside it.
 const BLOCK_RESERVE_SHARE: u64 = 4;
-/// Bytes of a block that fits any memory.
+/// Bytes up to which a block is never refused.
 const BLOCK_BYTES_SMALL: u64 = 1 << 20;
 
-/// Bytes of a grant, given back on drop.
+/// Bytes charged to a grant, which are released on drop.
 #[derive(Debug)]
 pub struct Lease {
     grant: Arc<dyn Grant>,
     bytes: u64,
-    /// True if the bytes are heap, not pages.
+    /// True if the bytes are charged as heap, false if as pages of the pool.
     is_heap: bool,
 }
 
@@ -54,7 +54,8 @@ impl Lease {
         asked.then(|| Self { grant: Arc::clone(grant), bytes, is_heap: true })
     }
 
-    /// Takes `bytes` of `grant` in any case: for memory that the operator cannot go on without.
+    /// Charges `bytes` to `grant` even beyond its limit: for memory without which the operator
+    /// cannot continue.
     pub fn take(grant: &Arc<dyn Grant>, bytes: u64) -> Self {
         grant.grow(bytes);
         Self { grant: Arc::clone(grant), bytes, is_heap: false }
@@ -86,7 +87,7 @@ impl Lease {
         extended
     }
 
-    /// Takes `bytes` more in any case.
+    /// Charges `bytes` more, even beyond the limit of the grant.
     pub fn extend(&mut self, bytes: u64) {
         match self.is_heap {
             true => self.grant.grow_heap(bytes),
@@ -105,7 +106,7 @@ impl Drop for Lease {
     }
 }
 
-/// Arrays in a page, which is freed on drop.
+/// Arrays of equal length in a page, which is freed on drop.
 #[derive(Debug)]
 pub struct Block {
     space: Space,
@@ -160,7 +161,7 @@ impl Block {
         self.bytes
     }
 
-    /// Starts to pin the block.
+    /// Starts to load and pin the block's pages.
     pub fn fetch(&self) -> Fetch {
         self.space.fetch(&self.pages)
     }
@@ -170,7 +171,8 @@ impl Block {
         self.space.prefetch(&self.pages);
     }
 
-    /// Pins the block; waits for other pages to make room.
+    /// Waits for `fetch`, the block's own, and returns its pins; retries for about half a minute
+    /// while all frames are held.
     ///
     /// # Errors
     /// As [`Fetch`], if frames did not come free in a long time.
@@ -178,8 +180,8 @@ impl Block {
         Ok(pin(&self.space, &self.pages, fetch).await?)
     }
 
-    /// Returns the arrays, in the pinned page. The page stays pinned until the last of them is
-    /// dropped.
+    /// Returns the arrays. They refer to the pinned page, which stays pinned until the last of them
+    /// is dropped; if the block has several pages, the arrays are copies on the heap.
     pub fn arrays(&self, pins: Vec<Pinned>) -> Vec<ArrayRef> {
         let bytes = match <[Pinned; 1]>::try_from(pins) {
             Ok([pin]) => Buffer::from(Bytes::from_owner(pin)),

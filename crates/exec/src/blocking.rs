@@ -7,8 +7,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 const FETCH_TRIES: usize = 10;
 
 /// Runs `wait`, which may block, by `block_in_place` on a multi-threaded runtime, and inline
-/// elsewhere. The former moves the other tasks of this thread to another one: `wait` may depend on
-/// them.
+/// elsewhere. The former moves the other tasks of this thread to another thread, so that `wait` may
+/// depend on them.
 pub fn run_blocking<T>(wait: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     match flavor {
@@ -32,10 +32,12 @@ pub(crate) fn allocate(
     }
 }
 
-/// Returns pins on `pages`, which `fetch` loads and without which an operator cannot go on.
+/// Waits for `fetch` to load `pages`, without which an operator cannot continue, and returns their
+/// pins; while all frames are held, it pins the pages one by one with retries.
 ///
 /// # Errors
-/// As [`Fetch`], if no frame came free for a page in about half a minute.
+/// As [`Fetch`], and `PoolError::Exhausted` if no frame came free for a page in about half a
+/// minute.
 pub(crate) async fn pin(
     space: &Space,
     pages: &[PageRef],
@@ -53,8 +55,8 @@ pub(crate) async fn pin(
     Ok(pins)
 }
 
-/// Pins a page without which a query cannot go on: while all frames are held, it retries for about
-/// half a minute.
+/// Pins a page without which a query cannot continue: while all frames are held, it retries for
+/// about half a minute.
 ///
 /// # Errors
 /// As [`Fetch`], if no frames came free in that time.

@@ -51,7 +51,8 @@ pub(crate) fn narrow_node(node: Node) -> Result<Node> {
     Ok(node)
 }
 
-/// Returns none if nothing would change, or if the output's known orders or partitions would.
+/// Returns the projection with 64-bit arithmetic; `None` if it has no such expressions, or if the
+/// output would lose known orders or partitions.
 fn narrow_projection(projection: &ProjectionExec) -> Result<Option<Node>> {
     let input = projection.input();
     let schema = input.schema();
@@ -127,9 +128,9 @@ struct Narrow {
 
 #[derive(Clone, Debug)]
 struct Program {
-    /// Operands that are no arithmetic: columns, mostly.
+    /// Inputs: the subexpressions that are not arithmetic, mostly columns.
     leaves: Vec<Expr>,
-    /// The last one is the result.
+    /// Operations in the order of their execution; the last one computes the result.
     steps: Vec<Step>,
     precision: u8,
     scale: i8,
@@ -164,7 +165,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Compiles `expr` to an operand, and returns its scale too; none if it is no decimal.
+    /// Compiles `expr` to an operand, and returns its scale too; `None` if it is not a decimal of
+    /// 128 bits, or a constant that does not fit 64.
     fn operand(&mut self, expr: &Expr) -> Option<(Operand, i8)> {
         let DataType::Decimal128(_, scale) = expr.data_type(self.schema).ok()? else { return None };
         if let Some(literal) = expr.downcast_ref::<Literal>() {
@@ -185,7 +187,8 @@ impl Writer<'_> {
         Some((Operand::Leaf(leaf), scale))
     }
 
-    /// Compiles `expr` to an operation whose result has `scale`.
+    /// Compiles `expr` to an operation whose result has `scale`; `None` if `expr` is no sum,
+    /// difference or product of decimals, which makes it a leaf.
     fn step(&mut self, expr: &Expr, scale: i8) -> Option<Step> {
         let (operator, left, right) = arithmetic(expr)?;
         let what = match operator {
@@ -222,7 +225,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns `operand` with `digits` more behind the decimal point.
+    /// Returns `operand` with its scale raised by `digits`: multiplied by a power of ten.
     fn scaled(&mut self, operand: Operand, digits: i8) -> Option<Operand> {
         let times = 10_i64.checked_pow(u32::try_from(digits).ok()?)?;
         match operand {
@@ -237,7 +240,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the operator and the operands of an arithmetic expression, checked for overflow or not.
+/// Returns the operator and the operands of a binary expression or of a [`CheckedArithmetic`];
+/// `None` for any other expression.
 fn arithmetic(expr: &Expr) -> Option<(Operator, &Expr, &Expr)> {
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         return Some((*binary.op(), binary.left(), binary.right()));
@@ -249,7 +253,8 @@ fn arithmetic(expr: &Expr) -> Option<(Operator, &Expr, &Expr)> {
 }
 
 impl Narrow {
-    /// Compiles the arithmetic at the root of `expr`; none if there is none, or none over columns.
+    /// Compiles the arithmetic at the root of `expr`; `None` if the root is no decimal arithmetic,
+    /// or if all operands are constants.
     fn new(expr: &Expr, schema: &Schema) -> Option<Self> {
         arithmetic(expr)?;
         let DataType::Decimal128(precision, scale) = expr.data_type(schema).ok()? else {
@@ -267,7 +272,7 @@ impl Narrow {
 }
 
 impl Program {
-    /// Computes the result for every row of `batch`; none if it may need more than 64 bits.
+    /// Computes the result for every row of `batch`; `None` if a step may need more than 64 bits.
     fn run(&self, batch: &RecordBatch) -> Result<Option<Decimal128Array>> {
         let mut leaves = Vec::with_capacity(self.leaves.len());
         for leaf in &self.leaves {
@@ -305,7 +310,7 @@ impl Program {
 /// Columns of a chunk of rows: the leaves of a program, then the results of its steps.
 struct Registers {
     values: Vec<Box<[i64; CHUNK_ROWS]>>,
-    /// No value of a column is less than `-2^bits` or more than `2^bits`.
+    /// For each column, a bound: no value is less than `-2^bits` or more than `2^bits`.
     bits: Vec<u32>,
 }
 
@@ -315,7 +320,7 @@ impl Registers {
         Self { values, bits: vec![0; count] }
     }
 
-    /// Loads a leaf's values; none if one of them is too wide.
+    /// Loads a leaf's values; `None` if one of them needs more than `BITS_MAX` bits.
     fn load(&mut self, leaf: usize, values: &[i128]) -> Option<()> {
         let (mut high, mut magnitude) = (0_i64, 0_i64);
         for (narrow, value) in self.values[leaf].iter_mut().zip(values) {
@@ -330,7 +335,8 @@ impl Registers {
         (high == 0 && self.bits[leaf] <= BITS_MAX).then_some(())
     }
 
-    /// Computes a step from the registers before it; none if it might overflow.
+    /// Computes step `index` for `rows` rows from the registers before it; `None` if it might
+    /// overflow.
     fn apply(&mut self, leaves: usize, index: usize, step: Step, rows: usize) -> Option<()> {
         let own = leaves + index;
         let (before, after) = self.values.split_at_mut(own);

@@ -12,7 +12,7 @@ pub type Result<T, E = ExecError> = std::result::Result<T, E>;
 /// An error of a paged operator.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// The pool could not make, read or hold a page.
+    /// The pool could not allocate, read or pin a page.
     #[error("a page of an operator: {0}")]
     Pool(#[from] PoolError),
     /// Arrow could not build or convert an array.
@@ -22,7 +22,7 @@ pub enum ExecError {
     #[error("a value of {} is longer than a page, which has at most {}",
         format_bytes(*.0), format_bytes(PAGE_MAX_BYTES as u64))]
     ValueTooLong(u64),
-    /// Rows that an operator must have in memory at once do not fit it.
+    /// Rows that an operator must hold in memory at once do not fit.
     #[error(
         "{rows} rows that are needed at once take {}, and memory is {} in all; split long values \
          over several rows, or give the database more memory",
@@ -33,10 +33,10 @@ pub enum ExecError {
         rows: usize,
         /// Bytes of the rows.
         bytes: u64,
-        /// Bytes of memory that pages may have.
+        /// Capacity of the pool's DRAM tier in bytes.
         dram_bytes: u64,
     },
-    /// The values of one group, which its aggregate must have in memory at once, do not fit it.
+    /// The values of one group, which its aggregate must hold in memory at once, do not fit.
     #[error(
         "the values that an aggregate keeps of one group take {}, and memory is {} in all; \
          aggregate fewer rows at once, or give the database more memory",
@@ -45,7 +45,7 @@ pub enum ExecError {
     GroupTooLarge {
         /// Bytes of the values.
         bytes: u64,
-        /// Bytes of memory that pages may have.
+        /// Capacity of the pool's DRAM tier in bytes.
         dram_bytes: u64,
     },
     /// A row is wider than a page.
@@ -57,7 +57,7 @@ pub enum ExecError {
         /// Bytes of the row.
         width: usize,
     },
-    /// Rows cannot hold values of a type.
+    /// Row pages cannot hold values of this type.
     #[error("rows cannot hold values of type {0}")]
     Type(DataType),
     /// A row was accessed while its page was not pinned, or for writing while pinned for reading.
@@ -67,10 +67,10 @@ pub enum ExecError {
         page: usize,
         /// Index of the row in the page.
         row: usize,
-        /// The access that was tried.
+        /// The access that was tried: empty for a read, else a text that follows "is not pinned".
         how: &'static str,
     },
-    /// Columns do not fit a layout.
+    /// Columns do not match a row layout.
     #[error("{0}")]
     Mismatch(String),
 }

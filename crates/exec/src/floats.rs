@@ -14,21 +14,22 @@ use datafusion::arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Ty
 use datafusion::common::Result;
 use half::f16;
 
-/// A floating-point number of Arrow.
+/// A floating-point type of Arrow, compared by SQL's rules.
 pub(crate) trait Float: Copy + PartialOrd + Default {
     /// The canonical NaN.
     const NAN: Self;
-    /// Less than all other numbers.
+    /// The least number.
     const NEG_INFINITY: Self;
 
-    /// Returns the bits, shifted to the top of a word.
+    /// Returns the bits of the number as the high bits of a word.
     fn top_bits(self) -> u64;
 
     fn is_nan(self) -> bool {
         self.partial_cmp(&self).is_none()
     }
 
-    /// Returns the canonical one of all values equal to this one.
+    /// Returns the representative of all values that SQL considers equal to this one: the
+    /// positive NaN for NaNs, 0.0 for both zeros.
     fn canonical(self) -> Self {
         match self {
             value if value.is_nan() => Self::NAN,
@@ -42,7 +43,8 @@ pub(crate) trait Float: Copy + PartialOrd + Default {
         self == other || (self.is_nan() && other.is_nan())
     }
 
-    /// Returns true if `other` is before this value in the order of SQL, NaN being the greatest.
+    /// Returns true if this value is greater than `other` in the order of SQL, in which NaN is the
+    /// greatest.
     fn is_above(self, other: Self) -> bool {
         self > other || (self.is_nan() && !other.is_nan())
     }
@@ -101,8 +103,8 @@ enum Scope {
     All,
 }
 
-/// Returns the array with equal numbers, also inside nested values, having equal bits. It copies
-/// nothing if they have already.
+/// Returns the array with canonical floating-point numbers, also inside nested values, so that
+/// equal numbers have equal bits. Returns the array itself if it is canonical or has no floats.
 ///
 /// # Errors
 /// If Arrow cannot rebuild the nested array.
@@ -128,7 +130,7 @@ fn of_scope(array: &ArrayRef, scope: Scope) -> Result<ArrayRef> {
     }
 }
 
-/// As [`canonical`], for each of some arrays.
+/// Applies [`canonical`] to each of `arrays`.
 ///
 /// # Errors
 /// As [`canonical`].

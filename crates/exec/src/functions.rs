@@ -1,4 +1,4 @@
-//! Aggregate functions in place of DataFusion's, where those give wrong answers.
+//! Aggregate functions that replace those of DataFusion that return wrong results or refuse a use.
 //!
 //! | function | DataFusion 55 | here |
 //! |---|---|---|
@@ -33,7 +33,7 @@ pub use adapter::SqlAggregate;
 pub(crate) use difference::{Kind, is_list};
 pub(crate) use wide::{Wide, array, natives, out_of_range, state_type};
 
-/// Returns the functions, each to be registered by the name of the one that it replaces.
+/// Returns the functions; each has the name of the DataFusion function that it replaces.
 #[must_use]
 pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let pairs = [
@@ -76,7 +76,8 @@ pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
     pairs.into_iter().chain(moments).chain(logical).map(of).collect()
 }
 
-/// Returns DataFusion's function behind `function`.
+/// Returns the DataFusion function that `function` replaces, or `function` itself if it is none of
+/// [`aggregates`].
 pub(crate) fn stock(function: &AggregateUDF) -> &AggregateUDF {
     match function.inner().downcast_ref::<SqlAggregate>() {
         Some(own) => own.stock(),
@@ -84,7 +85,7 @@ pub(crate) fn stock(function: &AggregateUDF) -> &AggregateUDF {
     }
 }
 
-/// Returns the difference from DataFusion's function, if there is one.
+/// Returns the difference of `function` from DataFusion's; `None` if it is none of [`aggregates`].
 pub(crate) fn kind(function: &AggregateUDF) -> Option<Kind> {
     function.inner().downcast_ref::<SqlAggregate>().map(SqlAggregate::kind)
 }

@@ -1,15 +1,16 @@
-//! The paged hash join.
+//! Hash join whose build side is kept in pages and may spill.
 //!
 //! [`PagedHashJoinExec`] replaces DataFusion's `HashJoinExec` in both of its modes, with every join
 //! type, filters, projections and both ways to compare nulls. Of `null_aware` anti joins, which are
 //! `NOT IN`, it replaces those without a filter whose build side is shared by all probe streams:
 //! only then does the stream that emits the build rows know of a null in any probe row. It joins
-//! like DataFusion's while its memory lasts, and goes on when it does not: `build` keeps the build
-//! side, `probe` joins the probe rows, `spilled_partitions` joins the partitions that do not fit.
-//! Semi, anti and mark joins need one match: a probe row is tried until it has one, a build row
-//! that has one is not tried again, and without a filter all build rows with a key have one as soon
-//! as the first has. Probe batches keep their order only as long as all of the build side is in
-//! memory, so the node declares no order as maintained.
+//! like DataFusion's while the build side fits the grant, and spills partitions when it does not:
+//! `build` keeps the build side, `probe` joins the probe rows, `spilled_partitions` joins the
+//! partitions that do not fit. Semi, anti and mark joins need one match per row: a probe row is
+//! compared until it has one, a build row that has one is not compared again, and without a filter
+//! all build rows of equal key have a match as soon as the first has one. Probe batches keep their
+//! order only as long as all of the build side is in memory, so the node declares no order as
+//! maintained.
 
 mod bounds;
 mod build;
@@ -52,10 +53,10 @@ use probe::Prober;
 use spec::Spec;
 pub(crate) use table::Flags;
 
-/// A hash join whose rows are in pages.
+/// Plan node of a hash join whose build rows, and spilled probe rows, are in pages of the pool.
 #[derive(Debug)]
 pub struct PagedHashJoinExec {
-    /// The join that it replaces, which defines everything except the execution.
+    /// The join replaced, which defines everything except the execution.
     stock: Arc<HashJoinExec>,
     filter: OnceLock<Option<Arc<SharedFilter>>>,
     build: Arc<SharedSide<Build>>,
@@ -63,7 +64,8 @@ pub struct PagedHashJoinExec {
 }
 
 impl PagedHashJoinExec {
-    /// Returns the paged join in place of `stock`; `None` if it cannot replace it.
+    /// Returns the paged join that replaces `stock`; `None` if it has no join keys, has an
+    /// undecided partition mode, or is null-aware in a way that is not supported (see the module).
     #[must_use]
     pub fn new(stock: Arc<HashJoinExec>) -> Option<Self> {
         let mode = *stock.partition_mode();
@@ -79,7 +81,7 @@ impl PagedHashJoinExec {
         })
     }
 
-    /// Returns the join that it replaces.
+    /// Returns the join that this node replaces.
     #[must_use]
     pub fn stock(&self) -> &Arc<HashJoinExec> {
         &self.stock
@@ -117,7 +119,7 @@ impl PagedHashJoinExec {
         *self.stock.partition_mode() == PartitionMode::CollectLeft
     }
 
-    /// Starts collecting the build side of a partition, or of all.
+    /// Starts collecting the build side: of `partition`, or of all partitions if they share one.
     fn collect(
         &self,
         partition: usize,
@@ -160,7 +162,8 @@ impl PagedHashJoinExec {
     }
 }
 
-/// A partition's obligation to report its bounds to the dynamic filter, or that it has none.
+/// Guard of a build partition that reports its bounds to the dynamic filter: [`Told::tell`] does,
+/// and a drop before that reports that there are none.
 struct Told {
     filter: Option<Arc<SharedFilter>>,
     is_told: bool,

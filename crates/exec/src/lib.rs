@@ -5,11 +5,13 @@
 //! counted; pages that do not fit the grant are unpinned, whereupon the pool keeps them in memory
 //! as long as that pays and moves them to slower tiers when it does not (Kuiper, Boncz, Muehleisen:
 //! Robust External Hash Aggregation in the Solid State Age, ICDE 2024; Otaki et al., CIDR 2025).
-//! [`PagedOperators`] puts them into a plan; [`QueryExtension`] hands them their query's memory.
+//! [`PagedOperators`] puts the operators into a plan; they find their query's memory in its
+//! [`QueryExtension`].
 //!
 //! | module | concept |
 //! |---|---|
 //! | [`aggregate`] | hash aggregation |
+//! | [`any_order`] | hides orders that DataFusion derives wrongly |
 //! | [`arithmetic`] | integer and decimal arithmetic that fails on overflow |
 //! | `batch_limit` | inputs cut into batches that memory can hold |
 //! | [`block`] | batches in pages, in the layout of Arrow |
@@ -21,9 +23,9 @@
 //! | [`loop_join`] | nested-loop joins and cross joins |
 //! | [`memory`] | memory grants of operators |
 //! | [`merge`] | merging sorted partitions |
-//! | [`once`] | a part of a plan that stands in it more than once, and is evaluated once |
+//! | [`once`] | a subplan that a plan has several times and evaluates once |
 //! | [`ordered_lists`] | `array_agg` and `string_agg` with ORDER BY in one stage |
-//! | [`panics`] | panics of operators as errors of their query |
+//! | [`panics`] | converts panics of operators to errors of their query |
 //! | [`recursion`] | recursive queries, whose working table may be in pages |
 //! | [`repartition`] | exchange of rows between partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |

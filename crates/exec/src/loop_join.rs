@@ -1,11 +1,12 @@
-//! The paged nested-loop join, and the cross join as a nested-loop join without a filter.
+//! Nested-loop join whose left side is in pages; a cross join is one without a filter.
 //!
 //! DataFusion's keep the left side on the heap and fail when their memory is refused, or read the
 //! left input again for every part of it that fits. [`PagedLoopJoinExec`] replaces both, with every
 //! join type: the left side is collected once, in blocks that are pinned one at a time, and each
 //! round of right rows is joined with all of them. It holds one block and one round; the pool
-//! decides how many blocks stay in memory between rounds. If the filter bounds an expression of one
-//! side by expressions of the other, only the rows within the bounds are paired (`range`).
+//! decides how many blocks stay in memory between rounds. If the filter compares an expression of
+//! one side with lower or upper bounds from the other, only rows within the bounds are paired
+//! (`range`).
 
 mod build;
 mod pairs;
@@ -36,7 +37,7 @@ use spec::{Inputs, LoopSpec};
 /// Nested-loop join whose left side is in pages.
 #[derive(Debug)]
 pub struct PagedLoopJoinExec {
-    /// The join that it replaces, which defines everything except the execution.
+    /// The join replaced, which defines everything except the execution.
     stock: Arc<dyn ExecutionPlan>,
     inputs: Inputs,
     left: Arc<SharedSide<Left>>,
@@ -53,7 +54,7 @@ impl PagedLoopJoinExec {
         Some(Self { stock, inputs, left, metrics: ExecutionPlanMetricsSet::new() })
     }
 
-    /// Returns the join that it replaces.
+    /// Returns the join that this node replaces.
     #[must_use]
     pub fn stock(&self) -> &Arc<dyn ExecutionPlan> {
         &self.stock

@@ -1,9 +1,10 @@
 //! Memory grants of operators: the bytes that an operator may hold, and the interface to ask for
 //! them.
 //!
-//! An operator holds *pinned* pages and a little heap, and its grant counts both. Pages that it
-//! unpins cost no grant: the pool keeps them where that pays. So an operator that is refused bytes,
-//! or asked to give some back, unpins the pages that it needs last; it writes no file.
+//! An operator holds *pinned* pages and a little heap, and both are charged to its grant. Unpinned
+//! pages are not charged: the pool keeps them in the tier that suits their use. So an operator that
+//! is refused bytes, or asked to release some, unpins the pages that it will need last; it writes
+//! no file.
 
 mod adapter;
 mod fixed_budget;

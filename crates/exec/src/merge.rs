@@ -1,4 +1,4 @@
-//! Merging sorted partitions.
+//! Merge of sorted partitions, charged to a grant.
 //!
 //! DataFusion's `SortPreservingMergeExec` holds one or two batches of each input, and the keys of
 //! one: no more than its inputs return, and nothing that could be spilled. Yet it asks for every
@@ -38,12 +38,12 @@ pub struct PagedMergeExec {
 }
 
 impl PagedMergeExec {
-    /// Creates a node that does what `stock` does.
+    /// Creates a node that replaces `stock`.
     pub fn new(stock: Arc<SortPreservingMergeExec>) -> Self {
         Self { stock, metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// Returns the node that it replaces.
+    /// Returns the node that this one replaces.
     #[must_use]
     pub fn stock(&self) -> &SortPreservingMergeExec {
         &self.stock

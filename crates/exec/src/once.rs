@@ -1,7 +1,7 @@
-//! A part of a plan that stands in it more than once, and is evaluated once.
+//! Common subplan that occurs several times in a plan, and is evaluated once.
 //!
-//! Copies of a part return the same rows only if nothing in it depends on the order of rows or on
-//! chance. Where rows of two copies must be the same ones, each copy stands below an [`OnceExec`],
+//! Copies of a subplan return the same rows only if nothing in it depends on the order of rows or
+//! on chance. Where two copies must return the same rows, each copy stands below an [`OnceExec`],
 //! and these share an [`OnceRows`]: the first stream that is polled evaluates its own copy and
 //! stores the rows in unpinned pages, from which all streams read them. The other copies do not
 //! run. The pages are freed with the plan.
@@ -30,7 +30,7 @@ use crate::shared_side::Collecting;
 use crate::stored_batches::StoredBatches;
 use crate::stream::{execute_input, generate};
 
-/// The rows of a part, shared by all nodes above its copies.
+/// The rows of a common subplan, shared by all nodes above its copies.
 #[derive(Debug, Default)]
 pub struct OnceRows(Mutex<Shared>);
 
@@ -44,21 +44,22 @@ struct Shared {
 }
 
 impl OnceRows {
-    /// Returns the place of a new node.
+    /// Registers a new node; returns its index.
     fn add(&self) -> usize {
         let mut shared = lock(&self.0);
         shared.resets.push(0);
         shared.resets.len() - 1
     }
 
-    /// Counts a reset of a node, and returns the number of its resets.
+    /// Counts a reset of the node with index `place`; returns the number of its resets.
     fn reset(&self, place: usize) -> u64 {
         let mut shared = lock(&self.0);
         shared.resets[place] += 1;
         shared.resets[place]
     }
 
-    /// Returns the rows; `collect` starts their collection on the first call after `resets`.
+    /// Returns the rows for nodes that were reset `resets` times; the first call with this number
+    /// starts their collection by `collect`.
     fn get(
         &self,
         resets: u64,
@@ -72,12 +73,12 @@ impl OnceRows {
     }
 }
 
-/// Node above a copy of the part; see the [module](self).
+/// Plan node above a copy of a common subplan; see the [module](self).
 #[derive(Debug)]
 pub struct OnceExec {
     input: Arc<dyn ExecutionPlan>,
     rows: Arc<OnceRows>,
-    /// The node's place among those that share the rows.
+    /// The node's index among those that share the rows.
     place: usize,
     /// The number of times that the node was reset.
     resets: u64,
@@ -86,7 +87,7 @@ pub struct OnceExec {
 }
 
 impl OnceExec {
-    /// Creates a node above a copy of the part that `rows` are of.
+    /// Creates a node above `input`, a copy of the subplan whose rows are `rows`.
     #[must_use]
     pub fn new(input: Arc<dyn ExecutionPlan>, rows: Arc<OnceRows>) -> Self {
         let place = rows.add();

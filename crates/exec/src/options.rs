@@ -7,25 +7,25 @@ use datafusion::common::extensions_options;
 extensions_options! {
     /// Settings of a session: `SET terrace.paged_hash_join = true`.
     pub struct PagedOptions {
-        /// Sorts, top-k and merges of sorted streams.
+        /// True to use paged sorts, top-k and merges of sorted streams.
         pub paged_sort: bool, default = true
 
-        /// Window functions over whole partitions.
+        /// True to use paged window functions over whole partitions.
         pub paged_window: bool, default = true
 
-        /// Hash joins, which then need not fit in memory.
+        /// True to use paged hash joins, which need not fit in memory.
         pub paged_hash_join: bool, default = true
 
-        /// Joins without equal keys and cross joins, whose left side then need not fit in memory.
+        /// True to use paged nested-loop and cross joins, whose left side need not fit in memory.
         pub paged_loop_join: bool, default = true
 
-        /// Aggregates with groups, and those whose states grow with their group.
+        /// True to use paged aggregation, with GROUP BY or with states that grow with their group.
         pub paged_aggregate: bool, default = true
 
-        /// Hash and round-robin repartitioning, whose queued batches then need not fit in memory.
+        /// True to use paged repartitioning, whose queued batches need not fit in memory.
         pub paged_repartition: bool, default = true
 
-        /// Recursive queries by UNION ALL, whose working table then need not fit in memory.
+        /// True to use paged recursion by UNION ALL, whose working table need not fit in memory.
         pub paged_recursion: bool, default = true
 
         /// The cost of slow queries of this session, such as `latency 50ms penalty 10`; empty for

@@ -1,13 +1,13 @@
-//! Panics of operators as errors of their query.
+//! Conversion of panics of operators into errors of their query.
 //!
 //! A panic is a bug, of an operator or of a function that it calls. It ends its query with an error
 //! that names the operator and the location in the source, and nothing else: the process, the
-//! session and other queries go on. [`catch`] is around every poll of a paged operator, and around
-//! the outermost stream of a query, where panics in tasks of DataFusion's operators surface: those
-//! tasks propagate a panic to the task that joins them.
+//! session and other queries continue. [`catch`] is around every poll of a paged operator, and
+//! around the outermost stream of a query, where panics in tasks of DataFusion's operators surface:
+//! those tasks propagate a panic to the task that joins them.
 //!
-//! Data that an operator was changing when it panicked is never seen again: its query ends, and
-//! drops it. That is why it is fine to assert unwind safety here. Structures that several queries
+//! Data that an operator was changing when it panicked is never read again: its query ends, and
+//! drops it. That is why this module may assert unwind safety. Structures that several queries
 //! share take locks by `PoisonError::into_inner` and change state only where nothing can panic.
 //!
 //! The message of a panic is the query's error, so it is not printed as well: the first use of this
@@ -31,7 +31,7 @@ use terrace_sys::sync::lock;
 /// Maximum number of panics of other threads whose location is kept until their query fails.
 const NOTES_MAX: usize = 16;
 
-/// A panic of an operator.
+/// Error of a query: an operator, or code that it called, panicked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "panic in {operator} or below it: {message}{}; this is a bug of that operator and has ended \
@@ -138,7 +138,8 @@ pub fn catch<T>(operator: &str, work: impl FnOnce() -> T) -> Result<T, Panic> {
     })
 }
 
-/// Runs `work` and resumes its panic, which the caller propagates to a query; it is not printed.
+/// Runs `work`. A panic of it is not printed, but recorded for the query that it propagates to, and
+/// resumed.
 pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let depth = Depth::enter();
     let result = std::panic::catch_unwind(AssertUnwindSafe(work));

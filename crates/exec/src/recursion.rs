@@ -1,4 +1,4 @@
-//! The paged recursive query: `WITH RECURSIVE t AS (... UNION ALL ...)`.
+//! Recursive queries, `WITH RECURSIVE t AS (... UNION ALL ...)`, with a working table in pages.
 //!
 //! The rows of one iteration are the *working table* of the next. DataFusion's node keeps both on
 //! the heap and fails when they exceed its memory; [`PagedRecursionExec`] keeps rows that do not
@@ -34,7 +34,7 @@ use work_table::{PagedWorkTableExec, WorkTable};
 
 type Node = Arc<dyn ExecutionPlan>;
 
-/// A recursive query whose working table may be in pages.
+/// Plan node of a recursive query whose working table may be in pages.
 #[derive(Debug)]
 pub struct PagedRecursionExec {
     /// The node that it replaces; its recursive term reads `table`.
@@ -44,8 +44,8 @@ pub struct PagedRecursionExec {
 }
 
 impl PagedRecursionExec {
-    /// Returns the paged node in place of `stock`; `None` if that removes duplicates of earlier
-    /// rows, or has a working table whose columns cannot be distinguished by their names.
+    /// Returns the paged node that replaces `stock`; `None` if `stock` removes duplicate rows, or
+    /// its recursive term reads the working table more than once.
     ///
     /// # Errors
     /// If the plan below cannot be changed.

@@ -1,5 +1,5 @@
-//! The paged repartitioning: distributes the rows of its input streams to output streams, by the
-//! hash of their keys or round-robin.
+//! Repartitioning whose queues may be in pages: distributes the rows of its input streams to output
+//! streams, by the hash of their keys or round-robin.
 //!
 //! DataFusion's keeps on the heap all batches that its readers are not ready for, however many
 //! these become when one reader waits for another, and cannot safely spill them.
@@ -32,19 +32,19 @@ use crate::stream::{execute_input, generate};
 use exchange::{Exchange, Input, Reader};
 use terrace_sys::sync::lock;
 
-/// A repartitioning whose queued batches may be in pages.
+/// Plan node of a repartitioning whose queued batches may be in pages.
 #[derive(Debug)]
 pub struct PagedRepartitionExec {
     /// The node that it replaces, which defines everything except the execution.
     stock: Arc<RepartitionExec>,
-    /// The readers not yet taken, by output; none before the first execution.
+    /// For each output its reader, until that is taken; `None` before the first execution.
     readers: Mutex<Option<Vec<Option<Reader>>>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl PagedRepartitionExec {
-    /// Returns the paged node in place of `stock`; `None` if that merges its inputs to keep their
-    /// order.
+    /// Returns the paged node that replaces `stock`; `None` if that merges its inputs to preserve
+    /// their order, or partitions neither by hash nor round-robin.
     #[must_use]
     pub fn new(stock: Arc<RepartitionExec>) -> Option<Self> {
         let kind = matches!(
@@ -56,7 +56,7 @@ impl PagedRepartitionExec {
         stands_in.then_some(Self { stock, readers, metrics })
     }
 
-    /// Returns the node that it replaces.
+    /// Returns the node that this one replaces.
     #[must_use]
     pub fn stock(&self) -> &RepartitionExec {
         &self.stock

@@ -159,7 +159,7 @@ fn hash_join(node: Node, place: Requirements) -> Result<Node> {
     }
 }
 
-/// Returns the input of a sort of all rows; any other node as it is.
+/// Returns the input of a sort without a limit; any other node unchanged.
 fn unsorted(node: &Node) -> Node {
     let sorts = node.is::<SortExec>() || node.is::<PagedSortExec>();
     match node.children().as_slice() {

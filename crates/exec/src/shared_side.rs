@@ -1,4 +1,4 @@
-//! A side of a join that the streams of all partitions share.
+//! Input side of a join that is collected once and shared by the streams of all partitions.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,8 @@ use terrace_sys::sync::lock;
 /// Future of a side being collected, by the stream that is polled first.
 pub(crate) type Collecting<T> = Shared<BoxFuture<'static, Result<Arc<T>, Arc<DataFusionError>>>>;
 
-/// The side: collected on first request, and kept as long as a stream is left that may need it.
+/// Input side of a join: collected on first request, and kept until the streams of all partitions
+/// have dropped their [`Share`].
 #[derive(Debug)]
 pub(crate) struct SharedSide<T> {
     side: Mutex<Option<Collecting<T>>>,

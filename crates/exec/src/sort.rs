@@ -5,7 +5,7 @@
 //! rows, as far as eight bytes can distinguish them, and the bytes of the whole key where they
 //! cannot (arrow-row's encoding). Columns of variable length that are keys are stored in them only.
 //! So from the first piece on, all that the sort keeps is sorted and
-//! in pages: it gives memory back by unpinning. While the blocks stay pinned, a loser tree merges
+//! in pages: it releases memory by unpinning. While the blocks stay pinned, a loser tree merges
 //! them, comparing the eight bytes in the page. When the grant is refused, they are merged to one
 //! *run* of small blocks, which are unpinned as soon as they are written. At the end the runs are
 //! merged, as many at a time as the grant has room for their first blocks (Graefe: Implementing
@@ -22,7 +22,7 @@
 //! | [`sizes`] | sizes of pieces and blocks |
 //! | `sorter` | the sort of one partition |
 //! | `top` | top-k: the first rows of an order |
-//! | `boundary` | the last of the first rows, as a filter of the scan |
+//! | `boundary` | the last row of a top-k, as a dynamic filter of the scan |
 //! | [`exec`] | the plan node |
 
 pub(crate) mod boundary;

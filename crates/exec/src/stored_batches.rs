@@ -1,4 +1,4 @@
-//! Batches that are stored in pages as they come, and read again by the numbers of their rows.
+//! Store of batches in pages: appended in order, and read again by row number.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::block::{Block, Lease};
 use crate::memory::{Grant, QueryMemory};
 use crate::sort::piece::batch_bytes;
 
-/// Bytes and rows from which on the last batches become a block: smaller blocks would waste parts
-/// of their pages, and larger ones be read for a single row.
+/// Bytes and rows at which the batches in memory are written as a block: smaller blocks would waste
+/// parts of their pages, and larger ones would be read for a single row.
 const BLOCK_BYTES: usize = 256 << 10;
 const BLOCK_ROWS: usize = 8_192;
 
-/// Rows in unpinned pages of a query, in the order in which they were appended. The pool keeps the
-/// pages in memory as long as that pays, and moves them to slower tiers when it does not. Dropping
-/// this frees them, also after the end of the query.
+/// Rows of a query in unpinned pages, in the order in which they were appended. The pool decides
+/// how long the pages stay in memory, and moves them to slower tiers. Dropping the store frees
+/// them, also after the end of the query.
 #[derive(Debug)]
 pub struct StoredBatches {
     space: Space,
@@ -35,13 +35,13 @@ pub struct StoredBatches {
     /// The rows that follow those of the blocks, in memory.
     open: Vec<RecordBatch>,
     open_rows: usize,
-    /// The bytes of these rows.
+    /// Charge for the bytes of `open`.
     lease: Lease,
 }
 
 impl StoredBatches {
-    /// Creates an empty store of rows of this schema, in pages of the query that `memory` is of.
-    /// `name` is shown with the memory of its operators.
+    /// Creates an empty store of rows of this schema, in pages of the query whose memory is
+    /// `memory`. Its grant is registered as `name`, like that of an operator.
     #[must_use]
     pub fn new(memory: &dyn QueryMemory, name: &str, schema: &SchemaRef) -> Self {
         let grant = memory.register(name);
@@ -116,8 +116,8 @@ impl StoredBatches {
         }
     }
 
-    /// Returns the batch that has the row of a number, counted from 0, and the number of the first
-    /// row of the batch. `None` if there is no such row.
+    /// Returns the batch that contains row number `row`, counted from 0, and the number of the
+    /// batch's first row. `None` if there is no such row.
     ///
     /// # Errors
     /// If the batch cannot be read back.

@@ -1,11 +1,11 @@
 //! Streams implemented as `async` functions that emit batches.
 //!
-//! An operator that unpins, fetches and resumes in the middle has many states. Written as an
-//! `async` function that hands batches to an [`Emitter`], it is a loop again, and the compiler
-//! keeps the states. Nothing is spawned: the function runs inside the poll of its stream, as far as
-//! the next batch, and dropping the stream drops it where it stands. A join can produce any number
-//! of batches from what it has in memory, so the stream yields to other tasks now and then, even
-//! when its consumer does not. While its query is paused, the function is not polled at all. A
+//! An operator that unpins, fetches and resumes between batches has many states. Written as an
+//! `async` function that passes batches to an [`Emitter`], it is a loop, and the compiler generates
+//! the state machine. Nothing is spawned: the function runs inside the poll of its stream, up to
+//! the next batch, and dropping the stream drops it at its current await. A join can produce any
+//! number of batches from memory, so each batch consumes tokio's cooperative budget and the stream
+//! yields when that is used up. While its query is paused, the function is not polled at all. A
 //! panic of the function becomes the last item, an error, of its stream ([`crate::panics`]).
 
 use std::future::{Future, poll_fn};
@@ -54,7 +54,8 @@ pub(crate) fn execute_input(
 pub struct Emitter(Arc<Mutex<Option<RecordBatch>>>);
 
 impl Emitter {
-    /// Hands a batch to the stream's consumer and waits until the stream is polled again.
+    /// Passes a batch to the stream's consumer; the future completes when the stream is polled
+    /// again.
     pub fn emit(&self, batch: RecordBatch) -> impl Future<Output = ()> + Send + use<> {
         *self.slot() = Some(batch);
         Turn(false)
@@ -96,7 +97,7 @@ pub(crate) async fn next_batch(
     .await
 }
 
-/// Yields to other tasks of this thread; called now and then by long work without a batch.
+/// Yields to other tasks of this thread; long loops call it when they emit no batch.
 pub async fn give_way() {
     tokio::task::yield_now().await;
 }
@@ -112,8 +113,8 @@ impl Future for Turn {
     }
 }
 
-/// Returns a stream of the batches that the future of `run` emits, for a query with this memory; an
-/// error is its last item. Panics are reported as those of `operator`.
+/// Returns a stream of the batches that the future of `run` emits; an error is its last item. The
+/// stream pauses when the query of `memory` does. Panics are reported as those of `operator`.
 pub fn generate<F>(
     operator: &'static str,
     memory: &Arc<dyn QueryMemory>,

@@ -1,4 +1,4 @@
-//! A zeroed table of words, on huge pages once it is large.
+//! Zeroed table of 64-bit words, on huge pages if it is large.
 
 use std::ops::{Deref, DerefMut};
 

@@ -21,7 +21,7 @@ pub(crate) trait Scalar: fmt::Debug + Send + Sync + 'static {
     /// Returns the other names.
     fn aliases(&self) -> &'static [&'static str];
 
-    /// Returns the moments at which the result may change.
+    /// Returns the volatility: immutable, stable within a statement, or volatile.
     fn volatility(&self) -> Volatility {
         Volatility::Immutable
     }
@@ -32,24 +32,25 @@ pub(crate) trait Scalar: fmt::Debug + Send + Sync + 'static {
     /// If the function does not take arguments of these types.
     fn coerce(&self, given: &[DataType]) -> Result<Vec<DataType>>;
 
-    /// Returns the field of the result, for the types of the coerced arguments and those of their
-    /// values that are constants.
+    /// Returns the field of the result. `given` are the types of the coerced arguments;
+    /// `constants` has for each argument its value if that is constant.
     ///
     /// # Errors
     /// As [`Scalar::coerce`].
     fn field(&self, given: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<Field>;
 
-    /// Returns the field of the result with the mark of its type, for the fields of the arguments.
+    /// Returns the result's `field`, with the extension type that follows from the fields of the
+    /// arguments, such as JSONB.
     fn marked(&self, field: Field, _arguments: &[FieldRef]) -> Field {
         field
     }
 
-    /// Returns the name of a column of a call's results, if it is not the usual one.
+    /// Returns the column name of a call, if it differs from `name(arguments)`.
     fn column_name(&self, _arguments: &[Expr]) -> Option<String> {
         None
     }
 
-    /// Replaces a call when a statement is planned.
+    /// Simplifies a call when a statement is planned.
     ///
     /// # Errors
     /// The function's own.
@@ -57,7 +58,7 @@ pub(crate) trait Scalar: fmt::Debug + Send + Sync + 'static {
         Ok(ExprSimplifyResult::Original(args))
     }
 
-    /// Returns the results of a number of rows, one if all arguments are constants.
+    /// Returns the results of `rows` rows; that is 1 if all arguments are constants.
     ///
     /// # Errors
     /// The function's own.
@@ -149,7 +150,7 @@ impl<S: Scalar> ScalarUDFImpl for Adapter<S> {
     }
 }
 
-/// Returns the arguments with a value for each row.
+/// Returns the arguments as arrays of `rows` values.
 ///
 /// # Errors
 /// If a constant cannot be repeated.

@@ -7,8 +7,8 @@
 //! | `arg_max(x, y)`, `arg_min(x, y)`, `any_value(x)` | one row |
 //! | `product`, `fsum`, `skewness`, `kurtosis` | five numbers |
 //!
-//! A state that is all values is a list, and its field is marked ([`KEEPS_VALUES`]), so that an
-//! engine may write it in pieces. Names that are another spelling of a function, and functions
+//! A state that consists of all values is a list, and its field has the metadata key
+//! [`KEEPS_VALUES`], so that an engine may spill it in pieces. Aliases of functions, and functions
 //! composed of others, are planned by [`Spellings`].
 
 mod constant;
@@ -50,7 +50,7 @@ use quantile::{Continuous, Discrete};
 use row_choice::{AnyValue, RowChoice};
 pub use spellings::Spellings;
 
-/// Returns the functions.
+/// Returns the aggregate functions of this crate, and the names that [`Spellings`] plans.
 pub(crate) fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let choice = |name, aliases, descending, takes_null_values| {
         Function::of(RowChoice { name, aliases, descending, takes_null_values })

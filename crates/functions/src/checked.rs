@@ -14,16 +14,17 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature,
 };
 
-/// Refuses a call of the function of a name by its arguments.
+/// Check of the arguments of a call, before evaluation; the text is the function's name.
 pub(crate) type Check = fn(&str, &ScalarFunctionArgs) -> Result<()>;
 
-/// Changes the arguments of a call.
+/// Change of the arguments of a call, before evaluation.
 pub(crate) type Change = fn(ScalarFunctionArgs) -> Result<ScalarFunctionArgs>;
 
-/// Refuses a call of the function of a name by its arguments and its result, which it returns.
+/// Check of the result of a call, which it returns; it receives the function's name, the arguments
+/// and the result.
 pub(crate) type Verify = fn(&str, &[ColumnarValue], ColumnarValue) -> Result<ColumnarValue>;
 
-/// Evaluates a call in place of a function; returns nothing for calls that it leaves to it.
+/// Evaluation of a call instead of the function; `None` for calls that the function evaluates.
 pub type Instead = fn(&ScalarFunctionArgs) -> Result<Option<ColumnarValue>>;
 
 /// A step before or after the evaluation of a call.
@@ -35,14 +36,15 @@ enum Step {
     Instead(Instead),
 }
 
-/// Returns the function that replaces `function`, of which `evaluate` answers some calls.
+/// Returns a function that replaces `function`: `evaluate` is called first, and `function` only if
+/// that returns `None`.
 #[must_use]
 pub fn instead(function: Arc<ScalarUDF>, evaluate: Instead) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Checked { function, step: Step::Instead(evaluate) }))
 }
 
-/// A function and the step before or after it. Simplifications of the function are left out, since
-/// they make calls of the function without the step.
+/// A function with a step before or after it. The function is not simplified, since that would
+/// create calls without the step.
 #[derive(Debug)]
 pub(crate) struct Checked {
     function: Arc<ScalarUDF>,
@@ -50,7 +52,7 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// Creates the function that replaces `function`.
+    /// Creates a function that replaces `function` and checks the arguments before.
     pub(crate) fn over(function: Arc<ScalarUDF>, check: Check) -> Arc<ScalarUDF> {
         Arc::new(ScalarUDF::new_from_impl(Self { function, step: Step::Check(check) }))
     }
@@ -151,7 +153,7 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
-/// The number of rows of a call: one if all arguments are constants.
+/// Returns the number of rows of a call: 1 if all arguments are constants.
 pub(crate) fn rows(args: &ScalarFunctionArgs) -> usize {
     let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
     if is_scalar { 1 } else { args.number_rows }

@@ -1,9 +1,9 @@
 //! Types of columns beyond Arrow's: UUID, JSON, JSONB, VARCHAR(n) and CHAR(n), and the order and
 //! the text of intervals.
 //!
-//! The first five are texts in storage. A field of such a type has one of Arrow's extension types,
-//! which casts to other types drop. Texts become values of the type where they enter a table, in
-//! casts, and where they are compared with such values ([`Usage`]).
+//! The first five are texts in storage. A field of such a type has one of Arrow's extension types
+//! in its metadata, which casts to other types drop. Texts are converted to values of the type when
+//! they are stored in a table, cast, or compared with such values ([`Usage`]).
 
 mod conform;
 mod interval;

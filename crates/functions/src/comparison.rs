@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 
 use crate::checked::rows;
 
-/// Makes `compare_nested(a, b) < 0` of `a < b`, where both are lists or structs.
+/// Rewrites `a < b` of lists or structs to `compare_nested(a, b) < 0`.
 #[derive(Debug)]
 pub(crate) struct NestedComparisons;
 

@@ -46,14 +46,15 @@ pub fn scalars() -> Vec<Arc<ScalarUDF>> {
     all
 }
 
-/// Returns functions of a session that replace those of the same name: they refuse what they cannot
-/// represent.
+/// Returns functions that replace those of `session` of the same name, with a check that refuses
+/// numbers outside of the range of timestamps.
 #[must_use]
 pub fn checked(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
     dates::since_1970(session)
 }
 
-/// Returns the rewrites of calls of DataFusion's functions.
+/// Returns the rewrites of expressions that a session registers: date parts, comparisons of nested
+/// values, positions in lists, and `LIKE` of bytes.
 #[must_use]
 pub fn rewrites() -> Vec<Arc<dyn FunctionRewrite + Send + Sync>> {
     vec![

@@ -42,12 +42,13 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
     all.chain(joined::functions()).chain(signed::functions()).collect()
 }
 
-/// Returns the function of the number of elements of a list.
+/// Returns the function `list_length(l)`, the number of elements of a list.
 pub(crate) fn length() -> Arc<ScalarUDF> {
     function(shape::length_of_list())
 }
 
-/// Returns the scalar functions that apply these aggregates to the elements of a list.
+/// Returns scalar functions such as `list_sum(l)`, which apply `aggregates`, by their names, to the
+/// elements of a list.
 #[must_use]
 pub fn aggregates(aggregates: &HashMap<String, Arc<AggregateUDF>>) -> Vec<Arc<ScalarUDF>> {
     aggregate::functions(aggregates)

@@ -24,7 +24,7 @@ use crate::columns::{displayed_values, timestamp_texts};
 /// Maximum length of the text of a value.
 const TEXT_BYTES_MAX: usize = 1 << 28;
 
-/// Replaces nested columns by their texts.
+/// Returns the batch with its nested columns replaced by their texts.
 ///
 /// # Errors
 /// If a text is longer than 256 MiB.
@@ -73,7 +73,8 @@ pub fn function() -> Arc<ScalarUDF> {
     Arc::new(NestedText::function(None))
 }
 
-/// Returns the text of a list, a struct or a map as a cast makes it, with instants in a time zone.
+/// Returns an expression for the text of a list, a struct or a map, with timestamps with time zone
+/// shown in `zone`, as a cast to text does.
 #[must_use]
 pub fn nested_text(expr: Expr, zone: &str) -> Expr {
     NestedText::function(Some(zone.to_owned())).call(vec![expr])
@@ -175,7 +176,7 @@ impl Writer {
         Ok(Self { array, kind })
     }
 
-    /// Appends the value of a row; a text within another value in quotes, if it needs them.
+    /// Appends the value of a row to `out`; if `is_within`, a text is quoted if it needs quotes.
     fn write(&self, row: usize, is_within: bool, out: &mut String) -> Result<()> {
         if out.len() > TEXT_BYTES_MAX {
             return exec_err!("the text of a nested value is longer than 256 MiB");

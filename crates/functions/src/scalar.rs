@@ -1,4 +1,4 @@
-//! Frame of the scalar functions: a table of names and overloads, and loops over columns.
+//! Framework of the scalar functions: definitions with overloads, and loops over columns.
 //!
 //! A [`Definition`] lists the overloads of a name. An [`Overload`] has the kinds of its arguments,
 //! to which values are cast before the call, and an evaluation, which maps a [`Call`] to an array

@@ -1,11 +1,11 @@
-//! Errors of the governor: refusals, and reasons for which queries end.
+//! Errors of the governor.
 
 use std::time::Duration;
 
 use datafusion::common::DataFusionError;
 use terrace_pool::PoolError;
 
-/// An error of the memory, the admission or the end of a query.
+/// A refused request, or the reason for which a query was ended.
 #[derive(Debug, thiserror::Error)]
 pub enum GovernorError {
     /// DataFusion refused to build a runtime.
@@ -22,7 +22,7 @@ pub enum GovernorError {
         /// The alternative.
         instead: String,
     },
-    /// A tenant that has reached its maximum number of sessions.
+    /// A session was refused, because its tenant has reached its maximum number of sessions.
     #[error("tenant {name} has {limit} sessions, as many as it may")]
     TenantFull {
         /// The tenant.
@@ -30,7 +30,7 @@ pub enum GovernorError {
         /// The tenant's limit.
         limit: u64,
     },
-    /// A query that has waited in its tenant's queue for the maximum time.
+    /// A query was refused after it had waited in its tenant's queue for the maximum time.
     #[error("tenant {name} runs {running} queries, as many as it may")]
     TenantBusy {
         /// The tenant.
@@ -40,16 +40,16 @@ pub enum GovernorError {
         /// The time waited.
         wait: Duration,
     },
-    /// A query that was cancelled.
+    /// The query was cancelled.
     #[error("query {id} was cancelled")]
     Cancelled {
         /// The query.
         id: u64,
     },
-    /// A query that was ended because the process has no more memory for it.
+    /// The query was ended because the process has no more memory for it.
     #[error("{0}")]
     OutOfMemory(String),
-    /// A query that was stopped by a limit of its tenant.
+    /// The query was ended by a limit of its tenant.
     #[error("{0}")]
     TenantLimit(String),
 }

@@ -11,7 +11,8 @@ use super::error::GovernorError;
 /// Maximum time that a query waits in the admission queue by default.
 pub(crate) const QUEUE_TIME: Duration = Duration::from_secs(30);
 
-/// Limits of all sessions of a tenant together, and of each of its queries.
+/// Limits of a tenant: on all of its sessions together, and on each of its queries. `None` is no
+/// limit, except for `queue_time`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TenantLimits {
     /// Maximum number of concurrent sessions.
@@ -36,7 +37,7 @@ enum Value<'a> {
 }
 
 impl TenantLimits {
-    /// Names of the options.
+    /// Names of the options of a tenant, in the order of the fields.
     pub const NAMES: [&str; 6] = [
         "max_connections",
         "max_queries",

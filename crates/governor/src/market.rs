@@ -3,7 +3,7 @@
 //!
 //! Consumers are the queries with more state than a small part of the budget, the cached tables,
 //! once for each SLA that reads them, and the cached files of other machines. Ten times a second a
-//! `Broker` computes what each consumer would save with how much memory and sets the limit of each
+//! `Broker` estimates the cost of each consumer as a function of its memory and sets their limits
 //! ([`terrace_market`]). A query above its limit releases memory within a batch, a query below may
 //! grow; memory that queries do not get goes to the cache. A query that runs alone is not limited,
 //! nor is any query while no session has set an SLA: then the thresholds of [`crate::memory`]

@@ -15,8 +15,8 @@
 //! The bytes come back when their query continues, so no query may wait for them: the reserve of
 //! the queries counts them as the pool's.
 //!
-//! Reads on behalf of a query go through an account of the query's own, which counts the same
-//! bytes, records for the market which pages were touched, and stops while the query is suspended.
+//! Reads of a query go through a view of the account for that query, which counts into the same
+//! totals, records for the market which pages were touched, and waits while the query is suspended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,10 +44,10 @@ struct Account {
     copies: Option<Copies>,
 }
 
-/// The parts of a query that its scans need.
+/// The parts of a query that its scans use.
 #[derive(Debug)]
 pub struct Reader {
-    /// Cached tables that its reads are counted to.
+    /// Class of cached tables to which its reads are attributed.
     pub cache: Arc<CacheClass>,
     /// Its suspension, which its scans wait for.
     pub suspension: Arc<Suspension>,
@@ -193,7 +193,7 @@ impl CopyRoom {
         granted
     }
 
-    /// Releases the bytes of one of `parts` equal parts.
+    /// Releases 1 / `parts` of the bytes, when one of that many remaining copies is consumed.
     pub fn hand_on(&mut self, parts: usize) {
         let bytes = self.bytes.checked_div(to_u64(parts)).unwrap_or(self.bytes);
         self.shrink(bytes);

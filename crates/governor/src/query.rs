@@ -144,7 +144,8 @@ impl Query {
         self.rows_returned.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Adds the holders of memory to an error of a paged operator that found no frame.
+    /// Adds the query's largest operators to `error` if a frame of the pool was lacking; returns
+    /// any other error unchanged.
     pub fn explained(&self, error: DataFusionError) -> DataFusionError {
         let sources = std::iter::successors(error.source(), |error| (*error).source());
         let mut of_pool = sources.filter_map(|source| source.downcast_ref::<PoolError>());
@@ -192,7 +193,7 @@ impl Query {
         }
     }
 
-    /// Returns the event that it waits for; `None` while it works, and for a query that is ending.
+    /// Returns the event that the query waits for; `None` while it works, and once it is cancelled.
     #[must_use]
     pub fn wait_reason(&self) -> Option<WaitReason> {
         if self.memory.is_cancelled() {
@@ -212,8 +213,8 @@ impl Query {
         &self.suspension
     }
 
-    /// Sets the plan that its size and its progress are read from, and its size if that is known.
-    /// A query is started once: a second plan is ignored.
+    /// Sets the plan of the query, from which its progress is read, and the plan's size if that is
+    /// known. A second plan is ignored.
     pub fn begin_plan(&self, plan: Box<dyn QueryPlan>, size: Option<PlanSize>) {
         if let Some(size) = size {
             let _ = self.plan_size.set(size);

@@ -1,5 +1,5 @@
-//! Registration of a running query: its memory and spill space, its place in the list of queries,
-//! its slot of its tenant, and its runtime.
+//! Registration of a running query: its memory and spill space, its entry in the list of queries,
+//! its slot of its tenant's concurrency limit, and its DataFusion runtime.
 
 use std::sync::Arc;
 
@@ -162,7 +162,8 @@ pub struct Environment {
     pub space: Space,
 }
 
-/// Builds a separate runtime for `name`, with the object stores and caches of `base`.
+/// Builds a separate DataFusion runtime with the object stores and caches of `base`; its memory
+/// pool and its space are registered as `name`.
 pub fn environment(
     resources: &QueryResources,
     base: &RuntimeEnv,

@@ -40,8 +40,8 @@ pub struct SpillSpace {
 }
 
 impl SpillSpace {
-    /// Spill files are stored in pages of `space`; pins of pages that are read are counted in
-    /// `pins`.
+    /// Creates a factory whose files are stored in pages of `space`; pins of pages that are read
+    /// are counted in `pins`.
     #[must_use]
     pub fn new(space: Space, pins: Arc<PagePins>) -> Self {
         Self { space, pins, counters: Arc::default() }

@@ -163,7 +163,7 @@ impl Drop for QueuePosition<'_> {
     }
 }
 
-/// A session of a tenant, counted until this is dropped.
+/// Guard of a session of a tenant, which is counted until the guard is dropped.
 #[derive(Debug)]
 pub struct Seat {
     tenancy: Arc<Tenancy>,
@@ -187,7 +187,7 @@ impl Drop for Seat {
     }
 }
 
-/// A running query of a tenant, counted until this is dropped.
+/// Guard of a running query of a tenant: its slot of the concurrency limit, until it is dropped.
 #[derive(Debug)]
 pub struct Turn {
     tenancy: Arc<Tenancy>,

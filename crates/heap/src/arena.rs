@@ -65,8 +65,9 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Creates an arena over hooks for its metadata, by default those of separate blocks of DRAM.
-    /// Its data comes from the same until [`Arena::set_data_hooks`].
+    /// Creates an arena that takes memory for its metadata by the hooks `metadata`, or in blocks of
+    /// DRAM if it is `None`. The arena takes memory for objects the same way until
+    /// [`Arena::set_data_hooks`].
     ///
     /// # Safety
     /// The hooks are valid, and stay at their addresses until the arena is destroyed.
@@ -80,7 +81,7 @@ impl Arena {
         Ok(Self { index })
     }
 
-    /// Takes the arena's data from hooks of its own.
+    /// Sets the hooks by which the arena takes memory for objects (`extent_hooks`).
     ///
     /// # Safety
     /// The hooks are valid, and stay at their addresses until the arena is destroyed.
@@ -126,7 +127,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Gives all free pages back at once.
+    /// Gives all free pages of the arena back to its hooks at once.
     pub(crate) fn purge(&self) -> Result<(), Refused> {
         run(self.key("purge"))
     }

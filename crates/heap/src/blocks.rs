@@ -14,7 +14,7 @@ pub(crate) struct UsedBlocks {
     block_pages: usize,
     /// Pages of the region before the heap's first.
     before: usize,
-    /// Number of the first such block, and the pages in use of each block.
+    /// Number in the region of the first block that is counted, and the pages in use of each block.
     first: usize,
     used: Mutex<Box<[u32]>>,
 }

@@ -64,7 +64,7 @@ struct Caches(Vec<Cache>);
 
 struct Cache {
     life: u64,
-    /// `None` if the allocator had no more caches.
+    /// Number of the cache; `None` if the allocator had no more caches.
     index: Option<c_uint>,
     all: Weak<CachesOfHeap>,
 }

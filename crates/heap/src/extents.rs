@@ -40,7 +40,7 @@ impl Extents {
     }
 
     /// Takes `count` pages, the first of them `phase` pages beyond a multiple of `align` pages;
-    /// returns the number of the first page.
+    /// returns the number of the first page, or `None` if no free run is long enough.
     pub(crate) fn take(&mut self, count: usize, align: usize, phase: usize) -> Option<usize> {
         if let Some(page) = self.take_free(count, align, phase) {
             return Some(page);

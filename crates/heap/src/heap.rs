@@ -59,7 +59,7 @@ impl Heap {
         self.inner.range.region()
     }
 
-    /// Returns the heap's range of addresses: the first one, and their number.
+    /// Returns the heap's range of addresses: the first address, and the length in bytes.
     #[must_use]
     pub fn addresses(&self) -> (*mut u8, usize) {
         (self.inner.range.start(), self.inner.range.len())

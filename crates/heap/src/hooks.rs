@@ -43,7 +43,7 @@ pub(crate) struct Range {
     /// it ever used.
     used_bytes: AtomicUsize,
     used_end: AtomicUsize,
-    /// Of the bytes in use, those of metadata.
+    /// Bytes of metadata that lie in the range, a part of `used_bytes`.
     metadata_bytes: AtomicUsize,
     /// Length in bytes of the arena's first extent, see [`Range::begin`]; 0 once that extent's
     /// pages are decommitted.
@@ -150,7 +150,7 @@ impl Range {
         (used.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
     }
 
-    /// Of the bytes in use, those of metadata.
+    /// Returns the bytes of metadata that lie in the range, a part of those in use.
     pub(crate) fn metadata_bytes(&self) -> usize {
         self.metadata_bytes.load(Ordering::Relaxed)
     }
@@ -289,7 +289,8 @@ impl Range {
         true
     }
 
-    /// Returns the pages of a part to the kernel or the region, and their bytes to the budget.
+    /// Returns the pages of a part to the kernel or the region, and their bytes to the budget;
+    /// false if the kernel keeps the pages.
     fn drop_pages(&self, place: *mut u8, len: usize) -> bool {
         if self.gives_first(len) {
             return true;
@@ -306,7 +307,8 @@ impl Range {
         true
     }
 
-    /// Returns an extent to the range, and its pages if it has any.
+    /// Returns an extent to the range, and its pages if it has any; false if the kernel keeps the
+    /// pages, and the extent then stays taken.
     fn give(&self, place: *mut u8, size: usize, committed: bool) -> bool {
         let done = !committed || self.drop_pages(place, size);
         if done {

@@ -1,6 +1,6 @@
 //! Heaps: an allocator whose memory is DRAM, a memory node, or a region larger than DRAM.
 //!
-//! A [`Heap`] is one jemalloc arena whose extents come from one range of addresses, through all of
+//! A [`Heap`] is one jemalloc arena whose extents come from one range of addresses, through
 //! jemalloc's extent hooks. Collections use it as an [`allocator_api2::alloc::Allocator`]; other
 //! callers use [`Heap::allocate`], [`Heap::deallocate`] and [`Heap::reallocate`]. Each thread has a
 //! cache per heap, from which it reuses without a lock the objects that it freed.
@@ -38,8 +38,8 @@
 //!
 //! # Rules that hold everywhere
 //!
-//! - A hook never allocates. It takes one lock, that of the extents, which no thread holds while it
-//!   waits.
+//! - A hook never allocates. It takes the lock of the extents, and over a region those of the
+//!   blocks' use counts and of the pagers' queues; no thread holds any of them while it waits.
 //! - Every call names a cache of its heap or none: jemalloc's automatic thread cache would serve
 //!   one heap with memory of another.
 //! - A pointer stays valid until it is freed or its heap is dropped, whichever comes first.

@@ -49,8 +49,7 @@ pub(crate) struct Inner {
 static LIVES: AtomicU64 = AtomicU64::new(1);
 
 impl Inner {
-    /// Creates the state of a heap: its range, and its arena with what the configuration demands of
-    /// it.
+    /// Creates the state of a heap: its range, and its arena, set up as the configuration demands.
     ///
     /// # Errors
     /// As [`crate::Heap::new`].
@@ -126,7 +125,8 @@ impl Inner {
         Err(refused(&self.name)(Refused { key: "purge".to_owned(), source }))
     }
 
-    /// Returns the number of the heap's life.
+    /// Returns the number of the heap's current life. It changes when the heap is reset, and so
+    /// invalidates the thread caches of earlier lives.
     pub(crate) fn life(&self) -> u64 {
         self.life.load(Ordering::Acquire)
     }

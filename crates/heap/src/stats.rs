@@ -11,7 +11,7 @@ pub struct HeapStats {
     pub memory: &'static str,
     /// Placement of the metadata.
     pub metadata: Metadata,
-    /// Bytes of addresses.
+    /// Bytes of the heap's address space.
     pub bytes: u64,
     /// Bytes of pages that the arena uses: for objects, for metadata that lie in the heap's range,
     /// and free ones that it has not given back yet.

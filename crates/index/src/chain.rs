@@ -15,9 +15,10 @@ const NO_PAGE: u64 = u64::MAX;
 /// A bucket: the reference to its first page, and the lock of its writers.
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    /// The id never changes once it is set; any thread may correct the hint at any time.
+    /// Reference to the first page, or `NO_PAGE`. The id never changes once it is set; any thread
+    /// may correct the hint at any time.
     head: AtomicU64,
-    /// Number of records in the bucket.
+    /// Lock of the writers, with the number of records in the bucket.
     writer: Mutex<u64>,
 }
 

@@ -14,7 +14,7 @@ use crate::page::{Fit, View, record_bytes};
 struct Survey {
     /// The page of the key, at which the walk ended.
     found: Option<PageRef>,
-    /// The page before it.
+    /// The page before that one in the chain, if any.
     before: Option<PageRef>,
     /// The first page with room for the record.
     room: Option<PageRef>,
@@ -221,7 +221,8 @@ impl<P: Pages> HashIndex<P> {
     }
 }
 
-/// Walks along a chain to the key, or to its end.
+/// Walks along a chain to the key in `wanted`, or to the end of the chain. Notes the first page
+/// with room for a record of `need` bytes, unless `need` is `usize::MAX`.
 fn look<P: Pages>(
     mut walk: Walk<'_, P>,
     wanted: Option<(Hash, &[u8])>,

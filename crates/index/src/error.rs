@@ -29,7 +29,7 @@ pub enum IndexError {
         /// Number of the record, from 0.
         record: u64,
     },
-    /// Concurrent writers took the room that was made, in every attempt. The index is unchanged.
+    /// Concurrent writers took the room that was made, in every attempt. The records are unchanged.
     #[error("no room for a record was to be had in {turns} attempts")]
     Contended {
         /// Number of attempts.
@@ -43,7 +43,7 @@ pub enum IndexError {
         /// Description of the damage.
         what: &'static str,
     },
-    /// The pool failed. The index is unchanged.
+    /// The pool failed. The records are unchanged.
     #[error(transparent)]
     Pool(#[from] PoolError),
 }

@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Odd constants with as many ones as zeroes (the fractional parts of square roots of primes).
+/// Odd constants without a pattern: the fractional parts of the square roots of the first four
+/// primes, as in SHA-512, the first made odd.
 const LANES: [u64; 4] = [
     0x6a09_e667_f3bc_c908 | 1,
     0xbb67_ae85_84ca_a73b,

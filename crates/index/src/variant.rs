@@ -18,7 +18,8 @@ pub enum Variant {
     SingleLatch,
 }
 
-/// An index from keys to values. The methods are those of [`HashIndex`].
+/// Interface of a hash index whose page look-up was selected at run time. The methods are those of
+/// [`HashIndex`].
 pub trait Index: Send + Sync {
     /// See [`HashIndex::insert`].
     ///

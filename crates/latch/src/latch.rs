@@ -150,8 +150,8 @@ impl Latch {
     /// true if the hold was acquired, false if it is not wanted any more, or `None` if `deadline`
     /// has passed. Yields to writers that have waited long, within limits: see the module.
     ///
-    /// `wanted` may turn false only under the exclusive hold. Without this check a thread would go
-    /// on waiting for the latch's next holder, which uses it for another page; if that holder waits
+    /// `wanted` may turn false only under the exclusive hold. Without this check a thread would
+    /// also wait for the latch's next holder, which uses it for another page; if that holder waits
     /// for a page that the first thread holds, this is a deadlock.
     #[must_use]
     pub fn shared_while(

@@ -79,7 +79,7 @@ impl ParkingLot {
     }
 
     /// Sleeps until `look` returns [`Look::Done`], and returns its value, or `None` if `deadline`
-    /// has passed.
+    /// has passed. `key` is the address of the awaited word.
     ///
     /// `look` must set the word's parked bit before it returns [`Look::Sleep`].
     pub fn park<T>(

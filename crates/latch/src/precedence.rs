@@ -5,10 +5,11 @@
 //! to the writer for [`YIELD_MAX`], which is longer than usual holds, and then acquires its hold
 //! ahead of the writer, which may be waiting for another hold of the reader's thread.
 //!
-//! A thread that has yielded in vain yields only in the first half of every [`PERIOD`] from then
-//! on, until a writer has acquired the latch. So a thread that holds a page and fixes it repeatedly
-//! spends at most half of its time waiting for writers. The periods are the same for all threads:
-//! holds shorter than half a period end in the same halves, in which no thread begins a new hold.
+//! A thread that has yielded in vain, that is, while the writer still waits, yields only in the
+//! first half of every [`PERIOD`] from then on, until it yields and the writer has acquired the
+//! latch. So a thread that holds a page and fixes it repeatedly spends at most half of its time
+//! waiting for writers. The periods are the same for all threads: holds shorter than half a period
+//! end in the same halves, in which no thread begins a new hold.
 
 #[cfg(not(loom))]
 pub(crate) use clock::Yield;

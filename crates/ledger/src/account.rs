@@ -7,7 +7,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// Bytes held and owed by one consumer, and the peak of the former.
+/// Bytes held and owed by one consumer, and the maximum of the bytes held.
 ///
 /// `held` follows the ledger's room word: it grows after the word was charged and shrinks before
 /// the word is credited, so the sum over all accounts never exceeds what was taken from the budget.
@@ -70,8 +70,8 @@ impl Account {
         self.owed.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Pays debt with at most `bytes` and returns the rest of them. The caller holds the ledger's
-    /// lock.
+    /// Reduces the debt by at most `bytes` and returns the part of `bytes` that no debt is left
+    /// for. The caller holds the ledger's lock.
     pub(crate) fn pay(&self, bytes: u64) -> u64 {
         let paid = self.owed().min(bytes);
         self.owed.fetch_sub(paid, Ordering::AcqRel);

@@ -1,4 +1,5 @@
-//! The room: the word with the rest of the budget, which decides every grant.
+//! The room of a ledger: one atomic word with the free bytes of the budget, which decides every
+//! grant.
 //!
 //! `room = budget - everything held`. It is signed: below zero it is the debt. Grants, returns and
 //! changes of the budget all update this word, so no interleaving of them can grant more than the
@@ -14,7 +15,7 @@ use crate::sync::{AtomicI64, Ordering};
 /// Largest budget and largest debt in bytes: 4 EiB, so that no sum of the two overflows.
 pub(crate) const LIMIT_BYTES: u64 = 1 << 62;
 
-/// Rest of the budget in bytes; below zero, the debt.
+/// Free bytes of the budget; below zero, the debt.
 #[derive(Debug)]
 pub(crate) struct Room(AtomicI64);
 
@@ -66,7 +67,8 @@ impl Room {
         false
     }
 
-    /// Takes `bytes` even if fewer are free, and returns the part that is owed.
+    /// Takes `bytes` even if fewer are free, and returns the bytes taken and the part of them that
+    /// is owed.
     ///
     /// The caller holds the ledger's lock. The debt is capped at [`LIMIT_BYTES`], more than any
     /// address space holds; `taken` is the part that was counted.

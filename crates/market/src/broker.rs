@@ -282,8 +282,9 @@ impl Broker {
         moved
     }
 
-    /// Publishes the grants and lends the rest of the budget: memory that no curve has a use for
-    /// goes to consumers whose demand exceeds their grant, in proportion, until a curve needs it.
+    /// Publishes the grants as targets and lends the free bytes of the budget, which no curve has a
+    /// use for: they raise the targets of consumers whose demand exceeds their grant, in proportion
+    /// to the difference, until a curve needs them.
     fn publish(&self, budget_bytes: u64, standings: &[Standing], grants: &[u64]) {
         let granted = grants.iter().fold(0_u64, |sum, grant| sum.saturating_add(*grant));
         let free = budget_bytes.saturating_sub(granted);

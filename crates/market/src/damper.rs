@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 ///
 /// While its patience lasts, no buyer can take the bytes by which a consumer's grant rose. A
 /// consumer that loses memory and gains some again soon has its patience doubled, up to a maximum;
-/// one that gains some again much later has it halved. Memory therefore moves ever more seldom
+/// one that gains some again much later has it halved. Memory therefore moves less and less often
 /// under a workload that oscillates, even if the market itself causes the oscillation, while a
 /// lasting change is followed.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use terrace_ledger::{Class, Consumer, Denied, Ledger};
 
-/// Account of a store, which may have no budget.
+/// Account of a store with the ledger; without a ledger, every charge succeeds.
 pub(crate) struct Account {
     consumer: Option<Consumer>,
     /// True if slabs are charged here, and not by the region that holds them.
@@ -15,31 +15,31 @@ impl Account {
         Self { consumer, slabs_count }
     }
 
-    /// Charges bytes for slabs.
+    /// Charges bytes for slabs, unless their region charges for them.
     pub(crate) fn pay_slabs(&self, bytes: u64) -> Result<(), Denied> {
         if self.slabs_count { self.pay_table(bytes) } else { Ok(()) }
     }
 
-    /// Returns bytes of slabs.
+    /// Returns bytes that [`Account::pay_slabs`] has charged.
     pub(crate) fn give_slabs_back(&self, bytes: u64) {
         if self.slabs_count {
             self.give_back(bytes);
         }
     }
 
-    /// Charges bytes for groups of the table.
+    /// Charges bytes for the table, or for buffers; slabs are charged by [`Account::pay_slabs`].
     pub(crate) fn pay_table(&self, bytes: u64) -> Result<(), Denied> {
         self.consumer.as_ref().map_or(Ok(()), |consumer| consumer.try_grow(bytes))
     }
 
-    /// Returns bytes of groups of the table.
+    /// Returns bytes to the budget that [`Account::pay_table`] has charged.
     pub(crate) fn give_back(&self, bytes: u64) {
         if let Some(consumer) = &self.consumer {
             consumer.shrink(bytes);
         }
     }
 
-    /// Charges bytes until the returned value is dropped.
+    /// Charges bytes to the budget until the returned value is dropped.
     pub(crate) fn borrow(&self, bytes: u64) -> Result<Borrowed<'_>, Denied> {
         self.pay_table(bytes)?;
         Ok(Borrowed { account: self, bytes })

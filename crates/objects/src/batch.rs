@@ -44,7 +44,7 @@ impl Batch {
         self.results.is_empty()
     }
 
-    /// Returns the bytes of the `n`th object requested, or the reason that there are none.
+    /// Returns the bytes of the `n`th object requested, counted from 0, or the error of its read.
     ///
     /// # Errors
     /// As [`ObjectStore::get`] for that object.
@@ -71,8 +71,8 @@ impl Batch {
         self.results.clear();
     }
 
-    /// Copies an object behind the others if there is room for it. Returns its range, or the number
-    /// of bytes that it needs.
+    /// Appends a copy of an object if the buffer has room for it. Returns the range of the copy in
+    /// the buffer, or the length of an object that does not fit.
     #[inline]
     fn add(&mut self, found: Found) -> Result<Range<usize>, usize> {
         let Some(to) = self.bytes.get_mut(self.used..self.used + found.len) else {
@@ -86,7 +86,8 @@ impl Batch {
 }
 
 impl ObjectStore {
-    /// Reads objects. Each is read by itself: changes made meanwhile may be visible in one object
+    /// Copies the objects with these ids to `batch`, in the order of `ids` and in place of its
+    /// former results. Each is read by itself: changes made meanwhile may be visible in one object
     /// and not in another.
     pub fn get_many(&self, ids: &[ObjectId], batch: &mut Batch) {
         batch.clear();
@@ -116,7 +117,8 @@ impl ObjectStore {
         }
     }
 
-    /// Replaces the bytes of objects as [`ObjectStore::put`] does. Returns the result of each.
+    /// Replaces the bytes of objects, each as [`ObjectStore::put`] does, but waits for the log once
+    /// for all of them. Returns the result of each, in the order of `objects`.
     pub fn put_many(&self, objects: &[(ObjectId, &[u8])]) -> Vec<Result<(), ObjectError>> {
         let mut results = Vec::with_capacity(objects.len());
         for objects in objects.chunks(AHEAD) {
@@ -136,7 +138,8 @@ impl ObjectStore {
         }
     }
 
-    /// Waits for the log once for all changes of a batch.
+    /// Waits for the log once for all changes of a batch. Takes the log position of each change, or
+    /// its error, and returns the result of each.
     fn commit_batch(
         &self,
         changes: Vec<Result<Position, ObjectError>>,
@@ -151,7 +154,8 @@ impl ObjectStore {
         changes.into_iter().map(result).collect()
     }
 
-    /// Removes objects as [`ObjectStore::remove`] does. Returns the result of each.
+    /// Removes objects, each as [`ObjectStore::remove`] does, but waits for the log once for all of
+    /// them. Returns the result of each, in the order of `ids`.
     pub fn remove_many(&self, ids: &[ObjectId]) -> Vec<Result<(), ObjectError>> {
         let mut results = Vec::with_capacity(ids.len());
         for ids in ids.chunks(AHEAD) {
@@ -161,7 +165,7 @@ impl ObjectStore {
         self.commit_batch(results)
     }
 
-    /// Prefetches the groups and the bytes of some objects.
+    /// Prefetches the groups of all `ids`, then the first cache lines of the objects.
     fn ask_ahead(&self, ids: &[ObjectId]) {
         let (table, slabs) = (self.objects().groups().table(), self.objects().groups().slabs());
         for id in ids {

@@ -1,8 +1,8 @@
 //! Copies of bytes that other threads may be changing.
 //!
 //! An optimistic reader of an object copies its bytes first and then checks that they did not
-//! change (see [`terrace_latch::Latch`]), so bytes are read while another thread writes them. Rust
-//! allows that to atomic accesses alone. Byte by byte they would be slow, and atomics of several
+//! change (see [`terrace_latch::Latch`]), so bytes are read while another thread writes them. In
+//! Rust only atomic accesses may do that. Byte by byte they would be slow, and atomics of several
 //! sizes over the same bytes are undefined; therefore all reads and writes go through this module:
 //! on x86-64 as inline assembly, opaque to the compiler, with the effect of one relaxed atomic
 //! access to each byte, and elsewhere, and under Miri, as exactly these.
@@ -48,7 +48,7 @@ pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
     }
 }
 
-/// Reads a word that need not be aligned.
+/// Reads a little-endian number of 64 bits, which need not be aligned.
 ///
 /// # Safety
 /// As [`read`].
@@ -60,7 +60,7 @@ pub(crate) unsafe fn read_u64(from: *const u8) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Reads a half word that need not be aligned.
+/// Reads a little-endian number of 16 bits, which need not be aligned.
 ///
 /// # Safety
 /// As [`read`].

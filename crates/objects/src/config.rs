@@ -18,7 +18,7 @@ pub struct ObjectConfig {
     /// Memory that holds the bytes of objects, at most 4 TiB. Objects of more than 2 MiB take whole
     /// slabs of 2 MiB. The table of groups is always in DRAM.
     pub memory: Backing,
-    /// Node in the store's ids.
+    /// Node in the ids of the store's objects, which the program assigns; it is no NUMA node.
     pub node: u16,
     /// Budget that memory in use is charged to: the memory of objects, unless a region charges it
     /// itself, and that of the table.
@@ -66,7 +66,8 @@ pub struct LogConfig {
     pub dir: PathBuf,
     /// Durability that a change waits for.
     pub durability: Durability,
-    /// True to open a store without its damaged parts.
+    /// True to open a damaged store without its damaged parts; false to fail with
+    /// [`ObjectError::Corrupt`](crate::ObjectError::Corrupt).
     pub accepts_damage: bool,
 }
 
@@ -79,7 +80,7 @@ impl LogConfig {
     }
 }
 
-/// Durability that a change waits for.
+/// Durability that a change waits for before it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Synced to the device: the change survives a crash of the machine.

@@ -50,7 +50,7 @@ pub enum ObjectError {
     /// release its lock, so the second one gets this error.
     #[error("another holder of object {0}'s read lock waits to write it")]
     UpgradeConflict(ObjectId),
-    /// The lock to be released is not held.
+    /// The lock to be released, upgraded or downgraded is not held in the required mode.
     #[error("object {0} is not locked that way")]
     NotLocked(ObjectId),
     /// The object is pinned: it can neither be removed nor resized.

@@ -1,9 +1,10 @@
 //! Groups of a store: their table, the memory of their objects, their latches, and the lists of
 //! those with free ids.
 //!
-//! A change of a group's contents latches it by the journal, which lies above and copies the group
-//! for a dump first. [`Groups::latch`] is for owners of groups, for moves of their memory and for
-//! locks.
+//! Code that changes a group's contents latches it by the journal (`Journal::latch`, in the layer
+//! above), which first copies the group for a dump in progress. [`Groups::latch`] is for changes of
+//! a group's owner, for moves of its memory and for locks. The owner of a group is the maker that
+//! creates objects in it (`ids`).
 //!
 //! Locking order: a group's latch, then a list.
 
@@ -46,7 +47,7 @@ use slabs::{Slabs, Supply};
 use table::{Slot, Table};
 use word::Flag;
 
-/// Groups of a store.
+/// All groups of a store: their table, the slabs with their objects, and their latches.
 pub(crate) struct Groups {
     table: Table,
     slabs: Slabs,
@@ -58,7 +59,7 @@ pub(crate) struct Groups {
     made: AtomicU64,
     /// Held shared by threads that build groups no other thread can see yet.
     building: RwLock<()>,
-    /// Most bytes that the slabs can have.
+    /// Maximum bytes of all slabs.
     limit_bytes: u64,
 }
 
@@ -101,13 +102,13 @@ impl Groups {
         &self.counts
     }
 
-    /// Returns the slot of an id.
+    /// Returns the slot of an id, with or without an object. Fails if its group does not exist.
     #[inline(always)]
     pub(crate) fn find(&self, id: ObjectId) -> Result<Slot<'_>, ObjectError> {
         self.table.find(id).ok_or(ObjectError::NotFound(id))
     }
 
-    /// Latches a group.
+    /// Latches a group, and waits until other threads have released it.
     #[inline]
     pub(crate) fn latch<'a>(&'a self, group: &'a Group) -> Latched<'a> {
         group.latch(&self.lot)
@@ -186,18 +187,20 @@ const GROUPS_MIN: u64 = if cfg!(miri) { 256 } else { 1 << 16 };
 
 /// New groups.
 impl Groups {
-    /// Announces groups that no other thread can see yet, until the returned value is dropped.
+    /// Registers this thread as a builder of groups that no other thread can see yet, until the
+    /// returned value is dropped.
     pub(crate) fn build(&self) -> RwLockReadGuard<'_, ()> {
         read(&self.building)
     }
 
-    /// Waits until every group can be seen, and lets no other be built until the returned value is
-    /// dropped.
+    /// Waits until no thread builds groups, and blocks [`Groups::build`] until the returned value
+    /// is dropped.
     pub(crate) fn pause_building(&self) -> RwLockWriteGuard<'_, ()> {
         write(&self.building)
     }
 
-    /// Makes consecutive new groups and charges them to the budget. Returns the first.
+    /// Makes `count` consecutive new groups for the store's own ids and charges them to the budget.
+    /// Returns the index of the first among the store's own groups.
     pub(crate) fn fresh(&self, count: u64) -> Result<u64, ObjectError> {
         let table_bytes = count.saturating_mul(self.table.group_bytes());
         self.account.pay_table(table_bytes).map_err(|_| self.out_of_memory(table_bytes))?;
@@ -253,14 +256,14 @@ impl Groups {
         (free != 0).then(|| free.trailing_zeros())
     }
 
-    /// Takes ownership of a new group.
+    /// Marks the store's own group `n`, which is new, as owned by a maker.
     pub(crate) fn take(&self, n: u64) {
         let latched = self.latch(self.own(n));
         let word = latched.group().view().word;
         latched.group().set_word(word.with(Flag::Owned, true));
     }
 
-    /// Ends the ownership of a group, and lists it.
+    /// Ends the ownership of the store's own group `n`, and lists it if it has free slots.
     pub(crate) fn leave(&self, n: u64) {
         let latched = self.latch(self.own(n));
         disown(latched.group());
@@ -289,7 +292,8 @@ impl Groups {
         }
     }
 
-    /// Takes a group with free slots from a list, and takes ownership of it.
+    /// Removes a group with free slots from a list, and marks it as owned. Returns its index among
+    /// the store's own groups; `None` if the list has none.
     pub(crate) fn unlist(&self, list: usize) -> Option<u64> {
         while let Some(n) = self.free.pop(list) {
             let latched = self.latch(self.own(n));
@@ -310,7 +314,7 @@ impl Groups {
         None
     }
 
-    /// Takes a group with free ids from any list, and takes ownership of it.
+    /// As [`Groups::unlist`], from the longest list that has such a group.
     pub(crate) fn unlist_any(&self) -> Option<u64> {
         loop {
             let longest = self.free.longest();
@@ -321,8 +325,8 @@ impl Groups {
         }
     }
 
-    /// Takes `count` consecutive groups out of the list of empty ones, and takes ownership of those
-    /// that have no owner. Returns these.
+    /// Removes `count` consecutive groups from the list of empty ones, and marks those that have no
+    /// owner as owned. Returns their indices; `None` if the list has no such groups.
     pub(crate) fn unlist_empty(&self, count: u64) -> Option<Vec<u64>> {
         let first = self.free.take_empty(count)?;
         let take = |n: &u64| {
@@ -334,9 +338,9 @@ impl Groups {
         Some((first..first + count).filter(take).collect())
     }
 
-    /// Takes a group from a list, or else one without objects. If neither exists and fewer than
-    /// half of all ids are in use, takes one from the longest list: its objects will have several
-    /// lengths, but the table does not grow.
+    /// Takes a group from a list, or else one without objects. If neither exists, and the table has
+    /// more than [`SPARSE_IDS`] ids of which fewer than half are in use, takes a group from the
+    /// longest list: its objects will have several lengths, but the table does not grow.
     pub(crate) fn unlist_for(&self, list: usize) -> Option<u64> {
         let listed = self.unlist(list).or_else(|| self.unlist(EMPTY_LIST));
         listed.or_else(|| {
@@ -353,7 +357,8 @@ impl Groups {
     }
 }
 
-/// Least number of ids given out for which unused ids are worth saving.
+/// Number of ids up to which the table always grows. A larger table grows only if at least half of
+/// its ids are in use; otherwise new objects go to groups with objects of other lengths.
 const SPARSE_IDS: u64 = if cfg!(miri) { 64 * 8 } else { 64 * 1024 };
 
 /// Ends the ownership of a latched group.

@@ -32,14 +32,14 @@ pub struct Pin<'a> {
 }
 
 // SAFETY: a pin is an address and the promise that it stays valid; code that reads or writes there
-// answers for races, on this thread or another.
+// must prevent data races, on this thread or another.
 unsafe impl Send for Pin<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Pin<'_> {}
 
 impl ObjectStore {
     /// Locks an object for reading, waiting up to `timeout`; [`Duration::ZERO`] tries once, and
-    /// [`Duration::MAX`] waits for ever.
+    /// [`Duration::MAX`] waits forever.
     ///
     /// A thread that waits for a lock that it holds itself waits until the timeout.
     ///
@@ -329,8 +329,8 @@ impl Pin<'_> {
 
     /// Returns the address of the object, valid until the pin is dropped.
     ///
-    /// The caller answers for races when it reads or writes there: operations of other threads
-    /// change the bytes meanwhile unless the object is locked.
+    /// Code that reads or writes there must prevent data races: operations of other threads change
+    /// the bytes meanwhile unless the object is locked.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.at

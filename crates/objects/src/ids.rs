@@ -1,8 +1,8 @@
 //! Ids of new objects, and the groups that they are taken from.
 //!
 //! Threads create objects in groups of their own. Objects of a length that recurs go to groups of
-//! that length, where they take nothing beside their bytes; others share a group. Groups that lost
-//! objects are listed by their contents, and are used again before new ones.
+//! that length, where they take no memory but their bytes; objects of other lengths share a group.
+//! Groups that lost objects are listed by their contents, and are used again before new ones.
 //!
 //! Locking order: a maker, then a group's latch, then a list.
 
@@ -23,7 +23,7 @@ use maker::{Maker, Makers, Purpose};
 /// Other groups tried when there is no room to extend the current one.
 const GROUPS_TRIED: std::ops::Range<u32> = 0..2;
 
-/// Creation of objects, and reservation of ids.
+/// Operations that create objects and reserve ids, over the objects and makers of a store.
 #[derive(Clone, Copy)]
 pub(crate) struct Ids<'a> {
     objects: &'a Objects,
@@ -39,7 +39,7 @@ impl<'a> Ids<'a> {
         self.objects.groups()
     }
 
-    /// Creates an object.
+    /// Creates an object, once it is as durable as configured, and returns its id.
     pub(crate) fn create(self, content: Content<'_>) -> Result<ObjectId, ObjectError> {
         let (id, position) = self.create_unwaited(content)?;
         // On failure the object is removed, as it is not in the log and its id was not returned.
@@ -124,7 +124,9 @@ impl<'a> Ids<'a> {
         })
     }
 
-    /// Runs `work` on a free slot of a maker's group, which is latched.
+    /// Runs `work` with a free slot of the maker's group for `purpose`, which is latched, and with
+    /// the slot's id. Takes another group if that one has no free slot, or no room. Returns the id,
+    /// and the log position that `work` returned.
     fn in_free_slot(
         self,
         maker: &mut Maker,

@@ -17,10 +17,10 @@
 //!   [ object 0 | object 1 | object 2 | ... | object 63 ]   a run of 64-byte granules
 //! ```
 //!
-//! 64 consecutive ids are a *group*. Its objects stand in one run of memory without gaps. If all
-//! have the same length, by which new objects are sorted into groups, the table alone locates an
-//! object. Reads are optimistic: they copy first and then check the version of the group's latch;
-//! they write nothing. Locks and pins cost nothing for objects that are not held.
+//! 64 consecutive ids are a *group*. Its objects lie in one run of memory without gaps. If all have
+//! the same length, by which new objects are sorted into groups, the table alone locates an object.
+//! Reads are optimistic: they copy first and then check the version of the group's latch; they
+//! write nothing. Locks and pins cost nothing for objects that are not held.
 //!
 //! ```
 //! use std::time::Duration;

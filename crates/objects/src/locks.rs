@@ -26,7 +26,7 @@ use shard::{Shard, forget_empty};
 /// spuriously.
 const SHARDS: usize = 64;
 
-/// Locks and pins of a store's objects.
+/// Locks and pins of a store's objects: their records, in shards by id.
 pub(crate) struct Locks {
     shards: Vec<Shard>,
 }
@@ -55,7 +55,8 @@ impl Locks {
         self.shard(id).records().get(&id).is_some_and(Record::is_writing)
     }
 
-    /// Returns the place in which an operation waits for an object that is held.
+    /// Returns the queue entry with which an operation waits for the lock of an object. `changes`:
+    /// the operation changes the object.
     #[inline]
     pub(crate) fn queue(&self, id: ObjectId, changes: bool) -> Queue<'_> {
         Queue::new(self.shard(id), id, changes)
@@ -74,7 +75,7 @@ impl Locks {
         if held && pinned() { Err(ObjectError::Pinned(id)) } else { Ok(()) }
     }
 
-    /// Notes a pin of an object in a latched group.
+    /// Records a pin of an object in a latched group.
     pub(crate) fn pin(&self, id: ObjectId, hold: Hold, group: &Group, slot: u32) {
         let mut records = self.shard(id).records();
         records.entry(id).or_default().pin(hold);

@@ -17,14 +17,15 @@ use crate::store::ObjectStore;
 pub struct MaintenanceConfig {
     /// Time between two rounds.
     pub every: Duration,
-    /// Use of the held memory, in percent, below which the maintenance thread defragments.
+    /// Used bytes in percent of the held bytes of memory, below which the maintenance thread
+    /// defragments.
     pub used_percent: u64,
-    /// Bytes of the log above which the maintenance thread makes a checkpoint.
+    /// Length of the log in bytes above which the maintenance thread makes a checkpoint.
     pub log_bytes: u64,
 }
 
 impl Default for MaintenanceConfig {
-    /// Returns a round every second, 80 percent and 256 MiB.
+    /// Returns a round every second, 80 percent of used memory and a log of 256 MiB.
     fn default() -> Self {
         Self { every: Duration::from_secs(1), used_percent: 80, log_bytes: 256 << 20 }
     }
@@ -51,7 +52,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Sleeps for `time`. Returns false if the maintenance thread was stopped.
+    /// Sleeps for `time`, or until the maintenance thread is stopped: then returns false.
     fn sleep(&self, time: Duration) -> bool {
         let stopped = lock(&self.stopped);
         let woken = self.changed.wait_timeout_while(stopped, time, |stopped| !*stopped);

@@ -32,14 +32,15 @@ pub use defrag::Defragmented;
 use defrag::{Defragmenter, Mover};
 use placed::{Placed, PlacedRuns};
 
-/// Most optimistic reads before a reader takes the latch.
+/// Maximum number of optimistic reads before a reader takes the latch.
 const LOOKS: u32 = 64;
-/// Most bytes that a reader copies in failed optimistic reads before it takes the latch.
+/// Bytes copied in failed optimistic reads above which a reader takes the latch.
 const WASTED_BYTES_MAX: usize = 64 << 10;
-/// Most defragmentations of an operation that finds no free run.
+/// Maximum number of defragmentations by an operation that finds no free run.
 const ROOM_TRIES: u32 = 3;
 
-/// Reason that a change of a latched group failed.
+/// Reason that a change of a latched group failed: no free run of this number of granules, or an
+/// error for the caller.
 pub(crate) enum Trouble {
     NoRoom(u64),
     Error(ObjectError),
@@ -57,7 +58,7 @@ impl From<ObjectError> for Trouble {
     }
 }
 
-/// Tells if the caller of an operation already holds the object's lock.
+/// Caller of an operation: with or without the object's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// The caller does not hold the lock and waits while the object is locked.
@@ -66,7 +67,7 @@ pub(crate) enum By {
     Holder,
 }
 
-/// Objects of a store.
+/// Objects of a store, with everything that reads and changes of them need.
 pub(crate) struct Objects {
     groups: Groups,
     locks: Locks,
@@ -149,8 +150,8 @@ impl Objects {
         })?
     }
 
-    /// Reads an object, without the latch if possible. The result of `work` is discarded if the
-    /// group changed meanwhile.
+    /// Calls `work` with the location of an object and returns its result; without the latch if
+    /// possible. If the group changed meanwhile, the result is discarded and `work` called again.
     #[inline]
     pub(crate) fn look<T>(
         &self,
@@ -225,7 +226,8 @@ impl Objects {
         self.journal.latch(&self.groups, slot.number(), slot.group())
     }
 
-    /// Changes an object under its group's latch, once no lock of another thread prevents it.
+    /// Calls `work` under the latch of the object's group, once no lock of another thread prevents
+    /// a change. Defragments and calls it again if it found no free run.
     #[inline]
     fn change<T>(
         &self,
@@ -260,8 +262,8 @@ impl Objects {
         }
     }
 
-    /// Allocates and fills the run of an object that is long enough to have one of its own, so that
-    /// other threads wait neither for the copy nor for the memory.
+    /// Allocates and fills the run of an object that is long enough to have one of its own, before
+    /// any latch is taken: other threads wait neither for the copy nor for the memory.
     pub(crate) fn place_ahead(&self, content: Content<'_>) -> Result<Placed<'_>, ObjectError> {
         if content.len() <= NEAR_BYTES_MAX {
             return Ok(self.placed.none(self.groups.slabs()));
@@ -278,7 +280,8 @@ impl Objects {
         }
     }
 
-    /// Defragments after an operation found no free run, or returns an error if that is no use.
+    /// Defragments after an operation found no free run of `granules`. Returns an error if that
+    /// achieved nothing, or was tried too often: `tries` counts the attempts of the operation.
     pub(crate) fn make_room(&self, granules: u64, tries: &mut u32) -> Result<(), ObjectError> {
         *tries += 1;
         if !self.defragmenter.is_exhausted(&self.groups, granules) {

@@ -51,7 +51,7 @@ use load::Load;
 use reader::LogReader;
 use redo::Redo;
 
-/// Result of recovery.
+/// Result of the recovery of a store when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// True if there was a dump.
@@ -104,7 +104,7 @@ pub(crate) fn open(
     Ok(Opened { checkpoints: Checkpoints::new(directory), found, aside })
 }
 
-/// Recovery in progress.
+/// Recovery in progress: reads the dump and the logs of a directory into a store.
 struct Reading<'a> {
     objects: &'a Objects,
     identity: Identity,
@@ -112,7 +112,7 @@ struct Reading<'a> {
     accepts_damage: bool,
     boot: u128,
     found: Recovered,
-    /// Files to be kept under another name, once a dump has replaced all that was read.
+    /// Files to be kept under other names, before a dump replaces what was read.
     aside: Vec<PathBuf>,
     /// The batch that was read last; `None` if the batch before is unknown.
     link: Option<Link>,
@@ -128,7 +128,7 @@ enum Next {
     Unborn,
 }
 
-/// Contents behind the offset at which reading a log stopped.
+/// Batches and bytes behind the offset at which reading a log stopped, in it and in later logs.
 #[derive(Default)]
 struct Behind {
     batches: u64,
@@ -188,7 +188,8 @@ impl Reading<'_> {
         self.aside.extend((first..=last).map(|number| self.directory.path("log", number)));
     }
 
-    /// Skips damage if that is allowed.
+    /// Returns what was read. If the file `path` is damaged and the caller accepts damage, records
+    /// it and returns `None`.
     fn accept<T>(
         &mut self,
         read: Result<T, ObjectError>,
@@ -324,7 +325,8 @@ impl Reading<'_> {
         Ok(Next::End)
     }
 
-    /// Returns the log that follows the batch read last, by its head or its first batch.
+    /// Returns the number of the first of `later` logs that has batches or names the one before it,
+    /// if it follows the batch read last; `None` otherwise.
     fn goes_on(&self, later: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, ObjectError> {
         for number in later {
             let log = self.log(number)?;
@@ -360,8 +362,8 @@ impl Reading<'_> {
         Ok(behind)
     }
 
-    /// Counts the batches of a log from an offset on. `was_synced` tells if a batch records that
-    /// the offset at which reading stopped was on the device.
+    /// Counts the batches of a log from an offset on. `was_synced` returns true for a batch that
+    /// records that the offset at which reading stopped was on the device.
     fn look(
         &self,
         log: &LogReader,

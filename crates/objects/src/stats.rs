@@ -27,7 +27,7 @@ pub struct ObjectStats {
     /// other, and keeps 1.5 bytes of the table. See
     /// [`ObjectConfig::generations`](crate::ObjectConfig::generations).
     pub retired: u64,
-    /// Ids of this store in its table, of all groups that were ever made; free ones are used again.
+    /// Number of ids of this store in its table, in use or free: 64 for each group that was made.
     pub ids: u64,
     /// Bytes of the table, including the generations of ids.
     pub table_bytes: u64,
@@ -78,7 +78,7 @@ impl ObjectStore {
 
     /// Walks the whole store and checks that every object lies in memory that is marked as used,
     /// that no two objects overlap, that all memory marked as used belongs to an object, and that
-    /// the counters are right.
+    /// the counters of objects and of their bytes are right.
     ///
     /// All operations wait until it has ended, some 10 ms for a million objects.
     ///
@@ -112,8 +112,8 @@ impl ObjectStore {
         Ok(checked)
     }
 
-    /// Returns the ids of at most `max` objects, in the order of their groups and slots and from
-    /// that of `from` on: of each group, the objects present when the group was read.
+    /// Returns the ids of at most `max` objects, in the order of their groups and slots, beginning
+    /// with `from`: of each group, the objects present when the group was read.
     #[must_use]
     pub fn ids(&self, from: ObjectId, max: usize) -> Vec<ObjectId> {
         self.ids_in_order(self.objects().groups().table().order_of(from), max)

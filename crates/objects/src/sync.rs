@@ -1,7 +1,7 @@
 //! Atomics of the standard library, or of loom: the words of a group, and the bytes of objects.
 //!
 //! Under `--cfg loom` words are loom's atomics. Bytes in mapped memory cannot be, so each byte that
-//! a program uses has an atomic beside it, found by its address.
+//! a program uses has an atomic elsewhere, found by the byte's address.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};

@@ -161,7 +161,7 @@ impl<T: serde::Serialize + serde::de::DeserializeOwned> Codec<T> for Postcard {
     }
 }
 
-/// Objects of a store that are values of one type.
+/// Typed view of a store, for the objects that are values of one type `T` in the encoding `C`.
 pub struct Typed<'a, T, C = InPlace> {
     store: &'a ObjectStore,
     of: PhantomData<fn() -> (T, C)>,
@@ -182,13 +182,13 @@ impl<T, C> fmt::Debug for Typed<'_, T, C> {
 }
 
 impl ObjectStore {
-    /// Returns the store's objects that are values of a type with a fixed layout.
+    /// Returns a view of the store for values of a type with a fixed layout, stored as they are.
     #[must_use]
     pub fn typed<T: FromBytes + IntoBytes + Immutable>(&self) -> Typed<'_, T> {
         Typed { store: self, of: PhantomData }
     }
 
-    /// Returns the store's objects that are values of a type with the traits of `serde`.
+    /// Returns a view of the store for values of a type with the traits of `serde`.
     #[cfg(feature = "serde")]
     #[must_use]
     pub fn encoded<T>(&self) -> Typed<'_, T, Postcard>

@@ -110,7 +110,8 @@ impl Account {
         self.consumer.ledger().set_budget(bytes).is_ok()
     }
 
-    /// Bytes that are never given back.
+    /// Bytes that the account takes when it is opened and holds until the pool ends, used by frames
+    /// or not.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }

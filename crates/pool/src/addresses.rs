@@ -1,4 +1,5 @@
-//! Addresses of pages: one range for all pages of a mapped pool, or those of the frames.
+//! Addresses of pages: in one reserved range if the pool is mapped, in the frames of its tiers if
+//! it is framed.
 
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ unsafe impl Send for FirstData {}
 unsafe impl Sync for FirstData {}
 
 impl Addresses {
-    /// Returns the addresses in `range` of a mapped pool, or those of frames; `first` is the
-    /// address of the page of frame 0.
+    /// Creates the addresses of a mapped pool, whose pages lie in `range`, or of a framed pool if
+    /// `range` is `None`. `first` is the address of the page of frame 0.
     pub(crate) fn new(range: Option<Arc<Mapping>>, first: *const u8) -> Self {
         Self { range, first: FirstData(first) }
     }

@@ -19,7 +19,7 @@ use crate::write_back::write_and_keep;
 /// be read.
 const READ_RESERVE_SHARE: u64 = 8;
 
-/// Minimum number of bytes that are written for a new page.
+/// Minimum number of bytes of other pages that are written at a time to admit a new page.
 const WRITE_MIN: u64 = 64 << 10;
 
 /// Bytes of all memory tiers, in use by pages or available to them.
@@ -33,7 +33,7 @@ fn room_for_unbacked(core: &Core, reserve: u64) -> u64 {
     memory_bytes(core).saturating_sub(core.backlog.unbacked() + reserve)
 }
 
-/// Bytes of unbacked pages beyond that limit.
+/// Bytes of unbacked pages in excess: they leave fewer than `reserve` bytes of memory evictable.
 fn unbacked_beyond(core: &Core, reserve: u64) -> u64 {
     (core.backlog.unbacked() + reserve).saturating_sub(memory_bytes(core))
 }
@@ -75,8 +75,10 @@ pub(crate) fn keep_reserve(core: &Core) -> bool {
         && unbacked_beyond(core, reserve) > 0
 }
 
-/// Makes sure that something evictable is left beside a new page, by writing other pages, or
-/// refuses it with the store's error.
+/// Admits a new page of `len` bytes: writes other pages to the store until the page and the reserve
+/// of evictable bytes fit in memory, or returns the store's error. If no other page can be written,
+/// admits the page if the store has room for it and the reserve. Admits every page if the pool has
+/// no store.
 pub(crate) fn admit_new(core: &Core, len: usize) -> Result<(), PoolError> {
     let Some(store) = &core.store else { return Ok(()) };
     let (reserve, len) = (read_reserve(core), len as u64);

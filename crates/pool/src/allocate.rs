@@ -68,8 +68,8 @@ pub(crate) fn take_frame(
     }
 }
 
-/// Takes a frame of the fastest tier for a page that no caller waits for: a free frame, or one made
-/// by dropping clean pages.
+/// Takes a frame of the fastest tier for a page that no caller waits for: a free frame, or one
+/// freed by dropping clean pages; `None` if there is neither.
 pub(crate) fn take_spare(core: &Core, page: PageId, len: usize) -> Option<Taken> {
     take_from(core, 0, page, len).or_else(|| {
         let made = make_room(core, 0, room_for(core, len), Effort::Clean, Some(class_of(len)));

@@ -163,7 +163,8 @@ impl Arena {
         lock(&self.warm).push(id);
     }
 
-    /// Returns the frame of an index that was taken for `page`; a slot is set to it.
+    /// Assigns an index, which the caller has taken, to `page`, and returns its frame: the frame of
+    /// the index, or in a mapped pool the page's own frame, which is entered in the slot.
     pub(crate) fn assign(&self, index: u32, page: PageId, frames: &FrameTable) -> FrameId {
         match &self.room {
             Room::Frames { first, .. } => FrameId(first + index),
@@ -188,8 +189,8 @@ impl Arena {
         self.push_cold(index);
     }
 
-    /// Returns a part of a frame's memory to the kernel. False for a slot, whose page is somewhere
-    /// else.
+    /// Returns `len` bytes of a frame's memory, from its byte `from` on, to the kernel. Returns
+    /// false and does nothing in a mapped pool, whose slots have no memory of their own.
     ///
     /// # Errors
     /// The kernel's, if it keeps the memory.
@@ -200,8 +201,9 @@ impl Arena {
     }
 
     /// Returns the memory of warm frames to the kernel, batched into one system call if the kernel
-    /// has one for that: at least `wanted` bytes, or what one batch has. Returns the bytes; `freed`
-    /// gets them before the frames are free for others.
+    /// has one for that: at least `wanted` bytes, or what one batch has. Returns the number of
+    /// bytes, after calling `freed` with it: other threads can take the frames only after that
+    /// call.
     ///
     /// # Errors
     /// The kernel's, if it keeps the memory; the frames then stay warm.

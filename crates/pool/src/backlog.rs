@@ -39,12 +39,12 @@ impl Backlog {
         self.unbacked.load(Ordering::Relaxed)
     }
 
-    /// Adds a page without an extent.
+    /// Adds the bytes of a page without an extent.
     pub(crate) fn add_unbacked(&self, bytes: usize) {
         self.unbacked.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Subtracts a page without an extent, which has one now or is freed.
+    /// Subtracts the bytes of a page that had no extent, and has one now or is freed.
     pub(crate) fn take_unbacked(&self, bytes: usize) {
         self.unbacked.fetch_sub(bytes as u64, Ordering::Relaxed);
     }

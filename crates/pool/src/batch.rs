@@ -8,8 +8,8 @@ pub(crate) const WRITE_BATCH_BYTES: usize = 8 << 20;
 /// Maximum bytes and pages of one read batch: beyond these the device has nothing more to overlap.
 pub(crate) const READ_BATCH_BYTES: usize = 16 << 20;
 pub(crate) const READ_BATCH_PAGES: usize = 64;
-/// Background batches are sized to take about this part of a second, so that a foreground read does
-/// not queue behind one for long.
+/// Number of background batches in a second: each is sized to take the store about 1/400 s, so that
+/// a foreground read does not queue behind one for long.
 const BATCHES_PER_SECOND: f64 = 400.0;
 /// Minimum bytes of a batch, however slow the device is.
 const BATCH_MIN_BYTES: usize = 512 << 10;

@@ -26,7 +26,8 @@ pub(crate) fn claim_of(core: &Core, page: PageId, owner: Owner) -> bool {
     is_its_own
 }
 
-/// Returns a claimed page that was not loaded to `Stored`, or frees it if it was doomed meanwhile.
+/// Sets a claimed page that was not loaded back to state `Stored`, or frees it if it was doomed
+/// meanwhile.
 pub(crate) fn unclaim(core: &Core, page: PageId) {
     let state = &core.pages[page].state;
     let stored = state.step(&core.lot, PageState::Loading, PageState::Stored);

@@ -27,10 +27,11 @@ pub struct PoolConfig {
     /// Timeout of a caller that waits for a frame or a latch, at most a day; then it gets an error.
     pub patience: Duration,
     /// Bytes by which the pool may exceed its budget to break a deadlock. A caller that has found
-    /// no frame for two seconds may be waiting for callers that wait as well; it gets a frame
-    /// beyond the budget. The debt is repaid as soon as pages can be evicted.
+    /// no frame for two seconds, or for half of `patience` if that is less, may be waiting for
+    /// callers that wait as well; it gets a frame beyond the budget. The debt is repaid as soon as
+    /// pages can be evicted.
     pub overdraft_bytes: u64,
-    /// Number of loader threads, which serve fetches and readahead.
+    /// Number of loader threads, which serve fetches and readahead; 0 counts as 1.
     pub loaders: usize,
     /// Policy that decides which pages stay in which tier.
     pub residency: Arc<dyn Residency>,

@@ -1,4 +1,5 @@
-//! Core of a pool: its parts, which the layers above work on together.
+//! Core of a pool: the structure that owns its tables, tiers, queues and counters. The operations
+//! in the layers above take a reference to it.
 //!
 //! Lock order, outermost first: a frame's latch, a space's ids, the blocks of dropped spaces, the
 //! live spaces, the loaders' queue, the promotions, an arena's lists, an account, a parking bucket.

@@ -11,8 +11,8 @@ use crate::page::{PAGE_MAX_BYTES, PageId};
 /// An error of the buffer pool.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// No frame came free: every frame that could make room stayed latched for the pool's whole
-    /// timeout.
+    /// No frame came free before the call's deadline: every page was latched, pinned, or dirty
+    /// without a store to go to.
     #[error(
         "pool {pool}: no frame for {} within {waited:?}: every page is latched, pinned, or dirty \
          without a store to go to. Of {} of DRAM the pool has: {}{}; others have: {}",
@@ -45,7 +45,7 @@ pub enum PoolError {
     Resize {
         /// The pool's name.
         pool: String,
-        /// The tier.
+        /// The name of the tier.
         tier: String,
         /// Requested size.
         asked_bytes: u64,
@@ -75,7 +75,7 @@ pub enum PoolError {
         /// The requested page.
         page: PageId,
     },
-    /// The page belongs to another space than the one that was called.
+    /// The page belongs to another space than the one whose method was called.
     #[error(
         "pool {pool}: page {page} belongs to {owner}, not to {space}: the reference is of another \
          space, or of a page that was freed; ask the space that made it"
@@ -85,9 +85,9 @@ pub enum PoolError {
         pool: String,
         /// The requested page.
         page: PageId,
-        /// The space that was called.
+        /// The name of the space whose method was called.
         space: String,
-        /// The space that owns the page.
+        /// The name of the space that owns the page.
         owner: String,
     },
     /// The page is durable, hence immutable: a directory outside the pool refers to its bytes.
@@ -178,7 +178,7 @@ impl PoolError {
         Self::Config { pool: pool.to_owned(), reason: reason.into() }
     }
 
-    /// Returns the conversion of the kernel's error of the operation `what`.
+    /// Returns a function that converts the kernel's error of the operation `what`.
     pub(crate) fn system(pool: &str, what: &'static str) -> impl FnOnce(io::Error) -> Self {
         let pool = pool.to_owned();
         move |source| Self::System { pool, what, source }

@@ -36,10 +36,11 @@ impl Effort {
     }
 }
 
-/// Maximum number of decisions of one call, so that a call ends even while other threads take what
-/// it frees.
+/// Maximum number of selections of victims in one call, so that a call ends even while other
+/// threads take the frames that it frees.
 const ROUNDS_MAX: usize = 64;
-/// Maximum number of decisions in a row that free nothing, as when the store refuses dirty pages.
+/// Maximum number of consecutive selections of which no victim is evicted, as when the store
+/// refuses dirty pages.
 const IDLE_ROUNDS_MAX: usize = 4;
 
 /// Makes bytes available in a tier: releases warm frames of other classes first, then evicts pages.

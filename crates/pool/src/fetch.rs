@@ -32,7 +32,7 @@ struct Progress {
 #[derive(Debug)]
 pub(crate) struct FetchState {
     pages: Vec<PageId>,
-    /// The space that was called.
+    /// The space whose pages are fetched.
     owner: Owner,
     /// Time that the fetch waits for frames.
     patience: Duration,

@@ -207,7 +207,7 @@ impl Frame {
         self.dirty.store(false, Ordering::SeqCst);
     }
 
-    /// Gives the right to write back.
+    /// Releases the right to write the page to the store.
     pub(crate) fn end_write(&self) {
         self.writing.store(false, Ordering::SeqCst);
     }
@@ -239,8 +239,8 @@ impl Frame {
         self.dirty.store(false, Ordering::Relaxed);
     }
 
-    /// Takes over the state of the page that `source` holds, which was copied from there. Both
-    /// frames are held exclusively.
+    /// Copies the dirty flag and the time of the last fix from `source`, whose page was copied to
+    /// this frame. Both frames are held exclusively.
     pub(crate) fn continue_page(&self, source: &Frame) {
         self.dirty.store(source.dirty.load(Ordering::Relaxed), Ordering::Relaxed);
         self.last_fix.store(source.last_fix.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -251,7 +251,8 @@ impl Frame {
         now.wrapping_sub(self.last_fix.load(Ordering::Relaxed))
     }
 
-    /// Resets the count of fixes: those so far were not of a page's owner.
+    /// Resets the count of fixes: those so far were not accesses by the page's owner, as after
+    /// readahead.
     pub(crate) fn forget_fixes(&self) {
         self.fixes.store(0, Ordering::Relaxed);
     }

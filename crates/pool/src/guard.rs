@@ -182,7 +182,7 @@ impl Pinned {
         Self(Arc::new(Hold { core, frame }))
     }
 
-    /// Returns the page's id, which does not change while the page is pinned.
+    /// Returns the page's id, which does not change while the page is pinned; never `None`.
     pub fn id(&self) -> Option<PageId> {
         self.0.core.frames[self.0.frame].page()
     }

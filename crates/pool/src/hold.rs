@@ -16,7 +16,8 @@ pub(crate) enum Hold {
     Exclusive,
 }
 
-/// Tries the latch of `id`, and keeps the hold only if the frame has `page` then.
+/// Tries to acquire the latch of frame `id` in mode `hold`. Returns true, with the hold acquired,
+/// if the latch was free and the frame has `page`; otherwise acquires nothing.
 #[inline]
 pub(crate) fn try_hold(core: &Core, id: FrameId, hold: Hold, page: PageId) -> bool {
     try_hold_in(core, &core.frames[id], id, hold, page)
@@ -51,8 +52,8 @@ pub(crate) fn try_hold_in_tier(core: &Core, id: FrameId, page: PageId, tier: usi
     is_there
 }
 
-/// Waits for the latch of `id`. False if the page had left the frame by then, `None` if `deadline`
-/// passed.
+/// Waits until `deadline` for the latch of frame `id` in mode `hold`. Returns true with the hold
+/// acquired, false if `page` has left the frame, or `None` if the deadline has passed.
 pub(crate) fn hold_until(
     core: &Core,
     id: FrameId,
@@ -143,7 +144,7 @@ fn look_for_doom(core: &Core, id: FrameId) {
     }
 }
 
-/// Frees a page: at once, or if it is held with its last hold, or if it is loading after the load.
+/// Frees a page: at once, when its last hold is released, or when its load has ended.
 pub(crate) fn free(core: &Core, page: PageId) {
     let Some(entry) = core.pages.find(page) else { return };
     if let Some(doomed) = entry.state.doom() {

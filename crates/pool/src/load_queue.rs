@@ -58,7 +58,7 @@ impl LoadQueue {
         lock(&self.jobs).prefetches.len() >= PREFETCHES_MAX
     }
 
-    /// Puts the rest of a prefetch back at the front.
+    /// Puts the pages of a prefetch that are not loaded yet back at the front of the prefetches.
     pub(crate) fn put_back(&self, pages: Vec<PageId>, owner: Owner) {
         lock(&self.jobs).prefetches.push_front((pages, owner));
         self.wake.notify_one();

@@ -1,4 +1,4 @@
-//! Loading in the background: what callers ask of the loader threads, and what these do.
+//! Loader threads: the fetches and prefetches that callers queue for them, and their main loop.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -6,7 +6,8 @@ use crate::core::Core;
 use crate::page::{FrameId, PageId};
 use crate::tier::Taken;
 
-/// Takes a frame of one tier without evicting anything.
+/// Takes a frame of a tier for `page` without evicting anything; `None` if the tier has no room.
+/// Wakes the background worker if the tier's headroom falls below its low watermark.
 pub(crate) fn take_from(core: &Core, tier: usize, page: PageId, len: usize) -> Option<Taken> {
     let frames = &core.tiers[tier];
     let taken = frames.take(&core.frames, page, len)?;

@@ -122,8 +122,8 @@ impl<'a> OptimisticGuard<'a> {
         u64_at, u64, AtomicU64
     }
 
-    /// Counts those of `count` little-endian numbers, from `offset` on, a multiple of 8, that are
-    /// below `bound`; `None` if they are not all within the page.
+    /// Counts the numbers below `bound` among the `count` little-endian numbers of 64 bits that
+    /// begin at `offset`, a multiple of 8; `None` if they are not all within the page.
     ///
     /// The loads are independent of each other, so that their cache misses overlap.
     #[inline]
@@ -256,8 +256,9 @@ impl<'a> OptimisticGuard<'a> {
         self.frame.tier()
     }
 
-    /// Converts the read into a shared hold; `None` if the page was written or moved since. Waits
-    /// for a writer that has precedence, and in that case gives `None` once it has written.
+    /// Converts the read into a shared hold; `None` if the page was written or moved since. If a
+    /// writer waits for the page, it has precedence: this call waits for it, for at most the pool's
+    /// timeout, and then returns `None`, too, if the page was written or the time is over.
     pub fn hold(&self) -> Option<ReadGuard<'a>> {
         let deadline = Instant::now() + self.core.patience;
         let taken =

@@ -38,7 +38,7 @@ impl Stride {
 /// Blocks of page ids that no space has.
 #[derive(Debug, Default)]
 pub(crate) struct IdBlocks {
-    /// First id of those never used.
+    /// Lowest id that was never in a block.
     next: AtomicU64,
     /// Blocks of dropped spaces by stride, reused when all their pages are gone.
     dropped: Mutex<[VecDeque<u64>; CLASSES]>,
@@ -79,12 +79,12 @@ impl IdBlocks {
     }
 }
 
-/// Page ids of a space with one stride.
+/// Page ids that a space has taken from the pool, all of one stride.
 #[derive(Debug, Default)]
 struct Ids {
     /// First id of each block.
     blocks: Vec<u64>,
-    /// Number of ids of the last block used so far.
+    /// Number of ids of the last block that were handed out so far.
     begun: u64,
     free: Vec<PageId>,
 }

@@ -7,7 +7,7 @@
 //!
 //! Two calls may name the same pages in any order and must not deadlock. So pages are held in the
 //! order of their ids, and a call that waits for another thread's write first writes the pages that
-//! it has claimed itself: it then blocks no other call on a page before that one.
+//! it has claimed itself: it then blocks no other call on a page with a lower id.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -33,8 +33,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans a pool over memory tiers and a store of `stored` bytes, with as much of the growth as
-    /// there are frame ids for; otherwise returns the reason.
+    /// Plans a pool over memory tiers and a store of `stored` bytes. Halves `growth` until there
+    /// are enough frame ids; returns the reason if there are too few even without growth.
     pub(crate) fn new(
         placement: Placement,
         growth: u64,

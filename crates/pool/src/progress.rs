@@ -52,7 +52,8 @@ impl Progress {
         drop(self.work.wait_timeout(guard, longest));
     }
 
-    /// Tells waiting callers and the background worker that the pool shuts down.
+    /// Marks the pool as shutting down, which waiting callers and the background worker see when
+    /// they wake up next.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }

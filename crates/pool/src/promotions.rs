@@ -14,8 +14,8 @@ const LENGTH_MAX: usize = 1024;
 pub(crate) struct Promotions(Mutex<VecDeque<(FrameId, PageId)>>);
 
 impl Promotions {
-    /// Queues a page after `mark`, which is called under the queue's lock. Returns false, without a
-    /// call, if the queue is full.
+    /// Calls `mark` under the queue's lock, then queues `page`. Returns false, without a call of
+    /// `mark`, if the queue is full.
     pub(crate) fn push(&self, id: FrameId, page: PageId, mark: impl FnOnce()) -> bool {
         let mut queue = lock(&self.0);
         let has_room = queue.len() < LENGTH_MAX;

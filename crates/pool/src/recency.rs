@@ -1,4 +1,5 @@
-//! Recency of pages: what a fix leaves behind in counters, marks and the promotion queue.
+//! Recency of pages: a fix updates counters and the frame's marks, and may queue the page for
+//! promotion.
 
 use crate::core::Core;
 use crate::page::FrameId;

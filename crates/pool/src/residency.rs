@@ -71,8 +71,9 @@ pub trait Residency: Send + Sync + std::fmt::Debug {
     /// fixes are counted from 0 again.
     fn promote(&self, page: &PageView, access: Access) -> bool;
 
-    /// Returns the tier of `tiers` that a page read from the store is placed in; the fastest by
-    /// default. If that tier has no room, the page is placed in the fastest.
+    /// Returns the index of the memory tier that a page read from the store is placed in, below
+    /// `tiers`, the number of memory tiers; 0, the fastest, by default. If that tier has no room,
+    /// the page is placed in the fastest.
     fn fetch_tier(&self, tiers: usize) -> usize {
         let _ = tiers;
         0

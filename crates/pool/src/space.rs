@@ -45,7 +45,8 @@ impl Pool {
     /// pages are evicted before those of owners within their grants.
     ///
     /// # Errors
-    /// [`PoolError::Config`] if 65,535 spaces are alive.
+    /// [`PoolError::Config`] if all 65,535 space ids are in use, by live spaces or by dropped
+    /// spaces with pages in memory.
     pub fn create_space(
         &self,
         name: impl Into<String>,
@@ -74,7 +75,7 @@ impl Space {
         self.0.owner
     }
 
-    /// Returns the owner's name.
+    /// Returns the space's name.
     pub fn name(&self) -> &str {
         self.0.record.name()
     }
@@ -247,13 +248,15 @@ impl Space {
     ///
     /// # Errors
     /// [`PoolError::Store`] if a write failed: then no page has become durable.
-    /// [`PoolError::NoSuchPage`], [`PoolError::WrongSpace`], [`PoolError::NoStore`].
+    /// [`PoolError::NoSuchPage`], [`PoolError::WrongSpace`], [`PoolError::NoStore`];
+    /// [`PoolError::LatchTimeout`] if a writer holds one of the pages for the pool's timeout.
     pub fn persist(&self, pages: &mut [PageRef]) -> Result<Vec<Stored>, PoolError> {
         persist(self.core(), pages, self.owner())
     }
 
     /// Frees a page and its extent, now or when its last pin is dropped. Does nothing if the page
-    /// is gone already.
+    /// was freed already and no page has its id. A space reuses ids, so a caller must not free a
+    /// page twice: that could free a newer page.
     ///
     /// # Errors
     /// [`PoolError::WrongSpace`] for a page of another space, which is not freed.

@@ -125,7 +125,8 @@ impl SpaceTable {
         })
     }
 
-    /// Registers a space; `None` if [`SPACES_MAX`] are alive.
+    /// Registers a space; `None` if all ids from 1 to [`SPACES_MAX`] - 1 are in use, by live spaces
+    /// or by dropped spaces with pages in memory.
     pub(crate) fn open(&self, name: &str, grant: Option<u64>) -> Option<Arc<SpaceRecord>> {
         let id = self.take_id()?;
         self.set_grant(id, grant);

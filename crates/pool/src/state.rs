@@ -91,7 +91,8 @@ impl PageState {
     }
 }
 
-/// Snapshot of a page's word: its state, its doom, and its life.
+/// Snapshot of a page's word: its state, its doomed bit, and its life, which is the generation of
+/// the id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen(u64);
 
@@ -153,7 +154,8 @@ impl StateWord {
         self.change(lot, in_from, |word| word_after(word, to))
     }
 
-    /// Dooms the page, if there is one. Returns the new word.
+    /// Marks the page as doomed, to be freed as soon as no thread holds or loads it. Returns the
+    /// new word, or `None` if the id is free.
     pub(crate) fn doom(&self) -> Option<Seen> {
         let mut word = self.0.load(Ordering::SeqCst);
         while PageState::of(word) != PageState::Free {

@@ -58,7 +58,8 @@ pub struct TierStats {
     pub page_bytes: u64,
     /// Bytes of frames without a page, kept for the next page of their class.
     pub warm_bytes: u64,
-    /// Fixes served from this tier.
+    /// Fixes and optimistic reads served from this tier; a thread counts its optimistic reads 64 at
+    /// a time.
     pub fixes: u64,
     /// Bytes of the pages of those fixes.
     pub fixed_bytes: u64,
@@ -66,7 +67,7 @@ pub struct TierStats {
     pub promoted: u64,
     /// Pages demoted into this tier.
     pub demoted: u64,
-    /// Pages evicted from this tier and thereby from memory.
+    /// Pages evicted from this tier that left memory; demoted pages are not among them.
     pub evicted: u64,
 }
 
@@ -77,9 +78,9 @@ pub struct PoolStats {
     pub name: String,
     /// The memory tiers, fastest first.
     pub tiers: Vec<TierStats>,
-    /// Fixes whose hint was right.
+    /// Fixes and optimistic reads whose hint was right.
     pub hint_hits: u64,
-    /// Fixes that went through the page table.
+    /// Fixes and optimistic reads that went through the page table.
     pub look_ups: u64,
     /// Pages read from the store.
     pub loads: u64,
@@ -91,7 +92,7 @@ pub struct PoolStats {
     pub written_bytes: u64,
     /// Writes that the store refused; the pages stay in memory.
     pub write_failures: u64,
-    /// Number of times that a caller waited for a frame.
+    /// Waits of callers for a frame, of at most 2 ms each: a caller retries after each of them.
     pub waits: u64,
     /// Frames granted beyond the budget to callers whose wait for one had grown long.
     pub owed_frames: u64,
@@ -102,9 +103,9 @@ pub struct PoolStats {
 /// Statistics of a space.
 #[derive(Clone, Debug)]
 pub struct SpaceStats {
-    /// The owner's name.
+    /// The space's name.
     pub name: String,
-    /// Bytes of the owner's pages in memory.
+    /// Bytes of the space's pages in memory.
     pub resident_bytes: u64,
     /// Bytes that the space may hold in memory before its pages are preferred as victims.
     pub grant_bytes: Option<u64>,

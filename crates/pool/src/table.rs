@@ -118,7 +118,8 @@ impl PageTable {
         self.longest.load(Ordering::Relaxed)
     }
 
-    /// Returns the page's entry, or `None` for an id that this pool never issued.
+    /// Returns the entry of a page id, also of one not in use; `None` for an id beyond the table,
+    /// which no page of this pool has had.
     pub(crate) fn find(&self, page: PageId) -> Option<&PageEntry> {
         usize::try_from(page.0).ok().and_then(|index| self.entries.get(index))
     }

@@ -124,7 +124,8 @@ impl TierFrames {
         Some(self.hand_out(frames, arena, len, taken))
     }
 
-    /// Takes a frame on debt, up to a debt of `limit` in all; `None` beyond it.
+    /// Takes a frame beyond the budget, as a debt of the ledger; `None` if the ledger's debt would
+    /// exceed `limit` bytes.
     pub(crate) fn owe(
         &self,
         frames: &FrameTable,
@@ -354,8 +355,9 @@ impl TierFrames {
         }
     }
 
-    /// Draws a random frame, of `class` or weighted by bytes in use: a class with twice the bytes
-    /// is drawn twice as often. `None` if no frame holds a page, or the drawn slot is empty.
+    /// Picks a frame by the random number `random`: of `class`, or of any class, weighted by the
+    /// bytes in use, so that a class with twice the bytes is picked twice as often. `None` if no
+    /// frame holds a page, or the drawn slot is empty.
     pub(crate) fn draw(&self, random: u64, class: Option<usize>) -> Option<FrameId> {
         let begun_of = |arena: &Arena| {
             let begun = arena.begun().max(1);

@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::page::{FrameId, PageId};
 use crate::random::random;
 
-/// Frames drawn for one decision, and the maximum number of draws to find them.
+/// Number of eligible pages in a sample, and the maximum number of draws to find them.
 const SAMPLE: usize = 32;
 const LOOKS_MAX: usize = 4 * SAMPLE;
 /// Share of a sample that is evicted, lowest scores first (1 / `VICTIM_SHARE`).
@@ -55,7 +55,8 @@ impl Eligible {
         Some(Victim { id, page, len: view.len_bytes, dirty: view.dirty, score })
     }
 
-    /// Selects the pages with the lowest scores, of about `bytes`, few enough to be held at a time.
+    /// Selects pages that `wanted` accepts, by the lowest scores of random samples: about `bytes`
+    /// in all, and about [`VICTIMS_MAX`] pages at most.
     pub(crate) fn select(
         self,
         core: &Core,

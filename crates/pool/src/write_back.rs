@@ -27,7 +27,7 @@ pub(crate) enum Haste {
 }
 
 /// Writes those pages that are still in their frames, dirty, and not held by a writer. Returns the
-/// pages that are clean now, each under a shared hold that the caller releases.
+/// pages written, each under a shared hold that the caller releases.
 pub(crate) fn write_back(
     core: &Core,
     dirty: &[(FrameId, PageId)],
@@ -92,7 +92,8 @@ pub(crate) fn flush(core: &Core) -> Result<u64, PoolError> {
     refused.map_or(Ok(written), |error| Err(error.into()))
 }
 
-/// Writes pages in the background and keeps them in memory. Returns the bytes written.
+/// Writes dirty pages at background priority, while the caller waits, and keeps them in memory.
+/// Returns the bytes written.
 pub(crate) fn write_and_keep(
     core: &Core,
     dirty: &[(FrameId, PageId)],

@@ -9,14 +9,14 @@ use crate::Region;
 pub enum Backing {
     /// Local memory: a range of addresses that takes memory as it is used.
     Dram {
-        /// Bytes of addresses.
+        /// Bytes of address space to reserve.
         bytes: usize,
     },
     /// Memory of one NUMA node.
     Node {
         /// Number of the node.
         node: u32,
-        /// Bytes of addresses.
+        /// Bytes of address space to reserve.
         bytes: usize,
     },
     /// A part of a region, which may be larger than DRAM. Several heaps and stores may share a
@@ -49,7 +49,7 @@ impl Backing {
         }
     }
 
-    /// Bytes of addresses.
+    /// Returns the bytes of address space.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {

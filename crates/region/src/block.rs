@@ -168,8 +168,8 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Forgets the source's copy, which must not be read again. If the source outlives the region,
-    /// zeros must be written over it.
+    /// Forgets the source's copy, which must not be read again. If the source outlives the region
+    /// (`lasts`), zeros must be written over it.
     pub(crate) fn lose_bytes(&mut self, lasts: bool) {
         (self.stored, self.torn, self.fingerprint) = (false, lasts, None);
         (self.hot, self.marker) = (false, false);

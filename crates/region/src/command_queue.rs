@@ -28,9 +28,13 @@ struct Unused {
     more: bool,
 }
 
+/// Command of a caller, or of another pager, to a pager.
 #[derive(Debug)]
 pub(crate) enum Command {
+    /// Requests an operation on each of these blocks; the waiter is told of each block that is
+    /// done.
     Want(Want, Vec<usize>, Arc<Waiter>),
+    /// Reads these blocks ahead of demand.
     Ahead(Vec<usize>),
     /// Continues a sequential stream: its next window begins in a stripe of this pager.
     Follow(Range<usize>),
@@ -78,8 +82,8 @@ impl CommandQueue {
         }
     }
 
-    /// Swaps the list of unused ranges for an empty one of the same capacity; false if the list
-    /// overflowed.
+    /// Swaps the list of unused ranges with `empty`, an empty list of the same capacity; false if
+    /// the list has overflowed since the last swap.
     pub(crate) fn swap_unused(&self, empty: &mut Vec<Range<usize>>) -> bool {
         debug_assert!(empty.is_empty() && empty.capacity() >= UNUSED_MAX);
         let mut unused = lock(&self.unused);

@@ -86,7 +86,7 @@ pub struct RegionConfig {
     pub cap_bytes: u64,
     /// Budget that resident blocks are charged to, in addition to the cap.
     pub ledger: Ledger,
-    /// Number of pager threads; each handles the faults of its share of the blocks.
+    /// Number of pager threads, 1 to 64; each handles the faults of its share of the blocks.
     pub pagers: usize,
     /// Maximum number of blocks that a pager reads at a time, 1 to [`DEPTH_MAX`].
     pub depth: usize,

@@ -1,5 +1,6 @@
-//! Pager: the thread that handles page faults. It alone moves blocks, and it waits for nothing but
-//! events.
+//! Pager: the thread that handles page faults. It alone moves blocks. It waits for events alone,
+//! with two exceptions: it blocks while it saves a block of a dropped region in its place, and for
+//! up to a second where the kernel has no memory to copy a page into.
 //!
 //! ```text
 //!            fault                    read                      cap

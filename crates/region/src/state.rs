@@ -56,17 +56,22 @@ pub(crate) struct Shared {
     unsynced: Mutex<Option<String>>,
     /// Failure of the first pager that stopped.
     pub(crate) broken: Mutex<Option<String>>,
+    /// Number of adjacent blocks that one pager serves before those of the next begin.
     pub(crate) stripe_blocks: usize,
     pub(crate) pagers: usize,
     pub(crate) depth: usize,
+    /// Shared state of each block.
     pub(crate) words: Box<[Word]>,
     pub(crate) consumer: Consumer,
     /// Maximum number of frames of each pager, and the current number of frames of all pagers.
     pub(crate) cap_frames: AtomicUsize,
     pub(crate) frames: AtomicUsize,
+    /// Maximum number of blocks of a readahead window.
     pub(crate) ahead_blocks: usize,
+    /// True if sequential streams are read ahead.
     pub(crate) looks_ahead: AtomicBool,
     pub(crate) inboxes: Vec<CommandQueue>,
+    /// True once the region is being dropped: the pagers end.
     pub(crate) stop: AtomicBool,
     /// Number of blocks that the source refuses to take.
     pub(crate) stuck: AtomicUsize,

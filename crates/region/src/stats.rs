@@ -11,7 +11,8 @@ use terrace_sys::sync::lock;
 pub struct RegionStats {
     /// Page faults that the pagers handled.
     pub faults: u64,
-    /// Faults on blocks that were in place by the time they were handled.
+    /// Faults on blocks that were in place by the time they were handled, such as those on pages
+    /// that the process had dropped (`madvise`).
     pub spurious: u64,
     /// Blocks read from the source.
     pub fills: u64,
@@ -43,7 +44,7 @@ pub struct RegionStats {
     pub denied: u64,
     /// Bytes of frames now held, staging included.
     pub resident_bytes: u64,
-    /// Latency from the arrival of a fault until its block was in place.
+    /// Latency in nanoseconds from the arrival of a fault until its block was in place.
     pub fault: Quantiles,
     /// Error of the last write that the source refused, cleared when the last refused block is
     /// written or discarded; or, for good, the reason why writes may be lost: a failed sync or a

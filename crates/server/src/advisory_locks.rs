@@ -1,8 +1,8 @@
-//! Advisory locks: locks of numbers that clients agree on, as PostgreSQL has them.
+//! PostgreSQL's advisory locks: locks on numbers whose meaning the clients agree on.
 //!
-//! A connection holds a lock until it gives it back as often as it has taken it, or until the end
-//! of its transaction, as it asks for. Deadlocks among these locks are found when a connection
-//! begins to wait; those with locks of tables are not.
+//! A connection holds a lock of its session until it has released the lock as often as it has taken
+//! it, and a lock of its transaction until the transaction ends. A deadlock among advisory locks is
+//! found when a connection begins to wait; a deadlock that includes a lock on a table is not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -25,32 +25,32 @@ pub(crate) enum Key {
 /// The kind of a hold on a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mode {
-    /// True if others may hold the lock in this mode as well.
+    /// True if other connections may hold the lock in shared mode at the same time.
     pub(crate) is_shared: bool,
-    /// True until the end of the transaction, false until it is given back.
+    /// True if the lock is held until the transaction ends, false if until the client releases it.
     pub(crate) of_transaction: bool,
 }
 
-/// An error of a connection that does not get a lock.
+/// Reasons for which a connection does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LockError {
-    /// A wait that would make connections wait for each other for ever.
+    /// Waiting for the lock would close a circle of connections that wait for each other.
     #[error("deadlock detected: the connection that holds the advisory lock waits for this one")]
     Deadlock,
-    /// A wait for the maximum time.
+    /// The wait has reached `lock_timeout`.
     #[error(
         "canceling statement due to lock timeout: another connection holds the advisory lock for \
          longer than {0:?}"
     )]
     Timeout(Duration),
-    /// A lock more than [`LOCKS_MAX`].
+    /// The connection already holds [`LOCKS_MAX`] locks.
     #[error(
         "the connection holds {max} advisory locks, the maximum; give some of them back, or end \
          the transaction",
         max = LOCKS_MAX
     )]
     TooMany,
-    /// A statement that runs for a moment longer than its connection.
+    /// The connection has ended while its statement was still running.
     #[error("the connection has ended")]
     Ended,
 }
@@ -59,7 +59,8 @@ pub(crate) enum LockError {
 #[derive(Debug, Default)]
 pub(crate) struct AdvisoryLocks {
     state: Mutex<State>,
-    /// Number of locks that are held: most servers have none.
+    /// Number of locks that are held. While it is 0, the end of a transaction need not lock
+    /// `state`.
     held: AtomicUsize,
     released: Notify,
 }
@@ -80,7 +81,7 @@ struct Own {
     waiting: Vec<(Key, Mode)>,
 }
 
-/// Locks that are held, shared or not, and the number of times that each has been taken so.
+/// The number of times that each lock has been taken; the flag is true for shared mode.
 type Holds = BTreeMap<(Key, bool), u64>;
 
 impl Own {
@@ -99,8 +100,8 @@ impl State {
         holds.filter(excludes).map(|(holder, _)| *holder)
     }
 
-    /// Takes a lock that no other connection holds in a mode that excludes this one. Returns false
-    /// if one does.
+    /// Takes the lock. Returns false if another connection holds it in a mode that excludes this
+    /// one.
     fn take(&mut self, connection: i32, key: Key, mode: Mode) -> Result<bool, LockError> {
         let is_free = self.holders(connection, key, mode.is_shared).next().is_none();
         let own = self.connections.get_mut(&connection).ok_or(LockError::Ended)?;
@@ -120,8 +121,8 @@ impl State {
         Ok(true)
     }
 
-    /// Gives a lock of the session back once. Returns the remaining number of times; `None` if the
-    /// connection does not hold it.
+    /// Releases a lock of the session once. Returns how often it still has to be released; `None`
+    /// if the connection does not hold it.
     fn give(&mut self, connection: i32, key: Key, is_shared: bool) -> Option<u64> {
         let own = self.connections.get_mut(&connection)?;
         let times = own.of_session.get_mut(&(key, is_shared))?;
@@ -153,7 +154,8 @@ impl State {
         }
     }
 
-    /// True if a connection that waits for a lock would wait for itself.
+    /// True if the wait of `connection` for the lock would be a deadlock: it would wait for itself,
+    /// by way of other waiting connections.
     fn closes_circle(&self, connection: i32, key: Key, mode: Mode) -> bool {
         let mut next: Vec<_> = self.holders(connection, key, mode.is_shared).collect();
         let mut seen = BTreeSet::new();
@@ -173,7 +175,7 @@ impl State {
 }
 
 impl AdvisoryLocks {
-    /// Has a connection take locks, until [`AdvisoryLocks::end`].
+    /// Registers a connection, which can take locks until [`AdvisoryLocks::end`].
     pub(crate) fn begin(&self, connection: i32) {
         lock(&self.state).connections.insert(connection, Own::default());
     }
@@ -218,7 +220,7 @@ impl AdvisoryLocks {
         }
     }
 
-    /// Notes that a connection waits for a lock.
+    /// Registers the wait of a connection for a lock; fails with [`LockError::Deadlock`].
     fn wait(&self, connection: i32, key: Key, mode: Mode) -> Result<Waiting<'_>, LockError> {
         let mut state = lock(&self.state);
         if state.closes_circle(connection, key, mode) {
@@ -229,7 +231,7 @@ impl AdvisoryLocks {
         Ok(Waiting { locks: self, connection, wait: (key, mode) })
     }
 
-    /// Gives a lock of the session back once. Returns false if the connection does not hold it.
+    /// Releases a lock of the session once. Returns false if the connection does not hold it.
     pub(crate) fn give(&self, connection: i32, key: Key, is_shared: bool) -> bool {
         let mut left = None;
         self.change(|state| {
@@ -239,19 +241,19 @@ impl AdvisoryLocks {
         left.is_some()
     }
 
-    /// Gives all locks of the session back.
+    /// Releases all locks of the session, but not those of the transaction.
     pub(crate) fn give_all(&self, connection: i32) {
         self.change(|state| state.release(connection, false));
     }
 
-    /// Gives the locks of the transaction back.
+    /// Releases the locks of the transaction.
     pub(crate) fn end_transaction(&self, connection: i32) {
         if self.held.load(Ordering::Acquire) > 0 {
             self.change(|state| state.release(connection, true));
         }
     }
 
-    /// Gives all locks of a connection back, which has ended. Its statements take no more.
+    /// Releases all locks of a connection that has ended. Its statements can take no more locks.
     pub(crate) fn end(&self, connection: i32) {
         self.change(|state| {
             let had_any = [false, true].map(|of| state.release(connection, of)).contains(&true);
@@ -260,7 +262,8 @@ impl AdvisoryLocks {
         });
     }
 
-    /// Changes the locks, and wakes the waiting connections if the change has released any.
+    /// Applies `change` to the locks. If it returns true, it has released a lock: wakes all waiting
+    /// connections, which try again.
     fn change(&self, change: impl FnOnce(&mut State) -> bool) {
         let mut state = lock(&self.state);
         let has_released = change(&mut state);

@@ -9,7 +9,8 @@ use terrace_functions::columns::TextType;
 /// Metadata key of a field that holds the OID of the column's PostgreSQL type.
 pub(crate) const TYPE_KEY: &str = "terrace.pg_type";
 
-/// Returns the type that is reported for a column, which may be one that only `pg_catalog` uses.
+/// Returns the PostgreSQL type that is reported for a column: that of [`TYPE_KEY`], which may be
+/// one that only `pg_catalog` uses, or else that of the Arrow type.
 pub(crate) fn field_type(field: &Field) -> Type {
     if let Some(of) = TextType::of(field) {
         return text_type(of);
@@ -27,7 +28,7 @@ pub(crate) fn field_type(field: &Field) -> Type {
     told.filter(fits).unwrap_or_else(|| pg_type(field.data_type()))
 }
 
-/// Returns PostgreSQL's type for one whose values are texts in storage.
+/// Returns the PostgreSQL type of a column that is stored as text, such as `uuid`.
 pub(crate) fn text_type(of: TextType) -> Type {
     match of {
         TextType::Uuid => Type::UUID,
@@ -38,7 +39,7 @@ pub(crate) fn text_type(of: TextType) -> Type {
     }
 }
 
-/// Returns the type that is reported for values of a type.
+/// Returns the PostgreSQL type that is reported for values of an Arrow type.
 ///
 /// Unsigned integers get the next wider type; the widest become `numeric`. Types that PostgreSQL
 /// lacks, such as maps and unions, are sent as text.
@@ -76,7 +77,7 @@ pub(crate) fn pg_type(data_type: &DataType) -> Type {
     }
 }
 
-/// Types and their array types.
+/// PostgreSQL's types and the array type of each.
 const ARRAYS: &[(Type, Type)] = &[
     (Type::BOOL, Type::BOOL_ARRAY),
     (Type::INT2, Type::INT2_ARRAY),
@@ -102,8 +103,8 @@ const ARRAYS: &[(Type, Type)] = &[
     (Type::OID, Type::OID_ARRAY),
 ];
 
-/// Returns the type of arrays of an item. `UInt32` items are OIDs, PostgreSQL's unsigned integers.
-/// An array of arrays has the type of the innermost items, as in PostgreSQL.
+/// Returns the PostgreSQL type of an array whose items are `item`. `UInt32` items are OIDs. An
+/// array of arrays has the type of the innermost items, as in PostgreSQL.
 fn array_of(item: &Field) -> Type {
     if *item.data_type() == DataType::UInt32 {
         return Type::OID_ARRAY;

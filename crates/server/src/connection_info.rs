@@ -1,11 +1,11 @@
-//! Facts about a connection, for the functions and relations that show them.
+//! The client, the role and the settings of a connection, for `current_user`, `pg_stat_activity`,
+//! the advisory locks and the like.
 
 use std::sync::Arc;
 
 use crate::registry::Registry;
 use crate::shared_settings::SharedSettings;
 
-/// Facts about a connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionInfo {
     pub(crate) database: &'static str,

@@ -1,7 +1,8 @@
-//! The class of an error: PostgreSQL's code by which clients tell errors apart.
+//! The SQLSTATE of an error: PostgreSQL's code by which clients tell errors apart.
 //!
-//! Errors of this program have a class by their kind, also within those of DataFusion. Errors that
-//! DataFusion, Arrow and functions make of a text are told apart by it.
+//! The SQLSTATE of a [`SqlError`] follows from its variant, even where a DataFusion error wraps it.
+//! Errors of DataFusion, Arrow and functions that consist of a text are classified by parts of that
+//! text.
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError, TableReference};
@@ -10,10 +11,10 @@ use terrace_sql::SqlError;
 use crate::failure::Failure;
 use crate::sql_state::SqlState;
 
-/// A part of the text of an error, and its class.
+/// A part of the text of an error, and the SQLSTATE of errors that contain it.
 type Class = (&'static str, SqlState);
 
-/// Classes of errors of planning. The first part that a text has counts.
+/// SQLSTATEs of errors of planning. The first entry counts whose part occurs in the text.
 const PLANNING: &[Class] = &[
     ("must appear in the GROUP BY clause", SqlState::GROUPING),
     ("must be in GROUP BY or an aggregate function", SqlState::GROUPING),
@@ -76,7 +77,7 @@ const PLANNING: &[Class] = &[
     ("not found", SqlState::NO_TABLE),
 ];
 
-/// Classes of errors of values. The first part that a text has counts.
+/// SQLSTATEs of errors of values. The first entry counts whose part occurs in the text.
 const VALUES: &[Class] = &[
     ("regex parse error", SqlState::INVALID_REGEX),
     ("malformed array literal", SqlState::INVALID_TEXT),
@@ -102,7 +103,7 @@ const VALUES: &[Class] = &[
     ("negative count not allowed", SqlState::INVALID_SUBSTRING),
     ("non-nullable", SqlState::NOT_NULL),
     ("cancelled", SqlState::CANCELLED),
-    // Of a correlated subquery, and of any other.
+    // The first is the error of a correlated subquery, the second that of any other subquery.
     ("more than one row returned by a subquery", SqlState::CARDINALITY),
     ("subquery returned more than one row", SqlState::CARDINALITY),
     ("invalid preceding or following size", SqlState::INVALID_DISTANCE),
@@ -116,7 +117,7 @@ const VALUES: &[Class] = &[
     ("was not provided a value for execution", SqlState::NO_PARAMETER),
 ];
 
-/// Returns the class of the first part that a text has.
+/// Returns the SQLSTATE of the first entry of `classes` whose part occurs in `text`.
 fn listed(classes: &[Class], text: &str) -> Option<SqlState> {
     classes.iter().find(|(part, _)| text.contains(part)).map(|(_, state)| *state)
 }
@@ -145,7 +146,7 @@ impl From<ArrowError> for Failure {
     }
 }
 
-/// Returns the class of an error.
+/// Returns the SQLSTATE of an error.
 fn state_of(error: &SqlError) -> SqlState {
     match error {
         SqlError::DataFusion(error) => state_of_datafusion(error),
@@ -240,7 +241,8 @@ fn state_of_datafusion(error: &DataFusionError) -> SqlState {
     }
 }
 
-/// Returns the class of a refused request, as PostgreSQL has it: most are features that it has.
+/// Returns the SQLSTATE of a request that the engine refuses; `what` is its description. Most are
+/// features that only PostgreSQL has.
 fn state_of_refusal(what: &str) -> SqlState {
     let is_miscounted = what.starts_with("an assignment of ")
         && what.ends_with(" columns")
@@ -265,7 +267,7 @@ fn state_of_refusal(what: &str) -> SqlState {
     }
 }
 
-/// Returns the class of an error about the names of columns.
+/// Returns the SQLSTATE of an error about the names of columns.
 fn state_of_schema(error: &SchemaError) -> SqlState {
     match error {
         SchemaError::AmbiguousReference { .. } => SqlState::AMBIGUOUS_COLUMN,
@@ -273,7 +275,7 @@ fn state_of_schema(error: &SchemaError) -> SqlState {
         SchemaError::DuplicateUnqualifiedField { .. } => SqlState::DUPLICATE_COLUMN,
         SchemaError::FieldNotFound { field, valid_fields } => {
             let Some(relation) = &field.relation else { return SqlState::NO_COLUMN };
-            // Before the name of a field stands a relation, or a column of structs.
+            // The qualifier of a field is a relation, or a column of structs.
             let is_known = valid_fields.iter().any(|known| {
                 let of = known.relation.as_ref().map(TableReference::table);
                 of == Some(relation.table()) || known.name == relation.table()
@@ -319,7 +321,7 @@ fn state_of_arrow(error: &ArrowError) -> SqlState {
     }
 }
 
-/// Returns the class of an error of values that only its text identifies.
+/// Returns the SQLSTATE of an error of values that only its text identifies.
 fn state_of_text(text: &str) -> Option<SqlState> {
     if text.starts_with("Prepared statement ") {
         let is_missing = text.ends_with("does not exist");
@@ -329,8 +331,8 @@ fn state_of_text(text: &str) -> Option<SqlState> {
     state_of_input(text).or_else(|| listed(VALUES, text))
 }
 
-/// Returns the class of an error about a text that is not a value of its type; `None` for any other
-/// error.
+/// Returns the SQLSTATE of an error about a text that is not a value of its type; `None` for any
+/// other error.
 fn state_of_input(text: &str) -> Option<SqlState> {
     const MOMENTS: [&str; 7] = ["date", "time", "interval", "Date", "Time", "Interval", "Duration"];
     let is_of_moments = |of: &str| MOMENTS.iter().any(|moment| of.starts_with(moment));
@@ -355,8 +357,8 @@ fn state_of_input(text: &str) -> Option<SqlState> {
     })
 }
 
-/// Returns the class of an error about a text that is no date or time: of numbers beyond the
-/// calendar or of another form.
+/// Returns the SQLSTATE for `value`, a text that is no date or time: `DATE_OUT_OF_RANGE` if it has
+/// the form of one but a field is out of range, else `INVALID_DATE`.
 fn state_of_moment(value: &str) -> SqlState {
     let is_of_form = value.bytes().all(|it| it.is_ascii_digit() || b"-:./ T+Z".contains(&it));
     match is_of_form && value.bytes().any(|it| it.is_ascii_digit()) {

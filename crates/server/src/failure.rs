@@ -15,9 +15,9 @@ pub(crate) use crate::sql_state::SqlState;
 pub(crate) struct Failure {
     state: SqlState,
     text: String,
-    /// Facts beside the text.
+    /// The `DETAIL` field of the error.
     detail: Option<String>,
-    /// Advice on another way.
+    /// The `HINT` field of the error: advice to the user.
     hint: Option<&'static str>,
     /// True if the failure ends the connection.
     is_fatal: bool,
@@ -43,12 +43,13 @@ impl Failure {
         Self { is_late: true, ..Self::new(SqlState::CANCELLED, text) }
     }
 
-    /// Returns the failure with facts beside its text.
+    /// Returns the failure with a `DETAIL` field, which clients show below the text.
     pub(crate) fn with_detail(self, detail: String) -> Self {
         Self { detail: Some(detail), ..self }
     }
 
-    /// Returns the failure with advice on another way, which clients show beside the text.
+    /// Returns the failure with a `HINT` field: advice to the user, which clients show below the
+    /// text.
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         Self { hint: Some(hint), ..self }
     }
@@ -62,7 +63,7 @@ impl Failure {
         self.is_fatal
     }
 
-    /// Returns the error class.
+    /// Returns the SQLSTATE.
     pub(crate) fn state(&self) -> SqlState {
         self.state
     }
@@ -72,7 +73,8 @@ impl Failure {
         &self.text
     }
 
-    /// Returns the error's text and the facts beside it, for clients that show one text.
+    /// Returns the error's text and its detail in one text, for protocols without a field for
+    /// details.
     pub(crate) fn whole_text(&self) -> String {
         match &self.detail {
             Some(detail) => format!("{}: {}", self.text, detail.replace('\n', ", ")),
@@ -86,19 +88,19 @@ impl Failure {
         PgWireBackendMessage::ErrorResponse(ErrorResponse::new(self.fields(severity)))
     }
 
-    /// Returns the failure as a warning, for a client whose statement goes on.
+    /// Returns the failure as a notice of severity `WARNING`; the client's statement continues.
     pub(crate) fn warning(&self) -> PgWireBackendMessage {
         PgWireBackendMessage::NoticeResponse(NoticeResponse::new(self.fields("WARNING")))
     }
 
-    /// Returns the message of a notice that a statement has given.
+    /// Returns the message that sends a statement's notice to the client.
     pub(crate) fn notice(notice: &Notice) -> PgWireBackendMessage {
         let fields = Self::new(SqlState(notice.code), notice.text.as_str());
         let fields = fields.fields(notice.severity.as_str());
         PgWireBackendMessage::NoticeResponse(NoticeResponse::new(fields))
     }
 
-    /// Returns a message for a client whose statement has succeeded.
+    /// Returns a notice of severity `NOTICE`, for a client whose statement has succeeded.
     pub(crate) fn note(text: &str) -> PgWireBackendMessage {
         let fields = Self::new(SqlState::SUCCESS, text).fields("NOTICE");
         PgWireBackendMessage::NoticeResponse(NoticeResponse::new(fields))
@@ -106,14 +108,14 @@ impl Failure {
 
     fn fields(&self, severity: &str) -> Vec<(u8, String)> {
         // The wire protocol ends texts with a zero byte.
-        let text = self.text.replace('\0', "\u{fffd}");
+        let shown = |text: &str| text.replace('\0', "\u{fffd}");
         let mut fields = vec![
             (b'S', severity.to_owned()),
             (b'V', severity.to_owned()),
             (b'C', self.state.0.to_owned()),
-            (b'M', text),
+            (b'M', shown(&self.text)),
         ];
-        fields.extend(self.detail.clone().map(|detail| (b'D', detail)));
+        fields.extend(self.detail.as_deref().map(|detail| (b'D', shown(detail))));
         fields.extend(self.hint.map(|hint| (b'H', hint.to_owned())));
         fields
     }
@@ -134,7 +136,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The error of a function that a query calls; it keeps its class.
+/// The error of a function that a query calls; it keeps its SQLSTATE.
 impl From<Failure> for DataFusionError {
     fn from(failure: Failure) -> Self {
         Self::External(Box::new(failure))

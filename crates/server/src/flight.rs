@@ -5,9 +5,9 @@
 //! |---|---|
 //! | `answer` | answers to calls |
 //! | `calls` | entry of gRPC calls, which run in the statements' runtimes |
-//! | `columns` | the Arrow types sent to clients, and batches of them |
+//! | `columns` | the Arrow types sent to clients, and conversion of batches to them |
 //! | `connection` | TCP and TLS connections |
-//! | `handle` | the numbers in handles of clients |
+//! | `handle` | handles that clients send: the numbers in them |
 //! | `ingest` | bulk ingestion of a client's rows into a table |
 //! | `interrupt` | events that end a statement early |
 //! | `keys` | schemas of primary and foreign keys, of which there are none |
@@ -104,8 +104,8 @@ impl FlightListener {
         Ok(format!("{scheme}://{}", self.address()?))
     }
 
-    /// Serves clients until the server shuts down and their calls have ended. Nothing of it uses
-    /// the engine after that.
+    /// Serves clients until the server shuts down and their calls have ended. No thread or task of
+    /// the listener uses the engine after that.
     pub(crate) async fn serve(
         self,
         shared: Arc<Shared>,

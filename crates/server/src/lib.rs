@@ -2,8 +2,8 @@
 //! Flight SQL.
 //!
 //! A [`Server`] listens at addresses and Unix sockets. Each connection has its own session of the
-//! engine, so all clients share the engine's memory budget. An [`HttpListener`] serves metrics,
-//! health and a dashboard beside them.
+//! engine, so all clients share the engine's memory budget. An [`HttpListener`] serves metrics, a
+//! health check and a dashboard.
 
 #![forbid(unsafe_code)]
 

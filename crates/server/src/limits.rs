@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Maximum number of connections at a time.
     pub connections: usize,
-    /// Maximum number of connections of a listener that have yet to log in, in addition to those;
-    /// one more is closed.
+    /// Maximum number of connections of a listener that have yet to log in, in addition to
+    /// `connections`; one more is closed.
     pub logins: usize,
     /// Maximum size in bytes of a client's message before the login.
     pub login_bytes: usize,
@@ -22,10 +22,10 @@ pub struct Limits {
     pub session_idle_time: Duration,
     /// Maximum time that a Flight SQL session stays without a connection of its client.
     pub session_detached_time: Duration,
-    /// Maximum time that statements may go on after the server's shutdown has begun.
+    /// Maximum time that statements may continue after the server's shutdown has begun.
     pub shutdown_time: Duration,
-    /// Minimum duration of statements that are logged; `None` logs none but those that fail, which
-    /// are always logged.
+    /// Minimum duration of succeeded statements that are logged; `None` logs none of them. Failed
+    /// statements are always logged.
     pub logged_time: Option<Duration>,
 }
 

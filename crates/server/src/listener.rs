@@ -45,13 +45,13 @@ impl SocketFile {
         &self.path
     }
 
-    /// Returns the directory, which clients give as their host.
+    /// Returns the directory of the file, which PostgreSQL's clients take as their host.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns the port that clients give; it is only a part of the file's name.
+    /// Returns the port that clients name; it is only a part of the file's name.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port

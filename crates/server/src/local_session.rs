@@ -12,14 +12,15 @@ use crate::shared_settings::SharedSettings;
 
 /// The user of a session without a role.
 const USER: &str = "terrace";
-/// The number of no connection.
+/// The connection number of a session without a connection.
 const NUMBER: i32 = 0;
 /// Functions that read or change the state of a connection.
 const OF_CONNECTIONS: [&str; 4] =
     ["current_setting", "set_config", "pg_cancel_backend", "pg_terminate_backend"];
 
-/// Adds PostgreSQL's schema `pg_catalog` to a session that has no connection, with its functions
-/// but those of connections. Its `information_schema` then has PostgreSQL's columns and types.
+/// Adds PostgreSQL's schema `pg_catalog` to a session that has no connection, with all its
+/// functions except those that read or change the state of a connection. Its `information_schema`
+/// then has PostgreSQL's columns and types.
 #[must_use]
 pub fn with_pg_catalog(session: Session) -> Session {
     let role = session.role().map(|role| role.to_string());

@@ -11,14 +11,15 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Returns the scheme and the rest of the header `Authorization`, if there is one.
+/// Returns the scheme and the credentials of the header `Authorization`; `None` if there is none.
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<(&str, &str)> {
     let given = headers.get(AUTHORIZATION).map(HeaderValue::to_str)?.ok()?;
     let (scheme, rest) = given.split_once(' ')?;
     Some((scheme, rest.trim()))
 }
 
-/// Returns the name and the password of the header `Authorization: Basic`.
+/// Returns the name and the password of the header `Authorization: Basic`; `None` if there is none
+/// or it is malformed.
 pub(crate) fn basic(headers: &HeaderMap) -> Option<(String, String)> {
     let (scheme, encoded) = authorization(headers)?;
     let encoded = scheme.eq_ignore_ascii_case("basic").then_some(encoded)?;

@@ -39,7 +39,8 @@ use source::{Functions, Source};
 
 pub use column_names::ColumnNames;
 
-/// Functions of every session that take all that those of the catalog with these names do.
+/// Functions that every session has already, and that accept all arguments of the functions of the
+/// catalog with these names. A session with the catalog keeps its own.
 const OF_SESSIONS: [&str; 2] = ["age", "format"];
 
 /// Adds the schema and its functions to a session.
@@ -57,8 +58,8 @@ pub(crate) fn add_to(session: &Session, facts: &Arc<ConnectionInfo>) {
     session.add_schema(Arc::new(schema));
 }
 
-/// The schema in the form that sessions take. Does not hold the session's names, since the session
-/// holds the schema.
+/// The schema `pg_catalog` as a session includes it. It has no reference to the session's names,
+/// since the session has a reference to the schema.
 #[derive(Debug)]
 struct PostgresSchema {
     facts: Arc<ConnectionInfo>,

@@ -1,4 +1,4 @@
-//! Byte stream whose first bytes were read already.
+//! Byte stream in front of which bytes are put back that were read from it.
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Batches of a query, which is suspended while its client reads none.
+//! Batches of a query, which is suspended while its client does not read.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl QueryBatches {
         &self.handle.schema
     }
 
-    /// Returns an empty store for rows of the query, in its pages.
+    /// Returns an empty store for batches, which are in spillable pages of the query.
     pub(crate) fn stored_batches(&self, name: &str) -> StoredBatches {
         self.handle.stored_batches(name)
     }
@@ -58,7 +58,7 @@ impl QueryBatches {
         let _error = self.handle.cancelled().await;
     }
 
-    /// Refuses to go on with a query that was cancelled, also after its last batch.
+    /// Fails if the query was cancelled, also after its last batch.
     ///
     /// # Errors
     /// The reason of the cancellation.

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::advisory_locks::AdvisoryLocks;
 
-/// All connections that have logged in.
+/// The connections that have logged in, with their statements and advisory locks.
 #[derive(Debug)]
 pub(crate) struct Registry {
     /// Start time of the server.
@@ -49,7 +49,8 @@ const STATEMENT_BYTES_MAX: usize = 1024;
 
 /// Text that is shown instead of a statement that may contain a password or a key.
 const HIDDEN: &str = "<a statement about a password>";
-/// Words of statements with passwords and keys, also of those that are misspelled a little.
+/// Parts of words by which statements with passwords or keys are recognized, even if a word is
+/// slightly misspelled.
 const SECRET_WORDS: [&str; 4] = ["passwor", "secret", "key_id", "session_token"];
 
 /// The text of a statement, as shown to other connections and in the log.
@@ -77,7 +78,7 @@ impl Shown {
         &self.text
     }
 
-    /// True if the statement may contain a password, also behind the text that is shown.
+    /// True if the statement may contain a password, also after the text that is shown.
     pub(crate) fn is_secret(&self) -> bool {
         self.is_secret
     }
@@ -101,7 +102,7 @@ fn has_secret(text: &str) -> bool {
         || lower.split("://").skip(1).any(is_signed)
 }
 
-/// The end of a statement or of a connection, on behalf of another connection.
+/// Handle by which another connection ends a statement or a connection.
 #[derive(Debug, Default)]
 pub(crate) struct End {
     notify: Notify,
@@ -115,18 +116,18 @@ impl End {
         self.notify.notify_one();
     }
 
-    /// Returns true once it is to end.
+    /// Returns true once [`End::give`] was called.
     pub(crate) fn is_due(&self) -> bool {
         self.is_due.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is to end.
+    /// Waits for a call of [`End::give`].
     async fn due(&self) {
         self.notify.notified().await;
     }
 }
 
-/// The ends of the running statements of a connection: one at a time over PostgreSQL's protocol,
+/// Handles that end the running statements of a connection: at most one over PostgreSQL's protocol,
 /// any number over Flight SQL.
 type Running = Arc<Mutex<Vec<Arc<End>>>>;
 
@@ -230,14 +231,14 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Shows the user of the connection to others.
+    /// Records the user and the time of the login in the connection's activity.
     pub(crate) fn introduce(&self, user: &str) {
         let mut activity = lock(&self.activity);
         activity.user = user.to_owned();
         activity.began = Some(SystemTime::now());
     }
 
-    /// Shows the statement that begins to others.
+    /// Records the start of a statement in the connection's activity.
     pub(crate) fn show(&self, statement: &Shown) {
         let mut activity = lock(&self.activity);
         activity.statement.clone_from(statement);
@@ -250,12 +251,12 @@ impl Registered {
         lock(&self.activity).statement.clone()
     }
 
-    /// Shows to others that the connection waits for its client.
+    /// Records in the connection's activity that it waits for its client.
     pub(crate) fn rest(&self) {
         lock(&self.activity).is_running = false;
     }
 
-    /// Ends the advisory locks of the connection's transaction, which has ended.
+    /// Releases the advisory locks of the connection's transaction, which has ended.
     pub(crate) fn end_transaction(&self) {
         self.registry.advisory_locks.end_transaction(self.number);
     }
@@ -265,7 +266,7 @@ impl Registered {
         self.terminated.due().await;
     }
 
-    /// Returns the end of the connection on behalf of another one.
+    /// Returns the handle by which another connection terminates this one.
     pub(crate) fn end(&self) -> Arc<End> {
         Arc::clone(&self.terminated)
     }
@@ -311,7 +312,7 @@ impl RunningStatement {
         self.ended.due().await;
     }
 
-    /// Returns the end of the statement.
+    /// Returns the handle by which the client cancels the statement.
     pub(crate) fn end(&self) -> Arc<End> {
         Arc::clone(&self.ended)
     }

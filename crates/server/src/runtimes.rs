@@ -1,14 +1,14 @@
-//! The runtimes that statements run in.
+//! The Tokio runtimes in which statements run.
 
 use std::panic::resume_unwind;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// A runtime for statements, and one for those of sessions with a priority. Operators keep a
-/// runtime's threads busy for long, and the tasks of a runtime wait for one another: a statement
-/// with a priority would wait for a step of each of the others. Between threads of two runtimes the
-/// operating system decides, and it preempts.
+/// A runtime for statements, and one for statements of sessions with a priority. Operators keep a
+/// runtime's threads busy for long, and tasks of one runtime do not preempt each other: a statement
+/// with a priority would wait for a step of every other statement. Threads of two runtimes are
+/// scheduled, and preempted, by the operating system.
 #[derive(Clone, Debug)]
 pub(crate) struct Runtimes {
     all: Handle,

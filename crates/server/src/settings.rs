@@ -16,14 +16,14 @@ use crate::failure::{Failure, SqlState};
 enum Accepted {
     /// Any text.
     Text,
-    /// One of these names; the first one is shown.
+    /// One of these values; the first one is shown for each.
     One(&'static [&'static str]),
     /// Any integer.
     Integer,
     /// `on` or `off`.
     Switch,
-    /// A duration: milliseconds, or a number with a unit. Shown in the longest unit of which it is
-    /// a multiple.
+    /// A duration: milliseconds, or a number with a unit. It is shown in the longest unit of which
+    /// it is a multiple.
     Time,
     /// A time zone, which the session is set to as well.
     Zone,
@@ -50,9 +50,9 @@ const fn setting(
     Setting { name, default, accepted, is_reported }
 }
 
-/// All settings. Floats are written with all their digits whatever `extra_float_digits` is, which
-/// is what clients that set it want. There are no functions to check, and no rows that
-/// `row_security` could hide.
+/// All settings. Floats are written with all their digits at any value of `extra_float_digits`,
+/// since clients set it for that. There are no functions to check, and no rows that `row_security`
+/// could hide.
 const SETTINGS: &[Setting] = &[
     setting("application_name", "", Accepted::Text, true),
     setting("block_size", "8192", Accepted::One(&["8192"]), false),
@@ -100,7 +100,7 @@ const SETTINGS: &[Setting] = &[
 /// Values of [`Accepted::Time`].
 const TIMES: &str = "milliseconds, or a number with us, ms, s, min, h or d, at most 24 days";
 
-/// The isolation level of all transactions, and the levels that require no more.
+/// The isolation level of all transactions, and the weaker levels that are accepted for it.
 const ISOLATION: &str = "repeatable read";
 const ISOLATIONS: &[&str] = &[ISOLATION, "read committed", "read uncommitted"];
 
@@ -110,17 +110,17 @@ pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PK
 const VERSION_NUMBER: &str = "160006";
 /// Maximum length of a value in bytes: values are reported to clients in messages of limited size.
 const VALUE_BYTES_MAX: usize = 1024;
-/// The least weight of notices that the client sees.
+/// The lowest severity of the notices that the client receives.
 pub(crate) const CLIENT_MIN_MESSAGES: &str = "client_min_messages";
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
 const LOCK_TIMEOUT: &str = "lock_timeout";
 /// The name by which a session has [`LOCK_TIMEOUT`].
 const LOCK_TIMEOUT_OF_SESSION: &str = "terrace.lock_timeout";
-/// The value that stands for the one with which the connection begins.
+/// The value that resets a setting to that with which the connection began.
 pub(crate) const DEFAULT: &str = "default";
 pub(crate) const TRANSACTION_ISOLATION: &str = "transaction_isolation";
-/// The access mode of the transaction, which is shown as it is.
+/// The access mode of the current transaction, which SHOW returns.
 pub(crate) const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
 /// The access mode that transactions begin with.
 pub(crate) const DEFAULT_READ_ONLY: &str = "default_transaction_read_only";
@@ -288,7 +288,7 @@ impl Settings {
         self.time(IDLE_IN_TRANSACTION)
     }
 
-    /// Returns a time; `None` for zero, which is the default of each.
+    /// Returns the value of a setting that is a time; `None` for zero, the default of all of them.
     fn time(&self, name: &'static str) -> Option<Duration> {
         let value = self.changed.get(name).or_else(|| self.initial.get(name))?;
         parse_timeout(value).filter(|time| !time.is_zero())

@@ -1,4 +1,4 @@
-//! Settings of a connection, shared with the functions of its statements.
+//! Settings of a connection, shared with functions such as `set_config` that its statements call.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use terrace_sys::sync::lock;
 use crate::failure::Failure;
 use crate::settings::{CLIENT_MIN_MESSAGES, NO_ROLE, ROLE, Settings};
 
-/// Settings shared by a connection and the functions of its statements.
+/// Settings of a connection with their changes in the open transaction. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedSettings {
     state: Arc<Mutex<State>>,
@@ -155,8 +155,8 @@ impl SharedSettings {
         }
     }
 
-    /// Restores the settings of a savepoint, which stays, unlike later ones. The connection applies
-    /// these changes like those of statements.
+    /// Restores the settings of a savepoint, which remains, and drops all later savepoints. The
+    /// connection applies these changes like those of statements.
     pub(crate) fn roll_back_to(&self, name: &str) {
         let mut state = self.state();
         let Some(at) = state.savepoint(name) else { return };
@@ -210,7 +210,7 @@ impl SharedSettings {
         all.map(|(name, value, default)| (name, value.to_owned(), default.to_owned())).collect()
     }
 
-    /// Returns other settings with the role of these, for RESET ALL, which keeps it.
+    /// Returns `others` with the current role, which RESET ALL does not change.
     ///
     /// # Errors
     /// As [`Settings::set`].
@@ -229,7 +229,7 @@ impl SharedSettings {
         std::mem::replace(&mut state.settings, settings)
     }
 
-    /// Returns true if the client sees messages of this weight, by `client_min_messages`.
+    /// Returns true if `client_min_messages` lets the client receive notices of this severity.
     pub(crate) fn shows(&self, severity: Severity) -> bool {
         let least = self.state().settings.get(CLIENT_MIN_MESSAGES).to_ascii_lowercase();
         match severity {

@@ -1,4 +1,4 @@
-//! Stages of a server's shutdown, which its parts wait for.
+//! Stages of a server's shutdown, and the wait for it.
 
 use tokio::sync::watch;
 

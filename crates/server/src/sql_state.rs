@@ -1,6 +1,6 @@
-//! Classes of errors, as PostgreSQL numbers them.
+//! PostgreSQL's error codes (`SQLSTATE`).
 
-/// An error class: PostgreSQL's code of five characters (`SQLSTATE`).
+/// An error code of PostgreSQL, with five characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SqlState(pub(crate) &'static str);
 

@@ -14,7 +14,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use terrace_sys::sync::{read, write};
 use tokio_rustls::TlsAcceptor;
 
-/// Permission bits that a key's file must not have: its group may only read it, others nothing.
+/// Permission bits that a key's file must not have: write and execute for its group, and all for
+/// other users.
 const OTHERS: u32 = 0o027;
 
 /// Name of PostgreSQL's protocol in the negotiation of TLS (ALPN).
@@ -31,7 +32,7 @@ pub enum TlsError {
         /// The system's error.
         source: io::Error,
     },
-    /// A key that other users may read.
+    /// A key whose file other users may read, or its group may change.
     #[error("{0}: others may read the key; say chmod 600 {0}")]
     Exposed(PathBuf),
     /// A file with the wrong content.

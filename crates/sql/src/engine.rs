@@ -26,7 +26,8 @@ use terrace_table::files::{Files, SystemFiles};
 pub use config::EngineConfig;
 pub(crate) use state::EngineState;
 
-/// A running engine. Clones share it; it ends with the last clone and the last session.
+/// A running engine. Clones share its state, which is dropped with the last clone and the last
+/// session.
 #[derive(Clone, Debug)]
 pub struct Engine {
     state: Arc<EngineState>,
@@ -43,8 +44,8 @@ impl Engine {
         Self::open_in(Arc::new(SystemFiles), config)
     }
 
-    /// Like [`Engine::open`], with the data directory in another file system. A tier that is a file
-    /// or device is still one of this machine.
+    /// Like [`Engine::open`], with the data directory in the file system `files`. Tiers that are
+    /// files or devices are still those of the operating system.
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -53,8 +54,8 @@ impl Engine {
         Ok(Self { state: Arc::new(state) })
     }
 
-    /// Opens a database whose pages are on `blocks`, of which it may use `capacity_bytes`. The
-    /// tiers of `config` are ignored.
+    /// Opens a database whose store is on `blocks`, of which it may use `capacity_bytes`. The tiers
+    /// of `config` are ignored.
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -157,7 +158,7 @@ impl Engine {
         self.pool().store().and_then(|store| store.latched())
     }
 
-    /// Closes the engine, if it has no other users, after its pending writes.
+    /// Waits for pending writes and closes the engine, if no session or other clone exists.
     ///
     /// # Errors
     /// [`SqlError::Refused`] while a session or another clone is alive, [`SqlError::DataDir`] if a

@@ -1,4 +1,4 @@
-//! Execution of a planned statement: its start in the runtime of its query, and its result.
+//! Execution of a planned statement, from the start of its physical plan to its result.
 
 mod plan;
 mod stream;
@@ -27,8 +27,8 @@ use crate::sessions::SessionInfo;
 use plan::ObservedPlan;
 use stream::QueryStream;
 
-/// Runs the work of a statement that precedes reading its rows; a panic becomes an error of the
-/// statement.
+/// Runs the planning of a statement, or other work before its rows are read; a panic becomes an
+/// error of the statement.
 pub(crate) async fn supervised<T>(
     work: impl Future<Output = Result<T, SqlError>>,
 ) -> Result<T, SqlError> {
@@ -36,10 +36,10 @@ pub(crate) async fn supervised<T>(
     caught("the planner", work).await
 }
 
-/// Plans a query, which ends early if the query is cancelled.
+/// Awaits the planning of a query, and ends it early if the query is cancelled.
 ///
 /// # Errors
-/// Those of `planning`; the end of a cancelled query.
+/// Those of `planning`; the reason for which the query was cancelled.
 pub(crate) async fn planned<T>(
     query: &Arc<Query>,
     planning: impl Future<Output = Result<T, SqlError>>,
@@ -84,9 +84,9 @@ pub(crate) fn start(
     Ok(QueryHandle { id: query.id(), schema, stream: Box::pin(stream), query, memory })
 }
 
-/// A running statement, or a result that waits to be read.
+/// A running statement and the stream of its rows.
 ///
-/// Work is done only on demand of the stream's reader, and for what is read ahead. Dropping the
+/// Operators run when the stream is polled, and for batches that are read ahead. Dropping the
 /// handle, or its stream, cancels the query: its tasks end at their next await, and release its
 /// memory, its pins and its spill files.
 pub struct QueryHandle {
@@ -107,8 +107,8 @@ impl QueryHandle {
         &self.query
     }
 
-    /// Suspends the query while its reader is busy, such as with a client that is slow to take the
-    /// rows it has: operators unpin their pages, which can then be evicted. Dropping the future
+    /// Suspends the query while the stream's reader is busy, such as with a client that receives
+    /// rows slowly: operators unpin their pages, which can then be evicted. Dropping the future
     /// resumes the query.
     ///
     /// It returns early with the next item of the stream: an error if the query was cancelled, a
@@ -119,7 +119,8 @@ impl QueryHandle {
         self.stream.next().await
     }
 
-    /// Returns a future that ends when the query is cancelled, with the error that its reader gets.
+    /// Returns a future that ends when the query is cancelled, with the error that the reader of
+    /// the stream gets.
     pub fn cancelled(&self) -> BoxFuture<'static, SqlError> {
         let query = Arc::clone(&self.query);
         Box::pin(async move {
@@ -128,8 +129,8 @@ impl QueryHandle {
         })
     }
 
-    /// Returns an empty store for rows of the result, in pages of the query: they are part of the
-    /// budget, may be spilled, and count as such. `name` is shown with the memory of its operators.
+    /// Returns an empty container for batches of the result, in pages that the query's memory
+    /// accounts for and that may be spilled. `name` identifies it among the query's operators.
     #[must_use]
     pub fn stored_batches(&self, name: &str) -> StoredBatches {
         StoredBatches::new(self.memory.as_ref(), name, &self.schema)

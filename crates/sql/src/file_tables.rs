@@ -1,9 +1,9 @@
 //! Files as tables: names that are paths, and the table functions `read_csv`, `read_json`,
 //! `read_parquet` and others.
 //!
-//! Text is read by this module: delimited values ([`csv`]), whose dialect and types are inferred
-//! from the first rows, and JSON. A scan holds a block of each partition and no more, whatever the
-//! length of the files (`scan`). Parquet is read by DataFusion.
+//! This module reads delimited values ([`csv`]), whose dialect and types are inferred from the
+//! first rows, and JSON. A scan holds one block per partition, whatever the length of the files
+//! (`scan`). DataFusion reads Parquet.
 //!
 //! Files belong to the machine, not to a database: reading them takes a superuser (`access`).
 
@@ -44,7 +44,7 @@ use read_parquet::ParquetTable;
 use table::FileTable;
 pub(crate) use write::staged;
 
-/// True for a table that reads files or says something about them, which takes a superuser.
+/// True for a table that reads files, lists them, or shows their metadata, which takes a superuser.
 pub(crate) fn is_of_files(table: &dyn TableProvider) -> bool {
     is_decoded_by_datafusion(table)
         || table.downcast_ref::<FileTable>().is_some()

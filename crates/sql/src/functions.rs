@@ -14,7 +14,7 @@ use terrace_functions::{IntegerQuotients, IntervalOperators, LiteralOperands};
 
 use crate::session::quotients::DecimalQuotients;
 
-/// Functions that know no session: they are made once for all sessions.
+/// Functions that do not depend on the session: they are created once for all sessions.
 struct Functions {
     aggregates: Vec<Arc<AggregateUDF>>,
     scalars: Vec<Arc<ScalarUDF>>,
@@ -29,8 +29,8 @@ static FUNCTIONS: LazyLock<Functions> = LazyLock::new(|| Functions {
     higher_order: terrace_functions::higher_order(),
 });
 
-/// Functions and a planner that are made of the aggregate functions of a session, which are those
-/// of every session.
+/// Functions and a planner that are built from the registered aggregate functions, which are the
+/// same in every session, so once for all sessions.
 struct OfAggregates {
     of_lists: Vec<Arc<ScalarUDF>>,
     spellings: Arc<Spellings>,
@@ -47,8 +47,8 @@ fn of_aggregates(state: &SessionState) -> Result<&'static OfAggregates> {
     Ok(OF_AGGREGATES.get_or_init(|| OfAggregates { of_lists, spellings }))
 }
 
-/// Registers the aggregate functions whose results differ from DataFusion's or that it lacks, and
-/// the planner of their other names.
+/// Registers the functions that DataFusion lacks or computes differently, and the planner of other
+/// names of aggregate functions.
 ///
 /// # Errors
 /// Those of the registry.

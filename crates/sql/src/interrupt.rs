@@ -1,9 +1,9 @@
 //! Interruption of planning.
 //!
-//! A statement is cancelled by its future being dropped, or by a mark of its query. Neither reaches
-//! a planner that works for seconds within one poll of the future. Such a future is
-//! [`Interruptible`]: while it is polled, its thread knows the [`Stop`] of the statement, and the
-//! planner asks it between two steps (`check`).
+//! A statement is cancelled by dropping its future, or by setting the state of its query. Neither
+//! reaches a planner that works for seconds within one poll of the future. Such a future is wrapped
+//! in [`Interruptible`]: while it is polled, a thread-local variable holds the [`Stop`] of the
+//! statement, and the planner tests it between two steps (`check`).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -41,7 +41,7 @@ thread_local! {
     static STOPS: RefCell<Vec<Arc<Stop>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The end of a statement, as its planner sees it.
+/// Cancellation condition of a statement, which its planner tests.
 pub struct Stop {
     is_due: Box<dyn Fn() -> bool + Send + Sync>,
     has_stopped: AtomicBool,
@@ -54,7 +54,7 @@ impl Stop {
         Arc::new(Self { is_due: Box::new(is_due), has_stopped: AtomicBool::new(false) })
     }
 
-    /// Returns true if planning has ended early for it.
+    /// Returns true if planning has ended early because this condition was true.
     #[must_use]
     pub fn has_stopped(&self) -> bool {
         self.has_stopped.load(Ordering::Relaxed)
@@ -67,7 +67,8 @@ impl fmt::Debug for Stop {
     }
 }
 
-/// A future that ends with an error at its next step of planning once its stop is due.
+/// A future whose planning ends with an error at its next step once the condition of its [`Stop`]
+/// is true.
 pub struct Interruptible<F> {
     future: Pin<Box<F>>,
     stop: Arc<Stop>,
@@ -95,7 +96,7 @@ impl<F> fmt::Debug for Interruptible<F> {
     }
 }
 
-/// Guard of a stop that the thread knows.
+/// Guard that keeps a stop in the thread's list until it is dropped.
 struct Known;
 
 impl Known {
@@ -111,8 +112,8 @@ impl Drop for Known {
     }
 }
 
-/// Waits for a part of the planning of a statement, such as a lock, until the query of `reader` is
-/// cancelled.
+/// Awaits `work`, a part of the planning of a statement such as a lock, but ends with an error when
+/// the query of `reader` is cancelled.
 ///
 /// # Errors
 /// Those of `work`; if the query is cancelled.

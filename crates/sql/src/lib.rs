@@ -1,5 +1,5 @@
-//! SQL over the buffer pool: sessions, and the engine that they share. The tables are those of
-//! `terrace-table`, the memory of queries is that of `terrace-governor`.
+//! SQL over the buffer pool: sessions, and the engine that they share. `terrace-table` stores the
+//! tables; `terrace-governor` manages the memory of queries.
 //!
 //! A table is a list of immutable [chunks](chunk), a chunk is one segment per column, and a segment
 //! is one page of the pool and one extent of the store. The [catalog] names every extent in use;

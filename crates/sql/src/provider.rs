@@ -65,7 +65,7 @@ impl StoredTable {
         self.version.clone().unwrap_or_else(|| self.table.snapshot())
     }
 
-    /// The same table as of `version`; `None` stands for the time of its use.
+    /// The same table as of `version`; with `None`, each use reads the version of that time.
     pub(crate) fn at(&self, version: Option<Arc<TableVersion>>) -> Self {
         let (table, engine) = (Arc::clone(&self.table), Arc::clone(&self.engine));
         Self { table, version, engine, is_granted: self.is_granted }
@@ -107,8 +107,8 @@ impl TableProvider for StoredTable {
         Some(self.version().statistics().as_ref().clone())
     }
 
-    /// Filters are pushed down again as physical ones, which prune chunks; rows are filtered above
-    /// the scan.
+    /// Returns `Inexact` for each filter: DataFusion pushes it down again as a physical one, which
+    /// prunes chunks, and filters rows above the scan.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],

@@ -1,8 +1,8 @@
 //! `generate_series` and `range` with integers of every type, and with parameters of prepared
 //! statements.
 //!
-//! DataFusion calls a table function for its table during planning, before the values of parameters
-//! are known. The table is then a placeholder without rows, which [`with_values`] replaces.
+//! DataFusion asks a table function for its table during planning, before the values of parameters
+//! are known. Such a call returns a placeholder without rows, which [`with_values`] replaces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

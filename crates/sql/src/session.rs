@@ -274,8 +274,8 @@ impl Session {
         self.execute_as(statement, None)
     }
 
-    /// Runs a statement as [`Session::execute`] does. Other sessions see the text in which its
-    /// client has `said` it, if that is known, unless it has a password or a key.
+    /// Runs a statement as [`Session::execute`] does. `said` is the text of the statement as its
+    /// client sent it, which other sessions see unless it contains a password or a key.
     ///
     /// # Errors
     /// As [`Session::execute`].
@@ -349,8 +349,8 @@ impl Session {
         }
     }
 
-    /// Registers a query, which others see as `shown`, waits in its tenant's queue if `waits`,
-    /// plans it, and starts it in the transaction of `scope`.
+    /// Registers a query, whose text other sessions see as `shown`, waits in its tenant's queue if
+    /// `waits`, plans it by `plan`, and starts it in the transaction of `scope`.
     async fn start<'a, P>(
         &self,
         text: &str,
@@ -570,7 +570,7 @@ impl Session {
 }
 
 impl Session {
-    /// Suspends, resumes or cancels another query.
+    /// Suspends, resumes or cancels the query of an id.
     fn act_on(&self, action: QueryAction, id: u64) -> Result<Planned, SqlError> {
         let Some(query) = self.engine.queries().find(id) else {
             return Err(SqlError::MissingQuery { id });

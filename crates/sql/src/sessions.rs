@@ -32,7 +32,7 @@ pub struct SessionInfo {
     began_at: SystemTime,
     client: OnceLock<String>,
     transaction: Mutex<OpenTransaction>,
-    /// The waits of its commits for locks: a commit is no query.
+    /// Shows the waits of its commits for locks; commits have no query that would show them.
     commits: Arc<Suspension>,
     client_bytes: AtomicU64,
     prepared: AtomicU64,
@@ -121,7 +121,7 @@ impl SessionInfo {
         let _stays = self.client.set(client.to_owned());
     }
 
-    /// Tracks the transaction of the session, to report its status.
+    /// Sets the transaction of the session, whose status [`Self::transaction_status`] reports.
     pub(crate) fn follow(&self, transaction: &OpenTransaction) {
         *lock(&self.transaction) = Arc::clone(transaction);
     }
@@ -151,7 +151,8 @@ impl SessionInfo {
         (self.prepared.load(Ordering::Relaxed), self.prepared_bytes.load(Ordering::Relaxed))
     }
 
-    /// Holds `bytes` for a purpose. If the ledger lacks them, they become its debt.
+    /// Charges `bytes` of memory in use for `purpose` to the ledger, until the result is dropped.
+    /// Bytes beyond the free ones of the ledger become debt of the consumer `sessions`.
     #[must_use]
     pub fn hold(self: &Arc<Self>, purpose: HeldFor, bytes: u64) -> HeldBytes {
         if purpose == HeldFor::Prepared {

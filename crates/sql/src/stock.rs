@@ -1,4 +1,4 @@
-//! Unmodified DataFusion, for comparing results and times.
+//! Access to unmodified DataFusion, for comparing results and times.
 
 use datafusion::common::Result;
 use datafusion::dataframe::DataFrame;

@@ -39,19 +39,19 @@ const CALLS_NOTE: &str = "-- as written: ";
 /// Maximum nesting of views below a view.
 const DEPTH_MAX: usize = 64;
 
-/// The stored text of a view whose statement is `definition`. A view whose query calls functions
-/// has the statement as written too, in which the calls are not written out.
+/// The stored text of a view whose statement is `definition`, with the calls of functions replaced
+/// by their bodies. `written` is the original statement, for a view whose query calls functions.
 pub(crate) fn text(default_schema: &str, definition: &str, written: Option<&str>) -> String {
     let written = written.map(|it| format!("{CALLS_NOTE}{}\n", escaped(it)));
     format!("{SCHEMA_NOTE}{default_schema}\n{}{definition}", written.unwrap_or_default())
 }
 
-/// A text on one line.
+/// Escapes the line ends of a text, so that it fits on one line.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// The text that [`escaped`] has put on one line.
+/// The original text of a line that [`escaped`] has made.
 fn unescaped(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut letters = line.chars();
@@ -115,7 +115,8 @@ pub(crate) fn definition(text: &str) -> Result<String> {
     Ok(Parts::of(text)?.definition.to_owned())
 }
 
-/// The path of a stored view, and its query as written, with calls of functions.
+/// The search path of a stored view, and its original query, in which calls of functions are not
+/// replaced by their bodies.
 ///
 /// # Errors
 /// If the stored text is damaged.
@@ -146,8 +147,8 @@ pub(crate) fn creation<'a>(
     Ok((path, statement.to_string()))
 }
 
-/// The path of a stored view whose query calls functions, and the text of its statement as written;
-/// `None` for any other view.
+/// The search path and the original statement of a stored view whose query calls functions; `None`
+/// for a view without such calls.
 ///
 /// # Errors
 /// If the stored text is damaged.
@@ -266,7 +267,8 @@ fn unusable(name: &str, error: &impl fmt::Display) -> DataFusionError {
     plan_datafusion_err!("view {name} cannot be used any more: {error}")
 }
 
-/// A view that cannot be planned: it has no columns, and reading it fails.
+/// Returns a table for a view that cannot be planned: it has no columns, and a scan of it fails
+/// with `error`.
 pub(crate) fn broken(name: String, error: &DataFusionError) -> Arc<dyn TableProvider> {
     Arc::new(BrokenView { name, error: error.to_string() })
 }
@@ -347,9 +349,9 @@ pub(crate) fn tables_of(
     Ok(tables.map(|(table, _)| table).collect())
 }
 
-/// Returns the views that use a table, or of the table the column with this name, by schema and
-/// name. If the column is dropped, views that select all columns use it too. A column of another
-/// table with the same name counts as a use, if the view reads both.
+/// Returns the schema and name of each view that uses `table`, or only those that use its `column`:
+/// a name, and true if views that select all columns use the column too, as when it is dropped. A
+/// column of another table with the same name counts as a use if the view reads both.
 ///
 /// # Errors
 /// If a stored text is damaged.

@@ -93,7 +93,7 @@ struct Shared {
     deadline: Instant,
     group: AtomicU64,
     failures: AtomicU64,
-    /// Places of panics that have been reported.
+    /// Source locations of panics that have been reported.
     panics: Mutex<BTreeSet<String>>,
     journal: Journal,
 }
@@ -117,7 +117,7 @@ impl Shared {
         Ok(tally)
     }
 
-    /// Runs the cases of a group, or one of them.
+    /// Runs the cases of a group, or only the case `only`.
     async fn group(
         &self,
         group: u64,
@@ -154,7 +154,7 @@ impl Shared {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 let setup = setup(self.seed, number, &tables);
                 self.report(&mut pair, &setup, number, case, verdict).await?;
-                // Shrinking may have left other tables.
+                // Shrinking may have replaced the tables.
                 if !is_unfinished {
                     pair.load(tables.clone()).await?;
                 }
@@ -167,7 +167,7 @@ impl Shared {
         self.journal.note(worker, supervise::IDLE)
     }
 
-    /// False for a panic at a place that has been reported already.
+    /// False for a panic at a source location that has been reported already.
     fn is_new(&self, verdict: &Verdict) -> bool {
         let Verdict::Panicked(message) = verdict else { return true };
         let place = message.rsplit(" at ").next().unwrap_or_default().to_owned();

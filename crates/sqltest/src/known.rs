@@ -1,7 +1,8 @@
 //! Differences that are known and have a reason.
 //!
-//! A file has reasons, a line each that begins with `= `, and behind each the cases that differ for
-//! it, in which `*` stands for any characters. A case that no longer differs is an error.
+//! Format of a list: a line that begins with `= ` is a reason, and the lines after it are the cases
+//! that differ for it; `*` in a case stands for any characters. A case that no longer differs is an
+//! error.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -20,7 +21,7 @@ struct Pattern {
 }
 
 impl Known {
-    /// Reads the list with a name and a text, or another file.
+    /// Parses the list `text`, which errors call `name`, or the file `other` in its place.
     ///
     /// # Errors
     /// [`CheckError::File`], or [`CheckError::Input`] for a case without a reason, or one that is
@@ -78,7 +79,7 @@ impl Known {
     }
 }
 
-/// True if a text is that of a pattern, in which `*` stands for any characters.
+/// True if `text` matches `pattern`, in which `*` stands for any characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();

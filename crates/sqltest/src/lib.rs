@@ -1,6 +1,6 @@
 //! SQL checks against other databases: the public sqllogictest suite, a fuzzer for differential
-//! testing, which runs the same random statements in Terrace and in DuckDB, and functions and
-//! scripts over the whole surface, which PostgreSQL and DuckDB judge.
+//! testing, which runs the same random statements in Terrace and in DuckDB, calls of all functions,
+//! and generated scripts over all of SQL, both compared with PostgreSQL and DuckDB.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]

@@ -1,4 +1,4 @@
-//! `sqltest`: runs the SQL checks; `cargo x slt` and `cargo x fuzz` start it.
+//! `sqltest`: runs the SQL checks; `cargo x slt`, `functions`, `statements` and `fuzz` start it.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]

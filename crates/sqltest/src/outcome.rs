@@ -19,13 +19,14 @@ pub enum Outcome {
     Rows(Vec<RecordBatch>),
     /// An error; its message.
     Refused(String),
-    /// A panic with its place, or an error that only a defect of the engine gives; the message.
+    /// A panic, or an error that only a defect of the engine causes; the message, for a panic with
+    /// its source location.
     Panicked(String),
     /// No end within the time limit.
     Hung,
 }
 
-/// Messages of the latest 16 panics, each with its place, which the panic's payload lacks.
+/// Messages of the latest 16 panics with their source locations, which a panic's payload lacks.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Installs a panic hook that records panics instead of printing them.
@@ -52,7 +53,7 @@ pub async fn execute(session: &Arc<Session>, text: &str) -> Outcome {
     execute_within(session, text, HANG).await
 }
 
-/// Runs the statements of a text like [`execute`], with a time limit of its own.
+/// Runs the statements of a text like [`execute`], within `limit`.
 pub async fn execute_within(session: &Arc<Session>, text: &str, limit: Duration) -> Outcome {
     let (session, text) = (Arc::clone(session), text.to_owned());
     let mut task = tokio::spawn(async move { session.sql(&text).await });
@@ -76,8 +77,7 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     panics.iter().rev().find(|it| it.starts_with(&text)).cloned().unwrap_or(text)
 }
 
-/// Parts of messages about plans that do not fit together: defects of the engine, whatever the
-/// statement is.
+/// Parts of error messages that only defects of the engine cause, such as inconsistent plans.
 const DEFECTS: [&str; 6] = [
     "panic in ",
     "internal error",

@@ -1,4 +1,4 @@
-//! PostgreSQL 15 in a cluster of its own, below a temporary directory.
+//! A PostgreSQL 15 server over a new cluster in a temporary directory.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -12,10 +12,11 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use crate::error::{CheckError, Result};
 
-/// The programs of PostgreSQL 15, if the variable below does not name another directory.
+/// Default directory of the programs of PostgreSQL 15; the environment variable below names another
+/// one.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 const PROGRAMS_VARIABLE: &str = "TERRACE_POSTGRES_BIN";
-/// The user that the server runs as if this process is root's: the server refuses to be root.
+/// User that the server runs as if this process runs as root, which the server refuses.
 const USER: &str = "postgres";
 /// Time within which the server starts.
 const START: Duration = Duration::from_secs(20);
@@ -118,7 +119,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // The directory is removed behind the server.
+        // The server is killed before its directory is removed.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
@@ -140,7 +141,8 @@ pub fn message(error: &tokio_postgres::Error) -> String {
     error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
 }
 
-/// Returns the user of the server: another one if this process is root's.
+/// Returns the user that the server runs as if this process runs as root; `None` for the user of
+/// this process.
 fn owner() -> Result<Option<Owner>> {
     let process = fs::metadata("/proc/self").map_err(|error| failed(error.to_string()))?;
     if process.uid() != 0 {

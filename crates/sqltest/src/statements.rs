@@ -4,8 +4,9 @@
 //! A script is expanded from `statements/grammar` by a seed and its number. Terrace runs as a
 //! server, so that both are asked over one protocol by one client. Of each statement the rows, the
 //! types of the columns, the number of changed rows and the SQLSTATE of a refusal are compared;
-//! statements behind the first difference are not, as they may follow from it. Differences that are
-//! known are listed with their reasons in `statements/known.txt`; any other is shrunk and printed.
+//! statements after the first difference are not compared, since their differences may follow from
+//! it. Differences that are known are listed with their reasons in `statements/known.txt`; any
+//! other is shrunk and printed.
 
 mod base;
 mod databases;

@@ -74,7 +74,8 @@ fn of_interval(text: &str) -> Option<Value> {
 /// Relative tolerance of floating-point numbers.
 const TOLERANCE: f64 = 1e-9;
 
-/// True if two databases mean the same.
+/// True if two values are equal, with a tolerance for numbers and for different texts of one date,
+/// time or JSON.
 #[must_use]
 pub fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {

@@ -67,7 +67,7 @@ pub trait Blocks: Send + Sync {
     }
 
     /// Returns the free bytes of the file system below, which may be fewer than the store's
-    /// capacity.
+    /// capacity; 0 if there is none or it cannot tell.
     fn room_bytes(&self) -> u64 {
         0
     }
@@ -83,7 +83,7 @@ pub trait Blocks: Send + Sync {
         None
     }
 
-    /// Returns the kind for statistics: `io_uring`, `pread`, `memory`, with a note if transfers go
-    /// through the page cache.
+    /// Returns the kind for statistics: `io_uring`, `pread`, `memory` or `emulated`, with a note if
+    /// transfers go through the page cache.
     fn kind(&self) -> &str;
 }

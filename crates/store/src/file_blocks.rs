@@ -120,7 +120,7 @@ impl Blocks for FileBlocks {
     }
 
     /// Returns true for a file that is empty or one page of zeros, which a power failure may leave
-    /// of the first page written to it.
+    /// of the first page written to it, and for a device whose first and last MiB are zero.
     fn is_blank(&self) -> io::Result<bool> {
         let len = self.file.len()?;
         if self.file.is_block_device() {

@@ -160,8 +160,8 @@ impl Store {
         self.write_in_turn(writes, Turns::now)
     }
 
-    /// As [`Store::write_batch`], for background writes: at most one foreground batch begins ahead
-    /// of a waiting one.
+    /// As [`Store::write_batch`], for background writes: waits while two background batches are in
+    /// flight, and for the foreground batches in flight until one more has begun.
     pub fn write_batch_later(&self, writes: &[Write<'_>]) -> Vec<Result<Stored, StoreError>> {
         self.write_in_turn(writes, Turns::later)
     }
@@ -202,8 +202,8 @@ impl Store {
         self.read_in_turn(reads, Turns::now)
     }
 
-    /// As [`Store::read_batch`], for background reads: at most one foreground batch begins ahead of
-    /// a waiting one.
+    /// As [`Store::read_batch`], for background reads, which wait as those of
+    /// [`Store::write_batch_later`] do.
     pub fn read_batch_later(&self, reads: &mut [Read<'_>]) -> Vec<Result<(), StoreError>> {
         self.read_in_turn(reads, Turns::later)
     }

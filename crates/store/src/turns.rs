@@ -9,7 +9,8 @@ use terrace_sys::sync::lock;
 /// prepared.
 const LATER_MAX: usize = 2;
 
-/// Maximum number of foreground batches that may begin ahead of a waiting background batch.
+/// Number of foreground batches that begin ahead of a waiting background batch before it stops
+/// waiting for those in flight.
 const PASSED_MAX: u64 = 1;
 
 /// Scheduler of the batches of a store. A foreground batch has a caller waiting for it; a

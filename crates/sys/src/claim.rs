@@ -30,7 +30,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims the pages of a range.
+    /// Claims the pages of a range. Waits up to two seconds for a holder of its lock.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if another claim overlaps the range or the file is locked;

@@ -12,7 +12,7 @@ pub const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
 ];
 
-/// Parses a number with its unit, such as `250ns`, `1.5s` or `5 min`. Returns none for any other
+/// Parses a number with its unit, such as `250ns`, `1.5s` or `5 min`. Returns `None` for any other
 /// text, and for more than 584 years.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
@@ -43,7 +43,7 @@ const TIMEOUT_MS_MAX: u64 = 2_147_483_647;
 
 /// Parses a timeout as PostgreSQL does: a number of milliseconds, or a number with one of the units
 /// `us`, `ms`, `s`, `min`, `h` and `d`. The result is rounded to milliseconds, half to even.
-/// Returns none for any other text, and for more than 2^31 - 1 milliseconds.
+/// Returns `None` for any other text, and for more than 2^31 - 1 milliseconds.
 #[must_use]
 pub fn parse_timeout(text: &str) -> Option<Duration> {
     const NANOS_PER_MS: u128 = 1_000_000;

@@ -61,7 +61,8 @@ impl EventLoop {
         }
     }
 
-    /// Waits for an event until `time` has passed, and appends the events.
+    /// Waits for an event until `time` has passed, without a limit if it is `None`, and appends the
+    /// events to `events`.
     ///
     /// # Errors
     /// Fails if the kernel cannot wait.

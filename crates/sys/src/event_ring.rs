@@ -130,8 +130,8 @@ impl EventRing {
         Ok(())
     }
 
-    /// Submits requests, waits for a completion until `time` has passed, and appends the events.
-    /// Does not wait if completions are available.
+    /// Submits requests, waits for a completion until `time` has passed, without a limit if it is
+    /// `None`, and appends the events to `events`. Does not wait if completions are available.
     ///
     /// # Errors
     /// Fails if the ring cannot be entered.

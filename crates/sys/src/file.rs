@@ -301,7 +301,8 @@ impl AsFd for DirectFile {
     }
 }
 
-/// Repeats `step` until `len` bytes are transferred; `ended` is the error if a step transfers none.
+/// Calls `step` with the number of bytes transferred so far until that is `len`; a step returns the
+/// bytes that it has transferred, and `ended` is the error if these are none.
 fn transfer(
     len: usize,
     ended: io::ErrorKind,

@@ -20,6 +20,7 @@
 //! | [`numa`] | NUMA nodes of this machine |
 //! | [`migrate`] | the nodes of pages, and migration between nodes |
 //! | [`policy`] | the node of a thread's new pages |
+//! | [`time_slice`] | the time slice of a thread |
 //! | [`histogram`] | compact histograms of latencies |
 //! | [`process`] | resident memory and processor time of this process |
 //! | [`identity`] | identity of this process across `fork`, and of the machine's current boot |
@@ -58,6 +59,7 @@ mod range_lock;
 pub mod size;
 pub mod split_mix;
 pub mod sync;
+pub mod time_slice;
 pub mod transfer;
 pub mod uring;
 pub mod userfault;

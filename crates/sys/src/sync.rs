@@ -1,8 +1,8 @@
 //! Locks without poison.
 //!
 //! A lock of the standard library is poisoned when a thread panics while it holds it. State behind
-//! these locks is changed in one step, so that it is consistent whatever happens in between, and
-//! other threads go on.
+//! these locks is changed in one step, so that it is consistent even after a panic, and other
+//! threads may continue to use it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -61,8 +61,8 @@ const MERGED_BYTES_MAX: usize = 256 << 10;
 const MERGED_COUNT_MAX: usize = 64;
 
 /// Returns the number of transfers at the start of `batch` that have the same direction and
-/// adjacent ranges of the file, so that one request can carry them. At least 1, unless the batch is
-/// empty.
+/// adjacent ranges of the file, so that one request can carry them: at most 64, and at most 256 KiB
+/// unless the first alone is longer. At least 1, unless the batch is empty.
 #[must_use]
 pub fn run_len(batch: &[Io<'_>]) -> usize {
     let Some(first) = batch.first() else { return 0 };

@@ -29,8 +29,10 @@ pub struct Ring {
 /// A request in flight: transfers that are adjacent in the batch and in the file.
 #[derive(Default)]
 struct Slot {
+    /// Index of the first transfer in the batch, and the number of transfers.
     first: usize,
     count: usize,
+    /// Bytes of all transfers of the request, and those of them that are transferred.
     len: usize,
     done: usize,
     retries: u32,
@@ -108,7 +110,7 @@ impl Ring {
     }
 }
 
-/// Result of a transfer in progress.
+/// Kind of the error that stands for the missing result of a transfer in progress.
 const UNFINISHED: io::ErrorKind = io::ErrorKind::Interrupted;
 
 /// Builds a ring with `IORING_SETUP_COOP_TASKRUN` (fewer interrupts, kernel 5.19), or without it on

@@ -92,8 +92,8 @@ pub(crate) fn enable(fd: &OwnedFd, features: u64) -> io::Result<u64> {
     }
 }
 
-/// Memory whose faults are not handled. Gives no access to its bytes, since a thread that touches a
-/// page that is not filled would sleep forever.
+/// Registered memory whose faults no thread handles, to measure the cost of filling pages. Gives no
+/// access to its bytes, since a thread that touches a page that is not filled would sleep forever.
 #[derive(Debug)]
 pub struct FilledPages {
     mapping: Mapping,
@@ -295,7 +295,7 @@ pub struct Fault {
 /// `struct uffd_msg` as words: the event is the lowest byte; a fault also has flags and an address.
 type Message = [u64; 4];
 
-/// Number of messages that one `read` takes at most.
+/// Maximum number of messages of one `read`.
 const MESSAGES: usize = 64;
 /// `UFFD_EVENT_PAGEFAULT`.
 const EVENT_FAULT: u64 = 0x12;

@@ -1,22 +1,22 @@
-//! Owners and grants of schemas, tables and views.
+//! Owners and grants of schemas, tables, views and sequences.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A privilege on a schema, table or view.
+/// A privilege on a schema, table, view or sequence, as in PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privilege {
-    /// Read a table or view.
+    /// Read a table or view, or the last number of a sequence.
     Select,
     /// Add rows to a table.
     Insert,
-    /// Update rows of a table.
+    /// Update rows of a table, or take and set numbers of a sequence.
     Update,
     /// Delete rows of a table.
     Delete,
-    /// Look up the tables and views of a schema.
+    /// Look up the objects of a schema, or take numbers of a sequence.
     Usage,
-    /// Create tables and views in a schema.
+    /// Create objects in a schema.
     Create,
 }
 
@@ -128,7 +128,7 @@ impl fmt::Display for Privileges {
     }
 }
 
-/// The role or roles that hold a grant.
+/// Holder of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grantee {
     /// Every role.
@@ -146,7 +146,7 @@ impl fmt::Display for Grantee {
     }
 }
 
-/// Owner and grants of a schema, table or view.
+/// Owner and grants of a schema, table, view or sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// The role with all privileges; `None` if a session without a role created the object.
@@ -180,13 +180,13 @@ impl Access {
         self.is_owned_by(role) || self.grants.contains_key(&Grantee::Role(role.to_owned()))
     }
 
-    /// Grants privileges.
+    /// Adds `privileges` to those that `grantee` holds.
     pub fn grant(&mut self, grantee: Grantee, privileges: Privileges) {
         let held = self.grants.entry(grantee).or_default();
         *held = held.union(privileges);
     }
 
-    /// Revokes privileges.
+    /// Removes `privileges` from those that `grantee` holds.
     pub fn revoke(&mut self, grantee: &Grantee, privileges: Privileges) {
         if let Some(held) = self.grants.get_mut(grantee) {
             *held = held.without(privileges);

@@ -12,7 +12,7 @@ use terrace_exec::floats::{canonical, canonical_nans};
 
 use crate::unary::{apply_to_one, name_of_one, type_of_one};
 
-/// Purpose of making numbers canonical.
+/// Purpose for which a number is made canonical, which decides about the sign of zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Purpose {
     /// For output: a NaN has no sign, a zero keeps its sign.
@@ -76,7 +76,8 @@ impl Canonical {
     }
 }
 
-/// True if the key of a literal may have other bits.
+/// True if [`Canonical::key`] may change the bits of a literal, or its type is no floating-point
+/// type.
 fn is_odd(value: &ScalarValue) -> bool {
     match value {
         ScalarValue::Float64(Some(value)) => value.is_nan() || *value == 0.0,

@@ -19,12 +19,14 @@ use crate::statistics::SegmentStatistics;
 pub const CHUNK_ROWS: usize = 65_536;
 /// Maximum number of rows in a block, which a scan returns as one batch.
 pub const BLOCK_ROWS: usize = 8_192;
-/// Size of its largest segment before which a chunk ends.
+/// Bytes of a segment: a chunk ends before a block with which one of its segments would exceed
+/// them.
 pub const SEGMENT_BYTES: usize = 8 << 20;
-/// Size of all its segments together before which a chunk ends: a writer holds two chunks, and a
-/// reader pins one, whatever the number of columns.
+/// Bytes of all segments of a chunk: a chunk ends before a block with which they would exceed
+/// these. They bound memory whatever the number of columns: a writer holds two chunks, and a reader
+/// pins one.
 pub const CHUNK_BYTES: usize = 32 << 20;
-/// Size of its largest column before which a block ends.
+/// Maximum bytes of the widest column of a block of more than one row.
 pub const BLOCK_BYTES: usize = 4 << 20;
 
 /// The values of a column of a chunk.
@@ -36,7 +38,7 @@ pub enum SegmentBody {
     Constant(Constant),
 }
 
-/// A segment on the store.
+/// Location and encoding of a segment on the store.
 #[derive(Copy, Clone, Debug)]
 pub struct StoredSegment {
     /// Page that holds the segment's bytes.
@@ -49,7 +51,7 @@ pub struct StoredSegment {
     pub len_bytes: u64,
 }
 
-/// One column of one chunk.
+/// One column of one chunk: its values or their location, their statistics and their placement.
 #[derive(Debug)]
 pub struct ColumnSegment {
     /// The values.
@@ -64,7 +66,7 @@ pub struct ColumnSegment {
     named: AtomicU32,
 }
 
-/// The values of a segment, and what is known about them.
+/// Values of a column of a chunk, and their statistics.
 #[derive(Debug)]
 pub(crate) struct SegmentParts {
     pub body: SegmentBody,
@@ -72,7 +74,7 @@ pub(crate) struct SegmentParts {
 }
 
 impl ColumnSegment {
-    /// Builds a segment that no chunk has yet.
+    /// Builds a segment that no commit names yet.
     pub(crate) fn fresh(parts: SegmentParts, space: Space) -> Arc<Self> {
         Self::new(parts, space, 0)
     }
@@ -129,7 +131,8 @@ impl Drop for ColumnSegment {
     }
 }
 
-/// Fate of a chunk, and thus of the segments that only it has.
+/// State of a chunk, which decides if the space of segments that only it has is freed when it is
+/// dropped.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Fate {
@@ -141,7 +144,7 @@ enum Fate {
     Retired = 2,
 }
 
-/// Id, place and size of a chunk.
+/// Properties of a chunk other than its columns: see the fields of [`Chunk`].
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkKey {
     pub id: u64,
@@ -157,8 +160,9 @@ pub struct Chunk {
     /// Id of the chunk in its table, never reused.
     pub id: u64,
     /// Position of its rows in the table: chunks are ordered by place, and by id within one place.
-    /// A chunk merged from others takes the place of the first of them, so that merging keeps the
-    /// order of rows; any other chunk has its id as its place.
+    /// A chunk merged from others takes the place of the first of them, and a chunk written anew
+    /// by ALTER TABLE that of its predecessor, so that both keep the order of rows; any other
+    /// chunk has its id as its place.
     pub place: u64,
     /// True if the chunk ended because it had no room for the next row.
     pub(crate) is_full: bool,
@@ -167,7 +171,7 @@ pub struct Chunk {
     /// One segment per column of the table, in the order of its schema.
     pub columns: Vec<Arc<ColumnSegment>>,
     space: Space,
-    /// Rows of its blocks, once they are known.
+    /// Number of rows of each of its blocks, once it is known.
     layout: OnceLock<Layout>,
     fate: AtomicU8,
 }
@@ -189,14 +193,14 @@ impl Chunk {
         Self { id, place, is_full, rows, columns, space, layout, fate }
     }
 
-    /// Returns the rows of its blocks, if they are known.
+    /// Returns the number of rows of each of its blocks, if it is known.
     pub(crate) fn layout(&self) -> Option<&Layout> {
         self.layout.get()
     }
 
-    /// Records the rows of its blocks.
+    /// Records the number of rows of each of its blocks.
     pub(crate) fn set_layout(&self, layout: Layout) {
-        // All of its segments have the same one, so that the first is as good as another.
+        // All of its segments have the same layout, so that one recorded earlier is kept.
         let _ = self.layout.set(layout);
     }
 
@@ -258,7 +262,8 @@ impl Chunk {
         }
     }
 
-    /// Returns true if the chunk had the first fate, which is then replaced by the second.
+    /// Changes the state of the chunk from `from` to `to`. Returns false, and changes nothing, if
+    /// it is in another state.
     fn change_fate(&self, from: Fate, to: Fate) -> bool {
         let (from, to) = (from as u8, to as u8);
         self.fate.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()

@@ -112,7 +112,7 @@ impl DataDir {
         Ok(kept.filter(|name| !name.is_empty()))
     }
 
-    /// Records the name of the store, which exists by now.
+    /// Records the name of the store, which the caller has created, and makes it durable.
     pub fn keep_store(&self, name: &str) -> Result<(), SqlError> {
         let failed = |source| io_error(&self.path, "sync it", source);
         self.files.sync_directory(&self.path).map_err(failed)?;

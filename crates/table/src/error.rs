@@ -131,7 +131,7 @@ pub enum SqlError {
         /// The columns of the rows.
         found: String,
     },
-    /// A table or view of this name exists.
+    /// A table, view, sequence, function or type of this name exists.
     #[error("{name} already exists; drop it first or say CREATE OR REPLACE")]
     Exists {
         /// Schema and name.
@@ -245,7 +245,7 @@ pub enum SqlError {
     /// A text that is not a valid SLA.
     #[error(transparent)]
     Sla(#[from] terrace_market::SlaError),
-    /// No table or view of this name.
+    /// No table, view, sequence, function, type or column of this name.
     #[error("{name} does not exist")]
     Missing {
         /// Schema and name.
@@ -299,7 +299,7 @@ pub enum SqlError {
         /// The other object, as in `view v`.
         view: String,
     },
-    /// A type that a column is of.
+    /// A type that cannot be dropped or changed because a column uses it.
     #[error("cannot {what} because {column} depends on it; drop the column first")]
     TypeInUse {
         /// The change.
@@ -327,12 +327,12 @@ pub enum SqlError {
         /// The schema.
         name: String,
     },
-    /// A schema that still holds tables or views.
+    /// A schema that still holds objects: tables, views, sequences, functions or types.
     #[error("schema {name} still holds {held}; drop it with CASCADE or drop them first")]
     SchemaNotEmpty {
         /// The schema.
         name: String,
-        /// One of its tables or views.
+        /// One of its objects, with its kind.
         held: String,
     },
     /// The table was dropped or replaced before a statement could read it or finish writing.

@@ -47,7 +47,7 @@ pub use options::ScanOptions;
 pub use read::{Blocks, ChunkReader};
 pub use source::SegmentSource;
 
-/// URL of the object store that scans name and never use.
+/// URL of the object store that the plan of a scan has to name. It is never used.
 pub const STORE_URL: &str = "terrace://pool";
 
 /// Plans a scan of `version` of `table`. `projection` has indices of its columns; `None` means all.

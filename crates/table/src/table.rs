@@ -1,8 +1,8 @@
 //! Tables: a schema and the current version of its chunks.
 //!
 //! Readers take an [`Arc<TableVersion>`] and hold it for as long as they read; a writer builds the
-//! next version beside it and swaps it in after the catalog has committed. Appends take the
-//! writer's lock only for their commit; statements that rewrite chunks hold it throughout.
+//! next version, and publishes it after the catalog has committed. Appends take the writer's lock
+//! only for their commit; statements that rewrite chunks hold it throughout.
 //!
 //! Locking order: writer (async), then the catalog's transaction, then `current`. `current` is held
 //! for a pointer copy only.
@@ -31,7 +31,7 @@ pub use chunks::Chunks;
 pub(crate) use version::Sketches;
 pub use version::TableVersion;
 
-/// The parts of a table other than its rows.
+/// The parts of a table other than its rows: its definition, and what it shares with others.
 pub(crate) struct TableParts {
     pub id: u64,
     pub schema_name: String,
@@ -51,7 +51,7 @@ impl TableParts {
     }
 }
 
-/// A table of the catalog.
+/// A table of the catalog: its definition, and the current version of its rows.
 pub struct Table {
     parts: TableParts,
     current: RwLock<Arc<TableVersion>>,
@@ -77,7 +77,8 @@ impl Table {
         }
     }
 
-    /// Creates a table without rows whose chunks have other ids than those of `before`.
+    /// Creates a table without rows, the successor of `before` in ALTER TABLE: ids of its new
+    /// chunks continue those of `before`.
     pub(crate) fn successor(parts: TableParts, before: &Self) -> Self {
         let next_chunk = AtomicU64::new(before.next_chunk.load(Ordering::Relaxed));
         Self { next_chunk, ..Self::new(parts, vec![]) }
@@ -211,13 +212,15 @@ impl Table {
         self.journal().versions.remove(self.id());
     }
 
-    /// Builds a version of the table with these chunks, without publishing it.
+    /// Builds a version of the table with these chunks, without publishing it. `number` and
+    /// `rewrites` are those of [`TableVersion`].
     pub fn version(&self, number: u64, rewrites: u64, chunks: Chunks) -> TableVersion {
         self.parts.version(number, rewrites, chunks)
     }
 
-    /// Publishes a version with these chunks to readers, and returns the previous one. The caller
-    /// must drop that without holding locks: its chunks may free their space.
+    /// Publishes a version with these chunks to readers, and returns the previous one, which the
+    /// caller must drop without holding locks: its chunks may free their space. `number` and
+    /// `rewrites` are those of [`TableVersion`].
     pub fn show(&self, number: u64, rewrites: u64, chunks: Vec<Arc<Chunk>>) -> Arc<TableVersion> {
         let version = Arc::new(self.version(number, rewrites, chunks.into()));
         let before = std::mem::replace(&mut *write(&self.current), Arc::clone(&version));

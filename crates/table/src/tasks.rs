@@ -52,7 +52,7 @@ impl<T> Future for Task<T> {
 }
 
 impl Tasks {
-    /// Runs `work` on a thread for blocking work.
+    /// Runs `work` on a thread of the runtime for blocking work.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -12,7 +12,7 @@ use terrace_store::{Store, StoreError};
 
 use crate::files::{Files, SystemFiles};
 
-/// [`SystemFiles`] without syncs.
+/// The machine's file system, as [`SystemFiles`], but without syncs of the catalog and directories.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TemporaryFiles;
 

@@ -55,8 +55,9 @@ pub use rewrite::Selection;
 pub use row_numbers::{ByNumber, MergedColumns, RowAction};
 pub use sink::TableSink;
 
-/// Writes `rows`, on these terms, into chunks of `table` that are invisible before they are
-/// committed.
+/// Writes `rows` into chunks of `table`, which are invisible until the returned changes are
+/// committed. `terms` are the constraints on the rows and the store of the values that the
+/// statement returns.
 pub async fn write_rows(
     table: &Arc<Table>,
     mut rows: SendableRecordBatchStream,
@@ -86,7 +87,8 @@ impl Table {
         Box::pin(async move { self.append_in(&Scope::ALONE, rows, terms, memory).await })
     }
 
-    /// Appends as [`Table::append`] does, possibly in a transaction, on these terms.
+    /// Appends as [`Table::append`] does, possibly in a transaction. `terms` are those of
+    /// [`write_rows`].
     pub(crate) async fn append_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -115,7 +117,8 @@ impl Table {
         Box::pin(async move { self.overwrite_in(&Scope::ALONE, rows, terms, memory).await })
     }
 
-    /// Overwrites as [`Table::overwrite`] does, possibly in a transaction, on these terms.
+    /// Overwrites as [`Table::overwrite`] does, possibly in a transaction. `terms` are those of
+    /// [`write_rows`].
     pub(crate) async fn overwrite_in(
         self: &Arc<Self>,
         scope: &Scope,

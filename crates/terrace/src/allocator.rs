@@ -11,7 +11,7 @@ use tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// Options in jemalloc's own syntax, ended by a zero byte.
+/// jemalloc's options in its own syntax, ended by a zero byte.
 const OPTIONS: &[u8] =
     b"background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:0,narenas:4,abort_conf:true\0";
 

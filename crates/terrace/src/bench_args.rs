@@ -1,4 +1,5 @@
-//! Arguments of `terrace bench`: a subcommand for each experiment, with its options alone.
+//! Arguments of `terrace bench`: a subcommand for each experiment, which has only the options that
+//! the experiment uses.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -11,8 +12,8 @@ use terrace_bench::flag::{scale, tpch_query};
 use terrace_bench::registry::{EXPERIMENTS, Entry};
 use terrace_sql::Encoding;
 
-/// Options that several experiments have. Each refuses those that it does not use, but for `json`,
-/// which all of them have.
+/// Options that several experiments have. An experiment refuses those that it does not use; all of
+/// them use `json`.
 #[derive(Args, Debug)]
 pub struct CommonArgs {
     /// TPC-H scale factor
@@ -39,8 +40,7 @@ pub struct CommonArgs {
 }
 
 impl CommonArgs {
-    /// Adds the options to the command of an experiment; its help leaves out those that it does not
-    /// use.
+    /// Adds the options to the command of an experiment; its help omits those that it does not use.
     fn augment(experiment: &Entry) -> Command {
         let command = CommonArgs::augment_args(Command::new(experiment.name()));
         let unused = Common::ALL.into_iter().filter(|option| !experiment.uses(*option));
@@ -64,8 +64,8 @@ impl CommonArgs {
     }
 }
 
-/// An experiment by name, and its options. The name may be unknown: the refusal that names the
-/// known ones is that of the list of experiments.
+/// An experiment by name, and its options. The name may be unknown: it is refused when the
+/// experiment is looked up, with a message that lists the known names.
 #[derive(Debug)]
 pub struct Choice {
     /// Name of the experiment.

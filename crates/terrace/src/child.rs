@@ -1,4 +1,5 @@
-//! Hidden commands: work in child processes of this program.
+//! Hidden commands, which this program runs in child processes of its own: generators of tables,
+//! the reference engine, and the engines of a comparison.
 
 use std::io::{BufReader, stdin, stdout};
 
@@ -67,7 +68,7 @@ fn answer<T: Generated>(runtime: &Runtime, args: &GeneratorArgs) -> Result<()> {
 /// # Errors
 /// If the engine or the tables cannot be opened.
 pub fn peer(runtime: &Runtime, settings: &Settings, args: &PeerArgs) -> Result<()> {
-    // Not the lock of standard input, as another thread reads it.
+    // Standard input is not locked here, since another thread reads it.
     let (input, output) = (BufReader::new(stdin()), stdout());
     let config = settings.engine();
     let served = async {

@@ -1,4 +1,5 @@
-//! Configuration file: the global options as TOML.
+//! Configuration file in TOML: the global options, the Flight SQL address of `terrace serve`, and
+//! the prices of `bench cost`.
 
 use std::env;
 use std::fs;
@@ -62,7 +63,8 @@ impl TryFrom<toml::Table> for Assignments {
 }
 
 impl Assignments {
-    /// Collects settings; `a.b = 1` may be written as a quoted name or as nested tables.
+    /// Adds the settings of `table`, whose names begin with `prefix`: the setting `a.b` may be
+    /// written as a quoted key or as nested tables.
     fn take(&mut self, prefix: &str, table: toml::Table) -> std::result::Result<(), String> {
         for (key, value) in table {
             let name = format!("{prefix}{key}");
@@ -128,7 +130,8 @@ impl Config {
     }
 }
 
-/// Path of `terrace/config.toml` in the user's configuration directory.
+/// Returns the path of `terrace/config.toml` in the user's configuration directory; `None` if the
+/// environment names no such directory.
 fn user_file() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;

@@ -42,7 +42,7 @@ pub enum CliError {
     /// Error of the engine.
     #[error(transparent)]
     Sql(#[from] SqlError),
-    /// A statement that cannot be parsed, with the line of the error.
+    /// A statement cannot be parsed; the error shows the line.
     #[error("{error}\n{excerpt}")]
     Syntax {
         /// The error of the parser.
@@ -63,7 +63,8 @@ pub enum CliError {
     /// Error of a tier.
     #[error(transparent)]
     Tier(#[from] TierError),
-    /// The errors were printed already; only the exit code is left.
+    /// The command has failed and has printed its errors already; only the exit code remains to be
+    /// set.
     #[error("failed")]
     Said,
     /// The output was closed before the last statement ran.

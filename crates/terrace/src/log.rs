@@ -3,8 +3,8 @@
 //! The terminal of `terrace sql` shows only results and errors. Warnings of the engine go to the
 //! file `terrace/log` in the user's state directory (`XDG_STATE_HOME`, or `~/.local/state`), for
 //! the analysis of problems. `-v` shows them on standard error instead, and `-vv` shows more.
-//! Experiments always show theirs, as a warning belongs to their report. A server logs to standard
-//! error, which systemd and others collect.
+//! Experiments always log to standard error, since a warning belongs to their report. A server logs
+//! to standard error, which systemd and others collect.
 
 mod json;
 
@@ -23,12 +23,12 @@ use tracing_subscriber::fmt::MakeWriter;
 /// bytes that one program writes.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
-/// Format of a server's messages.
+/// Format of the log messages of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// A line to read.
+    /// A line of text per message.
     Text,
-    /// An object a line.
+    /// A JSON object per line and message.
     Json,
 }
 
@@ -67,7 +67,8 @@ pub fn start(verbose: u8, place: Destination) {
     }
 }
 
-/// Path of a file in `terrace` in the user's state directory; `None` if there is no such directory.
+/// Returns the path of the file `name` in `terrace` in the user's state directory; `None` if the
+/// environment names no such directory.
 pub fn state_file(name: &str) -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;

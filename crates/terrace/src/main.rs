@@ -1,4 +1,5 @@
-//! Command line of Terrace: composes the crates and has no logic of its own.
+//! The program `terrace`: parses the command line, starts the log and the runtime, and runs the
+//! command.
 
 mod allocator;
 mod answers;
@@ -31,7 +32,7 @@ use error::{CliError, Result};
 use settings::Settings;
 use tokio::runtime::Runtime;
 
-/// Exit codes after an interruption and after a closed pipe, as shells have them.
+/// Exit codes of shells for a command ended by SIGINT (128 + 2) or by SIGPIPE (128 + 13).
 const INTERRUPTED: u8 = 130;
 const PIPE_CLOSED: u8 = 141;
 
@@ -64,8 +65,8 @@ fn run(cli: &Cli) -> Result<()> {
     let settings = Settings::resolve(&cli.options)?;
     let runtime = runtime::create("terrace-query", &settings)?;
     let result = dispatch(cli, &runtime, &settings);
-    // A cancelled operator ends at its next await, which a join without keys may not reach for
-    // long. Its result is not needed.
+    // A cancelled operator ends at its next await, which a join without keys may reach only after a
+    // long time. The program does not wait for it.
     runtime.shutdown_timeout(runtime::SHUTDOWN);
     result
 }

@@ -1,4 +1,4 @@
-//! `terrace serve`: one engine for clients of PostgreSQL's protocol.
+//! `terrace serve`: one engine for clients of PostgreSQL's protocol, Arrow Flight SQL and HTTP.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::{Stream, stream};
 use terrace_server::{FlightListener, HttpListener, Limits, Listener, Server, Tls};
 use terrace_sql::{Engine, EngineConfig, ProcessMemory};
+use terrace_sys::time_slice;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -17,12 +18,15 @@ use crate::runtime;
 use crate::serve_args::ServeArgs;
 use crate::settings::Settings;
 
+/// Time slice of the threads that accept clients. They work for some 10 us at a time: with the
+/// kernel's slice of about 3 ms they wait for as long behind a thread that computes.
+const CLIENT_SLICE: Duration = Duration::from_micros(300);
 /// Maximum number of threads that accept clients, wait for them, and run short requests.
 const CLIENT_THREADS_MAX: usize = 8;
 
-/// Serves clients until SIGINT or SIGTERM. Statements run on `statements`, and those of sessions
-/// with a priority on as many further threads. Clients have threads of their own, so that only
-/// their statements wait for operators of other clients.
+/// Serves clients until SIGINT or SIGTERM. Statements run in the runtime `statements`, and those of
+/// sessions with a priority in a second runtime with as many threads. Connections are served by a
+/// third one, so that logins and requests to cancel do not wait for operators.
 ///
 /// # Errors
 /// Fails if the engine does not open, an address is in use or refused, or data cannot be written
@@ -34,6 +38,8 @@ pub fn run(statements: &Runtime, settings: &Settings, args: &ServeArgs) -> Resul
     let clients = Builder::new_multi_thread()
         .worker_threads((settings.threads.get() / 2).clamp(2, CLIENT_THREADS_MAX))
         .thread_name("terrace-clients")
+        // Without it, they still run; the kernel decides when.
+        .on_thread_start(|| drop(time_slice::set(CLIENT_SLICE)))
         .enable_all()
         .build()?;
     let urgent = runtime::create("terrace-urgent", settings)?;
@@ -81,7 +87,7 @@ async fn serve(
     Ok(())
 }
 
-/// Adds HTTP at an address, if there is one, to the server.
+/// Adds a listener for metrics and the dashboard to the server, if `address` is given.
 async fn with_http(server: Server, address: Option<SocketAddr>) -> Result<Server> {
     let Some(address) = address else { return Ok(server) };
     let listener = HttpListener::tcp(address).await?;
@@ -90,7 +96,7 @@ async fn with_http(server: Server, address: Option<SocketAddr>) -> Result<Server
     Ok(server.with_http(listener))
 }
 
-/// Adds Arrow Flight SQL at an address, if there is one, to the server.
+/// Adds a listener for Arrow Flight SQL to the server, if `address` is given.
 async fn with_flight(server: Server, address: Option<SocketAddr>) -> Result<Server> {
     let Some(address) = address else { return Ok(server) };
     let listener = FlightListener::tcp(address, &server).await?;
@@ -100,7 +106,8 @@ async fn with_flight(server: Server, address: Option<SocketAddr>) -> Result<Serv
     Ok(server.with_flight(listener))
 }
 
-/// Returns the address of a listener, and the command that connects psql to it.
+/// Returns the line that is printed for a listener: its address, and the psql command that connects
+/// to it.
 fn connects(listener: &Listener) -> io::Result<String> {
     Ok(match listener {
         Listener::Tcp(listener) => {

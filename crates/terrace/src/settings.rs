@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::dram::{Dram, usable_bytes};
 use crate::error::Result;
 
-/// Options with all defaults filled in, except for the directory.
+/// Options with all defaults filled in, except the data directory and the placement.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Budget of DRAM in bytes.
@@ -73,7 +73,7 @@ impl Settings {
             placement: options.placement.or(config.placement),
             flight: config.flight,
             prices: config.prices,
-            // In this order, as the last value of a name counts.
+            // In this order, since of several values of a setting the last one counts.
             settings: config.settings.0.into_iter().chain(options.settings.clone()).collect(),
         }
     }

@@ -1,4 +1,5 @@
-//! Shared parts of `terrace tpch` and `terrace tpcds`: the run, the table, the verdict.
+//! Shared parts of `terrace tpch` and `terrace tpcds`: run of the queries, table of the results,
+//! and exit code.
 
 use std::env;
 use std::io::{Write, stderr, stdout};
@@ -19,8 +20,8 @@ use crate::interrupt;
 use crate::settings::Settings;
 use crate::text_table::TextTable;
 
-/// Runs a benchmark: prepares the run, executes `work`, and reports. `name` is the name of the
-/// benchmark, for directories.
+/// Runs a benchmark: prepares a plan of `queries`, executes `work` with it, and prints and writes
+/// the report. `name` is the benchmark's name, for directories.
 ///
 /// # Errors
 /// [`CliError::Said`] if an answer is wrong, or if a query failed and failures are not allowed; the
@@ -56,7 +57,7 @@ pub fn run<F: Future<Output = terrace_bench::Result<Outcome>>>(
     printed
 }
 
-/// Path of the program's executable.
+/// Returns the path of this program's executable, which starts child processes.
 pub fn this_program() -> Result<PathBuf> {
     env::current_exe()
         .map_err(|source| CliError::File { path: PathBuf::from("/proc/self/exe"), source })
@@ -68,7 +69,7 @@ fn kept_directory(name: &str) -> PathBuf {
 
 /// Creates a progress indicator on standard error, which is hidden unless that is a terminal.
 pub fn spinner() -> ProgressBar {
-    // Drawn on standard error, and only if that is a terminal.
+    // The spinner is drawn on standard error, and only if that is a terminal.
     let bar = ProgressBar::new_spinner();
     let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));

@@ -1,5 +1,5 @@
-//! Text tables for a terminal: aligned columns, numbers to the right. The only printer of tables of
-//! the command line: results of SQL, reports and lists all go through it.
+//! Text tables for a terminal, with aligned columns and numbers to the right. All tables of the
+//! command line are printed by it: results of SQL, reports and lists.
 
 use std::fmt;
 
@@ -34,14 +34,14 @@ impl TextTable {
         }
     }
 
-    /// Returns the same table with values of any width printed in full.
+    /// Returns the same table without the limit of [`WIDTH_MAX`].
     #[must_use]
     pub fn wide(mut self) -> TextTable {
         self.wide = true;
         self
     }
 
-    /// Adds a row. Values beyond the titles are not printed; missing ones are blank.
+    /// Adds a row. Values without a column title are not printed; missing values are blank.
     pub fn push<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
         let width = if self.wide { usize::MAX } else { WIDTH_MAX };
         self.rows.push(row.into_iter().map(|value| cell(&value.into(), width)).collect());
@@ -111,7 +111,7 @@ fn cut(line: String, width: usize) -> String {
     }
 }
 
-/// Returns a tab as blanks, and any other control character as its escape sequence.
+/// Replaces a tab by blanks, and any other control character by its escape sequence.
 fn spelled(letter: char) -> Vec<char> {
     match letter {
         '\t' => vec![' '; 4],

@@ -26,7 +26,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &TpchArgs) -> Result<()
     })
 }
 
-/// Returns the queries of a list, or all if it is empty.
+/// Returns the numbers in `list`, or those of all queries if it is empty.
 pub fn chosen(list: &[u32]) -> Vec<u32> {
     match list.is_empty() {
         true => QUERIES.iter().map(|query| query.number).collect(),

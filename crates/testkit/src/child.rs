@@ -11,7 +11,8 @@ pub fn part() -> Option<String> {
     env::var(PART).ok()
 }
 
-/// Runs a part of a test in a child process, which identifies the part by [`part`].
+/// Runs `part` of the test with the full name `test` in a child process, in which [`part()`]
+/// returns that part. Prints the output of a child that fails.
 ///
 /// # Panics
 /// Panics if the process cannot be started.

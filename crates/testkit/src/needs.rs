@@ -58,7 +58,8 @@ fn paging() -> Result<UserfaultFeatures, String> {
     Ok(features)
 }
 
-/// Returns the resource that a test needs, or reports that the test is skipped, and why.
+/// Returns the resource `made`. If it could not be made, reports that the test is skipped for lack
+/// of `what`, with the reason, and returns `None`.
 pub fn or_skip<T>(what: &str, made: Result<T, String>) -> Option<T> {
     made.map_err(|reason| skip(&format!("{what} cannot be made here: {reason}"))).ok()
 }

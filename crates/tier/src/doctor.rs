@@ -30,7 +30,7 @@ pub struct Report {
     pub processors: usize,
     /// Bytes of memory of the machine, or of the control group if its limit is lower.
     pub memory_bytes: u64,
-    /// Bytes of it that are available now.
+    /// Bytes of that memory that are available now.
     pub memory_available_bytes: u64,
     /// NUMA nodes with memory.
     pub nodes: Vec<NodeReport>,
@@ -66,7 +66,7 @@ pub struct NodeReport {
 pub struct MoverReport {
     /// Description of the chosen mover.
     pub name: String,
-    /// Human-readable reason.
+    /// Reason for the choice, in words.
     pub why: String,
     /// Measured costs of the movers.
     pub costs: Vec<MoverCost>,

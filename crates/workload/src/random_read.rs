@@ -47,7 +47,7 @@ pub struct RandomRead {
     sessions: Sessions,
 }
 
-/// Per-thread state.
+/// State of a thread: its random numbers and its buffers.
 pub struct Reader {
     random: Random,
     keys: Vec<Key>,

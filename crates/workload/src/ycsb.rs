@@ -33,7 +33,7 @@ pub use mix::{Mix, Operation};
 
 /// Maximum number of records of a scan.
 pub const SCAN_MAX: u32 = 100;
-/// Number of shifts of the popular records until the same ones are popular again.
+/// Number of shifts after which the same records are popular again.
 const SHIFT_PARTS: u128 = 7;
 /// Maximum size of a record in bytes.
 pub const RECORD_BYTES_MAX: usize = 2000;
@@ -80,7 +80,7 @@ pub struct Ycsb {
     began: Instant,
 }
 
-/// Per-thread state.
+/// State of a thread: its random numbers and a buffer for a record.
 pub struct Client {
     random: Random,
     record: Vec<u8>,

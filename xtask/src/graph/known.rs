@@ -1,4 +1,4 @@
-//! Circles that are known: the list of those that may stay until they are taken apart.
+//! List of the known circles, which are tolerated but must not grow.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub struct Known {
     files: BTreeSet<String>,
 }
 
-/// Returns the list for some crates.
+/// Returns the text of a list with all circles of `packages`.
 pub fn list(packages: &[Package]) -> String {
     let circles = |is_family: bool| {
         let of_package = move |package: &Package| -> String {
@@ -66,7 +66,7 @@ pub fn parse(text: &str) -> Vec<Known> {
     list
 }
 
-/// Describes the circles of a crate that are not inside of one of the list.
+/// Describes the circles of a crate that are not a subset of a circle in `list`.
 pub fn growth(package: &Package, list: &[Known]) -> Vec<String> {
     let known: Vec<_> = list.iter().filter(|known| known.package == package.name).collect();
     package.circles().iter().filter_map(|circle| described(package, circle, &known)).collect()

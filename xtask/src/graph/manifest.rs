@@ -20,8 +20,8 @@ pub fn arrows(tree: &Tree, directory: Option<&str>) -> String {
     manifests.filter(is_wanted).map(of_manifest).collect()
 }
 
-/// Returns the arrows of a manifest; one that cannot be read, which the rules of layers report, has
-/// none. Packages outside of the workspace are roots of their own ones.
+/// Returns the arrows of a manifest. A malformed manifest, which the layer rules report, has none;
+/// neither have packages outside of the workspace, whose manifests have a `workspace` table.
 fn of_manifest(file: &File) -> String {
     let manifest: Table = file.text.parse().unwrap_or_default();
     if manifest.contains_key("workspace") {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::token::is_name;
 
-/// Segments of a path; the first of a path that begins with `::` is [`OUTSIDE`].
+/// Segments of a path. A path that begins with `::` has the first segment [`OUTSIDE`].
 pub type Path = Vec<String>;
 
 /// Name of an import by a glob.

@@ -1,4 +1,4 @@
-//! Files of a crate, the arrows between them, and the circles of these.
+//! Files of a crate, the arrows between them, and the circles that the arrows form.
 
 use std::{
     cmp::Reverse,
@@ -22,15 +22,15 @@ pub struct Package {
     pub files: Vec<String>,
     /// Files that each file names, with the names that it takes from them.
     pub arrows: Vec<BTreeMap<usize, BTreeSet<String>>>,
-    /// File of the module around that of each file.
+    /// For each file, the file of its parent module.
     parents: Vec<Option<usize>>,
 }
 
-/// Files of which each reaches all others.
+/// Files that depend on each other in a cycle.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Circle {
     pub files: Vec<usize>,
-    /// True if every arrow inside leads from a parent to its child or back.
+    /// True if every arrow between the files leads from a parent module to its child or back.
     pub is_family: bool,
 }
 
@@ -53,8 +53,8 @@ fn source(path: &str) -> Option<(&str, &str)> {
     (!name.contains('/')).then_some((name, file))
 }
 
-/// Returns the path of the module of a file. A program beside a library is its child, since it is
-/// a crate of its own that uses the library.
+/// Returns the module path of a file. The `main` of a crate with a library is treated as a child
+/// module of the library, which it uses.
 fn module_path(file: &str, has_library: bool) -> String {
     match file {
         "lib" => ROOT.to_owned(),
@@ -128,7 +128,7 @@ fn targets(all: &Modules, path: &str, module: &Module) -> impl Iterator<Item = T
     let imports = module.imports.iter().filter_map(move |import| {
         let target = all.resolve(path, &import.path)?;
         let is_glob = import.name == GLOB;
-        // A private import of a module takes nothing from it; the paths that begin with it do.
+        // A private import of a module does not use its items; the paths that begin with it do.
         let takes = !target.is_module || import.is_public || is_glob;
         let name = if is_glob { GLOB.to_owned() } else { target.name.clone() };
         takes.then_some(Target { name, ..target })

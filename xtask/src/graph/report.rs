@@ -1,4 +1,4 @@
-//! Text of the graph.
+//! Text output of the graph.
 
 use std::{cmp::Reverse, collections::BTreeSet, iter};
 
@@ -7,8 +7,8 @@ use super::package::{Circle, Package};
 /// Columns of a line of text.
 const COLUMNS_MAX: usize = 100;
 
-/// Returns `start` and the words, on lines of at most 100 columns of which all but the first are
-/// indented.
+/// Returns `start` and the words, wrapped at 100 columns; all lines except the first are indented
+/// by `indent` blanks.
 pub fn wrapped(start: &str, indent: usize, words: impl Iterator<Item = String>) -> String {
     let mut text = start.to_owned();
     let mut columns = start.len();
@@ -28,7 +28,7 @@ pub fn wrapped(start: &str, indent: usize, words: impl Iterator<Item = String>) 
     text
 }
 
-/// Returns the texts with a comma after all but the last, word by word.
+/// Returns the words of all texts, with a comma after each text except the last.
 pub fn listed(texts: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
     let mut texts = texts.peekable();
     let with_comma = iter::from_fn(move || {

@@ -6,7 +6,7 @@ use super::module::{GLOB, Import, Module};
 
 /// Path of the root module.
 pub const ROOT: &str = "crate";
-/// Limit of the imports that are followed one after the other, which ends circles of them.
+/// Maximum number of imports that are followed one after the other, since imports may form a cycle.
 const STEPS_MAX: u32 = 8;
 
 /// Modules of a crate by their paths, which begin with [`ROOT`].
@@ -30,7 +30,7 @@ pub fn parent(module: &str) -> Option<&str> {
 }
 
 impl Modules {
-    /// Adds modules; two of one path, for two configurations, are joined.
+    /// Adds modules. Two modules with one path, under different `cfg` conditions, are merged.
     pub fn add(&mut self, modules: BTreeMap<String, Module>) {
         for (path, module) in modules {
             match self.by_path.get_mut(&path) {
@@ -100,7 +100,7 @@ impl Modules {
         }
         let named = module.imports.iter().filter(|import| import.name == name);
         let named = named.map(|import| [&import.path[..], rest].concat());
-        // A glob of a type has only its variants, which are no targets of their own.
+        // A glob import of an enum imports only its variants, which are no targets.
         let is_module = |import: &&Import| {
             self.find(path, &import.path, steps).is_some_and(|target| target.is_module)
         };

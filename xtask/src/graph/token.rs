@@ -4,8 +4,8 @@ use crate::tidy::rust::Rust;
 
 /// Returns the tokens of a source outside of comments, strings and test code.
 ///
-/// The braces of test code are kept, so that those of the rest stay in pairs wherever test code
-/// begins and ends.
+/// The braces of test code are kept, so that all braces remain balanced even if test code begins or
+/// ends within a line.
 pub fn tokens(rust: &Rust) -> Vec<&str> {
     let mut tokens = Vec::new();
     for line in &rust.lines {

@@ -17,12 +17,12 @@ struct Ban {
 }
 
 impl Ban {
-    /// Creates a ban for all code.
+    /// Creates a ban without exceptions, also for tests.
     const fn nowhere(call: &'static str, instead: &'static str) -> Self {
         Self { call, except: &[], in_tests: false, instead }
     }
 
-    /// Creates a ban for all code except tests and some crates.
+    /// Creates a ban for all code except tests and the crates `except`.
     const fn outside(
         except: &'static [&'static str],
         call: &'static str,

@@ -36,10 +36,10 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace", 10),
 ];
 
-/// Floor of the test support, which uses the store and is used by tests alone.
+/// Floor of the test support crate, which uses the store and is a dependency of tests only.
 const TESTKIT: (&str, u32) = ("terrace-testkit", 3);
 
-/// Packages that only some crates may use, with the lowest floor that may.
+/// Packages that only crates of floor [`HEAVY_FLOOR`] and above may use.
 const HEAVY: &[&str] = &["arrow", "datafusion", "object_store", "parquet"];
 const HEAVY_FLOOR: u32 = 5;
 const KERNEL: &[&str] = &["io-uring", "libc"];
@@ -75,7 +75,8 @@ fn faults(manifest: &Table) -> Vec<String> {
         faults.push("`[lints] workspace = true` is missing".to_owned());
     }
     for (kind, dependency, value) in dependencies(manifest) {
-        // A dependency of tests on the crate itself is left out of its package for its path.
+        // A dev-dependency on the crate itself has only a path, and no version, so that cargo omits
+        // it when it packages the crate.
         if dependency != name && value.get("workspace") != Some(&Value::Boolean(true)) {
             faults.push(format!("`{dependency}` takes no version from the workspace"));
         }

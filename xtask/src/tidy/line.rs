@@ -1,6 +1,6 @@
 //! Lines of a source file.
 
-/// A line, with code and comments apart.
+/// A line, split into code and comments.
 #[derive(Debug, Default)]
 pub struct Line {
     /// Code of the line; comments and the contents of string literals are blanked.

@@ -58,7 +58,7 @@ fn length(file: &File) -> Vec<Finding> {
     vec![Finding::new(&file.path, lines, message)]
 }
 
-/// Finds files with a reason that are short enough again.
+/// Finds files in [`LONG_FILES`] that are no longer too long.
 fn stale(tree: &Tree) -> Vec<Finding> {
     let long = |path: &str| {
         let file = tree.files.iter().find(|file| file.path == path);

@@ -10,11 +10,12 @@ use super::{
 /// Crates that need `unsafe`; every other crate forbids it in its root.
 const UNSAFE_CRATES: &[&str] =
     &["sys", "pool", "region", "heap", "objects", "capi", "compact", "exec", "table", "terrace"];
-/// Heading that the documentation of an unsafe function or trait must contain.
+/// Heading that the doc comment of an unsafe function or trait must contain.
 const ASKS: &str = "# Safety";
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-/// Checks that `unsafe` occurs only in the listed crates, and never without its reason.
+/// Checks that `unsafe` occurs only in [`UNSAFE_CRATES`], and always with a comment that gives the
+/// reason.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let roots =
         tree.rust().filter(|(file, _)| is_root(file)).filter_map(|(file, rust)| root(file, rust));

@@ -1,4 +1,4 @@
-//! Words of comments and documents.
+//! Rules for the words of comments and documents, and for the names of files.
 
 use super::{
     finding::Finding,
@@ -52,8 +52,8 @@ const NAMES: &[&str] = &[
     "watched",
 ];
 
-/// Beginnings of doc comments, words for persons, and names of files, in everything that people
-/// write.
+/// Checks the first words of doc comments, words for persons, and names of files, in all
+/// hand-written files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let findings = |file| interrogatives(file).chain(persons(file)).chain(name(file));
     tree.files.iter().flat_map(findings).collect()
@@ -74,7 +74,7 @@ fn interrogatives(file: &File) -> impl Iterator<Item = Finding> {
     file.text.lines().enumerate().filter(move |_| is_rust).filter_map(move |(index, line)| {
         let (kind, text) = doc(line).unzip();
         let word = text.and_then(|text| text.split_whitespace().next());
-        // A blank line of a comment begins a paragraph, as no comment does.
+        // A paragraph begins after a blank line of a comment, or after a line without a comment.
         let begins = kind != before;
         before = kind.filter(|_| word.is_some());
         let word = word?.trim_end_matches([',', ':', '?', '.']);

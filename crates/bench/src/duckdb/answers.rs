@@ -12,11 +12,12 @@ use crate::suite::table::Generated;
 /// Python program that answers queries over Parquet files.
 const ANSWERS: &str = concat!(include_str!("values.py"), include_str!("answers.py"));
 
-/// Memory limit of DuckDB while it answers; it spills the rest. Nothing is measured then.
+/// Memory limit of DuckDB while it computes reference answers, which are not timed; it spills
+/// beyond that.
 const MEMORY_LIMIT: &str = "2GiB";
 
-/// Returns DuckDB's answers over the generator's tables, which are written to temporary Parquet
-/// files for it.
+/// Returns DuckDB's answers to the queries `texts` over the generator's tables, which are written
+/// to temporary Parquet files for it.
 ///
 /// # Errors
 /// Fails if DuckDB is missing and cannot be installed, or if it fails.

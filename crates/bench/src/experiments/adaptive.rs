@@ -3,9 +3,9 @@
 //!
 //! A sort and an aggregation run over the same rows under a grant that alternates between high and
 //! low, and under a constant high grant (Otaki et al., CIDR 2025, section 5). An *adaptive*
-//! operator asks before it pins, and unpins when memory is reclaimed from it; an *oblivious* one
-//! pins what it needs and leaves it to the pool to find room. The pool has room for all of the
-//! state, or for half.
+//! operator requests memory before it pins pages, and unpins them when memory is reclaimed from it;
+//! an *oblivious* one pins the pages that it needs without a request. The pool has frames for all
+//! of the operator's state, or for half of it.
 //!
 //! Two things are measured: the run time, and the bytes that the operator holds beyond its grant,
 //! which were promised to other consumers.
@@ -48,9 +48,10 @@ use feed::{BATCH_ROWS, Feed, ROW_BYTES, Trace, Watch};
 
 /// Number of rows at scale factor 1.
 const ROWS: f64 = 4e6;
-/// Number of rows of a group.
+/// Average number of rows of a group of the aggregation.
 const GROUP_ROWS: u64 = 4;
-/// Number of periods of the grant over the whole input.
+/// Number of periods into which the input is divided; the grant alternates between high and low
+/// from one to the next.
 const PERIODS: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -98,7 +99,7 @@ struct Summary {
     rows: Vec<Line>,
 }
 
-/// Comparison of the adaptive mode with the oblivious one.
+/// Median run times of both modes in one case; the ratio is adaptive over oblivious.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     #[serde(flatten)]
@@ -110,7 +111,7 @@ struct Line {
 
 const MODES: [&str; 2] = ["adaptive", "oblivious"];
 
-/// Operators under a grant that varies.
+/// Experiment `adaptive`: adaptive and oblivious operators under an alternating grant.
 pub(crate) struct Adaptive;
 
 impl Experiment for Adaptive {
@@ -207,7 +208,7 @@ impl Row {
     }
 }
 
-/// Runs an operator once and adds the result to `row`.
+/// Runs the operator of `row` once, in a store below `home`, and adds the measurements to `row`.
 async fn measure(config: &Config, row: &mut Row, home: &Scratch) -> Result<()> {
     let scratch = Scratch::below(home.path(), "store")?;
     let pool = pool(&scratch, row.case.pool_bytes, 8 * config.data_bytes)?;

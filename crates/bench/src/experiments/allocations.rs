@@ -84,7 +84,7 @@ struct Way {
     written_blocks: Option<f64>,
 }
 
-/// Comparison of a case with separate metadata to the same with metadata beside the data.
+/// Comparison of the two locations of metadata in one case: in DRAM, and beside the data.
 #[derive(Clone, Debug, Serialize)]
 struct Comparison {
     case: &'static str,
@@ -115,7 +115,7 @@ struct Summary {
     outside: u64,
 }
 
-/// Allocations with separate metadata and with metadata beside the data.
+/// Experiment `allocations`: cost of allocations by the location of the allocator's metadata.
 pub(crate) struct Allocations;
 
 impl Experiment for Allocations {
@@ -150,8 +150,8 @@ impl Experiment for Allocations {
         };
         let mut rows = Vec::new();
         for case in &CASES {
-            // A run that is not counted: the one-time set-up of the allocator belongs to neither
-            // location.
+            // A run that is not measured, so that the one-time set-up of the allocator is charged
+            // to neither location.
             observe(&format!("{}, before the first round", case.name));
             measure(case, Metadata::Separate, &stage, 0)?;
             for round in 0..config.rounds {

@@ -1,5 +1,5 @@
-//! Concurrent clients under one memory budget: heavy queries side by side, and short queries beside
-//! them.
+//! Concurrent clients under one memory budget: heavy queries alone, and short queries concurrent
+//! with heavy ones.
 //!
 //! In the first part, four clients run six heavy queries each, in different orders. In the second,
 //! one client runs short queries, alone and then beside three clients that run heavy queries all
@@ -36,24 +36,26 @@ pub(crate) use questions::short_questions;
 /// Engines that are compared; Terrace first.
 const CONTENDERS: [Contender; 2] = [Contender::Terrace, Contender::DuckDb];
 
-/// Engines whose answers must be the same. DataFusion answers even if DuckDB is missing.
+/// Engines whose answers are compared and must be equal. DataFusion is included in case DuckDB is
+/// missing.
 const JUDGED: [Contender; 3] = [Contender::Terrace, Contender::DuckDb, Contender::DataFusion];
 
-/// Memory budget of DataFusion, which is not measured: the budget of the others is too small for
-/// it.
+/// Memory budget of DataFusion, which is not measured and cannot answer within the budget of the
+/// other engines.
 const JUDGE_DRAM_BYTES: u64 = 6 * GIB;
 
 /// Default memory budget: 500 MB.
 const DRAM_BYTES: u64 = 500_000_000;
 
-/// Number of clients that run heavy queries: by themselves, and beside the short queries.
+/// Number of clients that run heavy queries: in the first part, and concurrently with the short
+/// queries.
 const HEAVY_CLIENTS: usize = 4;
 const HEAVY_BESIDE: usize = 3;
 
 /// Run time of the short queries, per round.
 const SHORT_SECONDS_PER_ROUND: u64 = 5;
 
-/// A way to share memory, and the SLA of the short queries.
+/// A policy for sharing memory, and the SLA of the short queries under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
     name: &'static str,
@@ -63,7 +65,7 @@ struct Rule {
     short: Option<&'static str>,
 }
 
-/// Default of an engine that offers no choice.
+/// Policy of DuckDB: its default, since it offers no choice.
 const OWN: Rule = Rule { name: "own", all: None, short: None };
 
 const FAIR: Option<&str> = Some("SET terrace.market = 'fair'");
@@ -88,7 +90,7 @@ struct Row {
     /// heavy ones. `behind`: those heavy ones.
     part: &'static str,
     engine: Contender,
-    /// Name of the way that memory was shared.
+    /// Name of the policy for sharing memory.
     market: &'static str,
     answered: usize,
     failed: usize,
@@ -167,7 +169,7 @@ struct Summary {
     engines: Vec<Contrast>,
 }
 
-/// Answers and errors in the order in which they arrived.
+/// Run times, errors and answers of a client, in the order in which they arrived.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     seconds: Vec<f64>,
@@ -224,7 +226,7 @@ impl Seen {
 /// Accessor of a column of the rows.
 type Quantile = fn(&Row) -> Option<f64>;
 
-/// Concurrent clients of two engines.
+/// Experiment `clients`: concurrent clients of Terrace and of DuckDB.
 pub(crate) struct Clients;
 
 impl Experiment for Clients {
@@ -333,7 +335,8 @@ async fn short(
     let mut client = client;
     say(&mut client, rule.all).await?;
     say(&mut client, rule.short).await?;
-    // One unmeasured pass, so that both parts start with the data of the queries in memory.
+    // One pass that is not measured, so that both parts start with the data of the queries in
+    // memory.
     run_short((&mut client, contender), config.scale, Duration::ZERO).await?;
     let (idle, idle_wall) = run_short((&mut client, contender), config.scale, time).await?;
     let idle_peak = peer.peak_resident_bytes()?;
@@ -351,7 +354,7 @@ async fn short(
     ])
 }
 
-/// Runs the heavy queries on all clients concurrently: each query once, or in turns until `stop`.
+/// Runs the heavy queries on all clients concurrently: each query once, or repeatedly until `stop`.
 async fn run_heavy(
     (clients, contender): (Vec<Client>, Contender),
     scale: f64,
@@ -388,7 +391,8 @@ async fn run_heavy_client(
     Ok(seen)
 }
 
-/// Runs the short queries in turns until the time is over, every query at least once.
+/// Runs the short queries one after the other, repeatedly for `time` but each at least once.
+/// Returns the results and the elapsed seconds.
 async fn run_short(
     (client, contender): (&mut Client, Contender),
     scale: f64,

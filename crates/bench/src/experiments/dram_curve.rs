@@ -44,7 +44,7 @@ struct Config {
     encoding: String,
 }
 
-/// Results of all queries under one budget.
+/// Sum of the run times of all queries under one budget.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Point {
     dram_bytes: u64,
@@ -63,7 +63,7 @@ struct Summary {
     cliffs: usize,
 }
 
-/// Run time over the size of DRAM.
+/// Experiment `dram-curve`: run time over the memory budget.
 pub(crate) struct DramCurve;
 
 impl Experiment for DramCurve {
@@ -116,7 +116,7 @@ impl Experiment for DramCurve {
     }
 }
 
-/// Returns the budgets from `most` down, each half of the one before.
+/// Returns the budgets from `most` down to [`LEAST_DRAM_BYTES`], each half of the one before.
 fn budgets(most: u64) -> Vec<u64> {
     let halves = std::iter::successors(Some(most.max(LEAST_DRAM_BYTES)), |budget| Some(budget / 2));
     let mut budgets: Vec<u64> = halves.take_while(|bytes| *bytes > LEAST_DRAM_BYTES).collect();

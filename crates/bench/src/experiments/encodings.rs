@@ -47,7 +47,7 @@ struct Side {
     load_seconds: f64,
 }
 
-/// Compact tables beside plain ones.
+/// Experiment `encodings`: queries over compact and over plain tables.
 pub(crate) struct Encodings;
 
 impl Experiment for Encodings {

@@ -117,7 +117,7 @@ struct Summary {
 const PUBLISHED: Published =
     Published { pairs: PUBLISHED_PAIRS, pages: 7_500, chain: 7.3, pages_per_look_up: 3.65 };
 
-/// A hash index under growing numbers of threads.
+/// Experiment `hash-index`: a hash index under growing numbers of threads.
 pub(crate) struct HashIndex;
 
 impl Experiment for HashIndex {
@@ -174,7 +174,7 @@ fn configure(setting: &Setting, pairs: u64) -> Result<Config> {
     })
 }
 
-/// Converts an error of the pool or of the index.
+/// Wraps an error of the pool or of the index as a [`BenchError::Engine`].
 fn refused(error: impl std::fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
 }

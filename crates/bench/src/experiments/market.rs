@@ -1,10 +1,11 @@
-//! Simulation: a memory market against mechanisms without a market, by the total of SLA penalties.
+//! Simulation that compares a memory market with mechanisms without a market, by their total SLA
+//! penalties.
 //!
 //! One generated trace of three tenants - short look-ups with a tight SLA, scans, sorts - is played
 //! under every mechanism, and under the policies that systems without a market use (Otaki et al.,
-//! CIDR 2025, section 2.1). The paper prints no measurements of it; its formula for the I/O of a
-//! sort stands beside Terrace's, and its figures 2 and 3, which are sketches there, are drawn from
-//! Terrace's curves.
+//! CIDR 2025, section 2.1). The paper has no measurements of a market to compare with. The report
+//! compares its formula for the I/O of a sort with Terrace's, and draws its figures 2 and 3, which
+//! are sketches in the paper, from Terrace's curves.
 
 mod figures;
 
@@ -29,7 +30,8 @@ struct Row {
     seed: u64,
     policy: String,
     penalty: f64,
-    /// Percent by which the penalty is below that of the best policy without a market or hindsight.
+    /// Percent by which the penalty is below that of the best policy that has neither a market nor
+    /// knowledge of the whole trace.
     below_percent: f64,
     moved_bytes: u64,
     tenants: Vec<TenantRow>,
@@ -58,7 +60,7 @@ struct Summary {
     sort_formula: Vec<figures::Formula>,
 }
 
-/// Simulation of the market beside mechanisms without one.
+/// Experiment `market`: simulated SLA penalties with and without a memory market.
 pub(crate) struct Market;
 
 impl Experiment for Market {
@@ -112,7 +114,8 @@ fn compare(trace: &Trace, seed: u64, budget: u64) -> (Vec<Row>, Score) {
     (rows.collect(), default)
 }
 
-/// Returns the score of the best fixed split in sixteenths, which is known only in hindsight.
+/// Returns the score of the best fixed split of the budget into multiples of a sixteenth. It is
+/// found by trying all splits on the whole trace, which no online policy can do.
 fn best_fixed(trace: &Trace, budget: u64) -> Score {
     let part = budget / PARTS;
     let splits = (1..PARTS - 1).flat_map(|one| (1..PARTS - one).map(move |two| (one, two)));

@@ -1,7 +1,7 @@
-//! Cost of moving pages to another memory node.
+//! Cost of migrating pages to another NUMA memory node.
 //!
-//! Measures copying, and every mover of the kernel, for calls of 1 to 2,048 pages; and shows the
-//! mover that calibration picks, with the reason. The study of the n-tier buffer pool
+//! Measures copies and every migration call of the kernel, for calls of 1 to 2,048 pages, and shows
+//! the mover that calibration picks, with the reason. The study of the n-tier buffer pool
 //! (vmcache^n, 2026) reports up to 1.42 times the throughput of `move_pages` for its system call
 //! `move_pages2`. Reports of the lab, from machines with several nodes, are shown beside this
 //! machine's.
@@ -44,7 +44,7 @@ struct Machine {
     survey: Survey,
 }
 
-/// Highest speeds of a machine.
+/// Highest speed of each method on a machine, and the mover that calibration picked.
 #[derive(Clone, Debug, Serialize)]
 struct Best {
     machine: String,
@@ -65,7 +65,7 @@ struct Summary {
     published_move_pages2_gain: f64,
 }
 
-/// Methods of moving pages between nodes.
+/// Experiment `migration`: methods of moving pages between memory nodes.
 pub(crate) struct Migration;
 
 impl Experiment for Migration {
@@ -106,8 +106,8 @@ fn name(place: &str, survey: &Survey) -> String {
     format!("{place}, {} {nodes}, Linux {}", survey.nodes, survey.kernel)
 }
 
-/// Returns the speeds of one method on a machine, in the order of [`BATCHES`]; copying has a single
-/// one.
+/// Returns the speeds of the method `how` on a machine, in the order of [`BATCHES`]; copying has
+/// only one.
 fn speeds<'a>(survey: &'a Survey, how: &'a str) -> impl Iterator<Item = &'a Speed> {
     survey.results.iter().filter(move |speed| speed.how == how)
 }
@@ -133,7 +133,7 @@ fn best(machine: &Machine) -> Best {
         copy_pages_per_s: most("copy").unwrap_or(f64::NAN),
         move_pages_per_s: plain,
         move_pages2_per_s: better,
-        // With a single node nothing moves, and the speed of a call is meaningless.
+        // On a machine with one node no page moves, and the speed of a call is meaningless.
         batching_gain: over(plain, single).filter(|_| survey.between_nodes),
         move_pages2_gain: over(better, plain).filter(|_| survey.between_nodes),
         picked: survey.chosen.mover.clone(),

@@ -9,13 +9,13 @@
 //! | `rates` | operations per processor second: creates, reads, reads in batches of 32 |
 //! | `loads` | 4 to 7: YCSB-A and Facebook-B, -D and -F with 1 to 128 threads, with latencies |
 //! | `breakdown` | 8: the steps of a get |
-//! | `peers` | the rates of in-memory maps beside the store's |
-//! | `durability` | puts with a log, dumps during puts, and starts from both |
+//! | `peers` | rates of in-memory maps compared with those of the store |
+//! | `durability` | puts with a log, puts during a dump, and restarts from logs and dumps |
 //! | `churn` | creates and removes in a full store |
 //! | `beyond_dram` | gets from a store larger than DRAM |
 //!
-//! Each operation is counted once, over the elapsed time; the study's program adds up threads and
-//! kinds of operations, which gives about twice that if there are two kinds.
+//! A rate is the number of all operations divided by the elapsed time. The study's program adds up
+//! the rates of threads and kinds of operations, which gives about twice that for two kinds.
 
 mod beyond_dram;
 mod breakdown;
@@ -46,7 +46,7 @@ use crate::measure::Scratch;
 use crate::report::{Bars, Grid, Picture, Report};
 use crate::setting::{Finding, Setting};
 
-/// Duration of a run, as a share of the experiment's seconds.
+/// Duration of one run, as a share of the option `--seconds`.
 const SHARE: f64 = 0.1;
 
 #[derive(Clone, Debug, Serialize)]
@@ -128,7 +128,7 @@ impl FromStr for ObjectHome {
     }
 }
 
-/// Memory and time per object.
+/// Experiment `objects`: memory and time per object of the small-object store.
 pub(crate) struct Objects;
 
 impl Experiment for Objects {

@@ -3,8 +3,9 @@
 //!
 //! Repeats the experiment of Otaki et al. ("Resource-Adaptive Query Execution with Paged Memory
 //! Management", CIDR 2025, figure 5): the cost of keeping the state of operators in pages if memory
-//! suffices for all of it. One engine and its tables serve both ways, with one thread unless the
-//! user gives another number; a session for each way has the paged operators switched on or off.
+//! suffices for all of it. Both kinds of operators run in one engine over the same tables, with one
+//! thread unless the user gives another number. One session has the paged operators switched on,
+//! the other off.
 
 use serde::Serialize;
 use terrace_sql::{Encoding, Engine, Session};
@@ -51,7 +52,7 @@ struct Summary {
     published_slow: usize,
 }
 
-/// Paged operators beside DataFusion's.
+/// Experiment `paged-operators`: run time of paged operators and of DataFusion's.
 pub(crate) struct PagedOperators;
 
 impl Experiment for PagedOperators {

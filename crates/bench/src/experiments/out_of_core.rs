@@ -32,13 +32,13 @@ const CONTENDERS: [Contender; 3] = [Contender::Terrace, Contender::DuckDb, Conte
 /// Default budgets. The first is more than any query needs at scale 1.
 const DRAM_BYTES: [u64; 5] = [6 * GIB, 512 * MIB, 256 * MIB, 128 * MIB, 64 * MIB];
 
-/// Bytes that a process may take in addition to the budget of its engine: for the program, its
-/// threads, and memory that it does not account for, which grows with the work. The larger of this
-/// minimum and the budget / `PROGRAM_SHARE`.
+/// Minimum of the bytes that a process may take in addition to the budget of its engine: for the
+/// program, its threads, and memory that the engine does not account for, which grows with the
+/// work. A process may take the budget / `PROGRAM_SHARE` if that is more.
 const PROGRAM_BYTES_MIN: u64 = 128 * MIB;
 const PROGRAM_SHARE: u64 = 2;
 
-/// The same limit as text.
+/// Description of this limit in the report.
 const LIMIT: &str = "each engine runs in a control group of its budget and half as much, 128MiB at \
      least, for the program";
 
@@ -92,7 +92,7 @@ struct Summary {
 /// Peak resident memory of an engine at a budget.
 type Peaks = BTreeMap<(u64, Contender), u64>;
 
-/// Three engines with less and less memory.
+/// Experiment `out-of-core`: three engines under decreasing memory budgets.
 pub(crate) struct OutOfCore;
 
 impl Experiment for OutOfCore {
@@ -153,13 +153,14 @@ struct Entrant {
     clients: Vec<Client>,
     /// Peak resident memory of earlier processes of this engine.
     peak_bytes: u64,
-    /// True if the process has ended, as one does that exceeds the memory of its control group.
+    /// True if the process has ended: the kernel kills one that exceeds the memory of its control
+    /// group.
     ended: bool,
 }
 
 impl Entrant {
-    /// Returns the peak resident memory. The peak of a process that has ended is not available any
-    /// more.
+    /// Returns the peak resident memory of the engine's processes. That of a process which has
+    /// ended by itself is not available.
     fn peak_bytes(&self) -> u64 {
         self.peak_bytes.max(self.peer.peak_resident_bytes().unwrap_or_default())
     }
@@ -211,7 +212,8 @@ fn budgets(setting: &Setting) -> Vec<u64> {
     }
 }
 
-/// Runs the query on every engine once for the answer, and then in turns for the time.
+/// Runs the query on every engine once to compare the answers, and then `rounds` times in turns to
+/// time it.
 async fn compare(
     field: &mut [Entrant],
     (number, question): &(u32, Question),

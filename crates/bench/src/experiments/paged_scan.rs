@@ -1,9 +1,9 @@
 //! Terrace over its tables against DataFusion over its own in-memory tables, with ample DRAM.
 //!
 //! Both hold the same rows, Terrace's in Arrow's layout unless another encoding is given, and the
-//! planner has the same statistics for both ([`TwinTable`]). Everything else differs: Terrace has
-//! paged operators, its optimizer rules for join sides, and row filters that joins push into scans.
-//! So the ratio compares engines and not scans.
+//! planner has the same statistics for both ([`TwinTable`]). The engines differ in more than the
+//! scans: Terrace has paged operators, optimizer rules for join sides, and row filters that joins
+//! push into scans. So the ratio compares engines, not scans.
 
 mod memory_table;
 
@@ -36,7 +36,7 @@ const DUEL: Duel = Duel([
     Way { field: "theirs", name: "DataFusion in memory" },
 ]);
 
-/// Terrace beside DataFusion over in-memory tables.
+/// Experiment `paged-scan`: Terrace over its tables, and DataFusion over in-memory tables.
 pub(crate) struct PagedScan;
 
 impl Experiment for PagedScan {
@@ -55,7 +55,7 @@ impl Experiment for PagedScan {
         let engine = Engine::open(&engine_config).map_err(refused)?;
         let generator = setting.generator();
         let loading = |table: Table| observe(&format!("loading {table}"));
-        // In Arrow's layout, as DataFusion's tables are, unless another encoding is given.
+        // Plain tables have Arrow's layout, as DataFusion's tables do.
         let encoding = setting.encoding.unwrap_or(Encoding::Plain);
         let loaded = load(&engine, &generator, encoding, loading).await?;
         let config = setting.conditions(&engine_config, &loaded.encoding);

@@ -1,8 +1,8 @@
 //! Workloads over pages of a pool, without SQL: shared parts of the experiments of the n-tier
 //! buffer pool.
 //!
-//! Every case has a pool, a store and data of its own, so that no case finds pages that another has
-//! brought into memory.
+//! Every case has its own pool, store and data, so that no case finds pages in memory that another
+//! case has read.
 
 pub(crate) mod background;
 pub(crate) mod cost;
@@ -39,12 +39,12 @@ struct RunOptions {
     warm_up_seconds: f64,
 }
 
-/// Parses a skew from 0 to below 1.
+/// Parses a Zipf skew from 0 to 0.999.
 fn theta(text: &str) -> Result<f64, String> {
     within(text, 0.999, "a skew from 0 to 0.999")
 }
 
-/// Splits tiers into those of memory and the store, if one was given.
+/// Splits tiers into the memory tiers and the first store, if one was given.
 fn split_tiers(tiers: &[TierSpec]) -> (Vec<TierSpec>, Option<TierSpec>) {
     let memory = tiers.iter().filter(|tier| tier.is_memory()).cloned().collect();
     (memory, tiers.iter().find(|tier| !tier.is_memory()).cloned())

@@ -1,7 +1,7 @@
 //! Cost of a session, of statements that read next to nothing, and of planning TPC-H queries.
 //!
-//! Each figure is the time of one thread, from the text of a statement on: to the end of its rows,
-//! or for TPC-H to the plan that would run. The cases alternate from run to run.
+//! Each figure is the time of one thread from the text of a statement to the end of its rows, or
+//! for TPC-H to the physical plan. The cases alternate from run to run.
 
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -48,7 +48,7 @@ pub(crate) struct PlanningOptions {
     runs: NonZeroUsize,
 }
 
-/// A case.
+/// An operation whose time is measured.
 #[derive(Clone, Debug)]
 enum Case {
     /// A session is opened and dropped.
@@ -94,7 +94,7 @@ struct At<'a> {
     prepared: Prepared,
 }
 
-/// Times of a case.
+/// Percentiles of the times of a case, in microseconds.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     case: String,
@@ -107,7 +107,7 @@ struct Summary {
     runs: usize,
 }
 
-/// Sessions, small statements and plans.
+/// Experiment `planning`: sessions, small statements and plans.
 pub(crate) struct Planning;
 
 impl Experiment for Planning {

@@ -1,10 +1,10 @@
 //! Cost per block of memory over a file: faults, throughput and processor time of a region.
 //!
-//! Threads touch random blocks, over eight times as much data as may be in memory; and then each a
-//! part of them sequentially. Blocks are moved into place; moved, with data advised as immutable;
-//! and copied by one thread that handles the faults, write-protected to detect dirty blocks, as
-//! UMap does (Peng et al., 2019). Blocks have 256 KiB, or 2 MiB, which are moved as huge pages. The
-//! runs alternate.
+//! The data are eight times as large as the memory cap. Threads touch random blocks, and then each
+//! thread a part of the blocks sequentially. Three methods bring blocks into memory: they are moved
+//! into place; moved, with the data advised as immutable; or copied by one thread that handles the
+//! faults and write-protects blocks to detect dirty ones, as UMap does (Peng et al., 2019). Blocks
+//! have 256 KiB, or 2 MiB, which are moved as huge pages. The runs alternate.
 //!
 //! Processor time is that of the whole process, including the threads that touch the blocks.
 
@@ -141,7 +141,7 @@ struct Device {
     threads: f64,
 }
 
-/// Access to the blocks of a region.
+/// Experiment `region`: access to the blocks of a region.
 pub(crate) struct RegionAccess;
 
 impl Experiment for RegionAccess {
@@ -234,7 +234,7 @@ fn touch(
         cap_bytes: config.cap_bytes,
         block_bytes: to_usize(block_bytes),
         method: Some(method),
-        // A pager that copies handles faults one after the other.
+        // The copying pager handles faults one after the other.
         depth: if way == Way::Copied { 1 } else { DEPTH_MAX },
         ..RegionConfig::new("bench", Ledger::new(config.cap_bytes))
     };
@@ -243,7 +243,8 @@ fn touch(
         region.advise(0, config.data_bytes, Advice::Immutable).map_err(refused)?;
     }
     let stop = AtomicBool::new(false);
-    // The first part of the run is not counted: filling the cap evicts nothing.
+    // The first part of the run is not measured, since no block is evicted before the cap is
+    // reached.
     std::thread::scope(|scope| {
         for thread in 0..config.threads {
             let (region, stop) = (&region, &stop);
@@ -269,7 +270,8 @@ fn touch(
     })
 }
 
-/// Touches pages until `stop` is set: the first of random blocks, or all of them sequentially.
+/// Touches pages until `stop` is set: the first page of random blocks, or all pages of the thread's
+/// part in order.
 fn walk(region: &Region, stop: &AtomicBool, thread: usize, threads: usize, sequential: bool) {
     let (len, block) = (region.len(), region.block_bytes());
     let mut at = thread * (len / threads) / block * block;

@@ -1,9 +1,10 @@
-//! TPC-H over Parquet files of S3 that are cached in the pool, beside the same files on the local
-//! disk.
+//! TPC-H over Parquet files of S3 that are cached in the pool, compared with the same files on the
+//! local disk.
 //!
-//! A server in this process plays S3. In each round its files become new versions, so that the
-//! first run of the queries fetches them. Then the second run, from the cache, alternates with runs
-//! over the local files, query by query; answers are compared. Medians over the rounds count.
+//! A file server in this process implements the requests of S3 that are needed. In each round its
+//! files get new versions, so that the first run of the queries fetches them. Then the second run,
+//! from the cache, alternates with runs over the local files, query by query; answers are compared.
+//! Medians over the rounds count.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::tpch::check::check_runs;
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
-/// Ratio of the second run to local files that is the aim.
+/// Target for the ratio of the second run to the run over local files.
 const AIM: f64 = 1.2;
 
 /// Options of the experiment.
@@ -77,7 +78,7 @@ struct Summary {
     second_sent_bytes: u64,
 }
 
-/// Queries over cached files of S3.
+/// Experiment `remote-files`: queries over cached files of S3.
 pub(crate) struct RemoteFiles;
 
 impl Experiment for RemoteFiles {
@@ -154,7 +155,7 @@ impl Bench {
     }
 }
 
-/// A session whose schema has a view of each file below `place`.
+/// Creates a session and a schema with a view of each table's Parquet file below `place`.
 async fn session(engine: &Engine, schema: &str, place: &str) -> Result<Session> {
     let session = engine.session().map_err(refused)?;
     run(&session, &format!("CREATE SCHEMA {schema}")).await?;

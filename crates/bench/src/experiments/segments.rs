@@ -9,7 +9,7 @@
 //! | module | figure |
 //! |---|---|
 //! | `blocks` | 5: blocks from 4 KiB to 4 MiB, in an arena that retains freed memory or not |
-//! | `in_dram` | none, stated in the text: cost of memory beyond DRAM if everything fits |
+//! | `in_dram` | none, stated in the text: cost of memory beyond DRAM if all fits in DRAM |
 //! | `footprint` | 6: bytes of data and of metadata |
 //! | `separation` | 7a and 7b: metadata in DRAM over metadata beside the data |
 //!
@@ -68,7 +68,7 @@ struct Summary {
     migration: Vec<Change>,
 }
 
-/// Queries over tables in heaps.
+/// Experiment `segments`: queries over tables in heaps.
 pub(crate) struct Segments;
 
 impl Experiment for Segments {
@@ -131,8 +131,8 @@ impl Experiment for Segments {
     }
 }
 
-/// Runs all visits of a figure. The first one is made once more before, unmeasured, so that
-/// one-time set-up is done.
+/// Runs all visits of a figure. Before that it runs the first one without queries and without
+/// measuring it, for one-time set-up.
 async fn measure(
     (setting, options): (&Setting, &SegmentOptions),
     figure: Figure,

@@ -1,10 +1,10 @@
-//! The server under load: many clients with heavy queries, short queries with a priority beside
-//! them, and the cost of the protocol.
+//! The server under load: many clients with heavy queries, short queries with a priority
+//! concurrently with them, and the cost of the protocol.
 //!
-//! Servers run as processes of their own, in a control group that limits their memory and page
-//! cache if groups can be created. Clients are sessions of psql outside of the group (`psql`). The
-//! same queries run on PostgreSQL, if it is installed, and on DuckDB, which has no server: in one
-//! Python process with a thread for each client, and in a process for each client.
+//! Each server runs in a separate process, in a control group that limits its memory and page cache
+//! if groups can be created. Clients are sessions of psql outside of the group (`psql`). The same
+//! queries run on PostgreSQL, if it is installed, and on DuckDB, which has no server: in one Python
+//! process with a thread for each client, and in a process for each client.
 //!
 //! All answers are compared: with the specification's at scale 1, and with those of the first
 //! engine.
@@ -39,7 +39,7 @@ use report::{Measured, finding};
 /// Memory budget of PostgreSQL while tables are loaded.
 const LOAD_DRAM_BYTES: u64 = 1024 * MIB;
 
-/// A server under load, and its protocol.
+/// Experiment `server`: a server under load, and the cost of its protocol.
 pub(crate) struct Server;
 
 impl Experiment for Server {
@@ -125,7 +125,8 @@ async fn load(
         }
         observe(&format!("{} clients on {}", config.options.clients, engine.name()));
         let row = match load::run((arena, postgres), engine, config, &mut comparison).await {
-            // Another engine that cannot even start under the limit has answered nothing.
+            // An engine other than Terrace that cannot start under the limit counts as having
+            // answered no query.
             Err(error) if engine != Engine::Terrace => load::LoadRow::none(engine, config, &error),
             row => row?,
         };

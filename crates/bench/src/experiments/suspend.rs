@@ -1,9 +1,9 @@
-//! Effect of suspending a query on another one, and the cost of the suspension.
+//! Effect of a suspended query on other queries, and the cost of the suspension.
 //!
-//! A sort of all line items holds most of DRAM. Another session queries the first rows of a table
-//! that is not in memory: on an idle engine, beside the running sort, and beside the suspended
-//! sort. The three alternate, each in an engine opened anew over the same database. Then the sort
-//! is resumed, and must return the answer that it returns undisturbed.
+//! A sort of all line items holds most of DRAM. Another session queries a table that is not in
+//! memory: on an idle engine, during the sort, and while the sort is suspended. The time to its
+//! first rows is measured. The three alternate, each in an engine opened anew over the same
+//! database. Then the sort is resumed, and must return the answer that it returns undisturbed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,15 +25,16 @@ use crate::suite::load::refused;
 use crate::suite::run::start;
 use crate::tpch::database::Database;
 
-/// Default memory budget: a fraction of what the sort would like to hold.
+/// Default memory budget, smaller than the state of the sort.
 const DRAM_BYTES: u64 = 256 * MIB;
 /// Query that holds memory: a sort of all line items by their comments.
 const HOLDER: &str = "SELECT count(*), sum(n * l_linenumber) FROM (SELECT l_linenumber, \
      row_number() OVER (ORDER BY l_comment, l_orderkey, l_linenumber) AS n FROM lineitem)";
 /// Other query, whose first batch is timed.
 const OTHER: &str = "SELECT ps_partkey, ps_suppkey FROM partsupp WHERE ps_supplycost > 500";
-/// Share of the budget, in percent, at which the sort is suspended, or at less if its grant does
-/// not permit more: the pool keeps some frames unpinned for reads and writes.
+/// Share of the budget, in percent, at which the sort is suspended. If its grant is smaller, since
+/// the pool keeps some frames unpinned for reads and writes, it is suspended once it has stopped
+/// growing.
 const HELD_PERCENT: u64 = 80;
 /// Timeout to reach the share, and time without growth after which the sort counts as having
 /// reached its maximum.
@@ -76,7 +77,7 @@ struct Summary {
     idle_first_batch_seconds: Option<f64>,
     running_first_batch_seconds: Option<f64>,
     suspended_first_batch_seconds: Option<f64>,
-    /// Median time to the first batch beside the suspended sort, relative to an idle engine.
+    /// Median time to the first batch while the sort is suspended, relative to an idle engine.
     suspended_over_idle: Option<f64>,
     running_over_idle: Option<f64>,
     /// Smallest share of the budget that a suspended sort held.
@@ -87,7 +88,7 @@ struct Summary {
     wrong: usize,
 }
 
-/// A session beside a suspended query.
+/// Experiment `suspend`: a session during a suspended query.
 pub(crate) struct Suspend;
 
 impl Experiment for Suspend {
@@ -121,7 +122,7 @@ impl Experiment for Suspend {
     }
 }
 
-/// The sort, which runs in a task of its own.
+/// The sort that holds memory, and the task that runs it.
 struct Holder {
     query: Arc<Query>,
     task: JoinHandle<std::result::Result<String, SqlError>>,
@@ -138,7 +139,8 @@ impl Holder {
         Ok(Self { query, task })
     }
 
-    /// Returns the bytes of DRAM that it takes: its resident pages, pinned or not, and its heap.
+    /// Returns the bytes of DRAM that the sort takes: its resident pages, pinned or not, and its
+    /// heap memory.
     fn held_bytes(&self) -> u64 {
         let memory = self.query.memory();
         let heap = memory.held_bytes().saturating_sub(memory.pinned_bytes());

@@ -1,12 +1,12 @@
-//! The memory market on the engine itself, against mechanisms without a market, by the total of SLA
+//! The engine's memory market, compared with mechanisms without a market by their total SLA
 //! penalties.
 //!
 //! Three tenants share one engine whose memory holds a part of their working sets: short look-ups
 //! with a tight SLA, scans of reports, and sorts (Otaki et al., CIDR 2025, section 2.1, who print
 //! no measurements). A generated trace gives the arrival times of their requests; requests arrive
 //! regardless of the completion of earlier ones, and a request's latency begins with its arrival.
-//! The same trace is played under each way to share memory, each in an engine opened anew over the
-//! same database; the tenants' SLAs give the penalties of their latencies.
+//! The same trace is replayed under each policy for sharing memory, each time in an engine opened
+//! anew over the same database; the tenants' SLAs give the penalties of their latencies.
 
 mod engine;
 mod rule;
@@ -35,8 +35,8 @@ use rule::{BASELINES, RULES, Rule, TENANTS};
 const DRAM_BYTES: u64 = 64 * MIB;
 /// Minimum latency that is charged for a failed request.
 const FAILED_SECONDS: f64 = 30.0;
-/// A statement costs a hundred times as much as a get of the simulated store: so one look-up in
-/// this many is played, and one report in this many.
+/// Sampling of the trace: one look-up in this many is replayed, and one report in this many, since
+/// a statement costs a hundred times as much as a get of the simulated store.
 const LOOKUPS_PER_ONE: usize = 50;
 const REPORTS_PER_ONE: usize = 3;
 /// Pages of the trace's longest sort, and the share of the line items that it sorts here: two
@@ -78,7 +78,7 @@ pub(crate) struct TenantOptions {
 }
 
 impl TenantOptions {
-    /// Returns the chosen ways to share memory, in their usual order.
+    /// Returns the chosen policies for sharing memory, in the order of [`RULES`].
     fn rules(&self) -> Vec<Rule> {
         let is_chosen = |rule: &Rule| {
             self.rules.is_empty() || self.rules.iter().any(|option| option == rule.option)
@@ -93,7 +93,7 @@ fn load(text: &str) -> Result<f64, String> {
     load.ok_or_else(|| "a load is a number from 0.01 to 100".to_owned())
 }
 
-/// Conditions of a run, as its report has them.
+/// Conditions of a run, as in its report.
 #[derive(Clone, Debug, Serialize)]
 struct Played {
     #[serde(flatten)]
@@ -106,7 +106,7 @@ struct Row {
     round: usize,
     rule: &'static str,
     penalty: f64,
-    /// Percent by which the penalty is below that of the better baseline of the same round.
+    /// Percent by which the penalty is below that of the better baseline in the same round.
     below_percent: Option<f64>,
     tenants: Vec<TenantRow>,
     /// Time from the first arrival to the last answer.
@@ -145,7 +145,7 @@ struct Summary {
 #[derive(Clone, Debug, Serialize)]
 struct RuleSummary {
     rule: &'static str,
-    /// Sum over all traces, so that a trace in which nothing is late weighs little.
+    /// Sum over all traces, so that a trace in which few requests are late has little weight.
     penalty: f64,
     below_percent: Option<f64>,
     tenant_penalties: Vec<f64>,
@@ -156,7 +156,7 @@ struct RuleSummary {
     tenant_p95_seconds: Vec<Option<f64>>,
 }
 
-/// Three tenants on one engine.
+/// Experiment `tenants`: three tenants on one engine.
 pub(crate) struct Tenants;
 
 impl Experiment for Tenants {
@@ -240,7 +240,8 @@ fn every(seen: &mut usize, one_in: usize) -> bool {
 fn statement(work: &Work, scale: f64) -> String {
     let last = ORDERS * KEYS_PER_ORDER * scale;
     match work {
-        // The leaf selects the part of the keys, so that some keys are more popular than others.
+        // The leaf page of the trace's look-up selects a range of keys, so that some keys are more
+        // popular than others.
         Work::Get(pages) => {
             let leaf = pages.get(1).map_or(0, |page| page % LEAF_PAGES);
             let order = (leaf as f64 / LEAF_PAGES as f64 * ORDERS * scale).floor();
@@ -274,7 +275,7 @@ struct Ended {
     error: Option<String>,
 }
 
-/// Plays the arrivals on an engine.
+/// Replays the arrivals on an engine, and returns the row of the report.
 async fn play(
     stage: &Arc<TenantEngine>,
     rule: Rule,
@@ -294,7 +295,7 @@ async fn play(
     let mut note = |ended: std::result::Result<Ended, JoinError>| {
         let Ended { tenant, seconds, error } =
             ended.map_err(|error| BenchError::Engine(error.to_string()))?;
-        // An error is not an answer: it counts as late, however fast it was.
+        // A failed request counts as late, even if it failed fast.
         let seconds = if error.is_some() { seconds.max(FAILED_SECONDS) } else { seconds };
         requests[tenant].push(Request { seconds, ios: 0.0 });
         errors.extend(error);
@@ -346,7 +347,7 @@ fn row_of((name, sla): (&'static str, &str), requests: &[Request]) -> Result<Ten
     })
 }
 
-/// Sets for each row of a round how far it is below the better baseline.
+/// Sets `below_percent` in each row of a round.
 fn compare(rows: &mut [Row]) {
     let baselines = RULES[..BASELINES].iter().map(|rule| rule.name);
     let penalty = |name| rows.iter().find(|row| row.rule == name).map(|row| row.penalty);
@@ -382,7 +383,7 @@ fn summarise(rules: &[Rule], rows: &[Row]) -> Summary {
     Summary { rules: rules.iter().map(one).collect() }
 }
 
-/// Returns none if the baseline costs nothing.
+/// Returns the percent by which `penalty` is below `baseline`; `None` if the baseline is 0.
 fn below_percent(penalty: f64, baseline: f64) -> Option<f64> {
     (baseline > 0.0).then(|| 100.0 * (1.0 - penalty / baseline))
 }

@@ -64,7 +64,7 @@ struct Summary {
     worst_ratio: Option<f64>,
 }
 
-/// Queries with a tier below DRAM and without it.
+/// Experiment `tiers`: queries with a tier below DRAM and without it.
 pub(crate) struct Tiers;
 
 impl Experiment for Tiers {

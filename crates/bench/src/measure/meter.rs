@@ -33,7 +33,7 @@ pub struct Reading {
     pub tiers: Vec<TierBytes>,
 }
 
-/// A measurement, from its creation until [`Meter::read`].
+/// A running measurement, which [`Meter::read`] ends.
 pub struct Meter {
     engine: Engine,
     before: Vec<TierBytes>,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Student's t for a 95 % interval, by degrees of freedom from 1 on; the last one is used for more,
-/// for which it is slightly too wide.
+/// Student's t for a 95 % interval, for 1 to 30 degrees of freedom. For more degrees the last value
+/// is used, which makes the interval slightly too wide.
 const STUDENT_95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -32,7 +32,8 @@ pub(crate) fn median_of<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
     median(&rows.iter().map(|row| of(row)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }
 
-/// Folds the rows of each case, of which there is at least one, in the order of their first rows.
+/// Groups `rows` by `case`, and returns `fold` of each group, in the order of the groups' first
+/// rows. No group is empty.
 pub(crate) fn by_case<'a, T, K: PartialEq, R>(
     rows: &[&'a T],
     case: impl Fn(&'a T) -> K,

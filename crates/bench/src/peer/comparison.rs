@@ -30,7 +30,7 @@ impl Question {
         Question { name, text: query.text(scale), query: Some(query) }
     }
 
-    /// Creates another query.
+    /// Creates a query that is not of TPC-H.
     pub fn named(name: &str, text: &str) -> Question {
         Question { name: name.to_owned(), text: text.to_owned(), query: None }
     }

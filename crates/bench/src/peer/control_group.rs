@@ -37,7 +37,8 @@ pub struct MemoryController {
 }
 
 impl MemoryController {
-    /// Returns the controller, if groups can be created in it now.
+    /// Returns the group of this process or above it in which groups with memory limits can be
+    /// created.
     ///
     /// # Errors
     /// The reason as text.
@@ -91,9 +92,9 @@ impl MemoryController {
     }
 }
 
-/// Returns the nearest version 2 group above this process whose children have the controller. A
-/// group that contains processes does not delegate controllers to its children, unless it is the
-/// root.
+/// Returns the nearest version 2 group at or above that of this process whose children have the
+/// memory controller. A group that contains processes does not delegate controllers to its
+/// children, unless it is the root.
 fn unified(groups: &str, mounts: &str) -> Option<MemoryController> {
     let mount = mount_point(mounts, |kind, _| kind == "cgroup2")?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -120,8 +121,7 @@ fn legacy(groups: &str, mounts: &str) -> Option<MemoryController> {
     Some(MemoryController { version: Version::One, parent })
 }
 
-/// Returns the mount point of the first file system for which `is_it` accepts the type and the
-/// options.
+/// Returns the mount point of the first file system whose type and options `is_it` accepts.
 fn mount_point(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
@@ -138,7 +138,7 @@ pub struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Returns a command that enters the group before it executes the given one.
+    /// Returns a command that enters the group and then executes `command`.
     #[must_use]
     pub fn inside(&self, command: &Command) -> Command {
         let mut entering = Command::new("/bin/sh");

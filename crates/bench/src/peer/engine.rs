@@ -52,8 +52,8 @@ impl Contender {
         }
     }
 
-    /// Returns true if the conversion of rows to text is not part of the measured time. DuckDB's
-    /// driver converts them to Python objects while it runs the query.
+    /// Returns true if the measured time does not include the conversion of rows for a reply. It
+    /// does for DuckDB, whose driver converts rows to Python objects while it runs the query.
     pub fn answers_untimed(self) -> bool {
         self != Contender::DuckDb
     }
@@ -144,7 +144,8 @@ impl Arena {
         self.home.path().join("duckdb.db")
     }
 
-    /// Returns the reason that DuckDB does not take part, as a line of a report; `None` if it does.
+    /// Returns the reason that DuckDB is missing from the comparison, as a line of a report; `None`
+    /// if it is not.
     pub fn missing(&self) -> Option<String> {
         let error = self.duckdb.as_ref().err()?;
         Some(format!("DuckDB is missing, so nothing is compared with it: {error}"))
@@ -155,8 +156,8 @@ impl Arena {
         &self.encoding
     }
 
-    /// Returns the memory limit of the engines as a line of a report: `rule` says which engines run
-    /// in a control group, and with which limit.
+    /// Returns the memory limit of the engines as a line of a report. `rule` names the engines that
+    /// run in a control group, and its limit.
     pub fn memory_limit(&self, rule: &str) -> String {
         match &self.groups {
             Ok(groups) => format!(
@@ -173,7 +174,7 @@ impl Arena {
         }
     }
 
-    /// Returns true if a contender takes part.
+    /// Returns true unless the contender is DuckDB and DuckDB is missing.
     pub fn has(&self, contender: Contender) -> bool {
         contender != Contender::DuckDb || self.duckdb.is_ok()
     }
@@ -206,7 +207,7 @@ impl Arena {
         let Some(group) = self.group(limit_bytes)? else {
             return self.start(contender, dram_bytes, clients).await;
         };
-        // Files that another group has in the page cache would be read without charge.
+        // A group is not charged for files that another group has brought into the page cache.
         self.forget_files(contender)?;
         let command = self.command(contender, dram_bytes, clients)?;
         Peer::start_in(Some(group), contender.name(), command, clients).await
@@ -248,10 +249,10 @@ impl Arena {
         })
     }
 
-    /// Drops the files that a contender reads through the page cache from it.
+    /// Evicts from the page cache the files that a contender reads through it.
     pub(crate) fn forget_files(&self, contender: Contender) -> Result<()> {
         let files = match contender {
-            // Its files are read with direct I/O, past the page cache.
+            // Terrace reads its files with direct I/O, past the page cache.
             Contender::Terrace => return Ok(()),
             Contender::DuckDb => vec![self.database()],
             Contender::DataFusion => listed(&self.files())?,

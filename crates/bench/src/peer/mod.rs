@@ -1,4 +1,4 @@
-//! Engines in processes of their own, which answer queries one line at a time.
+//! Peers: engines in separate processes, which read queries and write answers as lines of JSON.
 //!
 //! Each peer keeps its database open; the time of a query is measured inside the peer, from the
 //! text to the last row. A line to a peer is a [`Request`], a line from it a [`Reply`]. The first
@@ -17,8 +17,8 @@ use crate::suite::answer::Answer;
 /// A query for a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Number of the client. The queries of one client run one after another, in a session of its
-    /// own; those of several clients run concurrently.
+    /// Number of the client. Each client has a session, in which its queries run one after another;
+    /// the queries of several clients run concurrently.
     pub client: usize,
     /// Text of the query.
     pub sql: String,

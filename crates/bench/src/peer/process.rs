@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub struct Peer {
     name: &'static str,
     process: Kept,
-    /// Keeps the input open, and so the process running, after the clients are gone: its memory is
-    /// still sampled.
+    /// The process runs as long as its input is open. It is held here so that the process, whose
+    /// memory is sampled, outlives the clients.
     _input: Arc<Mutex<ChildStdin>>,
     // Removed after the process has ended: fields are dropped in order.
     _group: Option<Arc<ControlGroup>>,
@@ -35,7 +35,8 @@ pub struct Client {
     number: usize,
     input: Arc<Mutex<ChildStdin>>,
     replies: UnboundedReceiver<Reply>,
-    /// True if a query was not answered in time: the next reply would be to that one.
+    /// True if a query was not answered in time. The next reply would be the late one, so no
+    /// further query is sent.
     is_stuck: bool,
 }
 
@@ -97,7 +98,7 @@ impl Peer {
     }
 }
 
-/// Returns the command, in a control group if there is one.
+/// Returns `command`, or a command that runs it in `group` if one is given.
 pub(crate) fn peer_command(group: Option<&ControlGroup>, command: Command) -> Command {
     match group {
         Some(group) => group.inside(&command),
@@ -113,8 +114,9 @@ pub(crate) fn peak_resident_bytes(process: u32) -> Option<u64> {
 }
 
 impl Client {
-    /// Runs a query. A failed query is a reply with an error, and so is one that takes more than
-    /// three minutes; after that the client answers nothing any more.
+    /// Runs a query. The reply to a failed query has an error, and so has that to a query which
+    /// takes more than three minutes; after a timeout all further replies of the client have
+    /// errors.
     ///
     /// # Errors
     /// [`BenchError::Peer`] if the peer is gone.
@@ -167,7 +169,7 @@ impl Client {
         }
     }
 
-    /// Returns true if it answers nothing any more, after a timeout.
+    /// Returns true after a timeout, after which the client answers no further queries.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         self.is_stuck
@@ -179,7 +181,8 @@ impl Client {
     }
 }
 
-/// Passes each reply to its client, until the peer ends or writes an invalid reply.
+/// Reads replies from `output` and passes each to its client, until the peer ends or writes an
+/// invalid reply.
 fn deal(output: impl BufRead, senders: &[UnboundedSender<Reply>]) {
     for line in output.lines().map_while(std::io::Result::ok) {
         let Ok(reply) = serde_json::from_str::<Reply>(&line) else { return };

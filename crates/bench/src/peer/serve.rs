@@ -19,7 +19,7 @@ use crate::suite::table::Generated;
 use crate::suite::timing::{Timed, ours, theirs};
 use crate::tpch::table::Table;
 
-/// Name of the subcommand by which a program offers [`serve_ours`] and [`serve_datafusion`].
+/// Name of the subcommand with which a program runs [`serve_ours`] or [`serve_datafusion`].
 pub const PEER_COMMAND: &str = "benchmark-peer";
 
 /// A session that runs queries.
@@ -37,7 +37,7 @@ impl Runner {
     }
 }
 
-/// Serves Terrace's tables until the input ends.
+/// Answers queries over Terrace's tables until the input ends.
 ///
 /// # Errors
 /// Fails if the engine cannot be opened.
@@ -140,7 +140,8 @@ fn unsaid(error: &dyn std::fmt::Display) -> BenchError {
     BenchError::Peer(format!("reply: {error}"))
 }
 
-/// Passes each request to its client until the input ends.
+/// Reads requests from `input` and passes each to its client, until the input ends or a request is
+/// invalid.
 fn deal(input: impl BufRead, senders: &[UnboundedSender<Request>]) {
     for line in input.lines().map_while(std::io::Result::ok) {
         let Ok(request) = serde_json::from_str::<Request>(&line) else { return };

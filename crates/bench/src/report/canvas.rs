@@ -1,4 +1,4 @@
-//! Canvas of a chart: an SVG file, and the colours and ends of axes that all charts have.
+//! Common parts of the charts: drawing into an SVG file, colours, and the ends of axes.
 
 use std::path::Path;
 
@@ -49,8 +49,8 @@ pub(super) fn colour(index: usize) -> RGBColor {
 }
 
 /// Returns the largest of some values as the end of an axis, or 1 if none is above 0. Infinite
-/// ratios, whose divisor was 0, are left out: plotters would search for the tick marks of an
-/// infinite or nearly empty axis forever.
+/// ratios, whose divisor was 0, are ignored: the library `plotters` does not terminate for an
+/// infinite or nearly empty axis.
 pub(super) fn axis_end(values: impl Iterator<Item = f64>) -> f64 {
     let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
     if highest < AXIS_END_MIN { 1.0 } else { highest }

@@ -21,7 +21,7 @@ impl Grid {
         self
     }
 
-    /// Adds a row. Values beyond the titles are not printed; missing ones are blank.
+    /// Adds a row. Values without a column title are not printed; missing values are blank.
     pub fn push<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
         self.rows.push(row.into_iter().map(Into::into).collect());
     }

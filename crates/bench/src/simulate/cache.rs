@@ -16,7 +16,7 @@ pub(super) struct Cache {
     /// Offset of the tenant's pages in the LRU list.
     base: u64,
     shards: Shards,
-    /// Traffic of this interval.
+    /// Traffic of the current interval.
     now: Traffic,
     /// Moving mean over all intervals.
     mean: Traffic,
@@ -39,7 +39,7 @@ const SAMPLES_MAX: usize = 2048;
 const WEIGHT: f64 = 0.05;
 /// Ageing factor of the miss-ratio samples per interval.
 const MEMORY: f64 = 0.98;
-/// Floor of a cache in pages: fewer are of no use.
+/// Minimum size of a cache in pages; a smaller one has hardly any hits.
 const FLOOR_PAGES: u64 = 16;
 
 impl Cache {

@@ -14,7 +14,7 @@ pub struct Shape {
     pub seed: u64,
     /// Length of the trace in seconds.
     pub seconds: u64,
-    /// Factor on the rate of all requests.
+    /// Factor for the rate of all requests.
     pub load: f64,
 }
 
@@ -28,7 +28,7 @@ impl Default for Shape {
 const PAGE_BYTES: u64 = 64 << 10;
 /// Inner pages of the index, above its leaves: the hottest pages.
 const INNER_PAGES: u64 = 64;
-/// Leaf pages of the index, and as many pages of rows: 256 MiB each.
+/// Number of leaf pages of the index, and of pages of rows: 256 MiB each.
 const LEAF_PAGES: u64 = 4096;
 /// Pages of a table that reports scan repeatedly: 192 MiB.
 const SMALL_TABLE_PAGES: u64 = 3072;

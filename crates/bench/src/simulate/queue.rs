@@ -1,4 +1,4 @@
-//! Queue of a tenant's sorts: one runs, the others wait.
+//! Queue of a tenant's sorts, of which the first one runs and the others wait.
 
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ struct Job {
     owed_seconds: f64,
 }
 
-/// Floor of a sort in pages: with fewer the number of merge passes explodes.
+/// Minimum memory of a sort in pages; with less the number of merge passes grows steeply.
 const FLOOR_PAGES: u64 = 16;
 
 impl Queue {
@@ -64,8 +64,8 @@ impl Queue {
         self.jobs.front().map_or(0, |job| job.input_bytes)
     }
 
-    /// Sets the grant of the running sort. Filled memory that it must give up is written back
-    /// first.
+    /// Sets the grant of the running sort. If it shrinks, the pages that the sort has filled beyond
+    /// it are written back before the sort continues.
     pub(super) fn resize(&mut self, trace: &Trace, bytes: u64) {
         if let Some(job) = self.jobs.front_mut() {
             let read = float(job.input_bytes) * (job.run.done * 2.0).min(1.0);

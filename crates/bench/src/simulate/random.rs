@@ -3,8 +3,8 @@
 use terrace_sys::number::{count, float};
 use terrace_sys::split_mix;
 
-/// Generator of the traces of published figures ([`split_mix`]). It differs from that of the
-/// workloads in its first state.
+/// Random number generator of the traces of published figures ([`split_mix`]). It starts from a
+/// different state than that of the workloads.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 

@@ -1,4 +1,4 @@
-//! Recorded traces.
+//! Traces: the requests of tenants by time.
 
 use terrace_market::Sla;
 
@@ -11,13 +11,13 @@ pub struct Trace {
     pub random_nanos: u64,
     /// Duration per page of a long sequential read or write, in nanoseconds.
     pub sequential_nanos: u64,
-    /// Senders of requests.
+    /// The tenants, which send the requests.
     pub tenants: Vec<Tenant>,
     /// Requests, by rising time.
     pub events: Vec<Event>,
 }
 
-/// A sender of requests, with its SLA.
+/// A tenant, and the SLA of its requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
     /// Name of the tenant: one word.

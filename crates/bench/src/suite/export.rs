@@ -1,6 +1,7 @@
 //! Export of a benchmark's tables to Parquet files, for engines that cannot read them otherwise.
 //!
-//! A child process generates and writes, as for every generated table.
+//! A child process generates the tables and writes the files, so that this process does not hold
+//! the generator's memory.
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -16,13 +17,14 @@ use crate::suite::feed::Generator;
 use crate::suite::generate::generate;
 use crate::suite::table::Generated;
 
-/// Name of the subcommand by which a program offers [`write_files`].
+/// Name of the subcommand with which a program runs [`write_files`].
 pub const EXPORT_COMMAND: &str = "benchmark-export";
 
 /// Rows of a row group: the unit in which readers work in parallel, and what the writer buffers.
 const GROUP_ROWS: usize = 122_880;
 
-/// Runs the generator's program to write the tables to a directory, as `TABLE.parquet` each.
+/// Writes each table to the file `TABLE.parquet` in a directory, in a child process with the
+/// generator's program.
 ///
 /// # Errors
 /// [`BenchError::Peer`] if it fails.

@@ -19,7 +19,7 @@ use crate::error::{BenchError, Result};
 use crate::suite::generate::generate;
 use crate::suite::table::Generated;
 
-/// Name of the subcommand by which a program offers [`write_tables`] on its standard output.
+/// Name of the subcommand with which a program runs [`write_tables`] on its standard output.
 pub const GENERATE_COMMAND: &str = "benchmark-generate";
 
 /// Maximum number of batches between the reading thread and the consumer of a table.
@@ -39,7 +39,7 @@ pub struct Generator {
 /// The batches of one table, in order.
 pub type Batches = Receiver<Result<RecordBatch>>;
 
-/// A running generator. [`Feed::finish`] reports how it ended.
+/// A running generator. [`Feed::finish`] waits for its end.
 pub struct Feed {
     child: Child,
     reader: JoinHandle<()>,
@@ -98,8 +98,8 @@ impl Feed {
 
 /// A reader that remembers the last bytes it returned.
 ///
-/// A stream that breaks off between two messages looks complete to its reader; the end marker
-/// distinguishes them.
+/// A stream that breaks off between two messages looks complete to its reader; only a complete one
+/// ends with the end marker.
 struct Tail<R> {
     input: R,
     last: [u8; 8],

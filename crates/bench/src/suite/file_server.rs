@@ -1,5 +1,5 @@
-//! A server of files in this process, as S3 with paths (`/bucket/key`): it takes no keys and lists
-//! nothing.
+//! A file server in this process with the read requests of S3, in path style (`/bucket/key`). It
+//! checks no credentials, and does not list files.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Write};
@@ -24,7 +24,7 @@ pub(crate) const BUCKET: &str = "bench";
 struct Shared {
     directory: PathBuf,
     latency: Duration,
-    /// Part of the tag of each file.
+    /// Number in the ETag of all files; a new number makes new versions of them.
     version: AtomicU64,
     sent_bytes: AtomicU64,
 }
@@ -71,7 +71,7 @@ impl FileServer {
         self.address.to_string()
     }
 
-    /// Makes each file a new version, which no cache has.
+    /// Changes the ETags of all files, so that caches must fetch them again.
     pub(crate) fn renew(&self) {
         self.shared.version.fetch_add(1, Ordering::Relaxed);
     }

@@ -38,8 +38,8 @@ pub fn generate<T: Generated>(
         let receivers: Vec<Receiver<Handed>> =
             (0..lanes).map(|lane| start_lane(scope, table, scale, (lane, lanes, parts))).collect();
         for receiver in receivers.iter().cycle().take(usize::try_from(parts).unwrap_or(0)) {
-            // A lane ends each part with `None`; a lane that is gone has panicked, which the scope
-            // propagates.
+            // A lane ends each part with `None`. A lane whose channel is closed has panicked, which
+            // the scope propagates.
             while let Ok(handed) = receiver.recv() {
                 let Some(batch) = handed? else { break };
                 take(batch)?;

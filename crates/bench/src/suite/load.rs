@@ -41,8 +41,8 @@ impl Load {
     }
 }
 
-/// Makes sure that the engine holds the tables of the generator's scale. Missing ones are created
-/// with `encoding`; the others keep theirs, which [`Load::encoding`] names.
+/// Loads those tables that the engine does not have at the generator's scale. They are created with
+/// `encoding`; existing tables keep their encoding, which [`Load::encoding`] names.
 ///
 /// Each table is loaded by one statement, so after an interruption it is complete or empty, and
 /// only incomplete tables are loaded.
@@ -92,8 +92,8 @@ fn stored_encodings<T: Generated>(engine: &Engine) -> String {
     distinct.into_iter().collect::<Vec<_>>().join(" and ")
 }
 
-/// Creates a session whose inserts keep the order of their input: then the keys of chunks are
-/// ranges, which lets scans skip chunks.
+/// Creates a session whose inserts keep the order of their input. The keys of each chunk are then a
+/// range, so that scans can skip chunks.
 async fn loading_session(engine: &Engine) -> Result<Session> {
     let session = engine.session().map_err(refused)?;
     run(&session, "SET datafusion.optimizer.enable_round_robin_repartition = false").await?;
@@ -185,7 +185,8 @@ pub(crate) async fn run(session: &Session, text: &str) -> Result<Vec<Output>> {
     session.sql(text).await.map_err(refused)
 }
 
-/// Returns the first value of the first output, as a signed or unsigned 64-bit number.
+/// Returns the first value of the first row, an integer of 64 bits, signed or unsigned; `None` if
+/// there is none.
 async fn number(session: &Session, text: &str) -> Result<Option<i64>> {
     let Some(batch) = first_batch(session, text).await? else { return Ok(None) };
     let Some(column) = batch.columns().first() else { return Ok(None) };
@@ -197,7 +198,7 @@ async fn number(session: &Session, text: &str) -> Result<Option<i64>> {
     Ok(unsigned.and_then(|values| i64::try_from(values.value(0)).ok()))
 }
 
-/// Returns true if the first value of the first output is true.
+/// Returns true if the first value of the first row is true.
 async fn is_true(session: &Session, text: &str) -> Result<bool> {
     let batch = first_batch(session, text).await?;
     let column = batch.as_ref().and_then(|batch| batch.columns().first());
@@ -211,7 +212,7 @@ async fn first_batch(session: &Session, text: &str) -> Result<Option<RecordBatch
     Ok(batches.into_iter().find(|batch| batch.num_rows() > 0))
 }
 
-/// Converts an error of the engine, with its message.
+/// Wraps the message of an error of the engine as a [`BenchError::Engine`].
 pub(crate) fn refused(error: terrace_sql::SqlError) -> BenchError {
     BenchError::Engine(error.to_string())
 }

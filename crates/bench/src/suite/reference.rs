@@ -1,8 +1,8 @@
 //! Reference answers of another engine over the same data, computed by a child process.
 //!
 //! DataFusion holds all of its in-memory tables on the heap; above a certain scale, where that
-//! would be many GiB, it reads Parquet files instead. It runs in a child so that its memory does
-//! not count towards the resident memory of the measured process.
+//! would be many GiB, it reads Parquet files instead. It runs in a child process, so that its
+//! memory is not part of the resident memory of the measured process.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -26,7 +26,7 @@ use crate::suite::feed::Generator;
 use crate::suite::generate::generate;
 use crate::suite::table::Generated;
 
-/// Name of the subcommand by which a program offers [`write_answers`] on its standard output.
+/// Name of the subcommand with which a program runs [`write_answers`] on its standard output.
 pub const REFERENCE_COMMAND: &str = "benchmark-reference";
 
 /// Name of DataFusion's answers in reports.
@@ -51,8 +51,8 @@ pub struct Reference {
     pub answer: Answer,
 }
 
-/// Answers in files, of which one at a time is in memory, so that they do not count towards the
-/// resident memory of the measured engine.
+/// Answers in files, which are read one at a time, so that they are not part of the resident memory
+/// of the measured process.
 pub struct KeptAnswers {
     files: Scratch,
 }
@@ -92,7 +92,7 @@ impl KeptAnswers {
     }
 }
 
-/// Runs the generator's program to compute DataFusion's answers.
+/// Returns DataFusion's answers, computed in a child process with the generator's program.
 ///
 /// # Errors
 /// [`BenchError::Peer`] if it fails or prints invalid answers.

@@ -1,4 +1,5 @@
-//! Runs the queries, checks every answer, and reports.
+//! Run of a benchmark's queries: loads the tables, runs the queries, checks every answer, and
+//! reports.
 
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -63,7 +64,7 @@ pub enum Step {
 pub struct QueryRow {
     /// Number of the query.
     pub query: u32,
-    /// Median time from the start of the statement to its last row; `None` if it failed.
+    /// Median time in seconds from the start of the statement to its last row; `None` if it failed.
     pub seconds: Option<f64>,
     /// Number of rows of the answer.
     pub rows: usize,
@@ -78,7 +79,7 @@ pub struct QueryRow {
     pub working_peak_bytes: u64,
     /// Bytes that it wrote to spill files.
     pub spilled_bytes: u64,
-    /// Memory and bytes of the tiers that its last run took.
+    /// Peak memory, and bytes read from each tier, of its last run.
     #[serde(flatten)]
     pub reading: Reading,
 }
@@ -139,7 +140,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the number of wrong answers, which are worse than none.
+    /// Returns the number of queries with a wrong answer.
     pub fn wrong(&self) -> usize {
         self.summary.total - self.summary.correct - self.summary.failed
     }
@@ -178,7 +179,7 @@ pub async fn run<T: Generated>(
     let loaded = load(&engine, &plan.generator, plan.encoding, loading).await?;
     reported.encoding.clone_from(&loaded.encoding);
     let load_peak_rss_bytes = peak_resident()?;
-    // The two phases have peaks of their own; the report's peak is the larger one.
+    // Loading and queries are measured separately; the peak of the report is the larger one.
     reset_peak_resident().map_err(no_figures)?;
     let mut rows = Vec::new();
     for number in &plan.queries {
@@ -212,7 +213,7 @@ fn no_figures(error: std::io::Error) -> BenchError {
     BenchError::input(format!("the kernel tells nothing about resident memory: {error}"))
 }
 
-/// Runs a query as often as planned. The first run that fails or is wrong decides.
+/// Runs a query as often as planned, and stops at the first run that fails or has a wrong answer.
 async fn measure(
     engine: &Engine,
     number: u32,

@@ -58,9 +58,9 @@ pub trait Generated: Copy + Eq + fmt::Debug + fmt::Display + Send + Sync + 'stat
     /// Returns the number of rows at a scale; `None` if it is not known before they are generated.
     fn row_count(self, scale: f64) -> Option<u64>;
 
-    /// Returns a query whose single value is true if the table is that of the scale. It is used
-    /// only for a table that is not empty and has no [`Generated::row_count`]; `None` if the table
-    /// that it was generated with has one.
+    /// Returns a query that checks the scale of a loaded table whose [`Generated::row_count`] is
+    /// not known: its single value is true if the table, which is not empty, was generated at
+    /// `scale`. `None` if another table that is generated along with it is checked in its place.
     fn witness(self, scale: f64) -> Option<String>;
 
     /// Returns the number of parts at this scale, at least 1.

@@ -24,8 +24,8 @@ pub const MORE_ROWS: usize = 10_000;
 /// Maximum relative error of a fraction.
 const RELATIVE: f64 = 1e-6;
 
-/// Maximum absolute error of a fraction: decimals of averages and of quotients end after four to
-/// six digits in one engine and go on in another.
+/// Maximum absolute error of a fraction: decimals of averages and of quotients have four to six
+/// digits in one engine and more in another.
 const ABSOLUTE: f64 = 1e-4;
 
 /// Compares an answer with the expected one, which is widened by [`MORE_ROWS`].
@@ -111,7 +111,7 @@ fn close(left: &str, right: &str, unit: f64) -> bool {
 /// Comparison rules of columns: those compared exactly, and the fractions.
 struct Rules {
     exact: Vec<bool>,
-    /// One unit of the last digit of a rounded column, and 0 of any other.
+    /// One unit of the last digit for a rounded column, and 0 for any other column.
     units: Vec<f64>,
 }
 

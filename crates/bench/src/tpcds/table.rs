@@ -151,9 +151,9 @@ impl Generated for Table {
         self.source_rows(scale).ok().filter(|_| !lines)
     }
 
-    /// Compares the last order: every order has lines, so the last order of a sales table exists
-    /// exactly if the scale is the same. The lines that are returned are drawn at random; a returns
-    /// table is checked with its sales.
+    /// Compares the number of the last order: every order has lines, so it is the number of orders
+    /// at the scale. A returns table, whose lines are drawn at random, is checked by its sales
+    /// table.
     fn witness(self, scale: f64) -> Option<String> {
         let (column, orders) = (self.order_column()?, self.source_rows(scale).ok()?);
         Some(format!("SELECT max({column}) = {orders} FROM {self}"))

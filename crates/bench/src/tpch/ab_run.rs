@@ -17,7 +17,7 @@ use crate::tpch::query::Query;
 /// One of the two configurations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
-    /// Prefix of its fields in a report.
+    /// Prefix of the configuration's fields in a report.
     pub(crate) field: &'static str,
     /// Name in tables and pictures.
     pub(crate) name: &'static str,
@@ -38,7 +38,7 @@ pub(crate) struct Row {
     pub(crate) error: Option<String>,
 }
 
-/// Totals over all queries; failed ones are counted and otherwise left out.
+/// Totals over all queries that succeeded, and the number of those that failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Sum {
     duel: Duel,

@@ -34,8 +34,8 @@ pub enum Precision {
 /// there, so one unit of it, plus the error of the subtraction.
 const HUNDREDTH: f64 = 0.010_000_1;
 
-/// Maximum distance of computed values of two engines: an average ends after six digits in one and
-/// goes on in the other, which rounds its 53 bits.
+/// Maximum absolute and relative distance of computed values of two engines: an average is a
+/// decimal with six digits in one, and a double in the other.
 const SIXTH_DIGIT: f64 = 0.000_001_000_1;
 const DOUBLE: f64 = 4e-15;
 

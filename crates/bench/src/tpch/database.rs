@@ -18,8 +18,8 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Loads the missing tables of a setting, with the user's budget or `dram_bytes`, which is also
-    /// that of the engines.
+    /// Loads the missing tables. The budget of this and of all later engines is the user's, or else
+    /// `dram_bytes`.
     ///
     /// # Errors
     /// Fails if the tables cannot be loaded.

@@ -47,7 +47,7 @@ impl TpchJudge {
             texts.insert(*number, Query::of(*number)?.text(scale));
         }
         let given = oracle.ask::<Table>(DUCKDB, generator, &texts).await?;
-        // Quotients of decimals have other digits in both engines that are asked.
+        // Both engines compute quotients of decimals with other types than Terrace.
         let precision = Precision::Digits;
         let answers = KeptAnswers::keep(given.answers)?;
         let computed = Some(Computed { answers, source: given.source, precision });

@@ -103,8 +103,8 @@ impl Generated for Table {
         u64::try_from(rows).ok()
     }
 
-    /// Compares the last order: every order has lines, so the last order has some exactly if the
-    /// scale is the same.
+    /// Compares the last order of both tables: every order has lines, so `lineitem` has lines of
+    /// the last order exactly if its scale is that of `orders`.
     fn witness(self, _: f64) -> Option<String> {
         let lines = "SELECT max(l_orderkey) = (SELECT max(o_orderkey) FROM orders) FROM lineitem";
         (self == Table::LineItem).then(|| lines.to_string())

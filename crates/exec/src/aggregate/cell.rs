@@ -2,8 +2,8 @@
 //!
 //! The operations match those of the `GroupsAccumulator`s (DataFusion's, or those of
 //! [`crate::functions`]), so that results are the same to the last bit as long as rows come in the
-//! same order. A sum of one of DataFusion's own functions is in the type of its result; it fails
-//! where DataFusion's would wrap around.
+//! same order. The state of DataFusion's own `sum` has the type of the result; here it returns an
+//! error where DataFusion's would wrap around.
 
 mod avg;
 mod choose;

@@ -7,8 +7,8 @@ use crate::words::Words;
 
 /// Slots of an empty directory: 8 KiB.
 const FIRST_SLOTS: usize = 1 << 10;
-/// Growth factor: four while the directory is small, so that few rows are read again for it; two
-/// from this size on.
+/// Slots from which on the directory doubles; a smaller one grows fourfold, so that rows are
+/// inserted again less often.
 const LARGE_SLOTS: usize = 1 << 22;
 /// Set in every used slot, so that zero is an empty one.
 const USED: u64 = 1 << 63;
@@ -26,12 +26,12 @@ pub(super) struct Directory {
     used: usize,
 }
 
-/// Result of a probe.
+/// Result of [`Directory::probe`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// A slot that was empty and is now reserved for the caller's address.
     Made,
-    /// A slot with the same salt.
+    /// A slot with the same salt: the caller compares the keys of its row.
     Alike,
     /// No slot: the directory must grow first.
     Full,
@@ -71,8 +71,9 @@ impl Directory {
         (slot + 1) & (self.slots.len() - 1)
     }
 
-    /// Reads the first slot of every hash into `addresses`. Returns true if every slot has the salt
-    /// of its hash; if not, the rows whose slot has it go to `alike`, the others to `open`.
+    /// Reads the addresses in the home slots of `hashes` into `addresses`. Returns true if every
+    /// slot has the salt of its hash; else `alike` receives the indexes of the hashes whose slot
+    /// has it, and `open` the others.
     pub(super) fn look(
         &self,
         hashes: &[u64],
@@ -99,7 +100,8 @@ impl Directory {
         all
     }
 
-    /// Searches from `slot` on for a slot with the salt of `hash` or an empty one, which it takes.
+    /// Advances `slot` to the next slot that has the salt of `hash` or is empty; reserves an empty
+    /// one for `hash`.
     #[inline]
     pub(super) fn probe(&mut self, hash: u64, slot: &mut usize) -> Found {
         let salt = salt(hash);
@@ -132,7 +134,7 @@ impl Directory {
         *entry = (*entry & !ADDRESS_MASK) | (address.to_bits() & ADDRESS_MASK);
     }
 
-    /// Grows to an empty directory; every row has to be inserted again.
+    /// Replaces the directory by a larger empty one; the caller inserts every row again.
     pub(super) fn grow(&mut self) {
         *self = Self { slots: Words::zeroed(self.slots_grown()), used: 0 };
     }
@@ -142,7 +144,7 @@ impl Directory {
         *self = Self::new();
     }
 
-    /// Inserts rows that are not in the directory yet.
+    /// Inserts the rows at `addresses`, which are not in the directory yet, by their `hashes`.
     pub(super) fn put(&mut self, hashes: &[u64], addresses: &[RowAddress]) {
         let slots: &mut [u64] = &mut self.slots;
         let mask = slots.len() - 1;

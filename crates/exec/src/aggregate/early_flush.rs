@@ -1,11 +1,11 @@
 //! Decides when a partial aggregation flushes its groups early or passes rows through unaggregated.
 //!
 //! A partial aggregation saves its consumer work if rows share groups. Where nearly every row is a
-//! group of its own it saves nothing, and rows are passed through as they are (by DataFusion's
-//! settings). Where the rows of a group are clustered, as in a table that was loaded in the order
-//! of the keys, a table small enough for the caches finds groups as well as one that has all of
-//! them, and faster; so groups are flushed early. Other tables grow for as long as the grant lets
-//! them.
+//! group of its own it saves nothing, and rows are passed through unaggregated, at the thresholds
+//! of DataFusion's settings. Where the rows of a group are clustered, as in a table that was loaded
+//! in the order of the keys, a hash table that fits the caches finds as many groups as one that
+//! holds all of them, and faster; so groups are flushed early. Other tables grow for as long as the
+//! grant allows.
 
 /// Approximate number of groups of a table that fits the caches.
 const FEW_GROUPS: usize = 8 << 10;
@@ -13,16 +13,16 @@ const FEW_GROUPS: usize = 8 << 10;
 /// Decision about the groups of a partial aggregation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Advice {
-    /// Keep them.
+    /// Keep the groups in the table.
     Keep,
-    /// Flush them, and begin with an empty table.
+    /// Flush the groups, and begin with an empty table.
     HandOn,
-    /// Flush them, and pass rows through from now on.
+    /// Flush the groups, and pass all further rows through unaggregated.
     LetThrough,
 }
 
-/// Pass-through threshold: the share of groups in rows above which a partial aggregation passes
-/// rows through, and the number of rows after which it judges.
+/// Pass-through threshold: after `rows` rows, a partial aggregation passes rows through if the
+/// number of groups exceeds `share` times the number of rows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Probe {
     pub(super) rows: usize,
@@ -39,9 +39,9 @@ pub(super) struct Early {
     groups_before: usize,
     /// Rows of this table.
     rows: usize,
-    /// Rows and groups when the table last had less than half of `FEW_GROUPS`.
+    /// Rows and groups of this table when it last had fewer than half of `FEW_GROUPS`.
     half: (usize, usize),
-    /// True if the rows that made the first `FEW_GROUPS` groups were judged.
+    /// True once this table reached `FEW_GROUPS` and was tested for clustered rows.
     is_judged: bool,
 }
 
@@ -50,7 +50,7 @@ impl Early {
         Self { probe, rows_before: 0, groups_before: 0, rows: 0, half: (0, 0), is_judged: false }
     }
 
-    /// Records that the table has `groups` after `rows` more; returns the decision.
+    /// Records that the table has `groups` groups after `rows` further rows; returns the decision.
     pub(super) fn note(&mut self, rows: usize, groups: usize) -> Advice {
         self.rows += rows;
         if let Some(probe) = self.probe {
@@ -72,16 +72,16 @@ impl Early {
         }
     }
 
-    /// Returns true if the rows of a group are clustered: new groups are created at the same rate
-    /// as at the beginning, though many rows find theirs. Rows in random order find theirs more and
-    /// more often.
+    /// Returns true if the rows of a group are clustered: new groups are still created at the
+    /// initial rate, though at least half of the rows found an existing group. In random order the
+    /// rate would fall.
     fn come_together(&self, groups: usize) -> bool {
         let (rows, made) = self.half;
         let (later_rows, later_made) = (self.rows - rows, groups - made);
         self.rows >= 2 * groups && later_rows * made <= (rows + rows / 4) * later_made
     }
 
-    /// Records that the table's groups were flushed.
+    /// Records that the table was flushed with `groups` groups.
     pub(super) fn hand_on(&mut self, groups: usize) {
         self.rows_before += self.rows;
         self.groups_before += groups;

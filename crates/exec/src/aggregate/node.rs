@@ -1,4 +1,4 @@
-//! The plan node.
+//! Plan node of the hash aggregation in pages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::memory::QueryExtension;
 use crate::rows::RowLayout;
 use crate::stream::execute_input;
 
-/// Aggregation by groups whose states are in pages; in place of an [`AggregateExec`].
+/// Hash aggregation that keeps its groups in pages of the pool; replaces an [`AggregateExec`].
 #[derive(Clone, Debug)]
 pub struct PagedAggregateExec {
     /// The node replaced: it defines the computation and the output.
@@ -37,21 +37,21 @@ pub struct PagedAggregateExec {
 }
 
 impl PagedAggregateExec {
-    /// Returns a node in place of `stock`, or `None` if that must stay as it is:
+    /// Returns a node that replaces `stock`, or `None` if DataFusion's node stays, for one of:
     ///
-    /// - without GROUP BY there is one group, and no table, unless its states grow with it;
-    /// - input ordered by the groups, or by some of the keys, is aggregated as it streams;
-    /// - a limit bounds the groups kept;
-    /// - keys or states of a type that rows cannot hold.
+    /// - no GROUP BY, unless a state grows with the number of its values;
+    /// - input ordered by all or some of the keys, which is aggregated as it streams;
+    /// - a limit, which bounds the number of groups;
+    /// - keys or states of a type that row pages cannot hold.
     #[must_use]
     pub fn replace(stock: &Arc<AggregateExec>) -> Option<Self> {
         Self::with_options(stock, AggregateOptions::default())
     }
 
     /// As [`PagedAggregateExec::replace`], for plans in which no operator relies on the order of
-    /// the groups: also replaces aggregation of input ordered by some of the keys. All groups with
-    /// the same values of those are in memory at a time; these may be all groups, as when the key
-    /// is constant.
+    /// the groups: also replaces a node whose input is ordered by some of the keys. That node holds
+    /// all groups with equal values of these keys in memory, which may be all groups: those of a
+    /// constant key.
     #[must_use]
     pub fn in_any_order(stock: &Arc<AggregateExec>) -> Option<Self> {
         Self::with(stock, AggregateOptions::default(), true)

@@ -3,14 +3,15 @@
 /// Options of a [`PagedAggregateExec`](super::PagedAggregateExec).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AggregateOptions {
-    /// True if the operator ignores its memory limit: it neither asks its grant nor unpins
-    /// anything, and leaves it to the pool to find room (Otaki et al., CIDR 2025, section 5). For
+    /// True if the operator ignores its memory limit: it neither asks its grant nor unpins pages,
+    /// so that the pool alone must find frames (Otaki et al., CIDR 2025, section 5). For
     /// experiments; it fails when its pages do not fit memory.
     pub oblivious: bool,
-    /// Bytes of groups below which spilling is not worth the pages; the default is about a quarter
-    /// of a page for every partition.
+    /// Minimum bytes of groups to spill: fewer would not fill the pages of the 16 partitions. A
+    /// table that has 8 MiB of pages pinned spills in any case.
     pub let_go_bytes_min: u64,
-    /// Approximate size in bytes of the pieces that a long list of values is written in.
+    /// Approximate size in bytes of the pieces that a list of values is cut into when it is
+    /// spilled.
     pub piece_bytes: usize,
 }
 

@@ -1,4 +1,5 @@
-//! One group with more values than memory holds: sorts them in pages and reads the result off them.
+//! Aggregates over one group with more values than memory holds: sorts the values in pages, and
+//! computes the result from them in order.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::stream::give_way;
 /// Rows per step when values are sorted or read in order.
 const ROWS_AT_ONCE: usize = 8192;
 
-/// The values of one aggregate of one group, being sorted.
+/// Sorter of the values of one aggregate of one group, which computes the result from them.
 #[derive(Debug)]
 pub(super) struct Picker {
     wants: Wants,
@@ -61,7 +62,7 @@ impl Picker {
         Ok(Self { wants, function, input_schema, pages: pages.clone(), schema, sorter, count: 0 })
     }
 
-    /// Appends states.
+    /// Appends the values of `lists`, states of the aggregate; nulls are left out.
     ///
     /// # Errors
     /// If the pool has no page left.
@@ -140,7 +141,7 @@ impl Picker {
         plain.evaluate()?.to_array_of_size(1)
     }
 
-    /// Returns a picker with each distinct value once.
+    /// Returns a picker that has each distinct value of this one once.
     async fn without_repeats(mut self) -> Result<Self> {
         let mut unlike = Unlike::default();
         let mut merge = self.sorter.finish().await?;
@@ -154,7 +155,8 @@ impl Picker {
         }
     }
 
-    /// Returns the values at `places` of the order, which ascend; none if there are no values.
+    /// Returns the values at the positions `places` (ascending, from 0) of the sorted order; a
+    /// position past the last value is left out.
     async fn values_at(&mut self, places: Vec<usize>) -> Result<ArrayRef> {
         let mut found: Vec<ArrayRef> = vec![new_empty_array(self.schema.field(0).data_type())];
         let (mut places, mut seen) = (places.into_iter().peekable(), 0);
@@ -172,7 +174,8 @@ impl Picker {
         Ok(concat(&found)?)
     }
 
-    /// Returns the most frequent value: the first of the longest runs, or the last.
+    /// Returns the most frequent value; of several equally frequent ones the least, or the greatest
+    /// if `last`.
     async fn mode(&mut self, last: bool) -> Result<ArrayRef> {
         let mut runs = Runs { last, ..Runs::default() };
         let mut merge = self.sorter.finish().await?;
@@ -186,7 +189,7 @@ impl Picker {
         Ok(mode.unwrap_or_else(|| new_empty_array(self.schema.field(0).data_type())))
     }
 
-    /// Computes the result from the few values that determine it.
+    /// Returns the result of the aggregate over `values` alone, which determine it.
     fn evaluate(&self, fraction: Option<f64>, values: ArrayRef) -> Result<ArrayRef> {
         let mut plain = self.plain(fraction)?;
         if !values.is_empty() {
@@ -252,8 +255,9 @@ async fn next(merge: &mut Merge) -> Result<Option<ArrayRef>> {
     Ok(columns.and_then(|(_, mut columns)| columns.pop()))
 }
 
-/// Returns the positions next to the one at `fraction` of the way through `count` values, and the
-/// fraction of the way from the one to the other.
+/// Returns the positions (from 0) of the values to interpolate for the percentile `fraction` of
+/// `count` values, and the fraction to interpolate them with: one position if the percentile is a
+/// value, none if `count` is 0.
 fn around(fraction: f64, count: usize) -> (Vec<usize>, f64) {
     #[allow(clippy::cast_precision_loss, reason = "as DataFusion computes it")]
     let at = fraction * count.saturating_sub(1) as f64;
@@ -266,8 +270,9 @@ fn around(fraction: f64, count: usize) -> (Vec<usize>, f64) {
     }
 }
 
-/// Returns the position of the first of `count` values whose place is at least the fraction of
-/// all.
+/// Returns the position (from 0) of the discrete percentile of `count` sorted values: the first one
+/// whose cumulative share is at least `fraction`, counted from the end if `descending`. Empty if
+/// `count` is 0.
 fn at_rank(fraction: f64, descending: bool, count: usize) -> Vec<usize> {
     #[allow(clippy::cast_precision_loss, reason = "as the function computes it")]
     let at = (fraction * count as f64).ceil();
@@ -280,7 +285,7 @@ fn at_rank(fraction: f64, descending: bool, count: usize) -> Vec<usize> {
 /// The longest run of equal values among sorted ones.
 #[derive(Debug, Default)]
 struct Runs {
-    /// True if the last of the longest runs counts.
+    /// True to choose the last of several longest runs, false for the first.
     last: bool,
     longest: Option<(ArrayRef, usize)>,
     current: Option<(ArrayRef, usize)>,
@@ -320,7 +325,7 @@ impl Runs {
     }
 }
 
-/// Filter of sorted values that drops those equal to the one before.
+/// Filter that drops each value equal to the one before it, also across batches.
 #[derive(Debug, Default)]
 struct Unlike {
     last: Option<ArrayRef>,

@@ -37,21 +37,21 @@ pub(super) struct Program {
     output_schema: SchemaRef,
     key_types: Vec<DataType>,
     aggregates: Vec<Aggregate>,
-    /// True if the input has states, not values.
+    /// True if the input has states of a partial aggregation, not values.
     merges: bool,
-    /// True if the output has states, not results.
+    /// True if the output has states for another aggregation to merge, not results.
     hands_on: bool,
     options: AggregateOptions,
 }
 
-/// One aggregate.
+/// One aggregate function of the node, with its arguments and its filter.
 #[derive(Debug)]
 pub(super) struct Aggregate {
     pub(super) function: Arc<AggregateFunctionExpr>,
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
     pub(super) state_types: Vec<DataType>,
-    /// The values of its group that it needs, if its state is a list of values.
+    /// The values of a group that the result depends on, if the state is a list of values.
     pub(super) wants: Option<Wants>,
 }
 
@@ -69,13 +69,13 @@ fn order_in_groups(stock: &AggregateExec) -> Result<EquivalenceProperties> {
 /// One accumulator for every aggregate, each of which converts rows to states.
 pub(super) type Converters = Vec<Box<dyn GroupsAccumulator>>;
 
-/// Location of the states of an aggregate.
+/// Location of the states of an aggregate: in the row of the group, or in an accumulator.
 pub(super) enum State {
-    /// In the rows.
+    /// In the rows of the groups.
     Cell(Box<dyn Cell>),
-    /// Beside the rows, by the number of the group.
+    /// In an accumulator outside of the rows, indexed by the number of the group.
     Beside(Box<dyn GroupsAccumulator>),
-    /// Not in this table: the values of the only group are sorted aside.
+    /// Not in this table: a [`Picker`] sorts the values of the only group.
     Aside,
 }
 
@@ -89,7 +89,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// A batch, evaluated: keys and the arguments of every aggregate.
+/// The keys of a batch for one grouping set, and the arguments of every aggregate.
 #[derive(Clone, Debug)]
 pub(super) struct Evaluated {
     pub(super) keys: Vec<ArrayRef>,
@@ -98,7 +98,7 @@ pub(super) struct Evaluated {
     pub(super) states: bool,
 }
 
-/// The arguments of one aggregate for one batch.
+/// The arguments (or states) of one aggregate for one batch, and the rows that its filter admits.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     pub(super) columns: Vec<ArrayRef>,
@@ -188,16 +188,16 @@ impl Program {
         self.hands_on
     }
 
-    /// Returns true if one group can be computed from values in order. Nested keys may have the
-    /// same hash though they differ, since DataFusion skips nulls, and then one hash is not one
-    /// group.
+    /// Returns true if a partition whose rows have one hash can be computed by [`Picker`]s: an
+    /// aggregate reads its values in order, and no key is nested. DataFusion skips nulls when it
+    /// hashes nested keys, so that different keys may have the same hash.
     pub(super) fn picks(&self) -> bool {
         self.aggregates.iter().any(Aggregate::is_in_order)
             && !self.key_types.iter().any(DataType::is_nested)
     }
 
-    /// Creates states, those in the rows from `room` on. With `aside`, values that an aggregate
-    /// reads in order are not kept in the table.
+    /// Creates the states of all aggregates; `room` allocates those in the rows. With `aside`, the
+    /// aggregates that read their values in order have [`State::Aside`].
     pub(super) fn states(&self, room: &mut Room, aside: bool) -> Result<Vec<State>> {
         let state = |aggregate: &Aggregate| match aside && aggregate.is_in_order() {
             true => Ok(State::Aside),
@@ -206,8 +206,8 @@ impl Program {
         self.aggregates.iter().map(state).collect()
     }
 
-    /// Returns a picker for every aggregate that is computed from values in order, and none for the
-    /// others.
+    /// Returns one element per aggregate: a picker if it is computed from values in order, else
+    /// `None`.
     pub(super) fn pickers(&self, pages: &Pages) -> Result<Vec<Option<Picker>>> {
         let picker = |aggregate: &Aggregate| {
             let wants = aggregate.wants.filter(|wants| wants.is_in_order());
@@ -218,8 +218,8 @@ impl Program {
         self.aggregates.iter().map(|aggregate| picker(aggregate).transpose()).collect()
     }
 
-    /// Returns the states of a group of which no row is taken, for aggregates whose state is no
-    /// list.
+    /// Returns the state columns of a group of which no row is taken, one row each; `None` if the
+    /// state of `aggregate` is a list of values.
     pub(super) fn neutral(&self, aggregate: &Aggregate) -> Result<Option<Vec<ArrayRef>>> {
         if aggregate.wants.is_some() {
             return Ok(None);
@@ -234,8 +234,9 @@ impl Program {
         Ok(Some(state.state(EmitTo::All)?))
     }
 
-    /// Returns the converters of single rows to states, one for every aggregate; none if a state
-    /// may be long, or rows go to several groups.
+    /// Returns the converters of rows to states, one per aggregate; `None` if rows cannot be passed
+    /// through: a state grows with its group, there are grouping sets, or the node is not a partial
+    /// aggregation of values.
     pub(super) fn converters(&self) -> Result<Option<Converters>> {
         let is_bounded = |it: &Aggregate| !values::grows(&it.function);
         let can = self.hands_on && !self.merges && self.group_by.is_single();
@@ -246,7 +247,8 @@ impl Program {
         converters.collect::<Result<_>>().map(Some)
     }
 
-    /// Converts the rows of a batch to groups of one row each, with their states.
+    /// Returns the output of a batch that is passed through: every row as a group of its own, with
+    /// its keys and states.
     pub(super) fn convert(
         &self,
         batch: &RecordBatch,
@@ -264,7 +266,7 @@ impl Program {
         Ok(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?)
     }
 
-    /// Evaluates a batch, once for every grouping set.
+    /// Evaluates keys and arguments of a batch; returns one element per grouping set.
     pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<Vec<Evaluated>> {
         let arguments =
             self.aggregates.iter().map(|it| evaluate(&it.arguments, it.filter.as_ref(), batch));
@@ -276,8 +278,8 @@ impl Program {
         sets.iter().map(|keys| Evaluated::new(keys, &arguments, self.merges)).collect()
     }
 
-    /// Returns the groups that exist even without input: those of empty grouping sets, or the only
-    /// one. Their arguments are all filtered out.
+    /// Returns the groups that exist even without input, one row each: those of empty grouping
+    /// sets, or the only group if there are no keys. All arguments are filtered out.
     pub(super) fn without_input(&self) -> Result<Vec<Evaluated>> {
         let none = self.aggregates.iter().map(|aggregate| aggregate.none(&self.input_schema));
         if self.has_no_keys() && !self.merges {
@@ -316,7 +318,7 @@ fn evaluate(
     Ok(Arguments { columns, filter: filter.map(|filter| filter.as_boolean().clone()) })
 }
 
-/// Returns the key of every row where there are no keys.
+/// Returns the constant key column that stands for an empty GROUP BY.
 fn no_keys(rows: usize) -> Vec<ArrayRef> {
     vec![Arc::new(BooleanArray::new(BooleanBuffer::new_unset(rows), None))]
 }
@@ -332,12 +334,12 @@ impl Evaluated {
         self.keys.first().map_or(0, |key| key.len())
     }
 
-    /// Returns the approximate bytes of its keys.
+    /// Returns the approximate bytes of the keys.
     pub(super) fn bytes(&self) -> usize {
         self.keys.iter().map(array_bytes).sum()
     }
 
-    /// Returns some of its rows, without a copy.
+    /// Returns `rows` rows beginning with row `from`, without a copy.
     pub(super) fn slice(&self, from: usize, rows: usize) -> Self {
         let slice = |arrays: &[ArrayRef]| arrays.iter().map(|it| it.slice(from, rows)).collect();
         let arguments = self.arguments.iter().map(|arguments| Arguments {

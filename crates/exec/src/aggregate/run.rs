@@ -1,4 +1,4 @@
-//! Execution of one partition of the plan, from input to output.
+//! Execution of a [`PagedAggregateExec`](super::PagedAggregateExec) for one partition of the plan.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Metrics {
     }
 }
 
-/// Starts a run. It does no work before the stream is polled.
+/// Returns the stream of groups of one partition; it does no work before it is polled.
 pub(super) fn start(
     program: Program,
     input: SendableRecordBatchStream,
@@ -116,7 +116,7 @@ impl Run {
         Table::new(&self.program, &self.pages, 0)
     }
 
-    /// Aggregates the input.
+    /// Aggregates the whole input into a table, which may spill.
     async fn take_in(&mut self, mut input: SendableRecordBatchStream) -> Result<Table> {
         if self.program.hands_on() {
             return self.take_in_to_hand_on(input).await;
@@ -136,7 +136,8 @@ impl Run {
         Ok(table)
     }
 
-    /// Aggregates the input, and flushes groups before its end where that is better.
+    /// Aggregates the input of a partial aggregation: flushes groups early or passes rows through
+    /// where [`Early`] advises it or memory is scarce. Returns the table of the last groups.
     async fn take_in_to_hand_on(&mut self, mut input: SendableRecordBatchStream) -> Result<Table> {
         let mut table = self.table()?;
         let converters = self.program.converters()?;
@@ -201,14 +202,15 @@ impl Run {
         self.program.convert(batch, converters)
     }
 
-    /// Emits rows as groups of one row.
+    /// Emits rows that were converted to groups of one row each.
     async fn let_through(&mut self, groups: RecordBatch) {
         self.metrics.through.add(groups.num_rows());
         self.emitter.emit(groups.record_output(&self.metrics.baseline)).await;
     }
 
-    /// Returns a batch as it is while memory is ample, and else in pieces: once memory is refused,
-    /// at most one more piece is appended.
+    /// Returns a batch whole if the grant has `AMPLE_BYTES` left, else in pieces of about
+    /// `PIECE_BYTES` of keys: the caller checks the grant after each, so at most one piece is
+    /// appended after a refusal.
     fn pieces(&self, batch: Evaluated) -> impl Iterator<Item = Evaluated> + use<> {
         let rows = batch.rows();
         let grant = &self.pages.grant;
@@ -225,8 +227,8 @@ impl Run {
         })
     }
 
-    /// Flushes the groups where that is better, where memory is scarce or where their states are
-    /// long, and waits while the query is suspended. Returns true if it flushed.
+    /// Flushes the groups if `advice` says so, memory is scarce, their states are long or the query
+    /// is suspended; waits while it is suspended. Returns true if it flushed.
     async fn settle_by_handing_on(&mut self, table: &mut Table, advice: Advice) -> Result<bool> {
         let suspended = self.pages.grant.suspended();
         let wanted = advice != Advice::Keep || table.should_hand_on() || suspended.is_some();
@@ -241,7 +243,7 @@ impl Run {
         Ok(hands_on)
     }
 
-    /// Combines the groups of a partition.
+    /// Aggregates the spilled rows of a partition into a table of `level`.
     async fn combine(&mut self, mut part: Part, level: u32) -> Result<Table> {
         let mut table = Table::new(&self.program, &self.pages, level)?;
         let (mut rows, mut beside) = (Cursor::default(), Cursor::default());
@@ -265,7 +267,8 @@ impl Run {
         }
     }
 
-    /// Spills if the grant wants bytes back, and waits while the query is suspended.
+    /// Spills if memory was refused or the grant wants bytes back, and waits while the query is
+    /// suspended; then `part`, the partition being read, is unpinned too.
     async fn settle(&self, table: &mut Table, part: Option<&mut Part>) -> Result<()> {
         self.metrics.peak_bytes.set_max(to_usize(self.pages.grant.held_bytes()));
         let suspended = self.pages.grant.suspended();
@@ -313,15 +316,15 @@ impl Run {
         self.emit(table, &beside).await
     }
 
-    /// Emits the states of a table.
+    /// Emits the states of a partial aggregation's table.
     async fn hand_on(&mut self, mut table: Table) -> Result<()> {
         self.metrics.peak_bytes.set_max(to_usize(self.pages.grant.held_bytes()));
         let beside = table.states_beside()?;
         self.emit(table, &beside).await
     }
 
-    /// Computes a partition that is one group, however large. Values that an aggregate reads in
-    /// order are sorted in pages.
+    /// Computes and emits a partition that is one group, however large: values that an aggregate
+    /// reads in order are sorted in pages.
     async fn combine_one(&mut self, mut part: Part, level: u32) -> Result<()> {
         let mut table = Table::with_aside(&self.program, &self.pages, level, true)?;
         let mut pickers = self.program.pickers(&self.pages)?;
@@ -357,9 +360,9 @@ impl Run {
         self.emit(table, &beside).await
     }
 
-    /// Emits the groups of a table that never spilled. No page is pinned while a batch is with the
-    /// consumer: that may be an operator that needs frames, and no request to give pins back would
-    /// reach this operator before it has them.
+    /// Emits the groups of a table that never spilled; `beside` has the output columns of states
+    /// outside of the rows. No page is pinned while the consumer processes a batch: it may need
+    /// frames, and this operator cannot give pins back before it is polled again.
     async fn emit(&mut self, mut table: Table, beside: &[ArrayRef]) -> Result<()> {
         table.forget_places();
         let keeps_pins = self.program.options().oblivious;

@@ -10,7 +10,7 @@ use terrace_sys::size::to_usize;
 use crate::Grant;
 use crate::rows::{Access, RowAddress, RowLayout, RowPages, Rows};
 
-/// Bytes of groups that are read back at once.
+/// Maximum bytes of groups that are read back at once, unless one group is larger.
 const READ_BYTES: u64 = 1 << 20;
 
 /// Space for new pages, and the grant that they are charged to.
@@ -26,10 +26,10 @@ impl Pages {
     }
 }
 
-/// Groups of one partition.
+/// Rows of the groups of one partition.
 ///
-/// Row `n` of `beside` has the states of group `n` that are not in its row. It is written when the
-/// groups are spilled, so it may lag behind.
+/// Row `n` of `beside` has the states outside of row `n` of `rows`. It is written when the groups
+/// spill; until then accumulators have the states of newer rows.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) rows: RowPages,
@@ -54,7 +54,7 @@ impl Part {
         Self { rows: pages.rows(rows), beside, pages_done: 0, hashes: Hashes::None }
     }
 
-    /// Limits the partition's pages to `bytes` each.
+    /// Returns the partition with new pages limited to `bytes` each.
     pub(super) fn with_page_limit(self, bytes: usize) -> Self {
         let beside = self.beside.map(|beside| beside.with_page_limit(bytes));
         Self { rows: self.rows.with_page_limit(bytes), beside, ..self }
@@ -72,13 +72,13 @@ impl Part {
         }
     }
 
-    /// Returns true if all rows are of one group.
+    /// Returns true if there are rows and all have the same hash.
     pub(super) fn is_one_group(&self) -> bool {
         matches!(self.hashes, Hashes::One(_))
     }
 
-    /// Returns the number of groups to read at once: at most `most`, and fewer if their states are
-    /// long.
+    /// Returns the number of rows to read at once: at most `most`, and fewer if they are longer
+    /// than `READ_BYTES` together.
     pub(super) fn rows_at_once(&self, most: usize) -> usize {
         let bytes = self.rows.bytes() + self.beside.as_ref().map_or(0, RowPages::bytes);
         let row = (bytes / self.rows.rows().max(1)).max(1);
@@ -92,7 +92,8 @@ impl Part {
     }
 }
 
-/// Cursor over rows that are read once, from the first to the last.
+/// Cursor over row pages that are read once, from the first row to the last. `page` and `row` are
+/// the position of the next row; pages below `freed` are freed.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     page: usize,
@@ -101,8 +102,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Pins and returns the next `count` rows, or as many as there are. Pages read before are
-    /// freed.
+    /// Pins the next `count` rows, or as many as remain, and returns their addresses: none at the
+    /// end. Frees the pages that earlier calls read to their end.
     ///
     /// # Errors
     /// As [`RowPages::pin_pages`].
@@ -131,7 +132,7 @@ impl Cursor {
     }
 }
 
-/// Returns all columns of rows.
+/// Copies all columns of `rows` into arrays.
 ///
 /// # Errors
 /// As [`Rows::gather`].

@@ -21,27 +21,28 @@ use crate::rows::{Columns, Equality, RowAddress, RowLayout, Slots, SlotsBuilder}
 
 /// Number of partitions that the rows of a table are split into when it spills.
 const PARTS: usize = 16;
-/// Lowest of the bits of the hash that choose the partition. They are part of a directory's salt,
-/// so that rows with the salt of a slot are in its partition.
+/// Position of the lowest of the hash bits that choose a partition. These bits are part of the
+/// salt in the directory, so that all rows with the salt of a slot are in the same partition.
 const PART_SHIFT: u32 = 59;
 /// Maximum number of times that a partition is split again; further splits gain nothing.
 const LEVELS_MAX: u32 = 8;
-/// Bytes of states beside the rows at which they are flushed at the latest: the consumer copies
-/// them.
+/// Bytes of states outside of the rows from which on a partial aggregation flushes its groups: the
+/// consumer copies these states.
 const HANDED_ON_MAX: u64 = 2 << 20;
-/// Bytes of pinned pages from which even few groups are spilled when memory is scarce: more than
-/// the pages that all partitions begin with.
+/// Bytes of pinned pages from which on a table spills when memory is scarce, however small its
+/// groups: more than the first pages of all partitions.
 const PINNED_LARGE: u64 = 8 << 20;
-/// Makes the hashes here independent of those of the exchange below.
+/// Seed of the hashes, which makes them independent of those of the hash repartitioning below.
 const HASH_SEED: u64 = 0x7465_7272_6163_6521;
 /// An odd number of many bits (Knuth's, from the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Offset of the hash, the first of a row's extra bytes.
 const HASH: usize = 0;
-/// Key equality of groups: nulls are equal, and equal floats were given equal bits before.
+/// Equality of the keys of groups: nulls are equal, and floats are compared by their bits, since
+/// [`Evaluated`] has canonical zeros and NaNs.
 const EQUALITY: Equality = Equality { nulls: true, floats: false };
 
-/// The groups of one partition of the plan, or of one partition of their rows.
+/// Hash table of the groups of one partition of the plan (level 0), or of one spilled partition.
 #[derive(Debug)]
 pub(super) struct Table {
     program: Arc<Program>,
@@ -60,12 +61,12 @@ pub(super) struct Table {
     work: Work,
 }
 
-/// Layout of a row.
+/// Layouts of a group's row and of its states outside of the row.
 #[derive(Clone, Debug)]
 struct Layouts {
     rows: RowLayout,
     beside: Option<RowLayout>,
-    /// Offset of the group's number, if any state is beside the rows.
+    /// Offset of the group's number in the extra bytes, if any state is outside of the rows.
     number: Option<usize>,
     extra_bytes: usize,
 }
@@ -76,15 +77,16 @@ struct Work {
     hashes: Vec<u64>,
     column_hashes: Vec<u64>,
     addresses: Vec<RowAddress>,
-    /// Slot of the directory for each row of the batch.
+    /// Slot of the directory where the search of each row of the batch stands.
     places: Vec<usize>,
     /// Rows whose group is not known yet.
     open: Vec<u32>,
-    /// Rows that probably have the group at their address.
+    /// Rows whose group is probably the one at their address, by the salt; keys are still to be
+    /// compared.
     likely: Vec<u32>,
-    /// Open rows that probably have the group of the row before them.
+    /// Rows with the hash of the row before them, which probably belong to its group.
     repeats: Vec<u32>,
-    /// All rows.
+    /// The indexes of all rows of the batch.
     all: Vec<u32>,
     made: Vec<u32>,
     alike: Vec<u32>,
@@ -94,8 +96,8 @@ struct Work {
 }
 
 impl Work {
-    /// Moves open rows with the hash of the row before them, which is open too, to `repeats`: rows
-    /// of a group are often adjacent.
+    /// Moves open rows with the hash of the row before them to `repeats`: rows of a group are often
+    /// adjacent.
     fn leave_repeats(&mut self) {
         let Self { hashes, open, repeats, .. } = self;
         repeats.clear();
@@ -115,8 +117,7 @@ impl Work {
         repeats.truncate(repeated);
     }
 
-    /// Gives repeats the group of the row before them, and marks them likely: their keys are still
-    /// to be compared.
+    /// Copies the address of the row before each repeat, and appends the repeats to `likely`.
     fn place_repeats(&mut self) {
         for row in &self.repeats {
             let row = *row as usize;
@@ -136,7 +137,8 @@ impl Table {
         Self::with_aside(program, pages, level, false)
     }
 
-    /// As [`Table::new`], for one group whose values are sorted aside where an aggregate allows it.
+    /// As [`Table::new`]; with `aside`, for one group whose values a
+    /// [`Picker`](super::oversized_group::Picker) sorts where an aggregate allows it.
     pub(super) fn with_aside(
         program: &Arc<Program>,
         pages: &Pages,
@@ -217,7 +219,7 @@ impl Table {
         self.refuse_oversized()
     }
 
-    /// Passes the batch to the cells, and has them write the initial state of a group.
+    /// Prepares the cells for the batch, and writes the initial states of a group to `work.start`.
     fn begin(&mut self, batch: &Evaluated) -> Result<()> {
         let start = &mut self.work.start;
         start.clear();
@@ -231,8 +233,8 @@ impl Table {
         Ok(())
     }
 
-    /// Aggregates a batch while there is one collection. Most rows find their group in the first
-    /// slot.
+    /// Aggregates a batch before the first spill, while there is one collection of rows. Most rows
+    /// find their group in the home slot of their hash.
     fn take_one(&mut self, keys: &Columns, batch: &Evaluated) -> Result<()> {
         let Work { hashes, addresses, likely, open, .. } = &mut self.work;
         let all_likely = self.directory.look(hashes, addresses, likely, open);
@@ -282,7 +284,7 @@ impl Table {
         update(&mut self.states, &self.layouts, self.groups, slots.finish()?, batch)
     }
 
-    /// Adjusts the grant to the size of the states beside the rows.
+    /// Adjusts the grant to the bytes of the accumulators, the states outside of the rows.
     fn settle_beside(&mut self) {
         let sizes = self.states.iter().map(|state| match state {
             State::Beside(groups) => groups.size(),
@@ -302,45 +304,45 @@ impl Table {
         self.beside_bytes = bytes;
     }
 
-    /// Returns true if the table should spill: memory was refused, or is wanted back, and spilling
-    /// helps.
+    /// Returns true if the table should spill: memory was refused since the last call or the grant
+    /// wants bytes back, and spilling helps.
     pub(super) fn should_let_go(&mut self) -> bool {
         let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
         pressed && self.is_divisible() && self.is_worth_letting_go()
     }
 
-    /// Returns true if a table that emits states should flush them: memory is scarce, or the states
-    /// beside the rows are long.
+    /// Returns true if the table of a partial aggregation should flush its groups: memory is
+    /// scarce, or the states outside of the rows reach `HANDED_ON_MAX`.
     pub(super) fn should_hand_on(&mut self) -> bool {
         let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
         self.beside_bytes >= HANDED_ON_MAX || (pressed && self.is_worth_letting_go())
     }
 
-    /// Returns true if the groups are large enough for the pages that spilling takes: by their
-    /// rows, or by the long values beside them.
+    /// Returns true if the groups, or the pages pinned for them, are large enough to spill.
     fn is_worth_letting_go(&self) -> bool {
         self.used_bytes() >= self.program.options().let_go_bytes_min
             || self.parts.iter().map(|part| part.rows.pinned_bytes()).sum::<u64>() >= PINNED_LARGE
     }
 
-    /// Returns the bytes that the groups use, in their pages and beside them.
+    /// Returns the bytes of the groups' rows, without their long values, and of the accumulators.
     fn used_bytes(&self) -> u64 {
         to_u64(self.groups * self.layouts.rows.width()) + self.beside_bytes
     }
 
-    /// Returns the number of groups in the directory.
+    /// Returns the number of groups in memory, those since the last spill.
     pub(super) fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Returns true if there is no group.
+    /// Returns true if there is no group, neither in memory nor spilled.
     pub(super) fn is_empty(&self) -> bool {
         self.groups == 0 && !self.has_let_go()
     }
 }
 
-/// Hashes keys. DataFusion's hashes of several columns are sums, which skip nulls and do not change
-/// when values change places; so every column is hashed by itself, and then mixed in.
+/// Hashes the rows of `keys` into `hashes`; `one` is a buffer. DataFusion combines the hashes of
+/// columns by a sum that skips nulls and does not depend on the order of the columns; here every
+/// column is hashed separately and then mixed in.
 fn hash_keys(keys: &[ArrayRef], seed: u64, hashes: &mut [u64], one: &mut Vec<u64>) -> Result<()> {
     let Some((first, others)) = keys.split_first() else { return Ok(()) };
     hashes.fill(0);

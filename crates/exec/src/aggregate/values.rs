@@ -1,8 +1,8 @@
 //! Aggregates whose state is a list of all values of a group, or of its distinct values.
 //!
-//! Such a state grows with its group. Cut into pieces, each a state of its own, it fits pages
-//! whatever its length. A group larger than memory is not reassembled: its values are sorted, and
-//! the result is computed from them in order ([`super::giant`]).
+//! Such a state grows with its group. It is spilled in pieces, each a state of its own, so that it
+//! fits pages whatever its length. A group larger than memory is not reassembled: its values are
+//! sorted, and the result is computed from them in order ([`super::oversized_group`]).
 
 use std::sync::Arc;
 
@@ -24,24 +24,25 @@ use crate::functions::{is_list, stock};
 /// Maximum number of values in a piece.
 const PIECE_VALUES: usize = 1 << 16;
 
-/// Key of the metadata of states that a function of another crate declares to be lists of the
-/// values of their groups: they may be cut into pieces, each a state of its own.
+/// Key of field metadata: a function of another crate sets it on its state fields to declare that
+/// they are lists of the group's values, which may be cut into pieces, each a state of its own.
 pub const KEEPS_VALUES: &str = "terrace.keeps_values";
 
 /// The values of a group that the result of an aggregate depends on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Wants {
-    /// All of them: they are the result.
+    /// All values: the result is made of them.
     All,
     /// Each distinct value, once.
     Distinct,
-    /// The median, of all values or of the distinct ones.
+    /// The middle value or two, of all values or of the distinct ones, for the median.
     Middle { distinct: bool },
-    /// The value at a fraction of the way from the first to the last.
+    /// The values next to the continuous percentile `fraction`.
     At { fraction: f64, distinct: bool },
-    /// The most frequent one: of those equally frequent the first in the order, or the last.
+    /// The most frequent value; of several equally frequent ones the least, or the greatest if
+    /// `last`.
     Mode { last: bool },
-    /// The first one of the order whose place is at least the fraction of all.
+    /// The discrete percentile: the first value whose cumulative share is at least `fraction`.
     Rank { fraction: f64, descending: bool, distinct: bool },
 }
 
@@ -53,7 +54,8 @@ impl Wants {
     }
 }
 
-/// Returns what an aggregate needs of its values, if its state is a list of values.
+/// Returns the values of a group that the result of `function` depends on; `None` if its states are
+/// not lists of values.
 pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) -> Option<Wants> {
     let lists = state_types.iter().all(|state| matches!(state, DataType::List(_)));
     if !lists || state_types.is_empty() {
@@ -87,7 +89,8 @@ fn keeps_values(function: &AggregateFunctionExpr) -> bool {
     fields.iter().all(|field| field.metadata().contains_key(KEEPS_VALUES))
 }
 
-/// Returns what a function that keeps values needs of them in order, if it does not need all.
+/// Returns the values that the result of a function with [`KEEPS_VALUES`] depends on, if it can be
+/// computed from values in order; else `None`.
 fn in_order(function: &AggregateFunctionExpr, state_types: &[DataType]) -> Option<Wants> {
     let [DataType::List(values)] = state_types else { return None };
     let (name, distinct) = (function.fun().name(), function.is_distinct());
@@ -113,8 +116,8 @@ pub(crate) fn is_ordered_list(function: &AggregateFunctionExpr) -> bool {
     is_list(stock(function.fun())) && !function.order_bys().is_empty() && !function.is_distinct()
 }
 
-/// Returns the function without ORDER BY, for an ordered list over input that has this order: it
-/// appends values as they come. None for any other function.
+/// Returns `array_agg` or `string_agg` without its ORDER BY if `input` already has that order, so
+/// that values are appended as they come; `None` for any other function or order.
 ///
 /// # Errors
 /// DataFusion's, if it cannot create the function.
@@ -144,7 +147,8 @@ pub(super) fn grows(function: &AggregateFunctionExpr) -> bool {
     is_list(stock(function.fun())) || wants(function, &types).is_some()
 }
 
-/// Returns the fraction of a percentile, counted from the least value.
+/// Returns the literal fraction of a percentile, counted from the least value; `None` if the second
+/// argument is no constant.
 fn fraction(function: &AggregateFunctionExpr) -> Option<f64> {
     let fraction = literal_fraction(function)?;
     Some(if is_descending(function) { 1.0 - fraction } else { fraction })
@@ -163,7 +167,7 @@ fn is_descending(function: &AggregateFunctionExpr) -> bool {
     function.order_bys().first().is_some_and(|key| key.options.descending)
 }
 
-/// The states of all groups that are not in their rows, to be written in pieces.
+/// The states of all groups outside of their rows, indexed by group, to be written in pieces.
 #[derive(Debug)]
 pub(super) struct States {
     columns: Vec<StateColumn>,
@@ -171,16 +175,17 @@ pub(super) struct States {
     most: usize,
 }
 
-/// One column of states.
+/// One column of states, indexed by group.
 #[derive(Debug)]
 pub(super) struct StateColumn {
     pub(super) array: ArrayRef,
-    /// The state of a group without rows; none for a list, which is cut into pieces.
+    /// The state of a group of which no row is taken, in one row; `None` for a list, which is cut
+    /// into pieces.
     pub(super) neutral: Option<ArrayRef>,
 }
 
 impl States {
-    /// Creates states whose lists are cut into pieces of about `piece_bytes`.
+    /// Creates states whose lists are cut into pieces of about `piece_bytes` bytes.
     pub(super) fn new(columns: Vec<StateColumn>, piece_bytes: usize) -> Self {
         let of = |column: &StateColumn| {
             let lists = column.lists()?;
@@ -202,8 +207,8 @@ impl States {
         self.len(group).div_ceil(self.most).max(1)
     }
 
-    /// Returns the number of `picks` (group and piece) to take at once, so that their values fit
-    /// one piece.
+    /// Returns the number of leading `picks` (group and piece), at least 1 and at most `rows`, that
+    /// have no more values together than one piece.
     pub(super) fn at_once(&self, picks: &[(usize, usize)], rows: usize) -> usize {
         let mut values = 0;
         let fits = picks.iter().take(rows).take_while(|(group, _)| {
@@ -213,7 +218,8 @@ impl States {
         fits.count().max(1)
     }
 
-    /// Returns the states of `picks` (group and piece).
+    /// Returns one column per state with a row for each of `picks` (group and piece). Pieces after
+    /// the first have the neutral state where a state is not a list.
     pub(super) fn take(&self, picks: &[(usize, usize)]) -> Result<Vec<ArrayRef>> {
         self.columns.iter().map(|column| column.take(picks, self.most)).collect()
     }

@@ -14,7 +14,7 @@ use datafusion::arrow::error::ArrowError;
 
 /// Digits after the point of a quotient, if its type has room for them.
 const SCALE: i16 = 16;
-/// Digits after the point that a quotient has more than its dividend, at least.
+/// Minimum number of digits after the point that a quotient has in addition to its dividend's.
 const SCALE_ADDED: i16 = 4;
 
 /// Returns the type of a quotient; none if the operands are not both decimals of 128 bits.
@@ -76,9 +76,9 @@ pub(super) fn divide(
     Ok(std::sync::Arc::new(quotients.with_precision_and_scale(precision, scale)?))
 }
 
-/// A division of decimals as integers.
+/// A division of unscaled decimals, with the precision and scale of the quotient.
 struct Division {
-    /// Digits that the dividend is shifted by.
+    /// Power of ten that the dividend is multiplied by; a negative one multiplies the divisor.
     shift: i16,
     precision: u8,
     scale: i8,

@@ -20,7 +20,7 @@ pub(crate) fn store(space: &Space, grant: &Arc<dyn Grant>, batch: &RecordBatch) 
     Ok(block)
 }
 
-/// Reads a batch back, to memory of its own.
+/// Reads a stored batch of `schema` back, as a copy on the heap.
 pub(crate) async fn load(
     schema: &SchemaRef,
     grant: &Arc<dyn Grant>,
@@ -32,7 +32,8 @@ pub(crate) async fn load(
     batch_of(Arc::clone(schema), block.rows(), &block.arrays(pins))
 }
 
-/// Copies a batch to memory of its own if its rows need less than half of the memory that it keeps.
+/// Copies a batch to new buffers if its rows need less than half of the buffers that it refers to;
+/// else returns it unchanged.
 pub(crate) fn fitted(batch: RecordBatch) -> Result<RecordBatch> {
     if batch.get_array_memory_size() <= 2 * batch_bytes(&batch) || batch.num_columns() == 0 {
         return Ok(batch);
@@ -40,7 +41,7 @@ pub(crate) fn fitted(batch: RecordBatch) -> Result<RecordBatch> {
     batch_of(batch.schema(), batch.num_rows(), batch.columns())
 }
 
-/// Creates a batch of copies.
+/// Creates a batch of copies of `columns`.
 fn batch_of(schema: SchemaRef, rows: usize, columns: &[ArrayRef]) -> Result<RecordBatch> {
     let columns = copy_to_heap(rows, columns)?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));

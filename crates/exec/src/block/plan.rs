@@ -15,10 +15,10 @@ use crate::error::Result;
 
 /// Alignment of buffers: recommended for Arrow's kernels, and enough for any type.
 const ALIGN_BYTES: usize = 64;
-/// A view array is compacted if its buffers are this many times as long as its values need.
+/// Ratio of a view array's buffer bytes to the bytes in use above which it is compacted.
 const SPARSE_VIEWS: usize = 2;
 
-/// Arrays about to become a block.
+/// Arrays to be written as a block: their buffers and the offsets of these in the block.
 #[derive(Debug)]
 pub struct BlockPlan {
     rows: usize,
@@ -47,7 +47,7 @@ impl BlockPlan {
         self.rows
     }
 
-    /// Returns the bytes that the arrays need.
+    /// Returns the length of the block in bytes, with padding.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -92,7 +92,7 @@ impl BlockPlan {
     }
 }
 
-/// Returns the bytes of buffer `index` that the rows of `data` use, where that is known.
+/// Returns the bytes of buffer `index` that the rows of `data` use; `None` where that is not known.
 fn needed_bytes(data: &ArrayData, index: usize) -> Option<usize> {
     let ends = |width: usize| match (index, width) {
         (0, width) => Some((data.len() + 1) * width),
@@ -155,7 +155,8 @@ fn copy_out(data: &ArrayData) -> Result<ArrayData> {
     Ok(copy.freeze())
 }
 
-/// Returns the array without values that its rows do not use, where these may be many.
+/// Returns a copy of a view or dictionary array without the values that its rows do not use, if
+/// these are more than half; else the array itself.
 pub(crate) fn compact(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Utf8View => {
@@ -184,7 +185,7 @@ pub(crate) fn compact(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Copies the arrays to memory of their own.
+/// Copies the planned arrays to one new heap buffer.
 fn on_heap(plan: BlockPlan) -> Vec<ArrayRef> {
     let mut bytes = MutableBuffer::from_len_zeroed(plan.len());
     plan.copy_to(bytes.as_slice_mut());
@@ -192,12 +193,12 @@ fn on_heap(plan: BlockPlan) -> Vec<ArrayRef> {
     plan.shapes.iter().map(|shape| shape.array(&bytes)).collect()
 }
 
-/// Copies arrays of `rows` rows to memory of their own.
+/// Copies arrays of `rows` rows to a new heap buffer, shared with no other array.
 pub(crate) fn copy_to_heap(rows: usize, arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     Ok(on_heap(BlockPlan::new(rows, arrays)?))
 }
 
-/// Detaches an array made by a kernel from buffers that it may share with the kernel's inputs.
+/// Returns an array made by a kernel, copied if it may share buffers with the kernel's inputs.
 pub(crate) fn detach(array: ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
@@ -210,7 +211,7 @@ pub(crate) fn detach(array: ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Returns true if kernels copy all of a value of this type.
+/// Returns true if kernels copy values of this type entirely, so that outputs share no buffer.
 fn is_flat(data_type: &DataType) -> bool {
     data_type.is_primitive()
         || matches!(

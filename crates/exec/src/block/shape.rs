@@ -28,7 +28,7 @@ impl Extent {
 }
 
 impl Shape {
-    /// Returns the array whose buffers are in `bytes`.
+    /// Returns the array whose buffers are in `bytes`, the whole block; without a copy.
     pub(super) fn array(&self, bytes: &Buffer) -> ArrayRef {
         make_array(self.data(bytes))
     }

@@ -75,10 +75,15 @@ impl SqlAggregate {
         if self.looks_at_floats(args) { Box::new(Canonical(inner)) } else { inner }
     }
 
-    /// Returns the accumulator of a list with a limit of its texts; any other as it is.
-    fn limited(&self, inner: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+    /// Limits the bytes of texts that `inner` may hold if the function is `array_agg` or
+    /// `string_agg`; returns the accumulator of any other function unchanged.
+    fn limited(
+        &self,
+        args: &AccumulatorArgs<'_>,
+        inner: Box<dyn Accumulator>,
+    ) -> Box<dyn Accumulator> {
         match is_list(&self.stock) {
-            true => Box::new(Limited::new(inner, Limit::of(self.stock.name()))),
+            true => Box::new(Limited::new(inner, Limit::of(self.stock.name(), args.is_distinct))),
             false => inner,
         }
     }
@@ -194,7 +199,7 @@ impl AggregateUDFImpl for SqlAggregate {
             false => args,
         };
         let stock = self.stock.accumulator(args.clone())?;
-        Ok(self.limited(self.over_floats(&args, stock)))
+        Ok(self.limited(&args, self.over_floats(&args, stock)))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -231,7 +236,11 @@ impl AggregateUDFImpl for SqlAggregate {
             None => {
                 let stock = self.stock.create_groups_accumulator(args)?;
                 Ok(match is_list(&self.stock) {
-                    true => Box::new(LimitedGroups::new(stock, Limit::of(self.stock.name()))),
+                    true => {
+                        // DISTINCT has no such accumulators.
+                        let limit = Limit::of(self.stock.name(), false);
+                        Box::new(LimitedGroups::new(stock, limit))
+                    }
                     false => stock,
                 })
             }
@@ -252,7 +261,7 @@ impl AggregateUDFImpl for SqlAggregate {
             return Ok(sliding);
         }
         let stock = self.stock.create_sliding_accumulator(args.clone())?;
-        Ok(self.limited(self.over_floats(&args, stock)))
+        Ok(self.limited(&args, self.over_floats(&args, stock)))
     }
 
     fn with_beneficial_ordering(

@@ -1,8 +1,8 @@
-//! Differences from DataFusion's functions.
+//! Kinds of differences between the aggregate functions here and DataFusion's.
 
 use datafusion::logical_expr::AggregateUDF;
 
-/// The difference from DataFusion's function.
+/// The difference of an aggregate function from DataFusion's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// A sum that does not wrap around.
@@ -15,10 +15,10 @@ pub(crate) enum Kind {
     Max,
     /// Equal floating-point numbers count as one distinct value.
     Distinct,
-    /// Over a sliding window frame, nothing is subtracted.
+    /// Over a sliding window frame, no value is subtracted when a row leaves the frame.
     Moving,
-    /// Over a sliding window frame, which DataFusion refuses, rows are aggregated again. Repeated
-    /// values do not matter.
+    /// Accepts sliding window frames, which DataFusion refuses, by aggregating rows again. DISTINCT
+    /// makes no difference.
     Logical,
 }
 

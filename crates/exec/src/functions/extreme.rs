@@ -11,7 +11,8 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use super::sum::{nulls_of_taken, taken};
 use crate::floats::Float;
 
-/// Creates the accumulator of minima or maxima; none for types that are not floats.
+/// Creates the accumulator of minima, or of maxima if `greatest`; `None` for types that are not
+/// floats.
 pub(super) fn groups(data_type: &DataType, greatest: bool) -> Option<Box<dyn GroupsAccumulator>> {
     Some(match data_type {
         DataType::Float16 => Box::new(Extremes::<Float16Type>::new(greatest)),
@@ -21,7 +22,7 @@ pub(super) fn groups(data_type: &DataType, greatest: bool) -> Option<Box<dyn Gro
     })
 }
 
-/// The minimum or maximum of each group, if it has a value.
+/// The minimum or maximum of each group; `None` while a group has no value.
 #[derive(Debug)]
 struct Extremes<T: ArrowPrimitiveType> {
     greatest: bool,

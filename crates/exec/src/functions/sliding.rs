@@ -20,25 +20,25 @@ use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, AggregateUDF};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
-/// A way to aggregate rows.
+/// An aggregation of rows without subtraction.
 pub(super) trait Fold: fmt::Debug + Send + Sync + 'static {
-    /// The aggregate of rows.
+    /// The aggregate of some rows.
     type State: Clone + fmt::Debug + Send + Sync;
 
     /// Returns the state of no rows.
     fn nothing(&self) -> Result<Self::State>;
 
-    /// Adds the rows of some arguments.
+    /// Adds the rows of `arguments`, one array per argument, to `state`.
     fn add(&self, state: &mut Self::State, arguments: &[ArrayRef]) -> Result<()>;
 
-    /// Returns the value of the rows of two states together.
+    /// Returns the result of the aggregate over the rows of both states together.
     fn result(&self, older: &Self::State, newer: &Self::State) -> Result<ScalarValue>;
 
-    /// Returns the bytes of a state on the heap.
+    /// Returns the heap bytes that a state refers to.
     fn heap_bytes(&self, state: &Self::State) -> usize;
 }
 
-/// Accumulator of a sliding frame.
+/// Accumulator over a sliding window frame; see the module's text for the two parts.
 #[derive(Debug)]
 pub(super) struct Sliding<F: Fold> {
     fold: F,
@@ -46,7 +46,7 @@ pub(super) struct Sliding<F: Fold> {
     older: Vec<F::State>,
     /// The state of the newer rows.
     newer: F::State,
-    /// The arguments of the newer rows, in pieces.
+    /// The arguments of the newer rows, one element per update.
     arguments: Vec<Vec<ArrayRef>>,
     nothing: F::State,
 }
@@ -58,7 +58,7 @@ impl<F: Fold> Sliding<F> {
         Ok(Self { fold, older: Vec::new(), newer, arguments: Vec::new(), nothing })
     }
 
-    /// Makes the newer rows the older part.
+    /// Turns the newer rows into the older part, which is empty.
     fn turn(&mut self) -> Result<()> {
         let mut state = self.nothing.clone();
         for piece in std::mem::take(&mut self.arguments).iter().rev() {
@@ -167,7 +167,7 @@ impl Fold for Totals {
     }
 }
 
-/// Any aggregate, computed by DataFusion's accumulators from states of others.
+/// Any aggregate function: states are merged by DataFusion's accumulators.
 pub(super) struct Merging {
     function: AggregateUDF,
     result: FieldRef,
@@ -195,7 +195,7 @@ impl Merging {
         }
     }
 
-    /// Creates an accumulator with this state.
+    /// Creates an accumulator and merges `state` into it.
     fn of(&self, state: &[ScalarValue]) -> Result<Box<dyn Accumulator>> {
         let mut accumulator = self.function.accumulator(AccumulatorArgs {
             return_field: Arc::clone(&self.result),

@@ -24,7 +24,8 @@ use groups::many;
 pub(super) use groups::{nulls_of_taken, taken};
 use types::Types;
 
-/// Calls a generic function with the types of a result's values and of its sums.
+/// Calls a generic function with the Arrow type of the result and the native type of the sums;
+/// `None` for a result type whose sums are DataFusion's.
 macro_rules! of_type {
     ($result:expr, $function:ident($($argument:expr),*)) => {
         match $result {
@@ -74,7 +75,7 @@ pub(super) fn sliding(args: &AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>
     made.map_or_else(|| not_impl_err!("sum of {}", args.return_type()), Ok)
 }
 
-/// Creates the accumulator of many groups; none for types for which DataFusion's is right.
+/// Creates the accumulator of many groups; `None` for types whose sums are DataFusion's.
 pub(super) fn groups(args: &AccumulatorArgs<'_>) -> Option<Box<dyn GroupsAccumulator>> {
     of_type!(args.return_type(), many(Types::of(args)))
 }
@@ -93,12 +94,12 @@ fn one<V, S: Wide>(types: Types) -> Sum<V, S> {
     Sum { types, sum: S::ZERO, count: 0, values: PhantomData }
 }
 
-/// Returns the sum itself, null if there are no values.
+/// Returns `sum` in the result type; null if `count`, the number of values, is 0.
 fn total<S: Wide>(types: &Types, sum: S, count: u64) -> Result<ScalarValue> {
     types.result((count > 0).then_some(sum))
 }
 
-/// The sum of one group, or of a frame.
+/// The sum of one group or of a window frame.
 struct Sum<V, S> {
     types: Types,
     sum: S,
@@ -118,7 +119,7 @@ where
     V::Native: Into<S>,
     S: Wide,
 {
-    /// Returns the sum and the number of values.
+    /// Returns the sum and the number of the values that are not null.
     fn of(&self, values: &[ArrayRef]) -> Result<(S, u64)> {
         let values = values[0].as_primitive::<V>();
         let count = terrace_sys::size::to_u64(values.len() - values.null_count());

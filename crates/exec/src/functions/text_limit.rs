@@ -6,6 +6,7 @@
 use std::fmt;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
@@ -20,15 +21,20 @@ const LIST_BYTES_MAX: usize = (1 << 31) - 1;
 pub(super) struct Limit {
     /// True for `string_agg`, false for `array_agg`.
     is_text: bool,
+    /// True if equal values are kept once.
+    is_distinct: bool,
+    /// Bytes of all values so far; more than are kept if equal values are kept once.
     bytes: usize,
     most: usize,
 }
 
 impl Limit {
     /// Returns the limit of `string_agg` or `array_agg`.
-    pub(super) fn of(name: &str) -> Self {
+    pub(super) fn of(name: &str, is_distinct: bool) -> Self {
         let is_text = name == "string_agg";
-        Self { is_text, bytes: 0, most: if is_text { TEXT_BYTES_MAX } else { LIST_BYTES_MAX } }
+        // Distinct texts are kept as a list, with memory for each of them.
+        let most = if is_text && !is_distinct { TEXT_BYTES_MAX } else { LIST_BYTES_MAX };
+        Self { is_text, is_distinct, bytes: 0, most }
     }
 
     fn add(&mut self, values: &[ArrayRef]) -> Result<()> {
@@ -43,12 +49,15 @@ impl Limit {
     }
 
     fn check(&self, bytes: usize) -> Result<()> {
-        match bytes > self.most {
+        self.check_at_most(bytes, self.most)
+    }
+
+    fn check_at_most(&self, bytes: usize, most: usize) -> Result<()> {
+        match bytes > most {
             true => exec_err!(
-                "{}: the texts of a result have {bytes} bytes or more; at most {} are possible; \
-                 group by more columns, or aggregate shorter texts",
-                if self.is_text { "string_agg" } else { "array_agg" },
-                self.most
+                "{}: the texts of a result have {bytes} bytes or more; at most {most} are \
+                 possible; group by more columns, or aggregate shorter texts",
+                if self.is_text { "string_agg" } else { "array_agg" }
             ),
             false => Ok(()),
         }
@@ -88,7 +97,7 @@ fn between(offsets: &[i32]) -> usize {
     ends.map_or(0, |(first, last)| position(*last) - position(*first))
 }
 
-/// An accumulator of one group with a limit.
+/// Accumulator of one group that refuses values beyond a limit of bytes.
 #[derive(Debug)]
 pub(super) struct Limited {
     inner: Box<dyn Accumulator>,
@@ -99,11 +108,23 @@ impl Limited {
     pub(super) fn new(inner: Box<dyn Accumulator>, limit: Limit) -> Self {
         Self { inner, limit }
     }
+
+    /// Counts the bytes of values that are added. Where equal ones are kept once and the bytes of
+    /// all would be too many, those that are kept count, by the accumulator's memory.
+    fn add(&mut self, values: &[ArrayRef]) -> Result<()> {
+        match self.limit.add(values) {
+            Err(_) if self.limit.is_distinct => {
+                self.limit.bytes = self.inner.size();
+                self.limit.add(values)
+            }
+            added => added,
+        }
+    }
 }
 
 impl Accumulator for Limited {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.limit.add(values)?;
+        self.add(values)?;
         self.inner.update_batch(values)
     }
 
@@ -113,12 +134,16 @@ impl Accumulator for Limited {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.limit.add(states)?;
+        self.add(states)?;
         self.inner.merge_batch(states)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.inner.evaluate()
+        let result = self.inner.evaluate()?;
+        if let ScalarValue::LargeUtf8(Some(text)) = &result {
+            self.limit.check_at_most(text.len(), TEXT_BYTES_MAX)?;
+        }
+        Ok(result)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -145,9 +170,16 @@ impl LimitedGroups {
         Self { inner, limit }
     }
 
-    /// Adds values to lists; the texts of groups are checked when they are complete.
-    fn add(&mut self, values: &[ArrayRef]) -> Result<()> {
-        if self.limit.is_text { Ok(()) } else { self.limit.add(values) }
+    /// Counts the bytes of values that are added to lists (`array_agg`), those that the filter
+    /// passes. The texts of `string_agg` are checked when they are emitted, each on its own.
+    fn add(&mut self, values: &[ArrayRef], filtered: Option<&BooleanArray>) -> Result<()> {
+        match (values.first(), filtered) {
+            _ if self.limit.is_text => Ok(()),
+            (Some(values), Some(filtered)) if self.limit.bytes_of(values) > 0 => {
+                self.limit.add(&[filter(values, filtered)?])
+            }
+            _ => self.limit.add(values),
+        }
     }
 
     fn emitted(&mut self, emit: EmitTo, result: &ArrayRef) -> Result<()> {
@@ -172,12 +204,12 @@ impl GroupsAccumulator for LimitedGroups {
         filter: Option<&BooleanArray>,
         total: usize,
     ) -> Result<()> {
-        self.add(values)?;
+        self.add(values, filter)?;
         self.inner.update_batch(values, groups, filter, total)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.add(states)?;
+        self.add(states, None)?;
         self.inner.merge_batch(states, groups, total)
     }
 
@@ -224,7 +256,7 @@ mod tests {
     #[test]
     fn texts_that_do_not_fit_are_refused_before_they_are_kept() {
         let text: ArrayRef = Arc::new(StringArray::from(vec!["abc", "de"]));
-        let mut limit = Limit { most: 7, ..Limit::of("array_agg") };
+        let mut limit = Limit { most: 7, ..Limit::of("array_agg", false) };
         limit.add(std::slice::from_ref(&text)).expect("five bytes");
         let error = limit.add(std::slice::from_ref(&text)).expect_err("ten bytes").to_string();
         assert!(
@@ -235,13 +267,115 @@ mod tests {
         assert_eq!(limit.bytes, 0);
     }
 
+    /// Keeps its values once, each with three bytes.
+    #[derive(Debug)]
+    struct Once(Vec<String>);
+
+    impl Accumulator for Once {
+        fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+            for text in values[0].as_string::<i32>().iter().flatten() {
+                if !self.0.iter().any(|kept| kept == text) {
+                    self.0.push(text.to_owned());
+                }
+            }
+            Ok(())
+        }
+
+        fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+            Ok(())
+        }
+
+        fn evaluate(&mut self) -> Result<ScalarValue> {
+            Ok(ScalarValue::LargeUtf8(Some(self.0.concat())))
+        }
+
+        fn state(&mut self) -> Result<Vec<ScalarValue>> {
+            Ok(vec![])
+        }
+
+        fn size(&self) -> usize {
+            self.0.len() * 3
+        }
+    }
+
+    #[test]
+    fn equal_texts_count_once_if_they_are_kept_once() {
+        let of = |is_distinct| {
+            let limit = Limit { most: 12, ..Limit::of("string_agg", is_distinct) };
+            Limited::new(Box::new(Once(vec![])), limit)
+        };
+        let batch = |texts: Vec<&str>| -> [ArrayRef; 1] { [Arc::new(StringArray::from(texts))] };
+        let mut distinct = of(true);
+        for _ in 0..20 {
+            distinct.update_batch(&batch(vec!["abc", "def"])).expect("six bytes");
+        }
+        let text = ScalarValue::LargeUtf8(Some("abcdef".to_owned()));
+        assert_eq!(distinct.evaluate().expect("a text"), text);
+        distinct.update_batch(&batch(vec!["ghi", "jkl"])).expect("twelve bytes");
+        let error = distinct.update_batch(&batch(vec!["mno"])).expect_err("fifteen bytes");
+        assert!(error.to_string().contains("have 15 bytes or more"), "{error}");
+        let mut all = of(false);
+        all.update_batch(&batch(vec!["abc", "def"])).expect("six bytes");
+        all.update_batch(&batch(vec!["abc", "def"])).expect("twelve bytes");
+        all.update_batch(&batch(vec!["abc", "def"])).expect_err("eighteen bytes");
+    }
+
+    /// Ignores its values.
+    struct Nothing;
+
+    impl GroupsAccumulator for Nothing {
+        fn update_batch(
+            &mut self,
+            _: &[ArrayRef],
+            _: &[usize],
+            _: Option<&BooleanArray>,
+            _: usize,
+        ) -> Result<()> {
+            Ok(())
+        }
+
+        fn merge_batch(&mut self, _: &[ArrayRef], _: &[usize], _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn evaluate(&mut self, _: EmitTo) -> Result<ArrayRef> {
+            exec_err!("no result")
+        }
+
+        fn state(&mut self, _: EmitTo) -> Result<Vec<ArrayRef>> {
+            exec_err!("no state")
+        }
+
+        fn convert_to_state(
+            &self,
+            _: &[ArrayRef],
+            _: Option<&BooleanArray>,
+        ) -> Result<Vec<ArrayRef>> {
+            exec_err!("no state")
+        }
+
+        fn size(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn values_that_a_filter_excludes_do_not_count() {
+        let limit = Limit { most: 4, ..Limit::of("array_agg", false) };
+        let mut groups = LimitedGroups::new(Box::new(Nothing), limit);
+        let texts: [ArrayRef; 1] = [Arc::new(StringArray::from(vec!["abc", "def"]))];
+        let one = BooleanArray::from(vec![Some(true), None]);
+        groups.update_batch(&texts, &[0, 0], Some(&one), 1).expect("three bytes");
+        groups.update_batch(&texts, &[0, 0], Some(&one), 1).expect_err("six bytes");
+    }
+
     #[test]
     fn lists_of_views_have_no_limit_and_texts_of_views_have() {
         let views: ArrayRef = Arc::new(StringViewArray::from(vec!["abc"]));
-        assert_eq!(Limit::of("array_agg").bytes_of(&views), 0);
-        assert_eq!(Limit::of("string_agg").bytes_of(&views), 3);
+        assert_eq!(Limit::of("array_agg", false).bytes_of(&views), 0);
+        assert_eq!(Limit::of("string_agg", false).bytes_of(&views), 3);
         let numbers: ArrayRef =
             Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(vec![Some([Some(1)])]));
-        assert_eq!(Limit::of("array_agg").bytes_of(&numbers), 0);
+        assert_eq!(Limit::of("array_agg", false).bytes_of(&numbers), 0);
     }
 }

@@ -1,9 +1,9 @@
-//! Wide types of sums: to overflow them takes more rows than there can be, or decimals of all
-//! digits.
+//! State types of sums that are wider than their results.
 //!
-//! A sum of integers, whatever the order of its rows and however they are split among threads,
-//! fails if and only if the whole sum does not fit its type. If the state had that type, a partial
-//! sum might not fit although the whole does.
+//! A sum of integers fails if and only if the total does not fit the result type, whatever the
+//! order of its rows and however they are split among threads. If the state had that type, a
+//! partial sum might not fit although the total does. The wide state overflows only for more rows
+//! than a table can have, or for decimals that use all digits.
 
 use datafusion::arrow::array::{ArrayData, ArrayRef, ArrowNativeTypeOp, make_array};
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
@@ -12,12 +12,12 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, internal_err};
 
-/// A type of the state of sums.
+/// A native type of the states of sums.
 pub(crate) trait Wide: ArrowNativeTypeOp + ArrowNativeType + From<i128> {
-    /// Converts sums to values of the type of a result.
+    /// Converts sums to an array of type `result`; `function` is named in errors.
     ///
     /// # Errors
-    /// If one does not fit.
+    /// A sum that does not fit `result`.
     fn results(
         function: &str,
         sums: Vec<Self>,
@@ -77,8 +77,8 @@ fn narrow<T: ArrowNativeType + TryFrom<i128>>(
     array(result, sums.iter().map(narrow).collect::<Result<_>>()?, nulls)
 }
 
-/// Returns the type of the state of sums with results of a type; none for types whose sums are
-/// right in DataFusion.
+/// Returns the state type of sums whose result has type `result`; `None` for types whose sums are
+/// DataFusion's.
 pub(crate) fn state_type(result: &DataType) -> Option<DataType> {
     Some(match result {
         DataType::Int64 | DataType::UInt64 | DataType::Duration(_) => {
@@ -102,7 +102,8 @@ fn digits(result: &DataType) -> Option<u32> {
     }
 }
 
-/// Returns the error of a function whose result does not fit; PostgreSQL's SQLSTATE 22003.
+/// Returns the error "out of range" for a function whose result does not fit type `result`;
+/// PostgreSQL's SQLSTATE 22003.
 pub(crate) fn out_of_range(function: &str, result: &DataType) -> DataFusionError {
     let (name, instead) = match result {
         DataType::Int64 => ("bigint".to_owned(), "DECIMAL(38, 0)"),
@@ -120,7 +121,7 @@ pub(crate) fn out_of_range(function: &str, result: &DataType) -> DataFusionError
     )
 }
 
-/// Returns the values of an array of fixed width.
+/// Returns the values of an array of fixed width as `T`, which must have that width.
 pub(crate) fn natives<T: ArrowNativeType>(array: &ArrayRef) -> Result<ScalarBuffer<T>> {
     if array.data_type().primitive_width() != Some(size_of::<T>()) {
         return internal_err!("an aggregate's state cannot take values of {}", array.data_type());
@@ -129,7 +130,7 @@ pub(crate) fn natives<T: ArrowNativeType>(array: &ArrayRef) -> Result<ScalarBuff
     Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
 }
 
-/// Creates an array of values of fixed width.
+/// Creates an array of a fixed-width type from its native values.
 pub(crate) fn array<T: ArrowNativeType>(
     data_type: &DataType,
     values: Vec<T>,

@@ -1,9 +1,9 @@
 //! Dynamic filter of the probe side, derived from the keys of the build side.
 //!
-//! The join pushes down to the scan of its probe side: the least and the greatest key, and all keys
-//! when they are few, or else a filter of them by hash. It does so through the dynamic filter that
-//! DataFusion's planner put there. The filter is complete when every partition has reported its
-//! bounds or has been dropped.
+//! The join pushes down to the scan of its probe side the least and the greatest key, and a list of
+//! all keys when they are few or else a membership filter. It does so through the dynamic filter
+//! that DataFusion's planner put into the plan. The filter is complete when every build partition
+//! has reported its bounds or has been dropped.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,17 +26,19 @@ use super::member::{KeyList, MemberExpr, Members};
 use super::spec::{Keys, Spec};
 use crate::memory::Grant;
 
-/// The range of the keys of one build side, and the keys themselves while they are few.
+/// The least and the greatest keys of one build partition, and the keys themselves while they are
+/// few.
 #[derive(Debug)]
 pub(super) struct KeyBounds {
-    /// None for a column whose type has no order that an expression can compare by.
+    /// Least and greatest value of each key column; `None` for a nested type, which has no order
+    /// that an expression can compare by.
     columns: Vec<Option<(MinAccumulator, MaxAccumulator)>>,
     /// Columns of floating-point numbers, whose order separates zeros that are equal.
     floating: Vec<bool>,
-    /// Values of a single key, while there are few.
+    /// The arrays of a single key while they have at most `values_max` rows, for an IN list.
     values: Option<Vec<ArrayRef>>,
     values_max: usize,
-    /// The keys, while they are not too many.
+    /// The keys for the membership filter, while they are not too many.
     keys: Option<KeyList>,
     rows: usize,
     has_nulls: bool,
@@ -90,13 +92,13 @@ impl KeyBounds {
         Ok(())
     }
 
-    /// Releases the memory of the keys; returns true if there was any.
+    /// Drops the keys for the membership filter; returns true if there were any.
     pub(super) fn forget_keys(&mut self) -> bool {
         self.keys.take().is_some()
     }
 }
 
-/// The dynamic filter of a join, shared by its partitions.
+/// The dynamic filter of a join, shared by its build partitions, which report their bounds to it.
 #[derive(Debug)]
 pub(super) struct SharedFilter {
     filter: Arc<DynamicFilterPhysicalExpr>,
@@ -123,7 +125,8 @@ struct Told {
 }
 
 impl SharedFilter {
-    /// Creates the filter, if an operator below `probe` uses it.
+    /// Creates the filter, for reports of `partitions` build partitions; `None` if no operator of
+    /// the plan `probe` uses it.
     pub(super) fn new(
         filter: &Arc<DynamicFilterPhysicalExpr>,
         probe: &Arc<dyn ExecutionPlan>,
@@ -147,7 +150,8 @@ impl SharedFilter {
         }))
     }
 
-    /// Reports the bounds of one partition, or that it has none.
+    /// Reports the bounds of one partition, or `None` if it was dropped; the last report publishes
+    /// the filter.
     pub(super) fn tell(&self, bounds: Option<KeyBounds>) -> Result<()> {
         let mut told = lock(&self.told);
         match bounds {
@@ -248,7 +252,7 @@ fn binary(left: &PhysicalExprRef, operator: Operator, right: PhysicalExprRef) ->
     Arc::new(BinaryExpr::new(Arc::clone(left), operator, right))
 }
 
-/// Returns true if any operator of the plan has the filter.
+/// Returns true if an expression of any operator of `plan` contains the filter.
 fn is_used(filter: &DynamicFilterPhysicalExpr, plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let Some(id) = filter.expression_id() else { return Ok(false) };
     let mut found = false;

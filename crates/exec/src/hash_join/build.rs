@@ -1,10 +1,10 @@
-//! The build side: collected once, partitioned only when it does not fit.
+//! The build side of a hash join: collected once, and partitioned only when it does not fit.
 //!
-//! While memory lasts, the rows go to one collection, unscattered. When bytes are refused, they are
+//! While the grant allows it, the rows go to one collection. When it refuses bytes, they are
 //! scattered into partitions by bits of their hashes, and whole partitions are spilled (unpinned),
-//! the largest first. Partitions still pinned at the end get hash tables; the rest is joined after
-//! the probe input (hybrid hash join; DeWitt et al., SIGMOD 1984; Kuiper, Muehleisen: Saving
-//! Private Hash Join, VLDB 2024).
+//! the largest first. Partitions still pinned at the end get hash tables; the spilled ones are
+//! joined after the probe input (hybrid hash join; DeWitt et al., SIGMOD 1984; Kuiper, Muehleisen:
+//! Saving Private Hash Join, VLDB 2024).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,11 +24,11 @@ use crate::{Grant, QueryMemory};
 
 /// Number of partitions that rows are scattered into at a time.
 pub(super) const FANOUT: usize = 16;
-/// Number of levels of scattering: each uses four bits of the hash below the salt, and the
-/// directory uses the lowest bits.
+/// Maximum number of levels of scattering. Each level uses four bits of the hash, which are neither
+/// part of the salt nor among the lowest bits, by which the directory finds its slots.
 pub(super) const LEVELS: u32 = 4;
 
-/// Returns the partition of a hash at a level.
+/// Returns the partition of a hash at a level of scattering, from 0.
 pub(super) fn partition_of(hash: u64, level: u32) -> usize {
     to_usize(hash >> (44 - 4 * level)) % FANOUT
 }
@@ -73,13 +73,13 @@ impl Part {
 }
 
 impl Build {
-    /// Returns the table of the only partition, if there is one and it is in memory.
+    /// Returns the table of the whole build side; `None` if that was scattered or is not in memory.
     pub(super) fn whole(&self) -> Option<Arc<Table>> {
         if self.parts.len() == 1 { self.parts[0].table() } else { None }
     }
 
-    /// Demotes partitions, which drops their tables, the largest first, as long as the grant is in
-    /// excess.
+    /// Drops the tables of partitions, the largest first, as long as the grant is in excess: they
+    /// count as spilled from then on.
     pub(super) fn relieve(&self) {
         while self.grant.excess_bytes() > 0 {
             let tables = self.parts.iter().filter_map(|part| Some((part, part.table()?)));
@@ -95,7 +95,7 @@ impl Build {
         }
     }
 
-    /// Records probe rows, for a null-aware join.
+    /// Records, for a null-aware join, that a batch of `rows` probe rows was seen, with these keys.
     pub(super) fn note_probe(&self, rows: usize, keys: &Keys) {
         if rows > 0 {
             self.probe_rows.store(true, Ordering::Release);
@@ -115,7 +115,7 @@ impl Build {
         self.probe_nulls.load(Ordering::Acquire)
     }
 
-    /// Demotes every partition.
+    /// Drops the tables of all partitions, which count as spilled from then on.
     pub(super) fn demote_all(&self) {
         self.parts.iter().for_each(Part::demote);
     }
@@ -142,7 +142,9 @@ pub(super) struct Scatter {
 }
 
 impl Scatter {
-    /// Creates partitions of rows like those of `like`; with `spill` none of them stays pinned.
+    /// Creates empty partitions with the row layout of `like`, for the bits of `level`. With
+    /// `spill`, full pages of all partitions are unpinned. `open_bytes` limits the pages that one
+    /// partition fills.
     pub(super) fn new(
         memory: &dyn QueryMemory,
         grant: &Arc<dyn Grant>,
@@ -162,7 +164,7 @@ impl Scatter {
         Self { parts, spilled, level, grant, picks }
     }
 
-    /// Scatters all rows of a collection, page by page.
+    /// Scatters all rows of a collection, page by page, and frees its pages if it owns them.
     pub(super) async fn take(&mut self, mut rows: RowPages) -> Result<()> {
         // The pages being filled need room before the first of these is free; without it several
         // streams that scatter at the same time could pin all memory, and wait for each other.
@@ -195,7 +197,8 @@ impl Scatter {
         Ok(())
     }
 
-    /// Appends rows of a batch.
+    /// Appends the rows of a batch that `selection` has, or all of them, with their hashes and row
+    /// numbers.
     pub(super) fn append(
         &mut self,
         columns: &Columns,
@@ -245,7 +248,7 @@ impl Scatter {
         }
     }
 
-    /// Spills the largest partition that is still all pinned; false if there is none.
+    /// Spills the largest partition that was not spilled; returns false if all were.
     pub(super) fn spill_largest(&mut self) -> bool {
         let whole = (0..FANOUT).filter(|part| !self.spilled[*part]);
         let Some(largest) = whole.max_by_key(|part| self.parts[*part].pinned_bytes()) else {
@@ -270,7 +273,7 @@ impl Scatter {
     }
 }
 
-/// A build side being collected.
+/// Collector of a build side: reads its input to the end and returns a [`Build`].
 pub(super) struct Collector {
     pub(super) spec: Arc<Spec>,
     pub(super) memory: Arc<dyn QueryMemory>,
@@ -380,8 +383,8 @@ impl Collector {
         self.finish(rows, unmatchable, count).await
     }
 
-    /// Scatters the rows when there is no room for more, and spills as much as the grant wants
-    /// back. Waits while the query is suspended.
+    /// Makes room for `count` rows of `columns`: scatters the rows if the grant refuses it, and
+    /// spills partitions as long as the grant is in excess. Waits while the query is suspended.
     async fn with_room(&mut self, rows: Rows, columns: &Columns, count: usize) -> Result<Rows> {
         let mut rows = rows;
         if let Some(resumed) = self.grant.suspended() {
@@ -450,7 +453,8 @@ impl Collector {
         })
     }
 
-    /// Builds tables for the partitions that there is room for, the smallest first.
+    /// Builds tables of the partitions that were not spilled, the smallest first, as far as the
+    /// grant allows; unpins the others.
     async fn settle(&self, scatter: Scatter) -> Result<Vec<Part>> {
         let mut parts: Vec<_> = scatter.finish().into_iter().enumerate().collect();
         parts.sort_by_key(|(_, (rows, spilled))| (*spilled, rows.bytes()));
@@ -470,7 +474,8 @@ impl Collector {
         Ok(settled.into_iter().map(|(_, part)| part).collect())
     }
 
-    /// Builds the table of a partition; its bytes have been granted.
+    /// Builds the table of a partition, whose bytes the grant has allowed. `is_numbered` is true if
+    /// the rows are in the order of their numbers, without gaps.
     async fn resident(&self, rows: RowPages, is_numbered: bool) -> Result<Part> {
         let (owner, view) = rows.share();
         let pages = view.pages();

@@ -30,7 +30,7 @@ const AHEAD: usize = 16;
 /// meanwhile.
 const BLOCK: usize = 256;
 /// Maximum number of slots per row when slots are distances of keys: more than hashing needs, but
-/// nothing is compared.
+/// no key is compared.
 const PLACES_PER_ROW: u64 = 4;
 /// Rows inserted between two yields to other tasks.
 const ROWS_AT_ONCE: usize = 1 << 16;
@@ -38,7 +38,7 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 /// Hash directory of the rows of one collection.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// Salt and address + 1, or 0.
+    /// Salt and address + 1 of the first row of a chain, or 0 for an empty slot.
     slots: Vec<u64>,
     /// Tags of each group of slots; empty if slots are distances.
     tags: Vec<Tags>,
@@ -70,13 +70,14 @@ impl Directory {
         (rows + rows / 2).max(32).next_power_of_two()
     }
 
-    /// Returns the bytes that it has.
+    /// Returns the bytes of the directory's slots, links and tags.
     pub(super) fn bytes(&self) -> u64 {
         to_u64(self.slots.len() + self.links.len()) * 8 + to_u64(self.tags.len() * GROUP)
     }
 
-    /// Builds a directory of the rows of some pages, which are pinned. If more than
-    /// [`Directory::bytes_of`] would make it faster, it asks `may_have` for that many bytes more.
+    /// Builds a directory of the rows of `pages`, which are pinned. `is_integer` is true if the key
+    /// is one integer. If slots by distance need more bytes than [`Directory::bytes_of`], it asks
+    /// `may_have` for these; if that returns false, it hashes.
     pub(super) async fn new(
         rows: &RowPages,
         pages: Range<usize>,
@@ -188,7 +189,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Makes the row of a slot the next one in the chain after one of `count` rows.
+    /// Makes `slot` (address + 1) the successor of the row at `address` in its chain; the table has
+    /// `count` rows.
     fn link(&mut self, address: RowAddress, slot: u64, count: usize) {
         self.links.resize_with(count, AtomicU64::default);
         let number = self.number(address);
@@ -206,7 +208,7 @@ impl Directory {
         (group + 1) & to_usize(self.mask)
     }
 
-    /// Returns the index of a row among those of the table.
+    /// Returns the index of a row among those of the directory's pages.
     pub(super) fn number(&self, address: RowAddress) -> usize {
         to_usize(self.firsts[address.page()]) + address.row()
     }
@@ -216,7 +218,7 @@ impl Directory {
         self.links.is_empty()
     }
 
-    /// Returns the next row with the same hash.
+    /// Returns the next row with the same hash, in the order of appending; `None` for the last one.
     pub(super) fn next(&self, address: RowAddress) -> Option<RowAddress> {
         if self.links.is_empty() {
             return None;
@@ -257,12 +259,13 @@ impl Directory {
         }
     }
 
-    /// Returns true if its results need no comparison of keys.
+    /// Returns true if slots are distances of keys, so that results need no comparison of keys.
     pub(super) fn is_exact(&self) -> bool {
         self.least.is_some()
     }
 
-    /// Returns the picks whose salt is found, each with the first row that has it.
+    /// Returns those of `picks`, indexes of `hashes`, whose salt is found, each with the first row
+    /// that has it.
     pub(super) fn heads(&self, hashes: &[u64], mut picks: impl Iterator<Item = u32>) -> Heads {
         let mut found = Found::new(picks.size_hint().0);
         let mut likely = [(0, 0); BLOCK];
@@ -309,7 +312,8 @@ impl Directory {
         }
     }
 
-    /// Returns the picks whose key is found, each with the first row that has it.
+    /// Returns those of `picks`, indexes of `keys`, whose key is found, each with the first row
+    /// that has it; for an exact directory.
     ///
     /// # Errors
     /// If the keys are not integers.
@@ -333,7 +337,7 @@ impl Directory {
         Ok(found.finish())
     }
 
-    /// Returns the first slot, from `from` on, with the salt of `hash`.
+    /// Returns the first slot, from `from` on, with the salt of `hash`; `None` if there is none.
     fn search(&self, hash: u64, from: Start) -> Option<usize> {
         let Start { mut group, mut seen } = from;
         loop {
@@ -353,7 +357,8 @@ impl Directory {
         }
     }
 
-    /// Returns the row with this hash, for a search whose first row has only its salt.
+    /// Returns the first row with exactly this hash; used when the first row found has only the
+    /// same salt.
     pub(super) fn find_hash(&self, rows: &RowPages, hash: u64) -> Result<Option<RowAddress>> {
         let mut from = Start::of(self.home(hash));
         while let Some(at) = self.search(hash, from) {
@@ -384,7 +389,7 @@ impl Start {
     }
 }
 
-/// Heads being collected, branch-free: everything is written, and only rows found are kept.
+/// Collector of heads without branches: each element is written, and kept only if it was found.
 struct Found {
     heads: Heads,
     picks: [u32; BLOCK],
@@ -421,7 +426,8 @@ impl Found {
     }
 }
 
-/// Returns the least and the greatest key, if keys are integers without nulls.
+/// Returns the least and the greatest key of the rows of `pages`; `None` if keys are not integers,
+/// or some are null, or there are no rows.
 fn key_range(rows: &RowPages, pages: Range<usize>, is_integer: bool) -> Result<Option<(i64, i64)>> {
     let mut range: Option<(i64, i64)> = None;
     for page in pages.filter(|_| is_integer) {

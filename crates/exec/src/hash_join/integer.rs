@@ -1,4 +1,4 @@
-//! Integer keys.
+//! Join keys that are integers.
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::compute::cast;
@@ -6,7 +6,8 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 
 use crate::Result;
 
-/// Returns true if keys of a type can be slots: integers that fit a signed 64-bit integer.
+/// Returns true for integer types whose values fit a signed 64-bit integer: keys of these types can
+/// be mapped to slots by their distance.
 pub(super) fn is_integer(data_type: &DataType) -> bool {
     use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
     matches!(data_type, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32)

@@ -1,9 +1,9 @@
 //! Membership filter: rules out keys that are not among those of the build side.
 //!
-//! Dense integers have a bit each. For other keys there is a Bloom filter whose bits of one key are
-//! in one word, and are one of a few patterns (Putze, Sanders, Singler: Cache-, Hash- and
-//! Space-Efficient Bloom Filters, JEA 2009, sections 3 and 4): a lookup is one access to the
-//! filter, and a scan looks up every row. The hashes are those by which the join itself looks up
+//! For dense integers the filter is a bitmap with one bit per integer. For other keys it is a
+//! blocked Bloom filter: the bits of a key are in one word, and are one of a few patterns (Putze,
+//! Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, JEA 2009, sections 3 and 4),
+//! so that a lookup is one access to memory. The hashes are those by which the join itself looks up
 //! rows, so no row that has a match is filtered out.
 
 use std::borrow::Cow;
@@ -53,7 +53,7 @@ const fn patterns() -> [u64; 1 << 10] {
 /// An odd number of many bits (Knuth's, from the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The keys of one build side, while they are not too many; charged to its grant.
+/// The keys of one build partition, at most `KEYS_MAX`; charged to its grant.
 #[derive(Debug)]
 pub(super) struct KeyList {
     /// Type of the only key if that is an integer, and then `keys` has its values; else `keys` has
@@ -73,7 +73,8 @@ impl KeyList {
         Self { integer, keys: Vec::new(), lease: Lease::take_heap(grant, 0) }
     }
 
-    /// Adds keys; false if that is too many, or memory too scarce.
+    /// Adds keys; returns false, without adding, if there would be more than `KEYS_MAX` or the
+    /// grant refuses the memory.
     ///
     /// # Errors
     /// If the keys are not of the types of the list.
@@ -117,14 +118,15 @@ impl KeyList {
 /// The membership filter, charged to the grant of a build side until the plan is dropped.
 pub(super) struct Members {
     words: Vec<u64>,
-    /// The integer of the first bit, if bits are integers.
+    /// The integer of the first bit, if the filter is a bitmap of integers.
     least: Option<i64>,
     keys: usize,
     _lease: Lease,
 }
 
 impl Members {
-    /// Builds the filter of all keys of these lists, if there is memory for it.
+    /// Builds the filter of all keys of `lists`; `None` if there is no list or the grant refuses
+    /// the memory.
     ///
     /// # Errors
     /// If the keys of a list are not of its type.
@@ -186,7 +188,7 @@ impl Members {
     }
 }
 
-/// Packs a bit for each value, 0 or 1.
+/// Returns a buffer of one bit per value, which `bit` returns as 0 or 1.
 fn bits_of<T>(values: &[T], bit: impl Fn(&T) -> u64) -> BooleanBuffer {
     let of_chunk =
         |values: &[T]| values.iter().rev().fold(0_u64, |bits, value| bits << 1 | bit(value));
@@ -194,7 +196,8 @@ fn bits_of<T>(values: &[T], bit: impl Fn(&T) -> u64) -> BooleanBuffer {
     BooleanBuffer::new(Buffer::from_vec(words), 0, values.len())
 }
 
-/// Returns the word of a hash, modulo the number of words, and its bits there.
+/// Returns the index of a hash's word, to be taken modulo the number of words, and the bits that
+/// the hash sets there.
 #[inline]
 fn place(hash: u64) -> (usize, u64) {
     // The hash of an integer may be weak in some of its bits.

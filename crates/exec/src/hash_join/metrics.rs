@@ -4,7 +4,7 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, ScopedTimerGuard, Time,
 };
 
-/// The metrics of one partition.
+/// The metrics of one partition of a join.
 #[derive(Clone, Debug)]
 pub(crate) struct JoinMetrics {
     baseline: BaselineMetrics,
@@ -31,7 +31,7 @@ impl JoinMetrics {
         self.probe_rows.add(rows);
     }
 
-    /// Processor time, to which the build side adds its own.
+    /// Returns the counter of the join's processor time, to which the build side adds its own.
     pub(crate) fn compute(&self) -> Time {
         self.baseline.elapsed_compute().clone()
     }

@@ -1,4 +1,5 @@
-//! One probe stream: from its first batch to the last unmatched build row.
+//! Execution of one probe stream: joins its batches, then spilled partitions, then emits build rows
+//! without a match.
 
 use std::sync::Arc;
 
@@ -80,20 +81,20 @@ impl Output {
     }
 }
 
-/// One probe stream.
+/// State of one probe stream.
 pub(super) struct Prober {
     pub(super) spec: Arc<Spec>,
     pub(super) memory: Arc<dyn QueryMemory>,
     pub(super) grant: Arc<dyn Grant>,
     pub(super) build: Arc<Build>,
     pub(super) output: Output,
-    /// Row pages without rows, which null rows are resolved from.
+    /// Row pages without rows, from which null build rows are resolved.
     pub(super) nulls: RowPages,
     pub(super) metrics: JoinMetrics,
 }
 
 impl Prober {
-    /// Joins the whole input.
+    /// Joins the whole input, and emits all output of this stream.
     pub(super) async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<()> {
         let mut waiting: Vec<Option<RowPages>> = Vec::new();
         waiting.resize_with(self.build.parts.len(), || None);
@@ -131,8 +132,8 @@ impl Prober {
         self.output.finish().await
     }
 
-    /// Returns true if the build side alone decides the result: nothing of the probe side will be
-    /// emitted, and no build row can find a match.
+    /// Returns true if the build side alone decides the result, so that the probe input need not be
+    /// read: no probe row can be emitted, and no build row can have a match.
     fn is_decided(&self) -> bool {
         use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, RightSemi};
         match self.spec.join_type {
@@ -142,7 +143,8 @@ impl Prober {
         }
     }
 
-    /// Gives back the memory that the grants want back, and waits while the query is suspended.
+    /// Returns the memory that the grants want back: drops tables of the build side and unpins the
+    /// probe rows in `waiting`. Waits while the query is suspended.
     async fn keep_peace(&mut self, waiting: &mut [Option<RowPages>]) {
         self.build.relieve();
         let suspended = self.grant.suspended();
@@ -180,7 +182,8 @@ impl Prober {
         Ok(())
     }
 
-    /// Joins some rows of a batch with a table.
+    /// Joins the rows `picks` of a batch, or all of them, with a table and emits their pairs. With
+    /// `in_order`, probe rows without a match are emitted between these, in the order of the batch.
     pub(super) async fn join_picks(
         &mut self,
         table: &Table,
@@ -208,7 +211,8 @@ impl Prober {
         }
     }
 
-    /// Joins the rows whose partitions are in memory, and keeps the others for later.
+    /// Joins the rows whose partitions are in memory, and appends the others to `waiting`, which
+    /// has an element per partition.
     async fn probe_parts(
         &mut self,
         batch: RecordBatch,
@@ -262,7 +266,8 @@ impl Prober {
         Ok(())
     }
 
-    /// Emits probe rows, all or those in `decided`, depending on their having a match.
+    /// Emits probe rows that the join type emits by their match or lack of one; of all rows, or of
+    /// those in `decided`.
     pub(super) async fn emit_probe(
         &mut self,
         probe: &Probe,
@@ -291,7 +296,7 @@ impl Prober {
         self.output.push(batch).await
     }
 
-    /// Emits build rows, depending on their having a match.
+    /// Emits the build rows that the join type emits by their match or lack of one.
     async fn emit_build(&mut self) -> Result<()> {
         let build = Arc::clone(&self.build);
         let Some(flags) = &build.flags else { return Ok(()) };
@@ -356,7 +361,7 @@ impl Prober {
 }
 
 impl Spec {
-    /// Returns a row of the probe side with every column null.
+    /// Returns a batch of one probe row with every column null.
     fn null_probe(&self) -> Result<RecordBatch> {
         let fields = self.probe_schema.fields().iter();
         let fields: Vec<_> = fields.map(|it| it.as_ref().clone().with_nullable(true)).collect();

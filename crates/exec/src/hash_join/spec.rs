@@ -28,7 +28,7 @@ pub(super) const NUMBER: usize = 8;
 const BUILD_EXTRA_BYTES: usize = 16;
 const PROBE_EXTRA_BYTES: usize = 8;
 
-/// Source of a column of the output or of the filter.
+/// Source of a column of the output or of the join filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
     /// A column of the build rows.
@@ -41,7 +41,7 @@ pub(super) enum Source {
     Mark,
 }
 
-/// Description of a join, without its state.
+/// Compiled description of a join, without its state.
 #[derive(Debug)]
 pub(super) struct Spec {
     pub(super) join_type: JoinType,
@@ -74,7 +74,7 @@ pub(super) struct Spec {
 pub(super) struct Keys {
     pub(super) arrays: Vec<ArrayRef>,
     pub(super) hashes: Vec<u64>,
-    /// Rows whose key can match; all if `None`.
+    /// Rows whose key can match: those without nulls, unless nulls are equal; all if `None`.
     pub(super) valid: Option<NullBuffer>,
 }
 
@@ -151,7 +151,7 @@ impl Spec {
         matches!(self.join_type, Right | RightSemi | RightAnti | RightMark | Full)
     }
 
-    /// Returns the side whose rows need to know only if they have a match, not how many.
+    /// Returns the side whose rows need at most one match, for semi, anti and mark joins.
     pub(super) fn wants_one(&self) -> Option<JoinSide> {
         use JoinType::{LeftAnti, LeftMark, LeftSemi, RightAnti, RightMark, RightSemi};
         match self.join_type {
@@ -187,15 +187,15 @@ impl Spec {
         Ok(Keys { arrays, hashes, valid: valid.filter(|valid| valid.null_count() > 0) })
     }
 
-    /// Returns the columns of the build rows: the keys, then the rest.
+    /// Returns the columns of the build rows: the keys, then the payload.
     pub(super) fn build_columns(&self, keys: &Keys, batch: &RecordBatch) -> Vec<ArrayRef> {
         let payload = self.payload.iter().map(|index| Arc::clone(batch.column(*index)));
         keys.arrays.iter().cloned().chain(payload).collect()
     }
 }
 
-/// Returns true if equal values of a type are identical: not floating-point numbers, for their
-/// zeros.
+/// Returns true if equal values of a type are identical: false for floating-point numbers, whose
+/// zeros and NaNs differ in bits, and for nested types.
 fn is_one_of_a_kind(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_one_of_a_kind(values),
@@ -203,9 +203,9 @@ fn is_one_of_a_kind(data_type: &DataType) -> bool {
     }
 }
 
-/// Columns of the build side that are kept, and their positions.
+/// Allocator of the columns of build rows: the keys, then the other columns that are needed.
 struct Places {
-    /// For each key the column of the build side that it is, if it is a plain column.
+    /// For each key the index of the build side's column, if the key is a plain column.
     keys: Vec<Option<usize>>,
     payload: Vec<usize>,
 }

@@ -1,8 +1,9 @@
-//! Partitions that were not in memory when their probe rows arrived: joined one by one.
+//! Joins the partitions that were not in memory when their probe rows arrived, one by one.
 //!
-//! A partition that fits is pinned and gets a hash table. One that does not is scattered, together
-//! with its probe rows, by further bits of the hash. If that does not help, as with one key in most
-//! rows, it is joined in blocks of pages that fit, each with all of its probe rows.
+//! A partition that fits is pinned and gets a hash table. One that does not fit is scattered,
+//! together with its probe rows, by further bits of the hash. If that does not help, as with one
+//! key in most rows, the partition is joined in blocks of pages that fit, each with all of its
+//! probe rows.
 
 use std::sync::Arc;
 
@@ -101,10 +102,9 @@ impl Prober {
         Ok(())
     }
 
-    /// Joins probe rows with a table of their whole partition, and frees them as it goes; returns
-    /// the rest if the grant wants memory back. It does so for as long as others wait for memory,
-    /// so a table is kept until as many rows were probed as it took to build it: repeated work is
-    /// bounded by useful work.
+    /// Joins probe rows with a table of their whole partition, and frees their pages. If the grant
+    /// wants memory back, it stops and returns the remaining rows; but not before as many rows were
+    /// probed as the table has, so that rebuilding tables costs no more than probing.
     async fn join_table(
         &mut self,
         mut table: Table,

@@ -1,4 +1,4 @@
-//! Hash table in memory, and its probing.
+//! Hash table of build rows in memory, and its probing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::rows::{Access, Columns, RowAddress, RowPages, Rows};
 /// Distance in heads at which links are prefetched.
 const AHEAD: usize = 16;
 
-/// Rows pinned in memory, with a hash directory.
+/// Hash table: build rows pinned in memory, and a hash directory of them.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) rows: RowPages,
     directory: Directory,
     granted: Granted,
-    /// True if the numbers of its rows are their indexes: all rows are there, in the order of the
-    /// input.
+    /// True if the number of each row is its index in the table: it has all rows of the build side
+    /// in the order of the input.
     pub(super) is_numbered: bool,
 }
 
 impl Table {
-    /// Returns the bytes of grant that a table of the rows of `pages` takes in addition to the
-    /// pinned ones.
+    /// Returns the bytes to charge to a grant for a table of the rows of `pages`, without those of
+    /// pages that `rows` has pinned.
     pub(super) fn bytes_for(rows: &RowPages, pages: Range<usize>) -> u64 {
         let count: usize = pages.clone().map(|page| rows.rows_in(page)).sum();
         rows.bytes_to_pin(pages) + Directory::bytes_of(to_u64(count))
@@ -56,7 +56,7 @@ impl Table {
         Ok(Self { rows, directory, granted, is_numbered: false })
     }
 
-    /// Returns the bytes of grant that dropping it gives back.
+    /// Returns the bytes that are released to the grant when the table is dropped.
     pub(super) fn bytes(&self) -> u64 {
         self.granted.bytes + self.rows.pinned_bytes()
     }
@@ -70,19 +70,19 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// Takes bytes that the operator cannot go on without.
+    /// Charges bytes without which the operator cannot continue, even beyond the grant's limit.
     pub(super) fn take(bytes: u64, grant: &Arc<dyn Grant>) -> Self {
         grant.grow(bytes);
         Self::of(bytes, Arc::clone(grant))
     }
 
-    /// Wraps bytes that have been granted.
+    /// Takes over bytes that the grant has already allowed.
     fn of(bytes: u64, grant: Arc<dyn Grant>) -> Self {
         grant.hold_heap(bytes);
         Self { bytes, grant }
     }
 
-    /// Asks for more bytes; false if they are refused.
+    /// Asks for `bytes` more; returns false if the grant refuses them.
     fn try_add(&mut self, bytes: u64) -> bool {
         let added = self.grant.try_grow_heap(bytes);
         self.bytes += if added { bytes } else { 0 };
@@ -159,21 +159,22 @@ impl Probe {
         self.arrays.first().filter(|_| self.is_integer)
     }
 
-    /// Returns the probe side of pairs of its rows.
+    /// Returns the probe side for pairs with equal keys.
     fn side(&self) -> ProbeSide<'_> {
         ProbeSide { batch: &self.batch, keys: &self.arrays }
     }
 }
 
-/// Probe side of pairs.
+/// Source of the probe columns of pairs.
 #[derive(Clone, Copy)]
 struct ProbeSide<'a> {
     batch: &'a RecordBatch,
-    /// Empty for pairs whose keys may differ.
+    /// Arrays of the keys; empty for pairs whose keys may differ.
     keys: &'a [ArrayRef],
 }
 
-/// Position of a batch in its matches in a table.
+/// Cursor over the candidate matches of a probe batch in a table: `at` is the current head, `link`
+/// the next row of its chain, if the head itself was returned.
 #[derive(Debug)]
 pub(super) struct Matches {
     heads: Heads,
@@ -190,13 +191,13 @@ pub(super) struct Matches {
 pub(super) enum Step {
     /// Rows of the output.
     Batch(RecordBatch),
-    /// No rows, but there are more pairs.
+    /// No rows in this step, but pairs remain.
     Nothing,
     /// No more pairs.
     End,
 }
 
-/// Pairs of a probe row and a row of the table.
+/// Pairs of a probe row (in `picks`) and a row of the table (in `rows`).
 #[derive(Debug, Default)]
 struct Pairs {
     picks: Vec<u32>,
@@ -209,7 +210,7 @@ impl Table {
         !self.directory.is_exact()
     }
 
-    /// Looks up the keys of `picks`.
+    /// Looks up the keys of the probe rows `picks`, or of all of them.
     pub(super) fn look_up(
         &self,
         spec: &Spec,
@@ -273,9 +274,9 @@ impl Table {
         Ok(selection)
     }
 
-    /// Processes the next pairs, at most a batch, of those found by `matches`. With `in_order` the
-    /// whole batch was looked up in this table, and probe rows without a match are emitted in their
-    /// place.
+    /// Processes the next pairs of `matches`, at most a batch: filters them, sets the match flags
+    /// of both sides, and returns output rows. With `in_order`, all probe rows were looked up in
+    /// this table, and those without a match are emitted in their place.
     pub(super) fn next(
         &self,
         spec: &Spec,
@@ -333,8 +334,8 @@ impl Table {
         })
     }
 
-    /// Returns at most a batch of pairs with equal keys, without pairs that cannot change the
-    /// result of their rows.
+    /// Returns the next pairs with equal keys, at most a batch. Pairs of a row that needs one match
+    /// and has it are left out.
     fn next_pairs(
         &self,
         spec: &Spec,
@@ -400,8 +401,8 @@ impl Table {
         self.with_equal_keys(spec, probe, pairs)
     }
 
-    /// Returns pairs of the probe rows that have no match so far. Each of them is tried with about
-    /// as many rows: one with a match needs no other.
+    /// Returns the next pairs of probe rows that have no match so far, with about equally many
+    /// build rows for each: a probe row with a match needs no further pairs.
     fn untried_pairs(&self, spec: &Spec, probe: &Probe, matches: &mut Matches) -> Result<Pairs> {
         let Heads { picks, rows } = &mut matches.heads;
         let (mut pairs, mut kept) = (Pairs::default(), 0);
@@ -476,7 +477,8 @@ impl Pairs {
     }
 }
 
-/// Inserts the rows of `range` that have no match, now or before, in their places among the pairs.
+/// Returns `pairs` with the probe rows of `range` that have no match inserted in their places, each
+/// with a null build row. A row has a match if `matched` says so or it is in `pairs`.
 fn fill(pairs: &Pairs, matched: &[bool], range: Range<usize>) -> Pairs {
     let mut filled = Pairs::default();
     let mut at = 0;
@@ -500,13 +502,14 @@ fn fill(pairs: &Pairs, matched: &[bool], range: Range<usize>) -> Pairs {
     filled
 }
 
-/// Converts a position in a batch. Batches have fewer than 2^32 rows.
+/// Converts a position in a batch to 32 bits; batches have fewer than 2^32 rows.
 pub(super) fn index(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 impl Spec {
-    /// Returns a batch of the output: build rows, or nulls, beside picked probe rows.
+    /// Returns a batch of output rows: the build rows `rows` (or null rows), the probe rows
+    /// `picks`, and the column `marks`, as far as the output has columns of each.
     pub(super) fn output(
         &self,
         rows: Option<&Rows<'_>>,
@@ -519,7 +522,8 @@ impl Spec {
         self.batch(columns, picks.len())
     }
 
-    /// Returns a batch of the output: pairs of build rows and picked probe rows with equal keys.
+    /// Returns a batch of output rows: pairs of the build rows `rows` and the probe rows `picks`,
+    /// which have equal keys.
     fn pairs(&self, rows: &Rows<'_>, probe: ProbeSide<'_>, picks: &[u32]) -> Result<RecordBatch> {
         let columns = self.columns(&self.pair_outputs, Some(rows), probe, picks, None)?;
         self.batch(columns, picks.len())

@@ -13,7 +13,7 @@ const USED: u8 = 0x80;
 #[repr(align(16))]
 pub(super) struct Tags([u8; GROUP]);
 
-/// Returns the tag of a hash: seven of the bits that its slot keeps too.
+/// Returns the tag of a hash: its seven highest bits, which are also part of the slot's salt.
 #[inline]
 pub(super) fn tag_of(hash: u64) -> u8 {
     // The shift leaves seven bits.
@@ -24,7 +24,7 @@ impl Tags {
     /// A group of empty slots.
     pub(super) const EMPTY: Self = Self([0; GROUP]);
 
-    /// Returns a bit for each slot with this tag.
+    /// Returns a mask with a bit set for each slot of the group that has this tag.
     #[inline]
     pub(super) fn matches(&self, tag: u8) -> u32 {
         mask(&self.0, tag)

@@ -1,4 +1,4 @@
-//! The left side: collected once, in blocks.
+//! The left side of a nested-loop join: collected once, in blocks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::{Grant, QueryMemory};
 /// query.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// Rows of the left side in a page, not pinned.
+/// Consecutive rows of the left side, in a block that is not pinned.
 #[derive(Debug)]
 pub(super) struct LeftBlock {
     /// None if the rows have no columns.
     block: Option<Block>,
-    /// The numbers of its rows.
+    /// The numbers of the rows, in the order of the input.
     pub(super) rows: Range<u64>,
 }
 
@@ -43,7 +43,8 @@ impl LeftBlock {
         Ok(block)
     }
 
-    /// Reads the rows in their pinned page, and returns them with the lease that accounts for it.
+    /// Pins the block and returns its rows, with the lease that charges the pinned bytes to
+    /// `grant`.
     pub(super) async fn read(
         &self,
         spec: &LoopSpec,
@@ -83,7 +84,7 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Collects the input to its end; `streams` streams will read the rows.
+    /// Collects the input to its end; `streams` right streams will read the rows.
     pub(super) async fn collect(
         spec: &LoopSpec,
         memory: &dyn QueryMemory,

@@ -1,4 +1,4 @@
-//! The pairs of rows of a block and a batch that the filter has to decide about, in portions.
+//! Generator of the candidate pairs of a block and a batch for the join filter, in portions.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use datafusion::arrow::array::UInt32Array;
 
 use super::range::{Bounds, Keys, Terms};
 
-/// Pairs examined for each pair of a portion, at most: the others are decided already.
+/// Maximum number of candidates examined per pair of a portion; most may belong to decided rows.
 const EXAMINED_FACTOR: usize = 64;
 
 /// Pairs of rows of a block of the left side and rows of a right batch.
 pub(super) enum Pairs<'a> {
-    /// Each of these left rows with all right rows.
+    /// Each row of `left`, from position `next` on, with the right rows 0 to `right` - 1.
     All { left: Vec<u32>, next: usize, right: u32 },
     /// Each row that has bounds with the rows whose keys lie within them.
     Within(Within<'a>),
@@ -23,9 +23,9 @@ pub(super) struct Within<'a> {
     bounds: &'a Bounds,
     /// True if the left rows have the keys.
     is_left_sorted: bool,
-    /// The rows with bounds that are left.
+    /// The rows with bounds whose pairs are not formed yet.
     rows: Range<u32>,
-    /// The row whose pairs are formed, and the positions that are left of its range.
+    /// The row whose pairs are being formed, and the remaining positions of its range.
     current: (u32, Range<usize>),
 }
 
@@ -49,8 +49,9 @@ impl<'a> Pairs<'a> {
         Self::Within(Within { keys, bounds, is_left_sorted, rows: 0..rows, current: (0, 0..0) })
     }
 
-    /// Returns the next portion of about `limit` pairs, which may have fewer or none; `None` at the
-    /// end. `skips` tells of a left or a right row whether it is decided.
+    /// Returns the next portion of pairs (left rows, right rows), about `limit` or fewer or none;
+    /// `None` at the end. `skips_left` and `skips_right` return true for rows that need no further
+    /// pair.
     pub(super) fn next(
         &mut self,
         limit: usize,

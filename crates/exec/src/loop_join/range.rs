@@ -63,7 +63,8 @@ struct Comparison {
 }
 
 impl RangeFilter {
-    /// Returns the best bounds among the conditions of a filter; `None` if there are none.
+    /// Returns the most selective kind of bounds among the conditions of a filter: two bounds of
+    /// one key, else an overlap, else one bound. `None` if no condition is a bound.
     pub(super) fn of(filter: &JoinFilter) -> Option<Self> {
         let conditions = split_conjunction(filter.expression());
         let comparisons: Vec<Comparison> =
@@ -131,8 +132,8 @@ impl RangeFilter {
     }
 }
 
-/// Returns a condition as a comparison of the left side, and as one of the right side; `None` if it
-/// does not compare the two sides by order, or its values have no words.
+/// Returns a condition as a bound of its left operand, and as one of its right operand; `None` if
+/// it does not compare the two sides by order, or its values have no words.
 fn comparisons(condition: &Expr, filter: &JoinFilter) -> Option<[Comparison; 2]> {
     let binary = condition.downcast_ref::<BinaryExpr>()?;
     let is_low = match binary.op() {
@@ -191,7 +192,7 @@ pub(super) enum Terms {
     Bounds(Box<Bounds>),
 }
 
-/// Rows sorted by their keys, without those that have none.
+/// Rows sorted by their keys, without rows whose key is null.
 #[derive(Debug)]
 pub(super) struct Keys {
     words: Vec<i64>,

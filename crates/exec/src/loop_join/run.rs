@@ -1,4 +1,5 @@
-//! One right stream: rounds of right rows, each joined with every block of the left side.
+//! Execution of one right stream: rounds of right rows, each joined with every block of the left
+//! side.
 
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ struct LeftRows {
     terms: Option<Terms>,
 }
 
-/// One right stream.
+/// State of one right stream.
 pub(super) struct Runner {
     pub(super) spec: Arc<LoopSpec>,
     pub(super) grant: Arc<dyn Grant>,
@@ -66,7 +67,7 @@ impl Runner {
         self.output.finish().await
     }
 
-    /// Returns true if an empty left side implies that nothing of the right side will be emitted.
+    /// Returns true if the left side is empty and the join type then emits no right row.
     fn is_decided(&self) -> bool {
         use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, RightSemi};
         let needs_left = matches!(
@@ -76,8 +77,8 @@ impl Runner {
         self.left.rows == 0 && needs_left
     }
 
-    /// Reads the right rows of the next round: the more there are, the fewer rounds read the left
-    /// side. A quarter of its bytes is enough, if there is room.
+    /// Reads the right rows of the next round, up to a quarter of the left side's bytes if the
+    /// grant allows it: longer rounds read the left side less often.
     async fn gather(&self, input: &mut SendableRecordBatchStream) -> Result<Vec<Part>> {
         let enough = self.left.bytes / 4;
         let (mut parts, mut bytes) = (Vec::new(), 0);
@@ -232,7 +233,7 @@ impl Runner {
         self.output.push(self.spec.output(left, right, Some(&marks))?).await
     }
 
-    /// Emits left rows, depending on their having a match.
+    /// Emits the left rows that the join type emits by their match or lack of one.
     async fn emit_left(&mut self) -> Result<()> {
         let left = Arc::clone(&self.left);
         let Some(flags) = &left.flags else { return Ok(()) };
@@ -267,7 +268,7 @@ fn picked(rows: &UInt32Array, picks: &UInt32Array) -> Result<UInt32Array> {
     Ok(take(rows, picks, None)?.as_primitive::<UInt32Type>().clone())
 }
 
-/// Copies a batch to memory of its own.
+/// Copies a batch to new buffers.
 fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = copy_to_heap(batch.num_rows(), batch.columns())?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

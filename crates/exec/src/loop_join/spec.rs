@@ -15,7 +15,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use super::range::RangeFilter;
 use crate::block::detach;
 
-/// Source of a column.
+/// Source of a column of the output or of the join filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     Left(usize),
@@ -73,14 +73,14 @@ pub(super) struct LoopSpec {
     pub(super) left_schema: SchemaRef,
     pub(super) schema: SchemaRef,
     pub(super) batch_size: usize,
-    /// Bounds for the rows of one side, if the filter has any.
+    /// Bounds on a key of one side, if the filter has any.
     pub(super) range: Option<RangeFilter>,
     filter: Option<JoinFilter>,
     filter_sources: Vec<Source>,
     outputs: Vec<Source>,
 }
 
-/// Rows of a batch; rows of nulls if there is no batch.
+/// The rows `rows` of a batch; as many null rows if there is no batch.
 #[derive(Clone, Copy)]
 pub(super) struct Picked<'a> {
     pub(super) batch: Option<&'a RecordBatch>,
@@ -181,7 +181,7 @@ impl LoopSpec {
         Ok(Some(passed.map(|(pair, _)| pair).collect()))
     }
 
-    /// Returns a batch of the output.
+    /// Returns a batch of output rows; row `n` combines row `n` of both sides.
     pub(super) fn output(
         &self,
         left: Picked<'_>,

@@ -8,8 +8,8 @@ use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservat
 
 use super::grant::Grant;
 
-/// Counts the reservations of parts of DataFusion, and refuses nothing: for parts that hold little
-/// and cannot go on without it.
+/// Memory pool of DataFusion that charges every reservation to a grant and refuses none: for parts
+/// of DataFusion that hold little memory and cannot spill, such as its merge of sorted streams.
 #[derive(Debug)]
 pub struct CountedPool(Arc<dyn Grant>);
 

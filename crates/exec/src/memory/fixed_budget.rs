@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::grant::{Grant, QueryMemory};
 
-/// Memory of `limit` bytes that the operators of one query share, first come first served.
+/// Memory of fixed size that the operators of one query share, first come first served.
 #[derive(Clone, Debug)]
 pub struct FixedMemory {
     space: Space,
@@ -38,8 +38,8 @@ enum Stop {
 }
 
 impl Shared {
-    /// Returns a future that completes when the operators are no longer told `stop`, if they are
-    /// now.
+    /// Returns a future that completes when the request `stop` ends; `None` if there is no such
+    /// request now.
     fn while_told(&self, stop: Stop) -> Option<BoxFuture<'static, ()>> {
         let mut stopped = self.stopped.subscribe();
         let is_told = *stopped.borrow_and_update() == stop;
@@ -52,7 +52,7 @@ impl Shared {
         })
     }
 
-    /// Returns a future that completes when the operators are told `stop`.
+    /// Returns a future that completes when `stop` is requested.
     fn until_told(&self, stop: Stop) -> BoxFuture<'static, ()> {
         let mut stopped = self.stopped.subscribe();
         let told = async move {
@@ -117,12 +117,12 @@ impl FixedMemory {
         self.shared.spilled_bytes.load(Ordering::Relaxed)
     }
 
-    /// Asks every operator to stop at its next batch.
+    /// Asks every operator to suspend at its next batch: to unpin its pages and wait.
     pub fn suspend(&self) {
         self.shared.stopped.send_replace(Stop::Suspended);
     }
 
-    /// Asks every operator to pause, with all that it holds.
+    /// Asks every operator to pause, without releasing the memory that it holds.
     pub fn pause(&self) {
         self.shared.stopped.send_replace(Stop::Paused);
     }

@@ -19,9 +19,9 @@ pub trait QueryMemory: Send + Sync + Debug {
     /// Registers a grant for one operator and partition, named like `PagedHashJoin[1]`.
     fn register(&self, name: &str) -> Arc<dyn Grant>;
 
-    /// Returns the future to await before going on, if the query is paused in favor of others that
-    /// need the processor. Its operators keep their memory, unlike those of a query that is
-    /// suspended.
+    /// Returns a future that completes when the query is resumed, if it is paused in favor of
+    /// queries that need the processor; else `None`. Operators of a paused query await it but keep
+    /// their memory, unlike those of a suspended query.
     fn paused(&self) -> Option<BoxFuture<'static, ()>> {
         None
     }
@@ -29,23 +29,23 @@ pub trait QueryMemory: Send + Sync + Debug {
 
 /// One operator's share of its query's memory. All quantities are bytes.
 ///
-/// An operator asks with [`Grant::try_grow`] before it pins or allocates, and gives back with
-/// [`Grant::shrink`]. Bytes still held when it drops the grant are a mistake, but the grant must
-/// take them back then.
+/// An operator asks with [`Grant::try_grow`] before it pins or allocates, and releases bytes with
+/// [`Grant::shrink`]. A drop of the grant must release the bytes still held, although an operator
+/// that leaves some has a bug.
 pub trait Grant: Send + Sync + Debug {
-    /// Asks for more bytes; `false` means to do with less. Never blocks, and is cheap enough to be
-    /// called for every batch.
+    /// Asks for `bytes` more; returns `false`, and charges nothing, if they are refused. Never
+    /// blocks, and is cheap enough to be called for every batch.
     fn try_grow(&self, bytes: u64) -> bool;
 
-    /// Takes bytes that the operator cannot go on without. Always counts, so it may put the query
-    /// into debt, which [`Grant::excess_bytes`] then shows.
+    /// Charges bytes without which the operator cannot continue, even beyond the limit; the debt
+    /// shows in [`Grant::excess_bytes`].
     fn grow(&self, bytes: u64);
 
-    /// Gives bytes back.
+    /// Releases bytes.
     fn shrink(&self, bytes: u64);
 
-    /// Declares that `bytes` of those held are heap, not pages of the pool; the pool must then do
-    /// with less.
+    /// Declares that `bytes` of those held are heap, not pages of the pool, so that the pool may
+    /// use that much less.
     fn hold_heap(&self, bytes: u64);
 
     /// Undoes [`Grant::hold_heap`].
@@ -54,15 +54,15 @@ pub trait Grant: Send + Sync + Debug {
     /// Returns the bytes that the operator holds.
     fn held_bytes(&self) -> u64;
 
-    /// Returns the bytes that it should give back within one batch; 0 while its grant stands.
+    /// Returns the bytes that the operator should release within one batch; 0 if none.
     fn excess_bytes(&self) -> u64;
 
-    /// Returns the future to await, with all pins dropped, before going on, if the query is
-    /// suspended.
+    /// Returns a future that completes when the query is resumed, if it is suspended; else `None`.
+    /// The operator drops all pins and then awaits it.
     fn suspended(&self) -> Option<BoxFuture<'static, ()>>;
 
-    /// Returns a future that ends once the query is suspended, for an operator that waits for its
-    /// input: an operator below may have stopped already, and would return no batch.
+    /// Returns a future that completes once the query is suspended. An operator awaits it together
+    /// with its input: an operator below may be suspended already, and would return no batch.
     fn suspends(&self) -> BoxFuture<'static, ()>;
 
     /// Counts bytes that were unpinned for lack of memory.
@@ -79,20 +79,21 @@ impl dyn Grant {
         grown
     }
 
-    /// Takes bytes of heap that the operator cannot go on without.
+    /// Charges heap bytes without which the operator cannot continue, even beyond the limit.
     pub(crate) fn grow_heap(&self, bytes: u64) {
         self.grow(bytes);
         self.hold_heap(bytes);
     }
 
-    /// Gives bytes of heap back.
+    /// Releases heap bytes.
     pub(crate) fn shrink_heap(&self, bytes: u64) {
         self.release_heap(bytes);
         self.shrink(bytes);
     }
 }
 
-/// The query's memory in the configuration of a task, where the operators find it.
+/// Extension of DataFusion's session configuration that holds a query's memory, where its operators
+/// find it.
 #[derive(Clone, Debug)]
 pub struct QueryExtension(pub Arc<dyn QueryMemory>);
 

@@ -7,12 +7,13 @@ use futures::future::BoxFuture;
 
 use super::grant::Grant;
 
-/// Counts an operator's bytes in the grant below, but refuses nothing and asks nothing back.
+/// Charges an operator's bytes to another grant, but refuses none, asks none back, and never
+/// suspends.
 #[derive(Debug)]
 pub struct ObliviousGrant(Arc<dyn Grant>);
 
 impl ObliviousGrant {
-    /// Creates a grant that takes every requested byte from `grant`.
+    /// Creates a grant that charges every requested byte to `grant`.
     #[must_use]
     pub fn new(grant: Arc<dyn Grant>) -> Self {
         Self(grant)

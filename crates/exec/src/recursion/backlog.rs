@@ -1,4 +1,4 @@
-//! Backlog: batches for the next iteration, in memory or in pages.
+//! Backlog: queue of the batches for the next iteration, in memory or in pages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ enum Item {
     Stored(Block),
 }
 
-/// The batches, first in, first out.
+/// FIFO queue of batches; those that the grant refuses are in unpinned pages.
 #[derive(Debug)]
 pub(super) struct Backlog {
     items: VecDeque<Item>,
@@ -93,7 +93,7 @@ impl Backlog {
         Ok(())
     }
 
-    /// Takes the first batch.
+    /// Removes and returns the first batch; `None` if there is none.
     ///
     /// # Errors
     /// If it cannot be read back.

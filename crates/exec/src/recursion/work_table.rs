@@ -16,7 +16,7 @@ use super::backlog::Backlog;
 use crate::memory::QueryExtension;
 use crate::stream::generate;
 
-/// Rows for the next iteration.
+/// The rows of the previous iteration, until the recursive term takes them.
 #[derive(Debug, Default)]
 pub(super) struct WorkTable(Mutex<Option<Backlog>>);
 
@@ -32,20 +32,20 @@ impl WorkTable {
     }
 }
 
-/// Reads the working table once in each iteration. It has no metrics: those of each iteration would
-/// accumulate for as long as the query runs.
+/// Plan node that reads the working table once in each iteration. It has no metrics: those of each
+/// iteration would accumulate for as long as the query runs.
 #[derive(Debug)]
 pub(super) struct PagedWorkTableExec {
     name: String,
     table: Arc<WorkTable>,
-    /// Positions of its columns in the table.
+    /// For each output column its position in the table.
     columns: Arc<[usize]>,
     properties: Arc<PlanProperties>,
 }
 
 impl PagedWorkTableExec {
-    /// Creates the node in place of `stock`, which reads some columns of a table of this schema;
-    /// `None` if their names are ambiguous. DataFusion does not expose their positions.
+    /// Creates the node that replaces `stock`, which reads some columns of a table of this schema;
+    /// `None` if their names are ambiguous, since DataFusion does not expose their positions.
     pub(super) fn new(
         stock: &WorkTableExec,
         schema: &SchemaRef,
@@ -66,7 +66,7 @@ impl PagedWorkTableExec {
         })
     }
 
-    /// Returns the same node for another table, if it reads this one.
+    /// Returns the same node over `table`, if this one reads `before`; else `None`.
     pub(super) fn instead(&self, before: &Arc<WorkTable>, table: &Arc<WorkTable>) -> Option<Self> {
         Arc::ptr_eq(&self.table, before).then(|| Self {
             name: self.name.clone(),

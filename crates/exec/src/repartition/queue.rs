@@ -37,7 +37,7 @@ pub(super) struct Queue {
     items: VecDeque<Item>,
     /// The number of the first item; the others are numbered consecutively.
     first: u64,
-    /// Number of inputs that may bring more, and of inputs that have not read their last batch.
+    /// Number of inputs that have not put all batches, and of those still reading batches.
     inputs: usize,
     gathering: usize,
     /// True while the reader exists.
@@ -101,7 +101,8 @@ impl Queue {
         Ok(completed(coalescer))
     }
 
-    /// Ends the gathering of one input: returns the rest of all inputs if it is the last.
+    /// Records that one input has read its last batch; for the last input, returns all rows that
+    /// are still gathered.
     pub(super) fn remainder(&mut self) -> Result<Vec<RecordBatch>> {
         self.gathering -= 1;
         if self.gathering == 0 { self.flush() } else { Ok(Vec::new()) }
@@ -154,7 +155,7 @@ impl Queue {
         std::mem::take(&mut self.items)
     }
 
-    /// Returns true if the reader waits, or would wait, for a batch that is not there.
+    /// Returns true if the reader exists and its queue is empty.
     pub(super) fn is_hungry(&self) -> bool {
         self.is_read && self.items.is_empty()
     }
@@ -163,7 +164,8 @@ impl Queue {
         self.is_read
     }
 
-    /// Returns the first item, once there is one; none if no input brings more.
+    /// Returns the first item once there is one that is not being stored; `None` once all inputs
+    /// have ended.
     pub(super) fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Item>>> {
         if let Some(error) = &self.error {
             return Poll::Ready(Err(DataFusionError::Shared(Arc::clone(error))));

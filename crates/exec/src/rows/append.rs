@@ -36,9 +36,9 @@ impl Picks<'_> {
 }
 
 impl RowPages {
-    /// Appends rows of a batch: all, or those of `selection`. `hashes`, by row of the batch, go to
-    /// the first eight of the operator's own bytes. The addresses of the rows are appended to
-    /// `addresses`.
+    /// Appends rows of a batch: all, or those of `selection`. `hashes`, indexed by row of the
+    /// batch, are written to the first eight of the operator's own bytes of each row. The addresses
+    /// of the new rows are appended to `addresses`.
     ///
     /// # Errors
     /// [`ExecError::ValueTooLong`], and [`ExecError::Pool`] if the pool has no page left. Rows
@@ -54,7 +54,8 @@ impl RowPages {
         self.append_with(columns, selection, extras, addresses)
     }
 
-    /// As [`RowPages::append`], with any number of words for the operator's own bytes.
+    /// As [`RowPages::append`], with any number of words for the operator's own bytes: element `n`
+    /// of `extras` has word `n` of every row of the batch.
     ///
     /// # Errors
     /// As [`RowPages::append`].
@@ -91,7 +92,8 @@ impl RowPages {
         Ok(())
     }
 
-    /// Appends rows of another collection of the same layout, including the operator's own bytes.
+    /// Appends the rows `picks` of `rows`, which are of another collection of the same layout,
+    /// including the operator's own bytes.
     ///
     /// # Errors
     /// As [`RowPages::append`]; [`ExecError::Mismatch`] for rows of another layout.

@@ -85,7 +85,8 @@ impl RowPages {
         }
     }
 
-    /// Limits pages to `bytes` each, 16 KiB at least: for a collection that is one of many.
+    /// Limits new pages to `bytes` each, between 16 KiB and 256 KiB: for a collection that is one
+    /// of many.
     #[must_use]
     pub fn with_page_limit(mut self, bytes: usize) -> Self {
         self.page_limit = bytes.clamp(page_bytes(0), PAGE_BYTES);
@@ -118,7 +119,7 @@ impl RowPages {
         &self.layout
     }
 
-    /// Returns the number of rows appended and not freed.
+    /// Returns the number of rows appended, without those in freed pages.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
@@ -153,13 +154,15 @@ impl RowPages {
         (0..self.rows_in(page)).map(move |row| RowAddress::new(page, row))
     }
 
-    /// Asks for room to append `rows` of `columns`; false if the grant refuses it.
+    /// Asks the grant for the bytes to append `rows` rows of `columns`, and keeps them reserved;
+    /// returns false if it refuses them.
     pub fn try_reserve(&mut self, columns: &Columns, rows: usize) -> bool {
         let bytes = self.bytes_to_append(columns, rows);
         self.try_reserve_bytes(bytes)
     }
 
-    /// Asks for room to pin `bytes` of pages; false if the grant refuses it.
+    /// Asks the grant for what the reserve lacks of `bytes`, to be used by the pages that are
+    /// appended or pinned next; returns false if it refuses them.
     pub fn try_reserve_bytes(&mut self, bytes: u64) -> bool {
         let lacking = bytes.saturating_sub(self.reserved_bytes);
         if lacking > 0 {
@@ -171,7 +174,7 @@ impl RowPages {
         true
     }
 
-    /// Returns the maximum bytes of new pages that appending `rows` of `columns` pins.
+    /// Returns the maximum bytes of new pages that appending `rows` rows of `columns` pins.
     #[must_use]
     pub fn bytes_to_append(&self, columns: &Columns, rows: usize) -> u64 {
         let mut bytes = 0;
@@ -201,7 +204,7 @@ impl RowPages {
         bytes
     }
 
-    /// Gives back bytes that were granted and not used.
+    /// Releases the reserved bytes that no page has used.
     pub fn release_reserve(&mut self) {
         self.grant.shrink(std::mem::take(&mut self.reserved_bytes));
     }

@@ -1,4 +1,5 @@
-//! Columns prepared for rows: without dictionaries, with nested values encoded.
+//! Columns of a batch in the form in which rows store them: dictionaries are decoded, and nested
+//! values are encoded as bytes.
 
 use std::sync::Arc;
 

@@ -82,17 +82,16 @@ impl<'a> Rows<'a> {
         self.pointers.prefetch();
     }
 
-    /// Returns eight of the operator's own bytes of every row, from `offset` on.
+    /// Returns for every row the word at `offset` of the operator's own bytes.
     ///
     /// # Panics
-    /// If the rows have no such bytes; this holds for the other methods for the operator's own
-    /// bytes.
+    /// If the layout has no eight bytes at `offset`.
     #[must_use]
     pub fn extras(&self, offset: usize) -> Vec<u64> {
         self.pointers.load_all(self.pages.layout.parts().extra_offset + offset)
     }
 
-    /// Returns eight of the operator's own bytes of row `row`, from `offset` on.
+    /// Returns the word at `offset` of the operator's own bytes of row `row`.
     #[inline]
     #[must_use]
     pub fn extra(&self, row: usize, offset: usize) -> u64 {
@@ -105,7 +104,7 @@ impl<'a> Rows<'a> {
         self.pointers.flag(row, self.pages.layout.parts().extra_offset + offset)
     }
 
-    /// Returns the values of a column.
+    /// Copies the values of a column into an array.
     ///
     /// # Errors
     /// [`ExecError::NotPinned`] if a variable page is not pinned; [`ExecError::Arrow`] if the

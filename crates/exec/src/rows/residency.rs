@@ -1,5 +1,5 @@
-//! Residency of a collection's pages: pinning, unpinning, freeing; and its operator's bytes of
-//! rows.
+//! Residency of a collection's pages: pinning, unpinning and freeing them; and access to the
+//! operator's own bytes of single rows.
 
 use std::ops::Range;
 
@@ -32,8 +32,8 @@ enum Table {
 }
 
 impl RowPages {
-    /// Unpins every page, and releases the reserve; returns the bytes unpinned. The pool keeps the
-    /// pages in memory as long as that pays. Rows appended later go to a new page.
+    /// Unpins every page, and releases the reserve; returns the bytes unpinned. The pool decides
+    /// how long the pages stay in memory. Rows appended later go to a new page.
     pub fn unpin(&mut self) -> u64 {
         self.release_reserve();
         self.begun = (self.fixed.len(), self.variable.len());

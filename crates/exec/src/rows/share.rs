@@ -53,12 +53,13 @@ impl RowPages {
         self.owner.is_none()
     }
 
-    /// Adds to the reserve `bytes` that the grant has given already, for pages that will be pinned.
+    /// Adds `bytes`, which the grant has already allowed, to the reserve for pages to be pinned.
     pub fn take_reserve(&mut self, bytes: u64) {
         self.reserved_bytes += bytes;
     }
 
-    /// Returns eight of the operator's own bytes of a row; `None` if its page is not pinned.
+    /// Returns the word at `offset` of the operator's own bytes of a row; `None` if its page is not
+    /// pinned.
     #[inline]
     #[must_use]
     pub fn extra(&self, address: RowAddress, offset: usize) -> Option<u64> {

@@ -34,7 +34,7 @@ pub struct SlotsBuilder<'a> {
     slots: Slots<'a>,
 }
 
-/// Rows borrowed exclusively: first compared, then changed.
+/// Rows borrowed exclusively: their columns can be compared, then their own bytes changed.
 #[derive(Debug)]
 pub struct RowsMut<'a>(Rows<'a>);
 
@@ -196,7 +196,7 @@ impl<'a> Slots<'a> {
         self.rows.iter().map(load).collect()
     }
 
-    /// Sets the value at `offset` of every row to one of `values`, in order.
+    /// Sets the value at `offset` of every row to its element of `values`, in order.
     pub fn store<T: ArrowNativeType>(&mut self, offset: usize, values: impl Iterator<Item = T>) {
         let at = self.place_to_write(offset, size_of::<T>());
         for (row, value) in self.rows.iter().zip(values) {
@@ -206,7 +206,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Folds one of `values`, in order, into the value at `offset` of every row.
+    /// Folds into the value at `offset` of every row its element of `values`, in order.
     #[inline]
     pub fn fold<T: ArrowNativeType, V>(
         &mut self,
@@ -244,7 +244,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Folds one of `values`, in order, into the values at two offsets of every row.
+    /// Folds into the values at both `offsets` of every row its element of `values`, in order.
     #[inline]
     pub fn fold_two<T: ArrowNativeType, U: ArrowNativeType, V>(
         &mut self,
@@ -267,7 +267,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Folds `values` into the value at `offset` of the rows with the indices in `selected`.
+    /// Folds into the value at `offset` of each row `n` of `selected` the element `values[n]`.
     ///
     /// # Panics
     /// Also if `selected` has an index that is out of range.

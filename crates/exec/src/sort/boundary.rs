@@ -1,9 +1,8 @@
-//! Boundary of a top-k sort: the last of the first rows, which later rows must come before.
+//! Boundary of a top-k sort: the k-th row so far, which later rows must precede.
 //!
-//! Once a partition has as many rows as are wanted, only rows that come before the last of them
-//! still matter. The partitions of a sort share the best such row. Its meaning is published as
-//! DataFusion's own sort does, in the dynamic filter that the optimizer may have pushed down to the
-//! scan.
+//! Once a partition has k rows, only rows that precede the last of them can be in the result. The
+//! partitions of a sort share the best such row. It is published in the dynamic filter that the
+//! optimizer may have pushed down to the scan, as DataFusion's own sort does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,7 +23,7 @@ use super::key::SortKeys;
 
 type Expression = Arc<dyn PhysicalExpr>;
 
-/// The row that others must come before, and the filter that enforces it.
+/// The row that later rows must precede, and the filter that enforces it.
 #[derive(Debug)]
 pub(crate) struct Boundary {
     order: LexOrdering,
@@ -51,7 +50,7 @@ impl Boundary {
         Self { order, filter, key: Mutex::default(), running: AtomicUsize::new(partitions) }
     }
 
-    /// Returns the rows of `batch` that may come before the boundary.
+    /// Returns the rows of `batch` that may precede the boundary; `None` if there are none.
     ///
     /// # Errors
     /// If the filter cannot be evaluated.
@@ -73,7 +72,7 @@ impl Boundary {
         Ok(Some(filter_record_batch(batch, mask)?))
     }
 
-    /// Tightens the boundary to the one row of `row`, unless it is at least as tight already.
+    /// Moves the boundary to the only row of `row`, unless it already precedes that.
     ///
     /// # Errors
     /// If the key of the row cannot be computed.
@@ -93,8 +92,8 @@ impl Boundary {
         Ok(())
     }
 
-    /// Returns true if no row after the last of `batch` can come before the boundary, for rows that
-    /// come in the order of the key's first columns, whose keys are `leading`.
+    /// Returns true if no row after `batch` can precede the boundary, for input ordered by the
+    /// first columns of the key, whose keys are `leading`.
     ///
     /// # Errors
     /// If keys cannot be computed.
@@ -108,7 +107,7 @@ impl Boundary {
         Ok(key.as_ref().is_some_and(|key| last.data() > &key[..last.data().len().min(key.len())]))
     }
 
-    /// Records that one partition will not tighten it any more.
+    /// Records that a partition has ended; after the last one the filter is complete.
     pub(crate) fn leave(&self) {
         if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.filter.mark_complete();

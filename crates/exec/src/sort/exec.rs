@@ -1,4 +1,4 @@
-//! The plan node.
+//! Plan node of the external merge sort in pages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::delegate::node_of_stock;
 use crate::memory::{Grant, MeteredGrant, ObliviousGrant, QueryExtension};
 use crate::stream::{Emitter, execute_input, generate, next_batch};
 
-/// Treatment of the grant by a sort.
+/// Reaction of a sort to its grant.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Adaptivity {
     /// Asks for bytes before it pins pages, and unpins when it is refused or asked to.
@@ -38,10 +38,10 @@ pub enum Adaptivity {
     Oblivious,
 }
 
-/// Sorts in pages; replaces a [`SortExec`].
+/// External merge sort in pages; replaces a [`SortExec`].
 #[derive(Debug)]
 pub struct PagedSortExec {
-    /// The node that it replaces: its order, limit, properties and children.
+    /// The node replaced, which defines order, limit, properties and children.
     stock: Arc<SortExec>,
     adaptivity: Adaptivity,
     sizes: SortSizes,
@@ -50,7 +50,7 @@ pub struct PagedSortExec {
 }
 
 impl PagedSortExec {
-    /// Creates a node that does what `stock` does.
+    /// Creates a node that replaces `stock`.
     pub fn new(stock: Arc<SortExec>) -> Self {
         let metrics = ExecutionPlanMetricsSet::new();
         let boundary = Arc::new(Boundary::new(&stock));
@@ -58,8 +58,8 @@ impl PagedSortExec {
         Self { stock, adaptivity, sizes, boundary, metrics }
     }
 
-    /// Returns true if rows of these types can be sorted in pages: keys must have an order as
-    /// bytes.
+    /// Returns true if a paged sort can replace `stock`: all types of its keys have an encoding
+    /// whose bytes compare like the values.
     ///
     /// # Errors
     /// If a key does not fit the input.
@@ -70,7 +70,7 @@ impl PagedSortExec {
         Ok(RowConverter::supports_fields(&fields.collect::<Result<Vec<_>>>()?))
     }
 
-    /// Sets the treatment of the grant.
+    /// Sets the reaction to the grant.
     #[must_use]
     pub fn with_adaptivity(mut self, adaptivity: Adaptivity) -> Self {
         self.adaptivity = adaptivity;
@@ -84,7 +84,7 @@ impl PagedSortExec {
         self
     }
 
-    /// Returns the node that it replaces.
+    /// Returns the node that this one replaces.
     pub fn stock(&self) -> &SortExec {
         &self.stock
     }

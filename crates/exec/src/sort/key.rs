@@ -1,4 +1,4 @@
-//! Normalised keys.
+//! Normalised keys: numbers and byte strings that compare like the rows.
 //!
 //! A row's *prefix* is a number such that a smaller prefix means an earlier row. Equal prefixes
 //! decide nothing, unless the key is *exact*: one column of at most 64 bits. Even then a null, or a
@@ -53,7 +53,8 @@ pub(crate) struct SortKeys {
     leading: Leading,
     options: SortOptions,
     exact: bool,
-    /// Column of the rows that each column of the key is, if blocks leave these out.
+    /// For each column of the key its index in the rows, if blocks leave these columns out; else
+    /// empty.
     decoded: Vec<usize>,
     /// Common beginning of the first keys that were encoded.
     common: OnceLock<Box<[u8]>>,
@@ -89,13 +90,13 @@ impl SortKeys {
         Ok(Self { order: order.clone(), converter, leading, options, exact, decoded, common })
     }
 
-    /// Returns the columns that are stored in blocks, of `width` columns of the rows.
+    /// Returns the indexes of the columns that blocks store, for rows of `width` columns.
     pub(crate) fn stored(&self, width: usize) -> Vec<usize> {
         (0..width).filter(|column| !self.decoded.contains(column)).collect()
     }
 
-    /// Returns all columns of rows: the stored ones, and those that are decoded from the encoded
-    /// `keys` of the rows. Keys of which columns are decoded are never exact, so every row has one.
+    /// Returns all columns of rows: the `stored` ones, and those decoded from the encoded `keys` of
+    /// the rows. Keys with decoded columns are never exact, so every row has an encoded key.
     ///
     /// # Errors
     /// If the rows are too long for their type, or the keys are damaged.
@@ -234,8 +235,9 @@ impl SortKeys {
     }
 }
 
-/// Returns the column of each key if blocks leave these columns out: if all keys are columns whose
-/// values the encoded key keeps, and one of them has a variable length.
+/// Returns the column index of each key if blocks leave these columns out: if all keys are plain
+/// columns that can be decoded from the encoded key, and one of them has a variable length. Else
+/// empty.
 fn decoded(schema: &Schema, order: &LexOrdering) -> Vec<usize> {
     let column = |expr: &datafusion::physical_expr::PhysicalSortExpr| {
         let index = expr.expr.downcast_ref::<Column>()?.index();

@@ -62,13 +62,13 @@ pub(crate) struct Merged {
     pub(crate) run: Run,
     /// The columns of its last row.
     pub(crate) last: Option<Vec<ArrayRef>>,
-    /// Runs that were not merged, since the query was suspended.
+    /// Remaining runs that were not merged, because the query was suspended.
     pub(crate) rest: Vec<Run>,
 }
 
 impl Merge {
-    /// Opens a merge of `runs`. Leases are for the first blocks of the runs that are not pinned
-    /// yet, in their order.
+    /// Opens a merge of `runs`. `leases` are for the first blocks of those runs that are not
+    /// pinned, in their order; missing ones are taken beyond the grant.
     ///
     /// # Errors
     /// If a block cannot be read.
@@ -119,13 +119,14 @@ impl Merge {
         self.cursors.iter_mut().for_each(|cursor| cursor.ahead = None);
     }
 
-    /// Returns the rest of the runs, with nothing pinned.
+    /// Returns the rows not yet returned, as runs of which nothing is pinned.
     pub(crate) fn close(self) -> Vec<Run> {
         let rest = self.cursors.into_iter().filter(|cursor| !cursor.run.blocks.is_empty());
         rest.map(|cursor| Run { skip: cursor.row, open: None, ..cursor.run }).collect()
     }
 
-    /// Returns all columns of the next `rows` rows, or of as many as there are.
+    /// Returns the number of the next rows, `rows` or as many as remain, and all their columns;
+    /// `None` at the end.
     ///
     /// # Errors
     /// If a block cannot be read, or the rows are too long for their type.
@@ -161,9 +162,9 @@ impl Merge {
         Ok(Some(Sorted { columns, prefixes, encoded }))
     }
 
-    /// Merges everything into one run of small blocks that are not pinned; with `limit` only that
-    /// many first rows. If the query is suspended meanwhile, it stops there, and waits with nothing
-    /// pinned.
+    /// Merges the runs into one run of small blocks that are not pinned; with `limit` only that
+    /// many first rows. If the query is suspended, it unpins everything, waits, and returns the
+    /// run so far with the runs that remain.
     ///
     /// # Errors
     /// As [`Merge::next_columns`], and if a page cannot be allocated.
@@ -271,7 +272,7 @@ impl Merge {
         Ok(gathered.as_any().downcast_ref::<BinaryArray>().cloned())
     }
 
-    /// Drops the picked rows, and the exhausted blocks.
+    /// Clears the picks, and drops the exhausted blocks.
     fn forget(&mut self) {
         self.picks.clear();
         self.sources.clear();

@@ -4,11 +4,11 @@ use datafusion::arrow::row::Rows;
 
 use super::key::{SortKeys, shared_bytes, word};
 
-/// Maximum number of rows with one prefix that are compared key by key; more get a prefix of later
-/// bytes.
+/// Maximum number of rows of equal prefix that are sorted by comparing keys; more are sorted by a
+/// new prefix, from the first bytes in which they differ.
 const COMPARED_ROWS: usize = 4;
 
-/// Returns the rows in their order: the first `limit` of them, if there is a limit.
+/// Returns the indexes of the rows in their order: the first `limit` of them, if there is a limit.
 ///
 /// Rows of equal keys stay in input order.
 pub(crate) fn order(

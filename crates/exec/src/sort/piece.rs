@@ -1,4 +1,4 @@
-//! Rows collected until it pays to sort them.
+//! Pieces: rows of the input that are collected, and then sorted together.
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl Sorted {
         self.prefixes.len()
     }
 
-    /// Returns all columns of the last row, of those that blocks store.
+    /// Returns all columns of the last row, for rows that have the columns that blocks store.
     ///
     /// # Errors
     /// If its key is damaged.
@@ -140,7 +140,7 @@ fn pick_keys(encoded: &Rows, rows: &[u32]) -> Result<BinaryArray> {
     Ok(BinaryArray::try_new(ends, Buffer::from_vec(bytes), None)?)
 }
 
-/// Returns the bytes that the rows of `batch` need, whatever else their buffers hold.
+/// Returns the bytes that the rows of `batch` need, without other values in their buffers.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }

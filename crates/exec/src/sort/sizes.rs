@@ -1,6 +1,6 @@
 //! Sizes of the pieces that are sorted, and of the blocks that are read.
 
-/// Sizes that a sort works with. The defaults fit everything except experiments and tests.
+/// Sizes of the parts of a sort; only experiments and tests need other values than the defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SortSizes {
     /// Bytes of rows that are sorted at a time. More means fewer pieces to merge, but a sort that

@@ -14,7 +14,7 @@ use crate::block::{Block, Lease};
 /// Minimum number of runs that are merged at a time, regardless of the grant.
 const FAN_IN_MIN: usize = 4;
 
-/// Rows of one partition being sorted.
+/// Sorter of the rows of one partition: takes batches, and returns a merge of all rows.
 #[derive(Debug)]
 pub(crate) struct Sorter {
     context: MergeContext,
@@ -60,7 +60,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// Unpins bytes that the grant wants back, and waits while the query is suspended.
+    /// Unpins as many bytes as the grant is in excess, and waits while the query is suspended.
     async fn give_back(&mut self) -> Result<()> {
         if let Some(resumed) = self.context.grant.suspended() {
             // Unpinned pieces are merged after the suspension, and nothing is written for it now.
@@ -80,7 +80,7 @@ impl Sorter {
         &self.context.grant
     }
 
-    /// Unpins sorted pieces until `bytes` are given back or none is pinned.
+    /// Unpins sorted pieces until `bytes` are released or none is pinned.
     pub(crate) fn unpin(&mut self, bytes: u64) {
         let mut left = bytes;
         while left > 0
@@ -136,8 +136,8 @@ impl Sorter {
         runs.map(Run::rows).sum::<usize>() + self.piece.rows()
     }
 
-    /// Drops all but the wanted rows. Returns the columns of the last of them, if there are as
-    /// many.
+    /// Drops all rows after the first `limit`. Returns the columns of the last row kept, if there
+    /// are `limit` rows.
     ///
     /// # Errors
     /// As [`Sorter::finish`].
@@ -160,7 +160,8 @@ impl Sorter {
         self.merge(runs).await
     }
 
-    /// Opens a merge of `runs`; merges some of them first until all the rest fit the grant at once.
+    /// Opens a merge of `runs`; first merges some of them to fewer runs, until the first blocks of
+    /// all runs fit the grant.
     ///
     /// # Errors
     /// As [`Sorter::finish`].
@@ -195,7 +196,8 @@ impl Sorter {
         }
     }
 
-    /// Waits while the query is suspended, and merges in smaller steps while it owes memory.
+    /// Waits while the query is suspended, with nothing pinned; while the grant is in excess, stops
+    /// reading ahead and merges fewer runs at a time.
     ///
     /// # Errors
     /// As [`Sorter::finish`].

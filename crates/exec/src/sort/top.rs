@@ -1,9 +1,9 @@
 //! Top-k: the first rows of an order.
 //!
-//! Few rows stay on the heap: rows before the boundary are collected, and as soon as their number
-//! has doubled they are sorted and all but the first rows are dropped. Many rows go to a sorter,
-//! whose runs are cut to the wanted length; every time it holds twice as many rows as are wanted it
-//! merges them, which moves the boundary.
+//! For a small limit, rows stay on the heap: rows before the boundary are collected, and as soon as
+//! their number has doubled they are sorted and all but the first rows are dropped. If the first
+//! rows exceed `HEAP_BYTES`, rows go to a sorter, whose runs are cut to the limit; every time it
+//! holds twice that many rows it merges them, which moves the boundary.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const HEAP_BYTES: usize = 1 << 20;
 /// Number of rows that are collected before the first sort, however few are wanted.
 const FIRST_ROWS: usize = 64;
 
-/// The first rows of one partition.
+/// Top-k of one partition: the first `limit` rows of the order.
 #[derive(Debug)]
 pub(crate) struct Top {
     keys: Arc<SortKeys>,
@@ -52,7 +52,8 @@ impl Top {
         Self { keys, leading, boundary, schema, grant, limit, kept, sorted_rows: 0, spread: false }
     }
 
-    /// Adds rows, to `sorter` if they are too many; `true` if no later row can matter.
+    /// Adds rows, to `sorter` if they are too many for the heap; returns true if no later row can
+    /// be in the result.
     ///
     /// # Errors
     /// As [`Sorter::push`].
@@ -111,7 +112,7 @@ impl Top {
         self.keep(first)
     }
 
-    /// Takes the first rows out, and publishes the last of them if there are as many as are wanted.
+    /// Removes and returns the first rows, and publishes the last of them if there are `limit`.
     fn first_rows(&mut self) -> Result<RecordBatch> {
         let kept = std::mem::take(&mut self.kept);
         let sorted = kept.sort(&self.keys, Some(self.limit))?;

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 /// Entry of an exhausted run, which loses to every row.
 const EXHAUSTED: u128 = u128::MAX;
 
-/// A tournament of runs by their first rows.
+/// Loser tree of runs by their first rows.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     /// The winner, then the losers of the inner matches.
@@ -31,8 +31,8 @@ fn prefix_of(entry: u128) -> u64 {
 }
 
 impl Tree {
-    /// Plays a tournament of runs whose first rows have the prefixes `heads`. `tie` compares the
-    /// first rows of two runs of equal prefix.
+    /// Builds the tree of runs whose first rows have the prefixes `heads`; `None` is an exhausted
+    /// run. `tie` compares the first rows of two runs of equal prefix.
     pub(crate) fn new(heads: &[Option<u64>], tie: impl Fn(u64, usize, usize) -> Ordering) -> Self {
         let runs = heads.len();
         let mut nodes = vec![EXHAUSTED; runs.max(1)];
@@ -50,14 +50,14 @@ impl Tree {
         Self { nodes, runs }
     }
 
-    /// Returns the run with the first row of all, unless all are exhausted.
+    /// Returns the run whose first row precedes those of all others; `None` if all are exhausted.
     #[inline]
     pub(crate) fn winner(&self) -> Option<usize> {
         let winner = self.nodes[0];
         (winner != EXHAUSTED).then(|| run_of(winner))
     }
 
-    /// Replays the winner's matches after it moved on to a row of prefix `head`.
+    /// Updates the tree after run `winner` advanced to a row of prefix `head`, or ended if `None`.
     #[inline]
     pub(crate) fn replay(
         &mut self,

@@ -1,4 +1,4 @@
-//! The plan node.
+//! Plan node of window functions over partitions that may be in pages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::memory::{Grant, MeteredGrant, QueryExtension};
 use crate::sort::piece::batch_bytes;
 use crate::stream::{Emitter, execute_input, generate, next_batch};
 
-/// Window functions, one partition at a time; replaces a [`WindowAggExec`].
+/// Window functions computed one window partition at a time; replaces a [`WindowAggExec`].
 #[derive(Debug)]
 pub struct PagedWindowExec {
     stock: Arc<WindowAggExec>,
@@ -33,12 +33,12 @@ pub struct PagedWindowExec {
 }
 
 impl PagedWindowExec {
-    /// Creates a node that does what `stock` does.
+    /// Creates a node that replaces `stock`.
     pub fn new(stock: Arc<WindowAggExec>) -> Self {
         Self { stock, metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// Returns the node that it replaces.
+    /// Returns the node that this one replaces.
     pub fn stock(&self) -> &WindowAggExec {
         &self.stock
     }
@@ -130,7 +130,7 @@ struct Work {
     functions: Vec<Arc<dyn WindowExpr>>,
     /// The partitions of the input, across batches.
     partitions: Groups,
-    /// The partitions of one batch.
+    /// The partitions of one batch that is evaluated, without earlier batches.
     within: Groups,
     space: Space,
     grant: Arc<dyn Grant>,
@@ -207,7 +207,7 @@ impl Work {
         }
     }
 
-    /// Moves the held rows to blocks.
+    /// Moves the held rows to blocks in pages, which are not pinned, and releases their memory.
     fn spill(&mut self) -> Result<()> {
         let large = match self.held.large.take() {
             Some(large) => large,
@@ -223,7 +223,8 @@ impl Work {
         self.held.batches.drain(..).try_for_each(|batch| large.push(&batch))
     }
 
-    /// Computes the held rows, and the rows after them, of which the first `rest` belong to them.
+    /// Computes and emits the held rows and those of `after`, of which the first (their number is
+    /// in the pair) belong to the held partition; the others are whole partitions.
     async fn complete(
         &mut self,
         after: Option<(RecordBatch, usize)>,

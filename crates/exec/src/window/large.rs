@@ -1,4 +1,4 @@
-//! A window partition in blocks.
+//! Window partition larger than the grant, stored in blocks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::sort::piece::batch_bytes;
 /// Approximate bytes of a block.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// The rows of a partition that does not fit, none of them pinned.
+/// The rows of a window partition that does not fit the grant, in unpinned blocks.
 #[derive(Debug)]
 pub(crate) struct Large {
     space: Space,
@@ -131,7 +131,8 @@ impl Large {
         Ok(self.passes.is_some())
     }
 
-    /// Returns the next rows and their functions' values, with the lease for their bytes.
+    /// Returns the next rows and their functions' values, with the lease for their bytes; `None` at
+    /// the end.
     ///
     /// # Errors
     /// If a block cannot be read.

@@ -17,7 +17,8 @@ use datafusion::physical_plan::windows::WindowUDFExpr;
 
 use super::ranks::BlockRanks;
 
-/// A function that needs only one pass over the arriving rows and one over the blocks read back.
+/// A window function that is computed in one pass over the arriving rows and one over the blocks
+/// read back.
 #[derive(Debug)]
 pub(crate) enum Pass {
     /// An aggregate of all rows of the partition.

@@ -87,7 +87,8 @@ pub(crate) struct BlockRanks {
 }
 
 impl BlockRanks {
-    /// Returns for each row the `value` of its peer group: of its number, from 1, and its rows.
+    /// Returns an element per row: the `value` of the number of its peer group, from 1, and of the
+    /// range of the group's rows in the partition.
     pub(crate) fn each<T: Clone>(&self, value: impl Fn(u64, Range<u64>) -> T) -> Vec<T> {
         let mut values = Vec::new();
         let last = self.ranges.len().saturating_sub(1);

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{Result, ScalarValue, plan_datafusion_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 
-/// Returns the value of an argument that is a constant.
+/// Returns the constant value of argument number `argument`, from 0, of `function`.
 ///
 /// # Errors
 /// If the argument depends on the row, or is missing.

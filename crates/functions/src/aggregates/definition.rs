@@ -70,7 +70,7 @@ pub(super) trait Definition: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'sta
         false
     }
 
-    /// Returns the factory of accumulators without DISTINCT.
+    /// Returns the factory of accumulators for a call; DISTINCT is applied by the adapter.
     ///
     /// # Errors
     /// If an argument that must be a constant is none, or is out of range.

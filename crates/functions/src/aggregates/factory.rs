@@ -6,11 +6,11 @@ use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 use datafusion::logical_expr::GroupsAccumulator;
 
-/// Key of the metadata of the fields of a state whose lists may be cut into pieces, each a state of
-/// its own, and grow with their group.
+/// Key of field metadata: it is set on state fields that are lists of the group's values, which may
+/// be cut into pieces, each a state of its own.
 pub const KEEPS_VALUES: &str = "terrace.keeps_values";
 
-/// Creates accumulators of one aggregate of a query.
+/// Function that creates the accumulators of one aggregate of a query.
 pub(super) type Factory = Arc<dyn Fn() -> Result<Box<dyn GroupsAccumulator>> + Send + Sync>;
 
 /// Returns the type of lists of values.

@@ -1,12 +1,12 @@
-//! Floating-point numbers with equal bits where SQL has them equal.
+//! Canonical floating-point numbers: equal numbers of SQL get equal bits.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 
-/// Returns an array whose zeros have no sign and whose NaNs are above infinity; arrays of other
-/// types as they are.
+/// Returns an array of FLOAT or DOUBLE whose zeros are positive and whose NaNs are the positive
+/// one, which is above infinity; an array of another type unchanged.
 pub(crate) fn canonical(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float32 => {
@@ -24,7 +24,7 @@ pub(crate) fn canonical(array: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Returns the canonical one of the numbers that are equal to this one.
+/// Returns the canonical number equal to this one.
 pub(super) fn of_double(number: f64) -> f64 {
     if number.is_nan() { f64::NAN } else { number + 0.0 }
 }

@@ -1,12 +1,13 @@
-//! Formulas of a column of numbers, over states of a few numbers.
+//! Formulas of aggregates over numbers, with states of five numbers.
 
-/// Names of the numbers of a state: their count, and what the formula makes of the others.
+/// Names of the numbers of a state: the count of rows, and four numbers with a meaning of the
+/// formula's own.
 pub(super) const STATE: [&str; 5] = ["count", "first", "second", "third", "fourth"];
 
 /// The state of a group.
 pub(super) type State = [f64; STATE.len()];
 
-/// A way to compute a number from numbers.
+/// An aggregate of numbers.
 pub(super) trait Formula: Send + Sync + 'static {
     /// The state of no numbers.
     const START: State = [0.0; STATE.len()];
@@ -17,7 +18,7 @@ pub(super) trait Formula: Send + Sync + 'static {
     /// Adds the numbers of another state.
     fn merge(state: &mut State, other: &State);
 
-    /// Returns the result; none is null.
+    /// Returns the result; `None` is null.
     fn result(state: &State) -> Option<f64>;
 }
 

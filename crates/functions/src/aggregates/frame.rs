@@ -25,7 +25,7 @@ impl Frame {
         Self { factory, types, pieces: Vec::new() }
     }
 
-    /// Makes one piece of all.
+    /// Concatenates all pieces into one.
     fn join(&mut self) -> Result<()> {
         if self.pieces.len() > 1 {
             let column = |n: usize| {

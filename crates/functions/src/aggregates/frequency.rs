@@ -1,4 +1,4 @@
-//! Functions of the frequencies of values: `entropy` and `histogram`.
+//! Aggregates of the frequencies of values: `entropy` and `histogram`.
 
 use std::sync::Arc;
 

@@ -70,7 +70,7 @@ impl Definition for Greatest {
     }
 }
 
-/// Returns the type of lengths.
+/// Returns the type that a length is cast to.
 ///
 /// # Errors
 /// If the argument is no integer.
@@ -81,7 +81,7 @@ pub(super) fn length_type(function: &str, length: &DataType) -> Result<DataType>
     }
 }
 
-/// Returns the length that an argument gives.
+/// Returns the list length that argument number `argument`, from 0, specifies.
 fn length(args: &AccumulatorArgs<'_>, function: &str, argument: usize) -> Result<usize> {
     let value = constant(args, function, argument)?;
     let value = value.to_array()?;
@@ -175,7 +175,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Returns rows as pairs; null where a row is not taken.
+    /// Returns rows as pairs of key and value; null where a row is left out.
     fn paired(&self, arguments: &[ArrayRef]) -> Result<ArrayRef> {
         let [value, key, ..] = arguments else {
             return plan_err!("a list of rows takes a value and a key");

@@ -27,7 +27,7 @@ type State = [i64; 4];
 
 const STATE: [&str; 4] = ["count", "months", "days", "nanoseconds"];
 
-/// The function.
+/// `avg_interval(x)`: the average of intervals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct IntervalAverage;
 

@@ -18,15 +18,14 @@ use super::sorted::{Sorted, for_each_sorted};
 use super::values::Values;
 
 /// `quantile_disc(x, fraction)` and `percentile_disc(fraction) WITHIN GROUP (ORDER BY x)`: the
-/// first value of the order whose place is at least the fraction of all. An array of fractions
-/// gives an array.
+/// discrete percentile, the first value of the order whose cumulative share is at least `fraction`.
+/// An array of fractions gives an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Discrete;
 
 /// `quantile_cont(x, fraction)` and `percentile_cont(fraction) WITHIN GROUP (ORDER BY x)`: the
-/// value at the fraction of the way from the first to the last, between two values if need be.
-/// Numbers give DOUBLE; dates and timestamps give timestamps, as in DuckDB. An array of fractions
-/// gives an array.
+/// continuous percentile, interpolated between the two nearest values. Numbers give DOUBLE; dates
+/// and timestamps give timestamps, as in DuckDB. An array of fractions gives an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Continuous;
 
@@ -180,7 +179,7 @@ impl Definition for Continuous {
     }
 }
 
-/// Returns the position in the order of the value at a fraction of `count` values.
+/// Returns the position, from 0, of the discrete percentile `fraction` of `count` sorted values.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -229,12 +228,12 @@ fn arrays(values: ArrayRef, has_values: Vec<bool>, fractions: &Fractions) -> Res
     Ok(Arc::new(ListArray::try_new(field, offsets, values, Some(nulls))?))
 }
 
-/// A place between two values.
+/// A position between two values, for interpolation.
 #[derive(Clone, Copy, Debug)]
 struct Between {
     lower: usize,
     upper: usize,
-    /// The part of the way from the lower to the upper one.
+    /// The fraction of the distance from the lower to the upper one, from 0 to 1.
     part: f64,
 }
 
@@ -261,7 +260,7 @@ fn continuous(lists: &ListArray, fractions: &Fractions) -> Result<ArrayRef> {
     if fractions.is_array { arrays(values, has_values, fractions) } else { Ok(values) }
 }
 
-/// Returns the place at a fraction of the way from the first of `count` values to the last.
+/// Returns the position of the continuous percentile `fraction` of `count` sorted values.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -273,7 +272,7 @@ fn between(fraction: f64, count: usize) -> Between {
     Between { lower: at.floor() as usize, upper: at.ceil() as usize, part: at.fract() }
 }
 
-/// Returns the values at places between others, of numbers or moments.
+/// Returns the interpolated numbers or timestamps at `places`; null where a place is `None`.
 fn interpolated(values: &ArrayRef, places: &[Option<Between>]) -> Result<ArrayRef> {
     if let Some(numbers) = values.as_primitive_opt::<Float64Type>() {
         let number = |place: Between| {

@@ -1,4 +1,5 @@
-//! The value of one row of each group: `arg_max`, `arg_min` and `any_value`.
+//! Aggregates that choose a row of each group and return its value: `arg_max`, `arg_min` and
+//! `any_value`.
 
 use std::sync::Arc;
 
@@ -19,14 +20,15 @@ use super::sorted::sort_field;
 /// `arg_max(x, y)`, `arg_min(x, y)`: the value of `x` in the row with the greatest or least `y`;
 /// with a third argument, the list of the values of several rows.
 ///
-/// Rows in which either is null are left out. Of rows with the same `y` the first that is read
-/// counts, so the result may then depend on the order of the rows.
+/// Rows in which `x` or `y` is null are left out (`arg_max_null` and `arg_min_null` keep those in
+/// which only `x` is). Of rows with equal `y` the first that is read is chosen, so the result may
+/// depend on the order of the rows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RowChoice {
     pub(super) name: &'static str,
     pub(super) aliases: &'static [&'static str],
     pub(super) descending: bool,
-    /// True if rows count in which only the value is null.
+    /// True if rows are kept in which only the value is null.
     pub(super) takes_null_values: bool,
 }
 
@@ -129,7 +131,7 @@ impl Definition for AnyValue {
 /// The chosen row of each group, encoded.
 struct Chosen {
     values: RowConverter,
-    /// The key that rows are chosen by; the first row is, where there is none.
+    /// Encoder of the key that rows are chosen by; without a key the first row is chosen.
     keys: Option<RowConverter>,
     descending: bool,
     takes_null_values: bool,
@@ -179,7 +181,7 @@ impl Chosen {
         })
     }
 
-    /// Returns the rows that are not left out.
+    /// Returns for each row true if it is neither filtered out nor left out for a null.
     fn taken(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Vec<bool> {
         let rows = arguments.first().map_or(0, |column| column.len());
         let mut taken = vec![true; rows];
@@ -197,8 +199,8 @@ impl Chosen {
         taken
     }
 
-    /// Replaces the choices that a batch improves. The values of its rows are encoded at the end,
-    /// those of the chosen ones only.
+    /// Replaces the chosen rows of groups for which the batch has a better one. Only the values of
+    /// chosen rows are encoded, after the whole batch was compared.
     fn choose(&mut self, arguments: &[ArrayRef], groups: &[usize], taken: &[bool]) -> Result<()> {
         let keys = match (&self.keys, arguments.get(1)) {
             (Some(keys), Some(key)) => Some(keys.convert_columns(&[canonical(key)])?),

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
 use super::factory::Factory;
 
-/// An accumulator of groups that has one group.
+/// Accumulator of one group, which wraps an accumulator of many groups.
 pub(super) struct Single {
     factory: Factory,
     types: Vec<DataType>,
@@ -31,7 +31,7 @@ impl Single {
         Ok(Self { factory, types, groups, bytes: 0, zeros: Vec::new() })
     }
 
-    /// Applies `add` to the group and the group's number for each row of some columns.
+    /// Calls `add` with the accumulator and the group number 0 for each row of `columns`.
     fn add(
         &mut self,
         columns: &[ArrayRef],
@@ -47,7 +47,7 @@ impl Single {
         Ok(())
     }
 
-    /// Returns the state, and keeps it.
+    /// Returns the state without resetting the accumulator.
     fn kept_state(&mut self) -> Result<Vec<ArrayRef>> {
         let groups = self.groups.get_mut().unwrap_or_else(PoisonError::into_inner);
         let state = groups.state(EmitTo::All)?;

@@ -1,4 +1,4 @@
-//! Names that are another spelling of an aggregate function, and functions composed of others.
+//! Aliases of aggregate functions, and functions composed of others.
 //!
 //! The names are registered as functions, so that a statement may use them, and replaced when a
 //! statement is planned, so that no accumulator knows them. A column keeps the name that the
@@ -76,7 +76,8 @@ const TARGETS: &[&str] = &[
     "min_n",
 ];
 
-/// Returns the names, as functions that only the planner knows.
+/// Returns the aliases and composed functions as functions without accumulators, which the planner
+/// replaces.
 pub(super) fn names() -> impl Iterator<Item = Arc<AggregateUDF>> {
     let same = SAME.iter().map(|(name, _)| *name);
     same.chain(COMPOSED.iter().copied()).map(|name| {
@@ -147,7 +148,7 @@ impl Spellings {
         }
     }
 
-    /// Returns the function of a window by a name of [`TARGETS`].
+    /// Returns the function for a window call, by its name in [`TARGETS`].
     fn window(&self, name: &str) -> Result<WindowFunctionDefinition> {
         Ok(match self.windows.get(name) {
             Some(function) => WindowFunctionDefinition::WindowUDF(Arc::clone(function)),
@@ -231,8 +232,8 @@ fn refuse_null_treatment(
     }
 }
 
-/// Returns the expression that a call of a function stands for; none if the call is as it should
-/// be. `call` calls another function in the same way.
+/// Returns the expression that replaces a call of the function `name`; `None` if the call stays.
+/// `call` builds a call of another function with the same clauses.
 fn spelled(
     name: &str,
     args: &[Expr],
@@ -315,7 +316,7 @@ fn determination(
         .otherwise(quotient)
 }
 
-/// Returns the number of numbers as DOUBLE, null if it is zero.
+/// Returns the count of values that are not null as DOUBLE; null if it is zero.
 fn count(call: &dyn Fn(&str, Vec<Expr>) -> Result<Expr>, number: &Expr) -> Result<Expr> {
     let count = cast(call("count", vec![number.clone()])?, DataType::Float64);
     when(count.clone().gt(lit(0_f64)), count).end()

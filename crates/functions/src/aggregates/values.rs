@@ -16,20 +16,20 @@ use datafusion::physical_expr::expressions::Column;
 
 use super::factory::{Factory, list_of};
 
-/// Number of rows after which lists are trimmed, beside as many as they keep.
+/// Minimum number of rows between two trims of the lists; more if the lists keep more values.
 const ROWS_BETWEEN_TRIMS: usize = 1 << 16;
 
 /// Computes the results of groups from the lists of their values.
 pub(super) type Finish = Arc<dyn Fn(&ListArray) -> Result<ArrayRef> + Send + Sync>;
 
-/// The values of groups that are not null, and the function of them.
+/// Accumulator of the values of each group that are not null; `finish` computes the results.
 pub(super) struct Values {
     lists: Box<dyn GroupsAccumulator>,
     finish: Finish,
     trim: Option<Trim>,
 }
 
-/// The progress of a function that keeps a part of the values, as lists of them.
+/// Counters of an accumulator that keeps only a part of the values of each group.
 struct Trim {
     /// Values kept by the last trim, and rows since.
     kept: usize,
@@ -41,7 +41,8 @@ impl Values {
         Ok(Self { lists: lists(values)?, finish, trim: None })
     }
 
-    /// Creates an accumulator that keeps the lists that `finish` makes of lists of values.
+    /// Creates an accumulator that from time to time replaces the lists of values by what `finish`
+    /// returns for them, which must be lists of a part of the values.
     pub(super) fn trimmed(values: &DataType, finish: Finish) -> Result<Self> {
         let trim = Some(Trim { kept: 0, rows: 0 });
         Ok(Self { lists: lists(values)?, finish, trim })
@@ -56,7 +57,7 @@ impl Values {
         Arc::new(move || Ok(Box::new(Self::new(&values, Arc::clone(&finish))?)))
     }
 
-    /// Counts values that were added, and trims the lists if they are many.
+    /// Counts values that were added, and trims the lists if there are many.
     fn added(&mut self, rows: usize) -> Result<()> {
         let Some(trim) = &mut self.trim else { return Ok(()) };
         trim.rows += rows;

@@ -1,4 +1,4 @@
-//! Values of a column's type from texts.
+//! Conversion of texts to values of a column's type, such as UUID or VARCHAR(n).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 
 use super::text_type::TextType;
 
-/// The use for which a text becomes a value of a type.
+/// The reason for which a text is converted, which decides about texts that are too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Usage {
     /// Storing the value in a column: a text that is too long is an error.
@@ -34,7 +34,7 @@ pub enum Usage {
     Known,
 }
 
-/// Returns true if a field, or a field within its type, has a type that not every text fits.
+/// Returns true if a field, or a field nested in its type, has a [`TextType`].
 #[must_use]
 pub fn is_checked(field: &Field) -> bool {
     TextType::of(field).is_some() || inner(field.data_type()).iter().any(|field| is_checked(field))
@@ -52,7 +52,8 @@ fn inner(data_type: &DataType) -> &[FieldRef] {
     }
 }
 
-/// Returns the values of a field's type that the texts in an array of the same layout denote.
+/// Converts texts to values of a field's type, also within nested values. `values` has the storage
+/// type of `field`.
 ///
 /// # Errors
 /// For a text that denotes no value of the type.
@@ -160,7 +161,7 @@ fn first_rows(views: &StringViewArray, rows: usize) -> StringViewBuilder {
     builder
 }
 
-/// Returns the expression of a value of a field's type, from a text or another value.
+/// Returns an expression that converts `expr`, a text or another value, to the type of `field`.
 #[must_use]
 pub fn as_type(expr: Expr, field: &Field, usage: Usage) -> Expr {
     let field = Arc::new(field.clone().with_name("").with_nullable(true));
@@ -172,8 +173,8 @@ pub fn as_type(expr: Expr, field: &Field, usage: Usage) -> Expr {
     ScalarUDF::new_from_impl(AsType { field, result, usage, signature }).call(vec![expr])
 }
 
-/// Returns the type that a cast was written with, if fields within it have marks that the result of
-/// the cast lacks; `None` for any other call.
+/// Returns the type that a cast was written with, if the result of the cast lacks the metadata of
+/// fields within that type; `None` for any other call.
 #[must_use]
 pub fn nested_type(call: &ScalarFunction) -> Option<DataType> {
     let cast = call.func.inner().downcast_ref::<AsType>()?;
@@ -189,8 +190,8 @@ fn scalar(values: &ArrayRef) -> Result<ScalarValue> {
     }
 }
 
-/// The type without the marks of fields within it. Constants of nested types lose them: values in
-/// a plan have none, and those of a table get them when they are written.
+/// Returns the type without the metadata of the fields within it. Constants of nested types lose
+/// this metadata: values in a plan have none, and those of a table get it when they are written.
 #[must_use]
 pub fn unmarked(data_type: &DataType) -> DataType {
     let bare = |field: &FieldRef| {
@@ -208,7 +209,7 @@ pub fn unmarked(data_type: &DataType) -> DataType {
     }
 }
 
-/// A cast to a type that not every text fits.
+/// Function that casts to a [`TextType`] or a type that contains one.
 ///
 /// In a plan, a cast that was written has the name of its argument, as other casts do.
 #[derive(Debug, PartialEq, Eq, Hash)]

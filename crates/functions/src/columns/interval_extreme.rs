@@ -14,7 +14,8 @@ use super::interval::duration;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// Returns the interval of the greatest or the least duration, of those that are not null.
+/// Returns an expression for the argument with the greatest duration, or with the least if not
+/// `is_greatest`; nulls are ignored.
 #[must_use]
 pub fn interval_extreme(args: Vec<Expr>, is_greatest: bool) -> Expr {
     let signature = Signature::variadic_any(Volatility::Immutable);

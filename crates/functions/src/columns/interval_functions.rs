@@ -1,5 +1,4 @@
-//! Functions that plans have in the place of comparisons and casts of intervals, JSONB and
-//! bytes.
+//! Functions that replace comparisons and casts of intervals, JSONB and bytes in plans.
 
 use std::sync::Arc;
 
@@ -37,38 +36,40 @@ enum Form {
     OfTextOrNull,
 }
 
-/// Returns the number by which PostgreSQL compares intervals: nanoseconds, of which a day has 24
-/// hours and a month 30 days. A text is read as an interval.
+/// Returns an expression for the number by which PostgreSQL compares intervals: its nanoseconds,
+/// with days of 24 hours and months of 30 days. A text is parsed as an interval.
 #[must_use]
 pub fn interval_key(expr: Expr) -> Expr {
     call(Form::Key, expr)
 }
 
-/// Returns the bytes by which PostgreSQL compares values of JSONB.
+/// Returns an expression for bytes that compare as PostgreSQL compares values of JSONB.
 #[must_use]
 pub fn jsonb_key(expr: Expr) -> Expr {
     call(Form::JsonKey, expr)
 }
 
-/// Returns the text of an interval or of bytes as PostgreSQL writes it: `1 mon 2 days`, `\x00ff`.
+/// Returns an expression for the text of an interval or of bytes as PostgreSQL writes it:
+/// `1 mon 2 days`, `\x00ff`.
 #[must_use]
 pub fn readable_text(expr: Expr) -> Expr {
     call(Form::Text, expr)
 }
 
-/// Returns the interval that a text denotes. Arrow's cast reads no hours and minutes.
+/// Returns an expression that parses a text as an interval; other texts are errors. Arrow's cast
+/// does not parse hours and minutes such as `04:05`.
 #[must_use]
 pub fn interval_of_text(expr: Expr) -> Expr {
     call(Form::OfText, expr)
 }
 
-/// Returns the interval that a text denotes, or null.
+/// Returns an expression that parses a text as an interval, with null for other texts.
 #[must_use]
 pub fn try_interval_of_text(expr: Expr) -> Expr {
     call(Form::OfTextOrNull, expr)
 }
 
-/// Returns the intervals that texts denote, with null for any other text.
+/// Parses texts as intervals, with null for any other text.
 ///
 /// # Errors
 /// If the values are no texts.

@@ -2,7 +2,7 @@
 
 use datafusion::arrow::datatypes::IntervalMonthDayNano;
 
-/// The parts of a number are multiples of this.
+/// Fixed-point scale of parsed numbers: a number is stored multiplied by this.
 const SCALE: i128 = 1_000_000_000_000;
 /// Digits after the point that are read.
 const FRACTION_DIGITS: usize = 12;
@@ -75,8 +75,9 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds a number of units. As in PostgreSQL, a part of a month is days, a part of a day hours,
-    /// and a part of a year is rounded to months.
+    /// Adds `number` units, a fixed-point number; `None` on overflow. As in PostgreSQL, the
+    /// fraction of a month becomes days, that of a day a time, and that of a year is rounded to
+    /// months.
     fn add(&mut self, number: i128, unit: Unit) -> Option<()> {
         match unit {
             Unit::Months(1) => {

@@ -23,8 +23,8 @@ use datafusion::logical_expr::{
 
 const NAME: &str = "moment_text";
 
-/// Returns the text of a timestamp or of a floating-point number as PostgreSQL writes it. A
-/// timestamp with a time zone is shown in the zone of its type.
+/// Returns an expression for the text of a timestamp or of a floating-point number as PostgreSQL
+/// writes it. A timestamp with a time zone is shown in the zone of its type.
 #[must_use]
 pub fn moment_text(expr: Expr) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
@@ -37,7 +37,8 @@ pub fn has_moment_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Timestamp(..) | DataType::Float32 | DataType::Float64)
 }
 
-/// Returns the texts of timestamps: with a time zone in `zone`, or in the zone of their type.
+/// Returns the texts of timestamps. Those with a time zone are shown in `zone`, or in the zone of
+/// their type if that is `None`.
 ///
 /// # Errors
 /// For a timestamp out of the range of the calendar.

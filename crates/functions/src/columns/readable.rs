@@ -27,11 +27,12 @@ const STRICT: CastOptions<'_> = CastOptions { safe: false, format_options: Forma
 enum Texts {
     /// Bytes and intervals.
     Unreadable,
-    /// These and timestamps; those with a time zone in this one.
+    /// Bytes, intervals and timestamps; timestamps with time zone are shown in this zone.
     Moments(Tz),
 }
 
-/// Returns the rows with texts in place of bytes, `\x00ff`, and of intervals, `1 mon 2 days`.
+/// Returns the rows with bytes replaced by texts such as `\x00ff`, and intervals by texts such as
+/// `1 mon 2 days`.
 ///
 /// # Errors
 /// For an interval of another unit that has no text.

@@ -24,9 +24,9 @@ pub enum TextType {
     Json,
     /// A JSON text in PostgreSQL's normal form.
     Jsonb,
-    /// At most so many characters.
+    /// VARCHAR(n): at most n characters.
     Varchar(u32),
-    /// At most so many characters, without trailing blanks, which have no meaning.
+    /// CHAR(n): at most n characters, without trailing blanks, which have no meaning.
     Char(u32),
 }
 
@@ -75,14 +75,15 @@ impl TextType {
         }
     }
 
-    /// Returns true if a text of any form may equal a value only once it is one.
+    /// Returns true if different texts may denote the same value, so that a text is converted
+    /// before it is compared.
     #[must_use]
     pub fn has_forms(self) -> bool {
         matches!(self, Self::Uuid | Self::Jsonb | Self::Char(_))
     }
 
-    /// Returns true for a type of its own, which a literal beside its values has too: not
-    /// VARCHAR(n) and CHAR(n), whose values are texts.
+    /// Returns true for a type distinct from text, to which a literal compared with it is
+    /// converted: not VARCHAR(n) and CHAR(n).
     #[must_use]
     pub fn is_distinct(self) -> bool {
         matches!(self, Self::Uuid | Self::Json | Self::Jsonb)

@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[Definition::new(
 )
 .stable(with_today)];
 
-/// Adds midnight of the statement's day to `age(x)` of a time.
+/// Rewrites `age(x)` of a timestamp to `age(today, x)`, with midnight of the statement's day.
 fn with_today(mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
     let is_of_transaction = match args.as_slice() {
         [arg] => info.get_data_type(arg)?.is_integer(),
@@ -43,7 +43,7 @@ fn with_today(mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplif
     }
 }
 
-/// The age of a transaction by its id, which clients of PostgreSQL ask for: ids have none here.
+/// `age(xid)`, the age of a transaction id, which PostgreSQL's clients query: always 0 here.
 fn of_transaction(call: &Call) -> Result<ArrayRef> {
     call.map1::<Int, Int>(|_| Ok(Some(0)))
 }

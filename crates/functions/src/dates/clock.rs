@@ -1,4 +1,4 @@
-//! The time of the statement and the time of the clock.
+//! Current times: `now` and its kin, the start of the statement, and `clock_timestamp`.
 
 use chrono::{DateTime, NaiveTime, Utc};
 use datafusion::arrow::array::ArrayRef;
@@ -43,7 +43,8 @@ fn clock(call: &Call) -> Result<ArrayRef> {
     call.rows_of::<Timestamp>(|_| Ok(Some(Utc::now().timestamp_micros())))
 }
 
-/// The planner knows the time of the statement; until it replaces the call, it has no value.
+/// Implementation of calls that the planner replaces, since only it knows the statement's start:
+/// returns an internal error.
 pub(super) fn unplanned(call: &Call) -> Result<ArrayRef> {
     internal_err!("the planner evaluates {}", call.name())
 }

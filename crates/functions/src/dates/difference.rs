@@ -1,4 +1,5 @@
-//! `date_diff` and `date_sub` of DuckDB: boundaries crossed, and whole parts passed.
+//! `date_diff` and `date_sub` of DuckDB: the number of boundaries between two times (of years,
+//! months and so on), and the number of whole units between them.
 
 use chrono::Datelike as _;
 use datafusion::arrow::array::ArrayRef;
@@ -72,7 +73,7 @@ fn time_unit(part: Part) -> Result<i64> {
     })
 }
 
-/// The boundaries of a part between two timestamps.
+/// The number of boundaries of a part between two timestamps in microseconds since 1970.
 fn crossed(part: Part, begin: i64, end: i64) -> Result<i64> {
     let (from, to) = (local(begin)?.date(), local(end)?.date());
     let years = |unit: i32| i64::from(to.year() / unit) - i64::from(from.year() / unit);
@@ -101,7 +102,7 @@ fn out_of_range() -> datafusion::common::DataFusionError {
     exec_datafusion_err!("a difference of timestamps is out of range")
 }
 
-/// The whole parts from one timestamp to another.
+/// The number of whole units of a part between two timestamps in microseconds since 1970.
 fn passed(part: Part, begin: i64, end: i64) -> Result<i64> {
     let in_months = |unit: i64| Ok(whole_months(begin, end)? / unit);
     let unit = match part {

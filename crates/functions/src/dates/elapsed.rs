@@ -9,7 +9,7 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Makes intervals of Arrow's durations, which have one unit.
+/// Converts Arrow's durations to intervals of days and a time of day.
 pub(super) fn days_and_time(call: &crate::scalar::Call) -> Result<ArrayRef> {
     let elapsed = call.expanded(0)?;
     let DataType::Duration(unit) = elapsed.data_type() else {

@@ -8,7 +8,7 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use super::moment::{DAY, SECOND, local};
 use crate::scalar::{Call, Definition, Double, Int, Interval, Kind, Overload, Time, Timestamp};
 
-/// The days of a month and of a year of an interval, in hours.
+/// The days of a month and the hours of a year of 365.25 days, for intervals.
 const MONTH_DAYS: i64 = 30;
 const YEAR_HOURS: i64 = 8_766;
 

@@ -103,7 +103,7 @@ fn milliseconds(_: &[DataType]) -> Result<DataType> {
     Ok(DataType::Decimal128(8, 3))
 }
 
-/// The microseconds of the minute.
+/// The microseconds since the start of the minute.
 fn minute_of_timestamp(call: &Call) -> Result<ArrayRef> {
     call.map1::<Timestamp, Decimal>(|micros| Ok(Some(micros.rem_euclid(MINUTE).into())))
 }
@@ -153,7 +153,7 @@ fn year_week(date: NaiveDate) -> i64 {
     year * 100 + if year > 0 { week } else { -week }
 }
 
-/// A field of a time of day, in microseconds; those below a minute have the seconds with them.
+/// A field of a time of day, in microseconds; milliseconds and below include the seconds.
 fn time_field(part: Part, micros: i64) -> Result<i64> {
     let minute = micros % MINUTE;
     Ok(match part {

@@ -1,5 +1,5 @@
-//! Texts in quotes as operands of sums and products, as in PostgreSQL: they have the type of the
-//! other operand.
+//! Planner of quoted literals as operands of `+`, `-`, `*`, `/` and `%`, as in PostgreSQL: they get
+//! the type of the other operand.
 //!
 //! ```text
 //! amount + '2.5'                 amount + 2.5
@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::columns::interval_of_text;
 
-/// Plans texts in quotes beside numbers, dates, timestamps and intervals.
+/// Expression planner that converts a quoted literal beside a number, date, timestamp or interval.
 #[derive(Debug)]
 pub struct LiteralOperands;
 
@@ -45,7 +45,8 @@ fn literal(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The text as an operand beside another one; `None` if it stays a text.
+/// The literal `text` converted for an operator with the operand `other`; `None` if it stays a
+/// text.
 fn operand(op: &BinaryOperator, text: &str, other: &Expr, schema: &DFSchema) -> Option<Expr> {
     use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
     if !matches!(op, Plus | Minus | Multiply | Divide | Modulo) {

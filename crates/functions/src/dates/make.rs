@@ -1,4 +1,4 @@
-//! Timestamps and times of their fields.
+//! Timestamps and times from their fields: `make_timestamp`, `make_timestamptz`, `make_time`.
 
 use chrono::{NaiveDate, NaiveTime};
 use datafusion::arrow::array::ArrayRef;

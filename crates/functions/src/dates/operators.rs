@@ -2,8 +2,8 @@
 //! `interval / 2`, `date + interval`, which is a timestamp, and `timestamp - timestamp`, which is
 //! an interval of days and a time of day.
 //!
-//! A sum that is compared with a date stays a date where it is one of whole days, so that scans
-//! compare their columns without a cast.
+//! A date plus a constant interval of whole days stays a date where it is compared with a date, so
+//! that scans compare their columns without a cast.
 
 use std::sync::{Arc, LazyLock};
 
@@ -47,7 +47,7 @@ const FUNCTIONS: &[Definition] = &[
 static CALLED: LazyLock<Vec<Arc<ScalarUDF>>> =
     LazyLock::new(|| FUNCTIONS.iter().map(function).collect());
 
-/// Plans the operators of intervals and dates.
+/// Expression planner of the operators of intervals and dates.
 #[derive(Debug)]
 pub struct IntervalOperators;
 
@@ -173,8 +173,8 @@ fn difference(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Result<Opti
     }
 }
 
-/// Returns the date that a sum of a date and an interval is; `None` if the interval may have a part
-/// of a day, and for other expressions.
+/// Returns the sum of a date and a constant interval of whole days as a date, for the timestamp
+/// that [`IntervalOperators`] plans; `None` for other expressions.
 #[must_use]
 pub fn date_of(expr: &Expr, schema: &dyn ExprSchema) -> Option<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) =

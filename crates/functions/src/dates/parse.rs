@@ -18,7 +18,7 @@ const OVERLOADS: &[Overload] = &[
 pub(super) const FUNCTIONS: &[Definition] =
     &[Definition::new("strptime", OVERLOADS), Definition::new("try_strptime", OVERLOADS)];
 
-/// The formats of the last row, which are mostly those of all.
+/// Cache of parsed formats; mostly all rows have the same ones.
 #[derive(Default)]
 struct Formats(Vec<(String, Vec<Specifier>)>);
 
@@ -66,7 +66,7 @@ fn first_format(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// Fields that a text has; others have their first value.
+/// Fields read from a text; missing ones have their default, 1900-01-01 00:00:00.
 struct Fields {
     year: i32,
     month: u32,
@@ -83,7 +83,8 @@ struct Fields {
     offset: i64,
 }
 
-/// Reads a text by a format; `None` if it does not have it. Blanks around it do not count.
+/// Reads a text by a format, in microseconds since 1970; `None` if it does not match. Blanks around
+/// the text are ignored.
 fn read(text: &str, specifiers: &[Specifier]) -> Option<i64> {
     let mut fields = Fields {
         year: 1900,

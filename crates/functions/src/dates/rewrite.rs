@@ -12,13 +12,13 @@ use datafusion::logical_expr::{Expr, ExprSchemable as _, ScalarUDF, cast, lit};
 use super::fields::{MILLISECONDS, SECONDS};
 use super::part::Part;
 
-/// Makes `date_part('century', x)` of `century(x)`, and gives a field the name that DataFusion
-/// knows, as `dow` for `dayofweek`. The epoch is that of [`super::epoch`]: an interval's years have
-/// 365.25 days, and a timestamp's fraction is not rounded to 128 nanoseconds. Seconds and
-/// milliseconds have a fraction, as in PostgreSQL.
+/// Rewrites `date_part('century', x)` to `century(x)`, and replaces names of fields by those that
+/// DataFusion knows, such as `dayofweek` by `dow`. The epoch is that of [`super::epoch`]: an
+/// interval's years have 365.25 days, and a timestamp's fraction is not rounded to 128 nanoseconds.
+/// Seconds and milliseconds have a fraction, as in PostgreSQL.
 ///
-/// `julian` and `timezone` are left: the type of the other results is that of DataFusion's, an
-/// integer of 32 bits.
+/// `julian` and `timezone` are not rewritten: the results of the other fields have DataFusion's
+/// type, an integer of 32 bits.
 #[derive(Debug)]
 pub(crate) struct DateParts {
     functions: Vec<Arc<ScalarUDF>>,
@@ -33,7 +33,7 @@ impl DateParts {
         self.functions.iter().find(|function| function.name() == name)
     }
 
-    /// The call for the field `name` of `value`; `None` if it needs no other.
+    /// The call that replaces `date_part(name, value)`; `None` if that stays.
     fn call(&self, function: &Arc<ScalarUDF>, name: &str, value: &Expr) -> Option<Expr> {
         let part = Part::named(name).ok()?;
         match part {

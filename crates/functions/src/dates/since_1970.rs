@@ -1,7 +1,7 @@
-//! DataFusion's functions that make a timestamp of a number, with a check of the number.
+//! DataFusion's functions that convert a number to a timestamp, with a check of the number.
 //!
-//! DataFusion makes 1970 of NaN and the last moment that it knows of infinity, and returns moments
-//! that no calendar reaches, which cannot be shown.
+//! DataFusion converts NaN to 1970 and infinity to its last timestamp, and returns timestamps
+//! outside of the calendar, which cannot be displayed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use datafusion::logical_expr::{ScalarFunctionArgs, ScalarUDF};
 
 use crate::checked::{Check, Checked, rows};
 
-/// Seconds of the last moment in nanoseconds of 64 bits.
+/// Seconds since 1970 of the last timestamp that 64 bits of nanoseconds represent.
 const NANOSECONDS_MAX: f64 = 9_223_372_036.0;
 
-/// Returns the functions of a session with the check; their time zone is that of the session.
+/// Returns functions that replace those of `session`, with the check.
 pub(crate) fn functions(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
     let checks: [(&str, Check); 5] = [
         ("to_timestamp", |name, args| check(name, args, NANOSECONDS_MAX)),

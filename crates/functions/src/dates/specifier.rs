@@ -18,7 +18,7 @@ pub(super) enum Specifier {
     /// The offset from UTC.
     Offset,
     ZoneName,
-    /// A number with at most and, if it is padded, at least so many digits.
+    /// A number, its maximum number of digits, and whether it is padded to that number.
     Number(Number, usize, bool),
 }
 

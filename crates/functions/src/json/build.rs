@@ -82,7 +82,8 @@ fn to_json(call: &Call, normal: bool) -> Result<ArrayRef> {
     })
 }
 
-/// Checks a text; converts a value of another type as `to_json` does.
+/// Casts to JSON, or to JSONB if `normal`: checks a text, and converts a value of another type as
+/// `to_json` does. A malformed text is null if `lenient`, else an error.
 fn cast(call: &Call, normal: bool, lenient: bool) -> Result<ArrayRef> {
     let is_text = |field: &Field| field.data_type().is_string() && !is_json(field);
     let is_json = call.fields.first().is_some_and(|field| is_json(field));
@@ -155,7 +156,7 @@ fn object(call: &Call, colon: &str, comma: &str) -> Result<ArrayRef> {
     })
 }
 
-/// Joins JSON texts of a list, as `json_agg` does.
+/// Joins the JSON texts of each list in the first argument to an array, as `json_agg` does.
 fn of_list(call: &Call, [open, comma, close]: [&str; 3]) -> Result<ArrayRef> {
     let lists = &call.arguments[0];
     let Some(lists) = lists.as_list_opt::<i32>() else {
@@ -176,7 +177,7 @@ fn of_list(call: &Call, [open, comma, close]: [&str; 3]) -> Result<ArrayRef> {
     })
 }
 
-/// Joins pairs of names and JSON texts, as `json_object_agg` does.
+/// Joins each list of pairs, of a name and a JSON text, to an object, as `json_object_agg` does.
 fn of_pairs(call: &Call, [open, comma, close]: [&str; 3], colon: &str) -> Result<ArrayRef> {
     let lists = &call.arguments[0];
     let Some(lists) = lists.as_list_opt::<i32>() else {

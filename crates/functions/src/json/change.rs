@@ -39,7 +39,7 @@ pub(super) fn functions() -> Vec<Definition> {
     ]
 }
 
-/// Writes the value of each row.
+/// Returns the texts that `write` makes of the value of each row; null for `None`.
 fn each<'a>(
     call: &'a Call,
     value: impl Fn(usize) -> Result<Option<Value<'a>>>,
@@ -81,7 +81,8 @@ fn insert(call: &Call) -> Result<ArrayRef> {
     change(call, false, insert_at)
 }
 
-/// Sets a value as `jsonb_set`; one that is NULL is treated as the last argument says.
+/// Sets a value as `jsonb_set` does; the last argument, such as `delete_key`, decides what a new
+/// value that is NULL does.
 fn set_lax(call: &Call) -> Result<ArrayRef> {
     let value = |row| {
         let Some(creates) = call.boolean(3, row, true) else { return Ok(None) };
@@ -119,7 +120,8 @@ fn set_lax(call: &Call) -> Result<ArrayRef> {
     each(call, value, Value::write_normal)
 }
 
-/// Changes the first argument at a path by a value and an option.
+/// Applies `apply` to the first argument, with the path, the new value and the option, which is
+/// `default` if left out.
 fn change(
     call: &Call,
     default: bool,
@@ -139,7 +141,8 @@ fn change(
     each(call, value, Value::write_normal)
 }
 
-/// Inserts a member that does not exist, or an element before or behind another one.
+/// Inserts a member that does not exist, or an element before another one, or after it if
+/// `is_behind`.
 fn insert_at<'a>(
     target: &mut Value<'a>,
     path: &[String],
@@ -181,7 +184,7 @@ fn path(call: &Call, row: usize) -> Result<Option<Vec<String>>> {
     steps.collect::<Result<_>>().map(Some)
 }
 
-/// Sets the value at a path of which all but the last step exist.
+/// Sets the value at a path, if all but its last step exist; adds the last one if `creates`.
 fn put<'a>(target: &mut Value<'a>, path: &[String], new: Value<'a>, creates: bool) -> Result<()> {
     let Some((step, rest)) = path.split_first() else { return Ok(()) };
     if let Some(child) = child_mut(target, step)? {
@@ -216,7 +219,8 @@ fn child_mut<'v, 'a>(value: &'v mut Value<'a>, step: &str) -> Result<Option<&'v 
     })
 }
 
-/// The place of an element, of which negative ones count from the end.
+/// The index of the element of an array of `count` elements at the position `step`, which counts
+/// from the end if negative; `None` if there is no such element.
 fn place(count: usize, step: &str) -> Result<Option<usize>> {
     let Ok(position) = step.parse::<i64>() else {
         return exec_err!("{step:?} is no position of a JSON array: give an integer");

@@ -1,4 +1,4 @@
-//! Functions that read values of JSON texts.
+//! Functions that extract values from JSON texts.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -70,7 +70,7 @@ fn plain(json: Json<'_>) -> Option<Cow<'_, str>> {
     json.plain()
 }
 
-/// The paths of an argument; the last one is kept parsed.
+/// Parser of the paths in argument `at`, with a cache of the last path.
 struct Paths<'a> {
     call: &'a Call,
     at: usize,
@@ -106,7 +106,7 @@ impl<'a> Paths<'a> {
         Ok(self.call.json(0, row)?.zip(self.path(row)?))
     }
 
-    /// The value at the path of a row.
+    /// The value at the path of a row; `None` if it does not exist, or if an argument is null.
     fn found(&self, row: usize) -> Result<Option<Json<'a>>> {
         let Some((json, path)) = self.both(row)? else { return Ok(None) };
         if path.is_of_many() {
@@ -234,7 +234,8 @@ fn exists(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// True for an object with this member, and an array or string with this text.
+/// True for an object with the member `key`, an array with the string `key` as an element, and the
+/// string `key` itself, as PostgreSQL's `?`.
 fn has(json: Json<'_>, key: &str) -> bool {
     let is_key = |it: Json<'_>| it.kind() == Kind::Text && it.plain().is_some_and(|it| it == key);
     match json.kind() {
@@ -267,7 +268,7 @@ fn value_at<'a>(call: &'a Call, paths: &Paths<'a>, row: usize) -> Result<Option<
     if call.count() == 1 { call.json(0, row) } else { paths.found(row) }
 }
 
-/// Refuses a value of another kind than an array or object.
+/// Returns an error for a value that is not of `kind`, an array or an object.
 fn require(call: &Call, json: Json<'_>, kind: Kind) -> Result<()> {
     let name = if kind == Kind::Array { "array" } else { "object" };
     match json.kind() == kind {

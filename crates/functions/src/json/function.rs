@@ -58,7 +58,7 @@ pub(crate) struct Definition {
     pub(crate) arguments: &'static [Argument],
     /// The number of arguments that may be left out.
     pub(crate) optional: usize,
-    /// The type of any number of further arguments.
+    /// The type of further arguments, of which a call may have any number; `None` if it has none.
     pub(crate) rest: Option<Argument>,
     pub(crate) output: Output,
     pub(crate) run: fn(&Call) -> Result<ArrayRef>,
@@ -101,7 +101,7 @@ impl Call {
         self.arguments.len()
     }
 
-    /// An argument of texts.
+    /// The column of the argument `at`, which is of texts.
     pub(crate) fn texts(&self, at: usize) -> Result<&StringViewArray> {
         let texts = self.arguments.get(at).and_then(|array| array.as_string_view_opt());
         texts.ok_or_else(|| exec_datafusion_err!("{}: argument {} is no text", self.name, at + 1))
@@ -155,7 +155,7 @@ impl Call {
         exec_datafusion_err!("{}: {error}", self.name)
     }
 
-    /// The text of each row.
+    /// Returns a column of texts with `value(row)` for each row; `None` is null.
     pub(crate) fn each_text<'a, T: Into<Cow<'a, str>>>(
         &self,
         value: impl Fn(usize) -> Result<Option<T>>,
@@ -168,7 +168,7 @@ impl Call {
         Ok(Arc::new(texts.finish()))
     }
 
-    /// The list of texts of each row.
+    /// Returns a column of lists of texts with `value(row)` for each row; `None` is null.
     pub(crate) fn each_list<'a>(
         &self,
         value: impl Fn(usize) -> Result<Option<Vec<Option<Cow<'a, str>>>>>,
@@ -187,7 +187,7 @@ impl Call {
         Ok(Arc::new(lists.finish()))
     }
 
-    /// The truth value of each row.
+    /// Returns a column of booleans with `value(row)` for each row; `None` is null.
     pub(crate) fn each_truth(
         &self,
         value: impl Fn(usize) -> Result<Option<bool>>,
@@ -196,7 +196,7 @@ impl Call {
         Ok(Arc::new(values))
     }
 
-    /// The number of each row.
+    /// Returns a column of integers with `value(row)` for each row; `None` is null.
     pub(crate) fn each_number(
         &self,
         value: impl Fn(usize) -> Result<Option<usize>>,
@@ -269,7 +269,7 @@ impl Definition {
         name == "to_jsonb" || name.starts_with("jsonb_") || name.starts_with("try_jsonb_")
     }
 
-    /// True for a function whose results are JSONB if its first argument is.
+    /// True for a function that returns a part of its first argument: JSONB if that is JSONB.
     fn takes_parts(&self) -> bool {
         let names = ["json_get", "json_get_path", "json_extract_path", "json_subscript"];
         names.contains(&self.name())

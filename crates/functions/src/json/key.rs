@@ -18,7 +18,7 @@ const OBJECT: u8 = 6;
 const NEGATIVE: u8 = 1;
 const ZERO: u8 = 2;
 const POSITIVE: u8 = 3;
-/// A number whose exponent has more than 64 bits.
+/// Tag of a number whose exponent has more than 64 bits.
 const UNKNOWN: u8 = 4;
 
 /// Returns the key of a JSON text.

@@ -1,9 +1,9 @@
 //! The operators of JSON: `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `@?`, `@@`, `||`,
 //! `-` and `#-`, and its subscripts, `j['a'][0]`.
 //!
-//! The operators that other types have too, are those of JSON if their left operand is of the type
-//! JSON rather than text: the result of a function or a cast. Those of `||` are both JSON, or one
-//! is JSON and the other a literal of JSON.
+//! Operators that other types have too are planned as JSON if their left operand has the type JSON,
+//! not text: it is the result of a function or a cast, or a column. The operands of `||` are both
+//! JSON, or one is JSON and the other a literal of JSON.
 
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::planner::{
@@ -16,7 +16,7 @@ use super::registry::functions;
 use super::text::Json;
 use super::types::is_json;
 
-/// Plans the operators of JSON as calls of functions.
+/// Expression planner that turns the operators of JSON into calls of functions.
 #[derive(Debug)]
 pub struct JsonOperators;
 
@@ -35,7 +35,7 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
-/// Plans the subscripts of JSON, before those of lists and structs.
+/// Expression planner of the subscripts of JSON; it runs before that of lists and structs.
 #[derive(Debug)]
 pub struct JsonSubscripts;
 

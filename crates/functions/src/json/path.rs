@@ -4,7 +4,7 @@ use datafusion::common::{Result, plan_err};
 
 use super::text::{Json, Kind};
 
-/// Maximum number of steps of a path, and of values that a path with `*` finds.
+/// Maximum number of steps of a path.
 const STEPS_MAX: usize = 1_000;
 
 /// A step of a path.
@@ -56,7 +56,7 @@ impl Path {
         text == "$" || ["$.", "$[", "/"].into_iter().any(|start| text.starts_with(start))
     }
 
-    /// True for a path that finds any number of values.
+    /// True for a path with `*`, which may find several values.
     pub(crate) fn is_of_many(&self) -> bool {
         self.0.iter().any(|step| matches!(step, Step::Members | Step::Elements))
     }

@@ -19,7 +19,7 @@ static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     all.into_iter().flatten().map(function).collect()
 });
 
-/// Returns the functions.
+/// Returns all functions over JSON.
 #[must_use]
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     FUNCTIONS.clone()

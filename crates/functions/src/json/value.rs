@@ -277,7 +277,8 @@ pub(crate) fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A number as its sign, its digits without zeros around them, and the power of ten of its point.
+/// Parses a number as `0.DIGITS * 10^EXPONENT`: true if negative, the digits without leading and
+/// trailing zeros, and the exponent; `None` for other words.
 pub(super) fn amount(word: &str) -> Option<(bool, String, i64)> {
     let (is_negative, whole, fraction, exponent) = parts(word)?;
     let digits = format!("{whole}{fraction}");

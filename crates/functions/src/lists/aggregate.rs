@@ -19,7 +19,7 @@ use datafusion::physical_expr::expressions::{Column, Literal};
 
 use super::elements::{Lists, element_field, list_type};
 
-/// The aggregates that are functions of their own, by the names that they have behind `list_`.
+/// The aggregates with a function of their own: the name behind `list_`, and the aggregate's name.
 const NAMED: [(&str, &str); 30] = [
     ("any_value", "any_value"),
     ("approx_count_distinct", "approx_distinct"),
@@ -81,9 +81,9 @@ struct ListAggregate {
     name: String,
     aliases: Vec<String>,
     signature: Signature,
-    /// The aggregates by name, if the second argument is a name.
+    /// All aggregates by name, for `list_aggregate`, whose second argument is a name.
     all: Arc<Aggregates>,
-    /// The only aggregate.
+    /// The aggregate of a function such as `list_sum`; `None` for `list_aggregate`.
     one: Option<Arc<AggregateUDF>>,
 }
 
@@ -121,7 +121,8 @@ impl ListAggregate {
         Self { name: name.to_owned(), aliases, signature, all, one }
     }
 
-    /// The number of arguments before those of the aggregate.
+    /// Number of arguments before the further arguments of the aggregate: the list, and for
+    /// `list_aggregate` the name.
     fn own_arguments(&self) -> usize {
         if self.one.is_some() { 1 } else { 2 }
     }

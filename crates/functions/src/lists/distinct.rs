@@ -12,6 +12,7 @@ use datafusion::common::Result;
 use super::elements::Lists;
 use super::function::{Call, Definition};
 use super::shape::{choose, list};
+use crate::aggregates::canonical;
 
 /// The functions of this file.
 pub(super) fn functions() -> Vec<Definition> {
@@ -31,7 +32,7 @@ pub(super) fn functions() -> Vec<Definition> {
     ]
 }
 
-/// The elements of lists, to be compared.
+/// Keys of the elements of lists, for comparisons.
 struct Elements {
     keys: Rows,
     nulls: Option<NullBuffer>,
@@ -41,11 +42,12 @@ impl Elements {
     fn new(lists: &Lists) -> Result<Self> {
         let values = lists.values();
         let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
-        let keys = converter.convert_columns(&[ArrayRef::clone(values)])?;
+        let keys = converter.convert_columns(&[canonical(values)])?;
         Ok(Self { keys, nulls: values.logical_nulls() })
     }
 
-    /// The places of the first of equal elements of a row, without nulls; `None` for a null list.
+    /// The indices of the distinct elements of a row, without nulls, at their first occurrences;
+    /// `None` for a null list.
     fn first(&self, lists: &Lists, row: usize) -> Option<Vec<Option<usize>>> {
         let mut seen = HashSet::new();
         let is_valid = |at: &usize| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*at));

@@ -71,7 +71,7 @@ impl Lists {
         Some(place(0)?..place(1)?)
     }
 
-    /// The elements of all rows, without those behind nulls.
+    /// The elements of all rows, without elements that Arrow may store for null lists.
     pub(crate) fn flat(&self) -> Result<Flat> {
         let (mut places, mut rows, mut positions) = (Vec::new(), Vec::new(), Vec::new());
         let mut lengths = Vec::with_capacity(self.rows());
@@ -89,7 +89,7 @@ impl Lists {
     }
 }
 
-/// Elements of all rows behind each other.
+/// Elements of all lists of a column, one after another.
 pub(crate) struct Flat {
     pub(crate) values: ArrayRef,
     /// The row of each element.
@@ -108,7 +108,7 @@ fn too_many(_: std::num::TryFromIntError) -> DataFusionError {
     exec_datafusion_err!("a list has too many elements")
 }
 
-/// Builds lists of these lengths.
+/// Builds a column of lists of these lengths from consecutive elements.
 ///
 /// # Errors
 /// If there are more than 2^31 elements.
@@ -129,7 +129,8 @@ pub(crate) fn lists_of(
     Ok(Arc::new(ListArray::try_new(Arc::clone(field), offsets, values, nulls.cloned())?))
 }
 
-/// Builds lists of elements that stand at these places of `values`; `None` is a null element.
+/// Builds a column of lists of the elements at these indices of `values`; `None` in place of an
+/// index is a null element.
 ///
 /// # Errors
 /// As [`lists_of`].

@@ -1,4 +1,4 @@
-//! `array_to_string` with the texts that a cast gives the elements.
+//! `array_to_string`, with elements written as a cast to text writes them.
 
 use std::sync::Arc;
 

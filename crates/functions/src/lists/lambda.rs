@@ -1,7 +1,7 @@
 //! DuckDB's functions of lists that take a lambda.
 //!
-//! The lambda gets an element and its position from 1. `list_reduce` gives it the value so far, the
-//! next element and the position of that element.
+//! The lambda receives an element and its position from 1. That of `list_reduce` receives the
+//! result so far, the next element and the position of that element.
 
 use std::sync::Arc;
 

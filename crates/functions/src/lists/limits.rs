@@ -1,4 +1,5 @@
-//! Functions of DataFusion that make lists of a number of elements, with a bound on that number.
+//! DataFusion's functions that create lists of a given length, such as `range` and `array_repeat`,
+//! with a bound on that length.
 //!
 //! DataFusion allocates the elements before it accounts for them, or asks for more memory than
 //! there is.
@@ -31,20 +32,20 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// The number of elements of a list.
+/// The rule by which the arguments of a call determine the number of elements of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
-    /// From the first argument to below the second, by the third.
+    /// A range from the first argument to the second, exclusive, with the third as step.
     Below,
-    /// From the first argument through the second, by the third.
+    /// A range from the first argument to the second, inclusive, with the third as step.
     Through,
-    /// The second argument, of copies of the first.
+    /// The second argument is the number of copies of the first.
     Times,
-    /// The second argument, of elements of the first and copies of the third.
+    /// The second argument is the length to which the first is cut or filled up with the third.
     Length,
 }
 
-/// Refuses lists that are too long.
+/// Returns an error for lists that are too long.
 fn refuse(function: &str, args: &ScalarFunctionArgs, count: Count) -> Result<()> {
     let rows = rows(args);
     let arguments = args.args.iter().map(|arg| arg.to_array(rows));

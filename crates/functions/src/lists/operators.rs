@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::array_text::text_array;
 use super::elements::list_type;
 
-/// Plans the operators of lists as calls of functions.
+/// Expression planner of the operators of lists.
 #[derive(Debug)]
 pub struct ListOperators;
 
@@ -42,7 +42,7 @@ impl ExprPlanner for ListOperators {
     }
 }
 
-/// Makes a list of a literal beside one; true if it is a text.
+/// Converts `operand` to a list if it is a text literal and `list` is a list; returns true if so.
 fn of_text(operand: &mut Expr, list: &Expr, schema: &DFSchema) -> Result<bool> {
     let Expr::Literal(text, _) = &*operand else { return Ok(false) };
     let Some(Some(text)) = text.try_as_str() else { return Ok(false) };

@@ -53,7 +53,8 @@ fn option(call: &Call, at: usize) -> Option<String> {
     (!option.is_empty() && option.is_valid(0)).then(|| option.value(0).to_ascii_uppercase())
 }
 
-/// The options whose texts begin at the argument `at`, which is that of the order.
+/// The sort options in the arguments from `at` on, the order and the place of nulls, with
+/// `descending` as default.
 fn options(call: &Call, at: usize, descending: bool) -> Result<SortOptions> {
     let mut options = SortOptions { descending, nulls_first: false };
     for at in at..call.arguments.len() {
@@ -74,7 +75,7 @@ fn options(call: &Call, at: usize, descending: bool) -> Result<SortOptions> {
     Ok(options)
 }
 
-/// The places of the elements of each list in order.
+/// The indices of the elements of each list in sorted order; `None` for a null list.
 fn orders(lists: &Lists, options: SortOptions) -> Result<Vec<Option<Vec<Option<usize>>>>> {
     let field = SortField::new_with_options(lists.values().data_type().clone(), options);
     let converter = RowConverter::new(vec![field])?;
@@ -96,7 +97,7 @@ fn sort(call: &Call, reverse: bool) -> Result<ArrayRef> {
     lists_at(field, &orders(&lists, options)?, lists.values())
 }
 
-/// The positions of the elements in order.
+/// `list_grade_up`: the positions, from 1, of the elements in sorted order.
 fn grade_up(call: &Call) -> Result<ArrayRef> {
     let lists = Lists::new(&call.arguments[0])?;
     let orders = orders(&lists, options(call, 1, false)?)?;

@@ -1,7 +1,8 @@
 //! Positions in lists: `l[i]` and `l[a:b:s]` with numbers beyond the length of any list.
 //!
 //! DataFusion computes with the numbers in the width of the list's offsets, and fails or overflows
-//! for larger ones. A number beyond the length of every list means the same as any other one.
+//! for larger ones. Here numbers are clamped first: all positions beyond the longest possible list
+//! have the same meaning.
 //!
 //! A slice with a negative step begins at the last element if its begin is behind it, and ends at
 //! the first if its end is before it, as in DuckDB; DataFusion's is empty then.
@@ -92,7 +93,8 @@ fn descending(from: i64, to: i64, length: i64) -> (i64, i64) {
     }
 }
 
-/// Makes calls of these functions of DataFusion's, which its planner makes of `l[i]`.
+/// Rewrites calls of DataFusion's functions, which its planner creates for `l[i]` and `l[a:b]`, to
+/// calls of these.
 #[derive(Debug)]
 pub(crate) struct Positions;
 

@@ -90,7 +90,7 @@ impl Scalar for Quantified {
         Ok(Field::new(self.name(), DataType::Boolean, true))
     }
 
-    /// Makes a membership in constants, which scans evaluate, of an equality.
+    /// Simplifies `= ANY` and `<> ALL` of constants to IN and NOT IN, which scans evaluate.
     fn simplify(&self, mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let [list, value, Expr::Literal(operator, _)] = args.as_mut_slice() else {
             return Ok(ExprSimplifyResult::Original(args));

@@ -59,7 +59,8 @@ fn scale(of: &DataType) -> i8 {
     }
 }
 
-/// A type that sums of its values keep.
+/// The type for the result so far: a decimal gets the largest precision, so that sums have the same
+/// type.
 fn wide(of: DataType) -> DataType {
     match of {
         DataType::Decimal128(_, scale) => DataType::Decimal128(PRECISION_MAX, scale),
@@ -124,9 +125,9 @@ fn places(places: &[usize]) -> Result<UInt64Array> {
 
 /// The results of lists that have ended.
 struct Ended {
-    /// The first is one null.
+    /// Arrays of results; the first is a single null, for rows without a result.
     arrays: Vec<ArrayRef>,
-    /// The array and the place in it of the result of each row.
+    /// For each row, the index in `arrays` and the index in that array of its result.
     of_rows: Vec<(usize, usize)>,
 }
 
@@ -135,7 +136,7 @@ impl Ended {
         Self { arrays: vec![new_null_array(of, 1)], of_rows: vec![(0, 0); rows] }
     }
 
-    /// Adds the values at some places, those of the rows at the same places.
+    /// Adds the results `values[i]` of the rows `rows[i]` for all `i` in `end`.
     fn add(&mut self, end: &[usize], rows: &[usize], values: &ArrayRef) -> Result<()> {
         let array = self.arrays.len();
         self.arrays.push(take(values, &places(end)?, None)?);

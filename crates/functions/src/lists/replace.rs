@@ -10,6 +10,7 @@ use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 
 use super::elements::{Lists, element_field, list_type, lists_at};
 use super::function::{Call, Definition};
+use crate::aggregates::canonical;
 
 /// The functions of this file.
 pub(super) fn functions() -> Vec<Definition> {
@@ -52,8 +53,8 @@ fn coerce(name: &str, given: &[DataType], values: usize) -> Result<Vec<DataType>
 fn keys(lists: &Lists, values: &ArrayRef) -> Result<(Rows, Rows)> {
     let of = lists.values().data_type().clone();
     let converter = RowConverter::new(vec![SortField::new(of.clone())])?;
-    let elements = converter.convert_columns(&[ArrayRef::clone(lists.values())])?;
-    let values = converter.convert_columns(&[cast(values, &of)?])?;
+    let elements = converter.convert_columns(&[canonical(lists.values())])?;
+    let values = converter.convert_columns(&[canonical(&cast(values, &of)?)])?;
     Ok((elements, values))
 }
 

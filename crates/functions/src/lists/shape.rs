@@ -10,7 +10,7 @@ use super::elements::{Lists, element_field, list_type, lists_at};
 use super::function::{Call, Definition};
 use super::limits::{BATCH_BYTES_MAX, element_bytes};
 
-/// Maximum number of elements of a list that a function makes of a number.
+/// Maximum number of elements of a list whose length is an argument.
 const FILLED_MAX: usize = 1 << 24;
 
 /// The functions of this file.
@@ -254,7 +254,7 @@ fn bound(call: &Call, upper: bool) -> Result<ArrayRef> {
     Ok(Arc::new((0..call.rows).map(bound).collect::<Result<Int64Array>>()?))
 }
 
-/// Lists of one dimension, of a value. Those of more dimensions are calls within each other.
+/// Lists of one dimension filled with one value. More dimensions are planned as nested calls.
 fn fill(call: &Call) -> Result<ArrayRef> {
     let lengths = Lists::new(&call.arguments[1])?;
     let numbers = lengths.values().as_primitive::<Int64Type>();

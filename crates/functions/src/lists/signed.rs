@@ -1,6 +1,6 @@
 //! Functions of lists whose counts and positions are signed, as those of PostgreSQL and DuckDB.
 //!
-//! DataFusion's are unsigned: a client gets them as NUMERIC.
+//! DataFusion's are unsigned 64-bit integers, which a client of PostgreSQL receives as NUMERIC.
 
 use std::sync::Arc;
 

@@ -10,13 +10,15 @@ use super::array_levels::levels;
 use super::array_text::malformed;
 use crate::adapter::{Scalar, columns, function};
 
-/// Returns the arrays of texts that texts denote, of a number of dimensions.
+/// Returns an expression that parses a text as an array of texts of `depth` dimensions; other texts
+/// are errors.
 #[must_use]
 pub fn text_arrays(expr: Expr, depth: usize) -> Expr {
     called(expr, depth, false)
 }
 
-/// Returns the arrays of texts that texts denote, with null for any other text.
+/// Returns an expression that parses a text as an array of texts of `depth` dimensions, with null
+/// for any other text.
 #[must_use]
 pub fn try_text_arrays(expr: Expr, depth: usize) -> Expr {
     called(expr, depth, true)

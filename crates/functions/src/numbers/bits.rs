@@ -33,7 +33,7 @@ fn integer_only(types: &[DataType]) -> Result<DataType> {
     }
 }
 
-/// The ones of integers in the width of their type.
+/// The number of one bits of integers in the width of their type.
 fn of_integers(call: &Call) -> Result<ArrayRef> {
     let integers = call.array(0)?;
     let counts: PrimitiveArray<Int64Type> = match integers.data_type() {

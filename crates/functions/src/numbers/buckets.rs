@@ -1,7 +1,5 @@
 //! `width_bucket` of PostgreSQL.
 
-use std::sync::Arc;
-
 use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
@@ -10,6 +8,7 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err,
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 
 use super::decimals::{at_scale, scale_of};
+use crate::aggregates::canonical;
 use crate::lists::{Lists, list_type};
 use crate::scalar::{Call, Decimal, Definition, Double, Int, Int32, Kind, Overload, Returns};
 
@@ -42,7 +41,8 @@ fn out_of_range() -> DataFusionError {
     exec_datafusion_err!("numeric value out of range")
 }
 
-/// A bucket, 0 below the first; that above the last is one more than their number.
+/// Returns the number of a bucket, which is 0 below the first and the count plus one above the
+/// last; an error for `None`, which is out of range.
 fn bucket(bucket: Option<i32>) -> Result<Option<i32>> {
     bucket.map(Some).ok_or_else(out_of_range)
 }
@@ -130,9 +130,9 @@ fn of_thresholds(call: &Call) -> Result<ArrayRef> {
         return exec_err!("width_bucket: the thresholds are {}, not {}", types[1], types[0]);
     };
     let converter = RowConverter::new(vec![SortField::new(common.clone())])?;
-    let keys = converter.convert_columns(&[cast(values, &common)?])?;
+    let keys = converter.convert_columns(&[canonical(&cast(values, &common)?)])?;
     let elements = cast(elements, &common)?;
-    let thresholds = converter.convert_columns(&[Arc::clone(&elements)])?;
+    let thresholds = converter.convert_columns(&[canonical(&elements)])?;
     call.rows_of::<Int32>(|row| {
         let (value, list) = (if is_value { 0 } else { row }, if is_list { 0 } else { row });
         let is_null = call.is_null(0, row)?;

@@ -62,7 +62,8 @@ fn cos_of_quadrant(degrees: f64) -> f64 {
     }
 }
 
-/// An angle of the first quadrant, and true if it is in the left half of the circle and below it.
+/// The angle mirrored to the first quadrant, true if it was in the left half of the circle, and
+/// true if it was in the lower half; `None` for an infinite one.
 fn quadrant(degrees: f64) -> Option<(f64, bool, bool)> {
     if degrees.is_infinite() {
         return None;

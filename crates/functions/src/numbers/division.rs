@@ -54,7 +54,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 static DIV: LazyLock<Option<Arc<ScalarUDF>>> =
     LazyLock::new(|| FUNCTIONS.iter().map(function).find(|it| it.name() == "div"));
 
-/// Plans `a // b`.
+/// Expression planner of `a // b`.
 #[derive(Debug)]
 pub struct IntegerQuotients;
 

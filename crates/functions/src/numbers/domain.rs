@@ -13,8 +13,8 @@ use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 
 use crate::checked::Checked;
 
-/// Returns the error of a call by its arguments and its result; a function of one argument has it
-/// twice.
+/// Function of the first argument, the last argument and the result of a call that returns its
+/// error, or `None`. For a function of one argument the first two are equal.
 type Fault = fn(f64, f64, f64) -> Option<&'static str>;
 
 const OF_ZERO: &str = "cannot take logarithm of zero";
@@ -44,7 +44,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     stock.into_iter().map(|function| Checked::verifying(function, verified)).collect()
 }
 
-/// The errors of the function of a name.
+/// The check of the function `name`.
 fn fault_of(name: &str) -> Fault {
     match name {
         "log" => base_fault,
@@ -80,7 +80,7 @@ fn power_fault(base: f64, exponent: f64, result: f64) -> Option<&'static str> {
     range_fault(base.is_finite() && base != 0.0 && exponent.is_finite(), result)
 }
 
-/// The error of a result beyond the range of doubles, of arguments within it.
+/// The error for an overflow or underflow: an infinite or zero result, if `are_finite`.
 fn range_fault(are_finite: bool, result: f64) -> Option<&'static str> {
     match result {
         _ if !are_finite => None,

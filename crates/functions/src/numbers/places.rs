@@ -84,7 +84,7 @@ impl ScalarUDFImpl for Places {
         if results.as_primitive::<Float64Type>().iter().flatten().all(f64::is_finite) {
             return Ok(result);
         }
-        let kept = kept(&number.to_array(rows)?, &places.to_array(rows)?, &results)?;
+        let kept = with_finite(&number.to_array(rows)?, &places.to_array(rows)?, &results)?;
         match is_scalar {
             true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&kept, 0)?)),
             false => Ok(ColumnarValue::Array(kept)),
@@ -114,8 +114,9 @@ fn half_to_even(number: &ColumnarValue) -> Result<ColumnarValue> {
     }
 }
 
-/// The results, and where one is not finite the number itself, or zero for places before the point.
-fn kept(numbers: &ArrayRef, places: &ArrayRef, results: &ArrayRef) -> Result<ArrayRef> {
+/// Replaces results that are not finite: by the number itself, or by zero if a finite number is
+/// rounded at a place before the point.
+fn with_finite(numbers: &ArrayRef, places: &ArrayRef, results: &ArrayRef) -> Result<ArrayRef> {
     let (numbers, places) = (cast(numbers, &DataType::Float64)?, cast(places, &DataType::Int64)?);
     let numbers = numbers.as_primitive::<Float64Type>().iter();
     let places = places.as_primitive::<Int64Type>().iter();

@@ -28,7 +28,8 @@ const FLOOR: &[Overload] = &[
     Overload::returning(&[Kind::Decimal], Returns::By(whole_type), |call| decimal(call, false)),
 ];
 
-/// The type of the whole numbers next to those of a decimal type: a digit more before the point.
+/// The result type: for a decimal a decimal without fraction and with one more digit before the
+/// point, since `ceil(9.5)` is 10.
 fn whole_type(arguments: &[DataType]) -> Result<DataType> {
     Ok(match arguments {
         [DataType::Decimal128(precision, scale)] if *scale > 0 => {

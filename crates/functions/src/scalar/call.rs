@@ -31,7 +31,7 @@ pub(crate) struct Call {
 #[derive(Debug)]
 struct Argument {
     array: ArrayRef,
-    /// The instants of which `array` has the local times.
+    /// For an argument of timestamps with time zone, the original array: `array` has local times.
     instants: Option<ArrayRef>,
     is_constant: bool,
 }

@@ -14,7 +14,7 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::common::{Result, exec_err, internal_datafusion_err};
 
-/// Bytes of all texts of a result: the offsets of Arrow's arrays have 31 bits.
+/// Maximum bytes of all texts of a result: the offsets of Arrow's arrays have 31 bits.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
 /// A column of arguments.

@@ -66,7 +66,7 @@ impl Overload {
         Self { rest: Some(rest), ..self }
     }
 
-    /// The number of arguments that a call has at least.
+    /// The minimum number of arguments.
     fn least(&self) -> usize {
         self.arguments.len() - self.optional
     }
@@ -100,22 +100,25 @@ impl Definition {
         Self { aliases, ..self }
     }
 
-    /// The function with a result that changes from call to call.
+    /// Marks the function as volatile: its result differs from call to call.
     pub(crate) const fn volatile(self) -> Self {
         Self { volatility: Volatility::Volatile, ..self }
     }
 
-    /// The function with a result that depends on settings of the session too.
+    /// Marks the function as stable: its result depends on its arguments and on settings of the
+    /// session.
     pub(crate) const fn of_session(self) -> Self {
         Self { volatility: Volatility::Stable, ..self }
     }
 
-    /// The function with a result that is one for a statement, made by `simplify`.
+    /// Marks the function as stable: its result is one value for the whole statement, which
+    /// `simplify` puts in place of the call.
     pub(crate) const fn stable(self, simplify: Simplify) -> Self {
         Self { volatility: Volatility::Stable, simplify: Some(simplify), ..self }
     }
 
-    /// The overload with the least casts, the first of several; its types of arguments.
+    /// The overload with the least cost of casts, the first of several, and the types that the
+    /// arguments are cast to.
     fn overload(&self, types: &[DataType]) -> Option<(&'static Overload, Vec<DataType>)> {
         let fitting = self.overloads.iter().filter_map(|overload| {
             let (types, cost) = overload.coerced(types)?;

@@ -51,7 +51,7 @@ const WIDENING: u32 = 1;
 const LOSS: u32 = 4;
 /// The cost of parsing a text.
 const PARSING: u32 = 16;
-/// The cost of an argument that is taken as it is, so that kinds precede it.
+/// The cost of an argument of [`Kind::Any`], so that overloads with a specific kind are preferred.
 const ANYTHING: u32 = 64;
 
 impl Kind {

@@ -10,6 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use crate::aggregates::canonical;
 use crate::checked::rows;
 use crate::lists::lists_at;
 
@@ -90,8 +91,8 @@ impl ScalarUDFImpl for MapExtract {
 /// DuckDB.
 fn extracted(maps: &MapArray, keys: &ArrayRef) -> Result<ArrayRef> {
     let converter = RowConverter::new(vec![SortField::new(maps.key_type().clone())])?;
-    let entries = converter.convert_columns(&[ArrayRef::clone(maps.keys())])?;
-    let wanted = converter.convert_columns(&[ArrayRef::clone(keys)])?;
+    let entries = converter.convert_columns(&[canonical(maps.keys())])?;
+    let wanted = converter.convert_columns(&[canonical(keys)])?;
     let offset = |at: usize| {
         let offset = maps.value_offsets().get(at).copied();
         offset.and_then(|offset| usize::try_from(offset).ok()).unwrap_or(0)

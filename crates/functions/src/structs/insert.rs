@@ -24,7 +24,7 @@ impl StructInsert {
         Arc::new(ScalarUDF::new_from_impl(Self { replaces, signature }))
     }
 
-    /// The members of the result: the place among those of the struct, or of the argument.
+    /// The fields of the result, each with the source of its values: the struct or an argument.
     fn members(
         &self,
         given: &DataType,

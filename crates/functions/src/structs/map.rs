@@ -1,4 +1,4 @@
-//! DuckDB's `map_from_entries(l)`: a map of a list of pairs.
+//! DuckDB's `map_from_entries(l)`: the map with the keys and values of a list of pairs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+
+use crate::aggregates::canonical;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct MapFromEntries {
@@ -76,7 +78,7 @@ fn map_of(array: &ArrayRef, of: &DataType) -> Result<ArrayRef> {
     let pairs = lists.values().as_struct();
     let keys = pairs.column(0);
     let converter = RowConverter::new(vec![SortField::new(keys.data_type().clone())])?;
-    let rows = converter.convert_columns(&[ArrayRef::clone(keys)])?;
+    let rows = converter.convert_columns(&[canonical(keys)])?;
     let (mut places, mut lengths) = (Vec::<u64>::new(), Vec::with_capacity(lists.len()));
     for row in 0..lists.len() {
         let mut seen = HashSet::new();

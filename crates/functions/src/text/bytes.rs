@@ -68,7 +68,8 @@ fn part(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// The places of a part of so many bytes from a place on.
+/// The start and end, within `length` bytes, of `count` bytes from position `from` on; of all bytes
+/// from there without a count.
 fn range(length: usize, from: i64, count: Option<i64>) -> Result<(usize, usize)> {
     let end = match count {
         Some(..0) => return exec_err!("negative substring length not allowed"),
@@ -111,7 +112,8 @@ fn trim(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// Replaces so many bytes from a place on, by default as many as the new ones are.
+/// `overlay(old, new, from, count)`: replaces `count` bytes from position `from` on by the new
+/// ones; without a count, as many as there are new ones.
 fn overlay(call: &Call) -> Result<ArrayRef> {
     call.rows_of::<Bytes>(|row| {
         let bytes = |argument| call.value::<Bytes>(argument, row);
@@ -215,8 +217,8 @@ fn pieces(pattern: &[u8], escape: Option<u8>) -> Result<Vec<Piece>> {
     Ok(pieces)
 }
 
-/// True if a pattern matches all bytes. The last `%` takes one byte more where the rest does not
-/// match.
+/// True if a pattern matches all of `value`. On a mismatch, the search resumes behind the last `%`,
+/// which matches one more byte each time.
 fn matches(value: &[u8], pieces: &[Piece]) -> bool {
     let (mut at, mut piece) = (0, 0);
     let mut retry = None;

@@ -16,9 +16,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         .alias(&["mismatches"]),
 ];
 
-/// Steps of one comparison, at most some seconds.
+/// Maximum number of steps of one comparison, which take a few seconds.
 const STEPS_MAX: usize = 4_000_000_000;
-/// Cells of the table of one comparison, 64 MiB.
+/// Maximum number of cells of the table of one comparison, which take 64 MiB.
 const CELLS_MAX: usize = 16 << 20;
 
 /// Returns an error if the product of the lengths of two texts exceeds `most`.

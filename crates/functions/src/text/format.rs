@@ -42,7 +42,7 @@ enum Form {
 }
 
 impl Form {
-    /// The form of a template of `format`, by its fields.
+    /// The form of a template of `format`: DuckDB's if it has braces and no field of PostgreSQL.
     fn of(template: &str) -> Self {
         match template.contains(['{', '}']) && !postgres::has_fields(template) {
             true => Self::Braces,
@@ -139,7 +139,7 @@ impl Arguments<'_> {
         }
     }
 
-    /// The text of a field of PostgreSQL.
+    /// The text of a field `%s`, `%I` or `%L` in its width; the last two are quoted.
     fn quoted(&self, field: &Field, row: usize) -> Result<String> {
         let value = self.value(field.argument, row)?.map(|value| value.plain());
         let text = match (field.conversion, value) {

@@ -1,4 +1,4 @@
-//! Functions of DataFusion's of texts, which take bytes too, and one lists, and `LIKE` of bytes.
+//! DataFusion's functions of texts extended to bytes, `length` also to lists; and `LIKE` of bytes.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
@@ -143,7 +143,7 @@ impl ScalarUDFImpl for Forms {
 
 static BYTES_LIKE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(&LIKE));
 
-/// Makes a function of `LIKE` whose left side is bytes.
+/// Rewrites `LIKE` whose left side is bytes to a call of `bytes_like`.
 #[derive(Debug)]
 pub(crate) struct BytesLike;
 

@@ -1,7 +1,7 @@
 //! Functions of texts whose results may be longer than their arguments: `lpad`, `rpad`, `repeat`,
 //! `replace` and `regexp_replace`, as PostgreSQL has them.
 //!
-//! DataFusion makes the result before it knows its size, and panics for some negative lengths.
+//! DataFusion builds the result without a bound on its size, and panics for some negative lengths.
 
 use std::borrow::Cow;
 

@@ -16,7 +16,7 @@ use crate::scalar::{Bool, Call, Definition, Int32, Kind, Overload, Returns, Text
 
 use Kind::{Integer as I, Text as T};
 
-/// Bytes of an element of a list beside those of its text.
+/// Bytes that an element of a list takes in addition to those of its text.
 const ELEMENT_BYTES: usize = 16;
 
 pub(super) const FUNCTIONS: &[Definition] = &[
@@ -197,7 +197,7 @@ fn substr(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// A text, and the bytes of a part of it, if there is one.
+/// A text, and the byte range of a match or group in it; `None` without a match.
 type Place<'a> = (&'a str, Option<std::ops::Range<usize>>);
 
 /// The text of a row, and the range of a group of the match that its arguments choose; options and

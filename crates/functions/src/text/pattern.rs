@@ -3,7 +3,7 @@
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use regex::{Regex, RegexBuilder};
 
-/// Bytes of one compiled expression and of its cache.
+/// Maximum bytes of one compiled expression, and of its cache.
 const PROGRAM_BYTES_MAX: usize = 10 << 20;
 
 /// Options of a regular expression.
@@ -89,7 +89,7 @@ impl Options {
     }
 }
 
-/// The regular expression of the last row, which is mostly that of all.
+/// Cache of the last compiled regular expression; mostly all rows have the same one.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     known: Option<(String, Options, Regex)>,

@@ -1,4 +1,4 @@
-//! Bounds of the texts that a function makes longer than its arguments.
+//! Limit on the bytes of results that may be longer than the arguments of their function.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const BATCH_BYTES_MAX: usize = 256 << 20;
 /// Bytes that a value of a type other than text is assumed to take as text.
 const VALUE_BYTES: usize = 64;
 
-/// The bytes of the texts that a function has made of a batch.
+/// Counter of the bytes of a function's results for one batch.
 #[derive(Debug)]
 pub(super) struct Room<'a> {
     function: &'a str,
@@ -24,15 +24,15 @@ pub(super) struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// The room of a call of a function.
+    /// Creates a counter for a call of `function`, whose name is in the error.
     pub(super) fn new(function: &'a str) -> Self {
         Self { function, bytes: 0 }
     }
 
-    /// Adds the bytes of a text before it is made.
+    /// Adds the bytes of a text to the counter, before the text is built.
     ///
     /// # Errors
-    /// If the batch would have too many.
+    /// If the batch would have more than 256 MiB.
     pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         match self.bytes {

@@ -8,9 +8,9 @@ use crate::scalar::{Call, Definition, Double, Kind, Overload, Text};
 
 const TEXTS: &[Kind] = &[Kind::Text, Kind::Text];
 const TEXTS_AND_CUTOFF: &[Kind] = &[Kind::Text, Kind::Text, Kind::Double];
-/// Steps of one comparison, at most some seconds.
+/// Maximum number of steps of one comparison, which take a few seconds.
 const STEPS_MAX: usize = 4_000_000_000;
-/// Bytes of a common prefix that count for Jaro-Winkler, and the weight of each.
+/// Maximum number of bytes of a common prefix that count for Jaro-Winkler, and the weight of each.
 const PREFIX_MAX: usize = 4;
 const PREFIX_WEIGHT: f64 = 0.1;
 /// The Jaro similarity above which a prefix counts.

@@ -1,4 +1,4 @@
-//! Texts taken apart at a separator.
+//! `string_split`: the parts of a text between separators.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! `if(condition, a, b)`, which is CASE.
+//! `if(condition, a, b)`, which is planned as CASE.
 
 use std::sync::Arc;
 

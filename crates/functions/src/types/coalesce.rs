@@ -1,4 +1,4 @@
-//! `coalesce`, in which texts beside dates, times and lists are read as such.
+//! `coalesce`, in which texts beside dates, times or lists are converted to their type.
 //!
 //! DataFusion finds no common type of a date or list and a text, and takes texts for the result of
 //! `ifnull`. A literal has no type of its own: `coalesce(day, '2024-01-01')` is a date. Literals
@@ -30,15 +30,14 @@ pub(super) fn function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(Coalesce { stock: coalesce(), signature, aliases }))
 }
 
-/// The type of dates or times that texts are read as; `None` if there are none of one type, or
-/// other values.
+/// The type of dates or times if all arguments have it or are texts or nulls; else `None`.
 fn moment(given: &[DataType]) -> Option<&DataType> {
     let moment = given.iter().find(|of| of.is_temporal())?;
     let fits = |of: &DataType| of == moment || of.is_string() || of.is_null();
     given.iter().all(fits).then_some(moment)
 }
 
-/// The type of lists, beside which there are only texts and nulls; `None` for other values.
+/// The type of lists if all arguments have it or are texts or nulls; else `None`.
 fn list(given: &[DataType]) -> Option<&DataType> {
     let list = given.iter().find(|of| matches!(of, DataType::List(_)))?;
     let fits = |of: &DataType| of == list || of.is_string() || of.is_null();

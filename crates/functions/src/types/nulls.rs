@@ -1,4 +1,4 @@
-//! Numbers of nulls, values that are null with others, and errors.
+//! `num_nulls`, `num_nonnulls`, `constant_or_null` and `error`.
 
 use datafusion::arrow::array::{ArrayRef, UInt32Array, new_null_array};
 use datafusion::arrow::compute::take;

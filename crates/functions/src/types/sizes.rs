@@ -74,7 +74,8 @@ fn decimal(call: &Call) -> Result<ArrayRef> {
     readable(call, 1_000, &DECIMAL_UNITS)
 }
 
-/// Numbers of bytes with one digit behind the point, which is not rounded.
+/// Numbers of bytes in the largest unit that fits, with one digit behind the point, truncated;
+/// `step` is the factor between units.
 fn readable(call: &Call, step: u64, units: &[&str]) -> Result<ArrayRef> {
     call.map1::<Int, Text>(|bytes| {
         let sign = if bytes < 0 { "-" } else { "" };

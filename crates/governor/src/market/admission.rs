@@ -60,7 +60,7 @@ pub(super) struct Admission {
     last: Option<Instant>,
 }
 
-/// Decisions of one call: one query to suspend, others to resume.
+/// Decisions of [`Admission::decide`]: a query to suspend, if any, and those to resume, by id.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Orders {
     pub(super) suspend: Option<u64>,

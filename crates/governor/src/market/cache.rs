@@ -86,7 +86,7 @@ impl CacheClass {
         self.id
     }
 
-    /// Returns its name.
+    /// Returns the name of the class, as shown in reports.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -95,7 +95,8 @@ impl CacheClass {
         &self.claim
     }
 
-    /// Records that a query of the class has read a page of a table, or a block of a file.
+    /// Records that a query of the class has read page `page` of a table, or block `page` of a
+    /// file, of `bytes` bytes.
     pub fn touch(&self, page: u64, bytes: u64) {
         self.sampler.touch(page, bytes);
     }
@@ -122,8 +123,8 @@ impl CacheClass {
         seen.io_seconds += weight * (io - seen.io_seconds);
     }
 
-    /// Records a read of blocks of files that has ended, with its duration and the part of it in
-    /// which so many blocks were fetched from a server.
+    /// Records a read of blocks of files that has ended: its duration, the number of blocks fetched
+    /// from a server during it, and the part of its duration that fetching them took.
     pub fn read(&self, seconds: f64, fetched_blocks: u64, fetch_seconds: f64) {
         let mut seen = self.seen();
         seen.requests += 1.0;

@@ -14,7 +14,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Returns the priority of its SLA.
+    /// Returns the priority of the SLA; 0 without one.
     #[must_use]
     pub fn priority(&self) -> u8 {
         self.sla.as_ref().map_or(0, |sla| sla.priority())

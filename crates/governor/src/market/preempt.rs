@@ -2,7 +2,7 @@
 //!
 //! A query that lacks the minimum of memory it can work with, or that will be late by its SLA,
 //! stops queries of a *strictly lower* priority: they are suspended for memory, so that they unpin,
-//! and paused with what they hold for time, unless the schedule controls their time. They are
+//! and paused for time, keeping what they hold, unless the schedule controls their time. They are
 //! resumed when the query no longer needs that, at the latest after [`HELD_MAX`], and then cannot
 //! be stopped again for a quarter of the time they were: so, as far as priorities are concerned, a
 //! query runs for a fifth of its time.

@@ -18,7 +18,7 @@ pub struct Row {
     pub held_bytes: u64,
     /// Bytes that it may hold; `None` without a limit.
     pub target_bytes: Option<u64>,
-    /// Savings in penalties per second from one more MiB, at most on average.
+    /// Maximum average reduction of the penalties per second, per additional MiB.
     pub gain_per_mib: Option<f64>,
     /// Cost in penalties per second of one MiB less.
     pub loss_per_mib: Option<f64>,

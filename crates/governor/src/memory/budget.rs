@@ -52,7 +52,7 @@ pub trait Reserve: Send + Sync + fmt::Debug {
     }
 }
 
-/// The budget as seen by queries.
+/// Memory budget of an engine, which its queries share.
 #[derive(Debug)]
 pub struct MemoryBudget {
     pub(super) ledger: Ledger,
@@ -96,8 +96,8 @@ impl MemoryBudget {
         }
     }
 
-    /// Returns the same budget, with this maximum time of waiting for memory that other queries
-    /// hold.
+    /// Returns the same budget, in which operators wait at most `patience` for memory that other
+    /// queries hold.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -313,7 +313,8 @@ impl MemoryBudget {
         self.free_bytes() >= bytes.saturating_add(self.fairness().headroom_bytes)
     }
 
-    /// Asks the pool for the part of `bytes` that the ledger lacks; false if it gave nothing.
+    /// Asks the pool for the part of `bytes` that the ledger lacks, also by writing dirty pages if
+    /// `by_writing`; returns false if the pool released nothing.
     pub fn reclaim(&self, bytes: u64, by_writing: bool) -> bool {
         let missing = bytes.saturating_sub(self.ledger.available()).max(1);
         let missing = round_up(missing, self.lease_bytes());

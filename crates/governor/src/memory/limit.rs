@@ -1,4 +1,4 @@
-//! The market's memory limit of a query.
+//! Memory limit that the market sets for a query.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;

@@ -1,8 +1,8 @@
-//! Memory of one operator of a query.
+//! Memory of one operator of a query, for reports and for the market.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory of one operator of a query.
+/// Memory of one operator of a query, for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorMemory {
     /// DataFusion's name of the operator and its partition, such as `ExternalSorter[1]`.

@@ -1,4 +1,4 @@
-//! Memory of one query, and the market's limit of it.
+//! Memory pool of one query, and the market's limit on it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use terrace_sys::sync::lock;
 
-/// Signal set by queries that begin, end or lack memory; one thread waits for it.
+/// Signal from queries that begin, end or lack memory to the thread of the market.
 #[derive(Debug, Default)]
 pub struct Wakeup {
     rung: Mutex<Rung>,
@@ -30,13 +30,13 @@ impl Wakeup {
         self.note(|rung| (rung.is_rung, rung.in_hurry) = (true, true));
     }
 
-    /// Signals the waiting thread to stop.
+    /// Signals the waiting thread to end.
     pub fn stop(&self) {
         self.note(|rung| rung.is_over = true);
     }
 
-    /// Waits for a signal, or for at most `patience`. Returns true if the signal is urgent, and
-    /// `None` if the thread is to stop.
+    /// Waits for a signal, or for at most `patience`. Returns true if the signal is urgent (a query
+    /// lacks memory), false for another signal or none, and `None` if the thread is to end.
     pub fn wait(&self, patience: Option<Duration>) -> Option<bool> {
         let rung = lock(&self.rung);
         let quiet = |rung: &mut Rung| !rung.is_rung && !rung.is_over;

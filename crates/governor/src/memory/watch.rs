@@ -56,19 +56,21 @@ pub enum ProcessMemory {
 /// Time after the end of a query in which its memory leaves the process: no other query is ended
 /// for it, unless the process grows.
 const RELEASE: Duration = Duration::from_secs(10);
-/// Share by which the process may grow meanwhile, 1 / `RELEASE_GROWTH`, and the bytes at most: the
-/// query's tasks go on for a moment.
+/// Growth of the process that is tolerated meanwhile: 1 / the first number, at most the second
+/// number of bytes. The tasks of the query that was ended run for a moment longer.
 const RELEASE_GROWTH: (u64, u64) = (8, 64 * MIB);
 
 /// Limit of the process's memory, and the action when it is exceeded.
 pub struct Limit {
     /// Maximum bytes of the process.
     pub bytes: u64,
-    /// Ends a query with an error of this text, unless one is ending already. True if it ended one.
+    /// Ends a query with an error of this text, unless one is ending already; returns true if it
+    /// ended one.
     pub end_query: Box<dyn Fn(String) -> bool + Send + Sync>,
 }
 
-/// Measures the bytes that the process holds; `None` if they cannot be read.
+/// Function that measures the bytes that the process holds and no consumer of the ledger accounts
+/// for; it returns `None` if they cannot be read.
 pub type Reading = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 #[derive(Default)]
@@ -141,8 +143,8 @@ pub struct Watch {
 pub struct QueryMark(Option<Arc<Shared>>);
 
 impl Watch {
-    /// Starts to monitor: memory that the process holds now is not charged. Without a reading
-    /// nothing is charged.
+    /// Starts the monitor and its thread. Bytes that `reading` returns now are the baseline, which
+    /// is not charged. Without a reading nothing is charged and there is no thread.
     ///
     /// # Errors
     /// If the system cannot create a thread.

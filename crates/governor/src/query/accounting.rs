@@ -35,13 +35,13 @@ impl Query {
         self.charge.is_awaited()
     }
 
-    /// Returns true if its reader waits for the next rows, or did a moment ago and is busy with the
-    /// last ones.
+    /// Returns true if its reader waits for the next rows, or received the last ones less than 100
+    /// ms ago.
     pub fn is_read(&self) -> bool {
         self.charge.is_read(self.began.elapsed())
     }
 
-    /// Records if its reader waits for the next rows.
+    /// Records that its reader waits for the next rows (`awaited`), or has received them.
     pub fn await_rows(&self, awaited: bool) {
         self.charge.await_rows(awaited, || self.began.elapsed());
     }

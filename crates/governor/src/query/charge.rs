@@ -1,4 +1,4 @@
-//! The claim that a query is charged to, and what was counted towards it.
+//! The claim that a query is charged to, and the part of its request that was counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

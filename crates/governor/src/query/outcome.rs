@@ -1,4 +1,4 @@
-//! The outcome of a query, and what it has taken.
+//! The outcome of a query, and the time, I/Os and bytes that it has used.
 
 use std::task::Poll;
 

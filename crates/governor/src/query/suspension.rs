@@ -18,12 +18,11 @@ use crate::market::Need;
 /// batches that they still return. Nothing is written to suspend a query; the pool evicts the
 /// unpinned pages when other queries need their frames.
 ///
-/// A query is suspended by its reader while it takes no rows, by a user, and by the market for
-/// queries of a higher priority or, while memory has no room for all, for older ones; it is resumed
-/// when none of them wants it suspended. If other queries need the processor and no memory (those
-/// of a higher priority, or those whose time is worth more), the market *pauses* it: its operators
-/// stop and keep what they hold, since unpinning and pinning again would cost more than so short a
-/// pause.
+/// A query is suspended by its reader while it takes no rows, by a user, and by the market in favor
+/// of queries of a higher priority or, by admission control, of older ones; it is resumed when none
+/// of these reasons remains. If other queries need the processor but no memory (those of a higher
+/// priority, or those whose delay costs more), the market *pauses* it: its operators stop and keep
+/// their pins, since unpinning and pinning again would cost more than a short pause.
 #[derive(Debug)]
 pub struct Suspension {
     by: watch::Sender<By>,
@@ -97,7 +96,7 @@ impl Default for Suspension {
 }
 
 impl Suspension {
-    /// Suspends the query, or resumes it, also from suspension by the market.
+    /// Suspends the query on behalf of a user, or resumes it, also from suspension by the market.
     pub fn set(&self, suspended: bool) {
         self.by.send_modify(|by| {
             // Resuming clears every reason except cancellation.
@@ -114,7 +113,7 @@ impl Suspension {
         self.by.send_modify(|by| *by = By { cancelled: true, ..By::default() });
     }
 
-    /// Returns a future that ends when the query is cancelled.
+    /// Returns a future that completes when the query is cancelled.
     pub fn cancelled(&self) -> BoxFuture<'static, ()> {
         let mut by = self.by.subscribe();
         let cancelled = async move {
@@ -164,7 +163,7 @@ impl Suspension {
         })
     }
 
-    /// Shows that a task of the query waits for a lock of a table, until the value is dropped.
+    /// Records that a task of the query waits for a lock of a table, until the value is dropped.
     #[must_use]
     pub fn wait_for_lock(&self) -> LockWait<'_> {
         self.lock_waits.fetch_add(1, Ordering::Relaxed);
@@ -215,17 +214,18 @@ impl Suspension {
         self.by.send_modify(|by| by.crowded = crowded && !by.cancelled);
     }
 
-    /// Returns a future that ends with the pause, if the query is paused.
+    /// Returns a future that completes when the pause ends; `None` if the query is not paused.
     pub fn pause(&self) -> Option<BoxFuture<'static, ()>> {
         self.until(By::stands_still)
     }
 
-    /// Returns a future that ends with the suspension, if the query is suspended.
+    /// Returns a future that completes when the suspension ends; `None` if the query is not
+    /// suspended.
     pub fn wait(&self) -> Option<BoxFuture<'static, ()>> {
         self.until(By::any)
     }
 
-    /// Returns a future that ends once the query is suspended.
+    /// Returns a future that completes once the query is suspended.
     pub(crate) fn begins(&self) -> BoxFuture<'static, ()> {
         let mut by = self.by.subscribe();
         let begun = async move {

@@ -65,7 +65,7 @@ impl Query {
 
 impl Queries {
     /// Ends the youngest query with an error that states the reason, unless a query is ending
-    /// already. True if it ended one.
+    /// already; returns true if it ended one.
     pub fn end_youngest(&self, why: String) -> bool {
         let running = self.running();
         if running.iter().any(|query| query.state() == QueryState::Cancelled) {

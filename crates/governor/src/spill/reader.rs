@@ -1,4 +1,4 @@
-//! Reader of a run, one `Bytes` per message.
+//! Reader of a spill file, one `Bytes` per message.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ enum State {
     Pinned(usize, Pinned),
 }
 
-/// Tells a reader if the file could be read once more.
+/// Count of the references to a spill file, by which a reader detects that no other can follow.
 ///
 /// DataFusion's reader holds the file for as long as it reads. If that reference is the only one,
 /// consumed data is dead and its pages can be freed at once instead of being evicted later.

@@ -111,7 +111,7 @@ impl Run {
         Ok(Message { page: first, offset: 0, len_bytes })
     }
 
-    /// Registers that there is a reader.
+    /// Registers a reader: from now on every message begins a page of its own.
     pub(super) fn begin_reading(&self) {
         self.contents().read = true;
     }

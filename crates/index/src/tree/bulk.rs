@@ -93,8 +93,8 @@ impl<P: Pages> Builder<'_, P> {
         records.len() == 0 || taken - prefix <= self.tree.page_bytes
     }
 
-    /// Writes as many records of the node being filled as fit to a page of their own. The rest, all
-    /// below `upper`, starts the next node.
+    /// Writes the records of the node being filled to a new page, as many as fit. The remaining
+    /// records, all below `upper`, are the first of the next node.
     fn close(&mut self, level: usize, upper: &[u8]) -> Result<()> {
         let height = u8::try_from(level).unwrap_or(u8::MAX);
         let mut fresh = Fresh::new(&self.tree.pages, self.tree.page_bytes)?;

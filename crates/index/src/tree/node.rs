@@ -40,8 +40,9 @@ pub(crate) const CHILD: usize = 8;
 pub(crate) const NO_FENCE: u16 = u16::MAX;
 /// Bytes before a key in a leaf: the length of its value.
 pub(crate) const VALUE_LEN: usize = 2;
-/// Linear part of the search in inner nodes: below this many heads the binary search counts
-/// instead. Inner nodes are in the processor's caches, where counting is as fast as the last steps.
+/// Linear part of the search in inner nodes: once this many heads are left, the binary search ends
+/// and counts those below the key's. Inner nodes are in the processor's caches, where counting is
+/// as fast as the last steps.
 const COUNTED: usize = 16;
 /// Linear part of the search in leaves, which are not in the caches: the loads of a count do not
 /// depend on each other as those of a binary search do, so their cache misses overlap.
@@ -63,7 +64,7 @@ pub(crate) fn heap_bytes(level: u8, suffix_len: usize, value_len: usize) -> usiz
     (before + suffix_len + value_len).next_multiple_of(2)
 }
 
-/// Returns the first four bytes as a number of the same order; missing bytes count as zeroes.
+/// Returns the first four bytes as a number that sorts as they do; missing bytes count as zeroes.
 #[inline]
 pub(crate) fn head_of(suffix: &[u8]) -> u32 {
     if let Some(head) = suffix.first_chunk() {
@@ -74,7 +75,7 @@ pub(crate) fn head_of(suffix: &[u8]) -> u32 {
     u32::from_be_bytes(head)
 }
 
-/// Splits a word into its four halves.
+/// Splits a word into its four parts of 16 bits, the lowest first.
 #[inline]
 pub(crate) fn halves(word: u64) -> [u16; 4] {
     let [a, b, c, d, e, f, g, h] = word.to_le_bytes();

@@ -12,7 +12,7 @@ use crate::tree::node::{
 /// Index of the last insertion if it is not known.
 pub(crate) const NO_PLACE: u16 = u16::MAX;
 
-/// Contents of a node besides its records.
+/// Header data of a node: its tree, its level and its fences.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'f> {
     pub(crate) tree: u32,

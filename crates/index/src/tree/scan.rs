@@ -70,7 +70,10 @@ struct Fill<'c> {
     cursor: &'c mut Cursor,
     /// Index of the first record, if it is known.
     place: Option<usize>,
+    /// Maximum number of records to copy.
     limit: usize,
+    /// Fence of the leaf in the direction of the scan, if the leaf has no records beyond the
+    /// copies.
     fence: Vec<u8>,
 }
 

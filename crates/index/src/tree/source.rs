@@ -10,13 +10,14 @@ pub(crate) trait Source {
     /// Length of the page in bytes.
     fn len(&self) -> usize;
 
-    /// Reads the little-endian number at `at`, a multiple of 2.
+    /// Reads the little-endian number at byte `at`, a multiple of 2; `None` if it is not in the
+    /// page.
     fn u16_at(&self, at: usize) -> Option<u16>;
 
-    /// Reads the little-endian number at `at`, a multiple of 4.
+    /// As [`Source::u16_at`], at a multiple of 4.
     fn u32_at(&self, at: usize) -> Option<u32>;
 
-    /// Reads the little-endian number at `at`, a multiple of 8.
+    /// As [`Source::u16_at`], at a multiple of 8.
     fn u64_at(&self, at: usize) -> Option<u64>;
 
     /// Counts the numbers below `bound` among `count` from `at` on, a multiple of 8; `None` if they

@@ -25,10 +25,10 @@ pub struct Sampler {
     shards: Mutex<Shards>,
 }
 
-/// Statistics of a sampler, aged.
+/// Statistics of a sampler; past touches count less after each [`Sampler::age`].
 #[derive(Clone, Debug)]
 pub struct Touched {
-    /// Number of touches.
+    /// Number of touches, aged.
     pub touches: f64,
     /// Mean bytes per touch, over all touches ever.
     pub mean_bytes: f64,

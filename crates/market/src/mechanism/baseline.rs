@@ -32,7 +32,7 @@ impl Mechanism for StaticSplit {
 }
 
 /// Grants by demand: queries get all the working memory that they demand, in the order of arrival,
-/// while there is any; caches share the rest in proportion to their demand.
+/// while there is any; all other consumers share the rest in proportion to their demand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DemandDriven;
 

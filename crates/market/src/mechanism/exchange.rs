@@ -183,8 +183,8 @@ impl Supply {
         self.sums.iter().skip(1).map(|sum| sum.0)
     }
 
-    /// Returns the lowest loss for which `bytes` can be had, and true if a consumer must give them
-    /// up.
+    /// Returns the lowest loss for which `bytes` can be bought, and true if consumers must give
+    /// some of them up, since fewer are free.
     fn loss(&self, bytes: u64) -> (f64, bool) {
         let after = self.sums.partition_point(|sum| sum.0 < bytes).max(1);
         let left = self.sums[after - 1];

@@ -93,7 +93,8 @@ fn demanded(book: &Book<'_>, price: f64) -> u64 {
     wanted.fold(0, u64::saturating_add)
 }
 
-/// Returns the bytes that minimize the sum of penalty, price and moving; the fewest of equal ones.
+/// Returns the bytes at which a consumer's penalty, the price of the bytes and the moving penalty
+/// have the least sum; the fewest bytes if several sizes cost the same.
 fn demand(book: &Book<'_>, seat: &Seat<'_>, price: f64) -> u64 {
     let sizes = seat.bends(seat.low, seat.high).chain([seat.low, seat.grant]);
     let cost = |bytes: u64| book.standing(seat, bytes) + price * float(bytes);

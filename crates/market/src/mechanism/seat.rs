@@ -17,6 +17,7 @@ pub(super) struct Seat<'a> {
     pub(super) start: u64,
     /// Current grant in bytes.
     pub(super) grant: u64,
+    /// Number of intervals over which penalties are summed, at least 1.
     pub(super) horizon: f64,
 }
 

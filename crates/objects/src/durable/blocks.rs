@@ -17,14 +17,14 @@ use terrace_sys::size::{to_u64, to_usize};
 
 use super::encoding::{Nonsense, Source};
 
-/// Bytes of a head.
+/// Length of the head of a dump or log in bytes.
 pub(crate) const HEAD_BYTES: usize = 64;
-/// Format version that is written.
+/// Format version of the dumps and logs that this program writes.
 pub(crate) const VERSION: u32 = 3;
 /// The version before: its dumps have the same format, and its logs are read if they have no
 /// changes.
 const VERSION_BEFORE: u32 = 2;
-/// Bytes of a full block.
+/// Maximum bytes of a block, without its length and checksum.
 const BLOCK_BYTES: usize = if cfg!(miri) { 64 } else { 1 << 20 };
 
 /// Link from a batch to the next: the batches of a store are a chain, from log to log. A batch that
@@ -47,7 +47,7 @@ pub(crate) struct Head {
     pub(crate) generations: bool,
     /// Position in the order of the logs and the dumps between them.
     pub(crate) sequence: u64,
-    /// Random number.
+    /// Random number that no other file has; the checksums of the file's blocks cover it.
     pub(crate) salt: u64,
     /// Boot id of the machine at the time that the file was made; 0 if unknown.
     pub(crate) boot: u128,
@@ -114,10 +114,10 @@ impl Head {
     }
 }
 
-/// Stands for an unknown batch.
+/// Encoding of an unknown link in a head.
 const UNKNOWN: Link = Link { number: u64::MAX, sum: u32::MAX };
 
-/// Reason that bytes cannot be read.
+/// Reason that the head or a block of a file cannot be read.
 #[derive(Debug)]
 pub(crate) enum BlockError {
     Damaged(String),
@@ -166,7 +166,7 @@ pub(crate) fn checksum(place: BlockPosition, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(salted, &place.offset.to_le_bytes()), bytes)
 }
 
-/// Writer of blocks.
+/// Writer of a file of blocks: its head, then its blocks.
 pub(crate) struct BlockWriter<W> {
     to: W,
     salt: u64,
@@ -199,7 +199,7 @@ impl<W: Write> BlockWriter<W> {
     }
 }
 
-/// Reader of blocks.
+/// Reader of a file of blocks, which verifies their checksums.
 pub(crate) struct BlockReader<R> {
     from: R,
     salt: u64,

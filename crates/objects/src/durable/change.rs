@@ -18,7 +18,7 @@ pub(crate) enum Change<'a> {
     Put { id: ObjectId, bytes: &'a [u8] },
     /// The object exists and holds `len` zeros.
     Zeros { id: ObjectId, len: usize },
-    /// The object's bytes from `offset` on are these.
+    /// The object's bytes from `offset` on are replaced by `bytes`.
     Write { id: ObjectId, offset: usize, bytes: &'a [u8] },
     /// The object has this length; bytes added to it are zero.
     Resize { id: ObjectId, len: usize },
@@ -26,7 +26,7 @@ pub(crate) enum Change<'a> {
     Remove { id: ObjectId },
     /// The object becomes read-only or writable.
     ReadOnly { id: ObjectId, read_only: bool },
-    /// So many ids from this one on are reserved.
+    /// `count` consecutive ids are reserved, `id` first.
     Reserve { id: ObjectId, count: u64 },
     /// The id is no longer reserved.
     Release { id: ObjectId },
@@ -43,7 +43,7 @@ const RESERVE: u8 = 8;
 const RELEASE: u8 = 9;
 
 impl<'a> Change<'a> {
-    /// Returns the change after which an object has this content.
+    /// Returns the change that gives an object this content.
     #[inline]
     pub(crate) fn of(id: ObjectId, content: Content<'a>) -> Self {
         match content {
@@ -75,7 +75,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Appends the record.
+    /// Appends the record of the change to `to`.
     pub(crate) fn append(self, to: &mut Vec<u8>) {
         let mut head = |kind: u8, id: ObjectId| {
             to.push(kind);

@@ -12,10 +12,10 @@ use super::identity::Identity;
 use super::log::{self, Log, LogFile};
 use crate::error::ObjectError;
 
-/// Checkpoints of a store with a log.
+/// Maker of the checkpoints of a store with a log, one at a time.
 pub(crate) struct Checkpoints {
     directory: LogDirectory,
-    /// Held during a checkpoint, of which one runs at a time.
+    /// Held during a checkpoint: a second one waits for the first.
     alone: Mutex<()>,
 }
 
@@ -53,7 +53,7 @@ impl Checkpoints {
         }
     }
 
-    /// Keeps files under other names.
+    /// Gives files second names that recovery does not read, durably.
     pub(crate) fn keep(&self, files: &[PathBuf]) -> Result<(), ObjectError> {
         files.iter().try_for_each(|path: &PathBuf| self.directory.keep(Path::new(path)))?;
         self.directory.sync()

@@ -1,4 +1,4 @@
-//! Directory of a store with a log.
+//! Directory of the logs and dumps of a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::files::{Files, Stream};
 use crate::error::ObjectError;
 
-/// Files of a store.
+/// Directory of the logs and dumps of a store, locked by this process.
 pub(crate) struct LogDirectory {
     dir: PathBuf,
     files: Arc<dyn Files>,
@@ -53,8 +53,8 @@ impl LogDirectory {
         synced.map_err(|source| ObjectError::file("sync", &self.dir, source))
     }
 
-    /// Removes files that a newer dump has replaced. Files that cannot be removed now are removed
-    /// later.
+    /// Removes the dumps and logs with numbers below `number`, which that dump has replaced. A file
+    /// that cannot be removed stays, with a warning, until the next checkpoint or recovery.
     pub(crate) fn remove_before(&self, number: u64) -> Result<(), ObjectError> {
         for kind in ["dump", "log"] {
             for old in self.numbers(kind)?.into_iter().filter(|old| *old < number) {
@@ -67,7 +67,7 @@ impl LogDirectory {
         Ok(())
     }
 
-    /// Removes the files of a dump that was interrupted.
+    /// Removes the files that the last dump has replaced, and unfinished dumps.
     pub(crate) fn tidy(&self) -> Result<(), ObjectError> {
         if let Some(last) = self.numbers("dump")?.last() {
             // The name of the dump may not be durable yet.

@@ -23,12 +23,12 @@ pub struct Dumped {
     pub object_bytes: u64,
     /// Bytes of the dump.
     pub dump_bytes: u64,
-    /// Groups of 64 ids that were copied by the threads that changed them, before the dump came to
+    /// Groups of 64 ids that were copied by the threads that changed them, before the dump reached
     /// them.
     pub kept_groups: u64,
 }
 
-/// Writer of dumps of a store.
+/// Writer of dumps of a store, to files or to streams.
 #[derive(Clone, Copy)]
 pub(crate) struct Dump<'a> {
     pub(crate) groups: &'a Groups,

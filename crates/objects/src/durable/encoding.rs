@@ -4,7 +4,8 @@ use std::io;
 
 use crate::config::OBJECT_BYTES_MAX;
 
-/// Appends a length.
+/// Appends a length, seven bits to a byte from the lowest on; the eighth bit is set if more bytes
+/// follow (LEB128).
 pub(super) fn put_len(to: &mut Vec<u8>, len: usize) {
     let mut left = len;
     loop {
@@ -19,10 +20,10 @@ pub(super) fn put_len(to: &mut Vec<u8>, len: usize) {
 
 /// Source of bytes that records are read from.
 pub(crate) trait Source {
-    /// Error of a read.
+    /// Error of a read: of the source, or for an invalid record.
     type Error: From<Nonsense>;
 
-    /// Fills `to`.
+    /// Reads as many bytes as `to` has.
     fn fill(&mut self, to: &mut [u8]) -> Result<(), Self::Error>;
 }
 
@@ -39,7 +40,7 @@ impl Source for &[u8] {
     }
 }
 
-/// Reads a number.
+/// Reads a little-endian number of 64 bits.
 pub(super) fn word<S: Source>(from: &mut S) -> Result<u64, S::Error> {
     let mut word = [0; 8];
     from.fill(&mut word)?;
@@ -53,7 +54,7 @@ pub(super) fn byte<S: Source>(from: &mut S) -> Result<u8, S::Error> {
     Ok(byte[0])
 }
 
-/// Reads a length.
+/// Reads a length as [`put_len`] writes it, of [`OBJECT_BYTES_MAX`] at most.
 pub(super) fn len<S: Source>(from: &mut S) -> Result<usize, S::Error> {
     let mut len = 0;
     for shift in (0..63).step_by(7) {

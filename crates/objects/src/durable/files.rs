@@ -13,7 +13,7 @@ use terrace_sys::identity::boot_id;
 use terrace_sys::lock::LockedFile;
 use terrace_sys::size::to_u64;
 
-/// Directories and the names in them.
+/// Operations on directories and on the names of files in them.
 pub(crate) trait Files: Send + Sync {
     /// Makes a directory and its missing parents, durably.
     fn make_directory(&self, path: &Path) -> io::Result<()>;
@@ -37,7 +37,7 @@ pub(crate) trait Files: Send + Sync {
     fn boot(&self) -> u128;
 }
 
-/// A file. Reads and writes take an offset, so that no position is shared.
+/// An open file. Reads and writes take an offset, so that threads share no position.
 pub(crate) trait StoredFile: Send + Sync {
     /// Bytes of the file.
     fn len(&self) -> io::Result<u64>;

@@ -1,4 +1,4 @@
-//! The journal: everything that a change of objects tells the durable parts of its store.
+//! The journal: passes changes of objects to the log, and copies of changed groups to a dump.
 //!
 //! A change latches its group by [`Journal::latch`], which first copies the group for a dump that
 //! has yet to come to it. Under that latch the change asks [`Journal::is_sound`], is made, and is
@@ -12,7 +12,7 @@ use crate::error::ObjectError;
 use crate::groups::Groups;
 use crate::groups::group::{Group, Latched, View};
 
-/// Journal of a store.
+/// Journal of a store: its log, if it has one, and the snapshot for a dump.
 pub(crate) struct Journal {
     log: Option<Log>,
     snapshot: Snapshot,
@@ -43,20 +43,21 @@ impl Journal {
         self.log.as_ref().map_or(Ok(()), Log::is_here)
     }
 
-    /// Checks that the log, if there is one, accepts changes. The caller holds the latch of what it
-    /// changes.
+    /// Checks that the log, if there is one, accepts changes. The caller holds the latch of the
+    /// group that it is about to change.
     #[inline]
     pub(crate) fn is_sound(&self) -> Result<(), ObjectError> {
         self.log.as_ref().map_or(Ok(()), Log::is_sound)
     }
 
-    /// Appends a change to the log, under the latch of what was changed.
+    /// Appends a change to the log, under the latch of the changed group. Returns the position to
+    /// pass to [`Journal::commit`]; 0 without a log.
     #[inline]
     pub(crate) fn note(&self, change: Change<'_>) -> Position {
         self.log.as_ref().map_or(0, |log| log.append(change))
     }
 
-    /// Waits until the log has made the change as durable as configured.
+    /// Waits until all changes up to `position` are as durable as configured.
     #[inline]
     pub(crate) fn commit(&self, position: Position) -> Result<(), ObjectError> {
         self.log.as_ref().map_or(Ok(()), |log| log.commit(position))

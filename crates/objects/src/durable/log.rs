@@ -84,7 +84,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Position in the log: upper bound of the bytes of all changes since the store was opened.
 pub(crate) type Position = u64;
 
-/// The log of a store.
+/// The log of a store: the changes that wait to be written, and the current file.
 pub(crate) struct Log {
     durability: Durability,
     owner: ProcessMark,
@@ -158,7 +158,7 @@ impl Log {
         pending.failed.as_ref().map_or(Ok(()), |reason| Err(ObjectError::Log(reason.clone())))
     }
 
-    /// Appends a change, under the latch of what is changed. Returns the position of its end.
+    /// Appends a change, under the latch of the changed group. Returns the position of its end.
     pub(crate) fn append(&self, change: Change<'_>) -> Position {
         let mut pending = self.pending();
         if pending.failed.is_none()
@@ -273,8 +273,8 @@ impl Log {
         self.sync()
     }
 
-    /// Continues in another file. A log that has failed accepts no changes there either, until
-    /// [`Log::mend`], and that file is empty then.
+    /// Continues in the file `next`. A log that has failed accepts no changes there either until
+    /// [`Log::mend`], so that the file stays empty until then.
     pub(crate) fn turn_over(&self, next: LogFile) {
         // Syncs most of the changes before the files are swapped; a failure is found again below.
         let _ = self.sync();
@@ -307,7 +307,7 @@ impl Log {
         (file.device.sequence, file.first)
     }
 
-    /// Stops counting the files before this one, which a dump has replaced.
+    /// Excludes the files before this one, which a dump has replaced, from [`Log::len`].
     pub(crate) fn forget_earlier(&self) {
         self.file().earlier = 0;
     }
@@ -323,7 +323,8 @@ impl Log {
         self.written.notify_all();
     }
 
-    /// Returns the bytes that recovery would read; 0 in a child process.
+    /// Returns the bytes of the log since the last checkpoint, or since the store was opened; 0 in
+    /// a child process.
     pub(crate) fn len(&self) -> u64 {
         if self.owner.is_here() { self.file().bytes() } else { 0 }
     }

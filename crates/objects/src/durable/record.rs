@@ -20,15 +20,16 @@ use crate::groups::word::Kind;
 
 /// Largest piece in which the bytes of an object are written and read.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
-/// Stands in place of a group's number behind the last group.
+/// Number in the record that follows the last group.
 const END: u64 = u64::MAX;
-/// Most bytes of a group's record beside those of its objects.
+/// Maximum bytes of a group's record without the bytes of its objects.
 pub(crate) const GROUP_BYTES_MAX: usize = 32 + 64 + 1 + 64 * 10;
 
 /// Function that makes room in a buffer for a number of further bytes.
 pub(crate) type Room<'a, E> = dyn FnMut(&mut Vec<u8>, usize) -> Result<(), E> + 'a;
 
-/// Contents of a latched group, to be written to a dump before the latch is released.
+/// Locations of the objects of a latched group, whose bytes are written to a dump before the latch
+/// is released.
 pub(crate) struct Holding {
     objects: Vec<Found>,
     /// Bytes of all objects.
@@ -124,7 +125,8 @@ pub(crate) struct GroupRecord {
     pub(crate) objects: Vec<(u32, usize)>,
 }
 
-/// Reads a record, up to the bytes of the group's objects.
+/// Reads a record, up to the bytes of the group's objects. `generations`: the ids in the dump have
+/// generations.
 pub(crate) fn next<S: Source>(from: &mut S, generations: bool) -> Result<Next, S::Error> {
     let number = word(from)?;
     if number == END {

@@ -25,18 +25,18 @@ use crate::groups::Groups;
 use crate::groups::group::{Group, Latched};
 use crate::groups::word::{Flag, RunWord};
 
-/// Bytes of copies from which on changes wait for the dump, which takes all copies at a time.
+/// Bytes of copies from which on changes wait until the dump has written the copies.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 /// Groups whose objects have more bytes are copied by the dump alone.
 const AHEAD_BYTES_MAX: usize = PIECE_BYTES;
 
-/// Bit of the store's flag.
+/// Bit of `Snapshot::state` that is the store's flag.
 const TURNED: u8 = 1;
-/// Bit that is set while a dump is made.
+/// Bit of `Snapshot::state` that is set while a dump is made.
 const DUMPING: u8 = 2;
 
-/// Flag that those of groups are compared with, and the copies of groups that changed before the
-/// dump came to them.
+/// The store's flag, which the groups' flags are compared with, and the copies of groups that were
+/// changed before the dump reached them.
 pub(crate) struct Snapshot {
     state: AtomicU8,
     kept: Mutex<Kept>,
@@ -45,7 +45,7 @@ pub(crate) struct Snapshot {
     /// Number of the group of long objects that is being written.
     writing: AtomicU64,
     drained: Condvar,
-    /// Held by the dump, of which one is made at a time.
+    /// Held while a dump is made: a second dump waits for the first.
     alone: Mutex<()>,
 }
 
@@ -59,7 +59,7 @@ struct Kept {
     failed: bool,
 }
 
-/// Statistics of a dump's copies.
+/// Counts of the objects in a dump, and of the groups that changes copied for it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Copied {
     pub(crate) objects: u64,
@@ -104,8 +104,8 @@ impl Snapshot {
         self.writing.load(Ordering::SeqCst) == number
     }
 
-    /// Returns the flag that a group must have before it is changed. The caller holds the group's
-    /// latch.
+    /// Returns the store's flag, which a group's flag must equal before the group is changed. The
+    /// caller holds the group's latch.
     #[inline]
     pub(crate) fn turn(&self) -> Turn {
         Turn(self.state.load(Ordering::SeqCst))
@@ -212,7 +212,7 @@ pub(crate) struct Cut<'a> {
     _alone: MutexGuard<'a, ()>,
 }
 
-/// Writes bytes of a dump.
+/// Function that writes the next bytes of a dump.
 pub(crate) type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), ObjectError> + 'a;
 
 fn flush(bytes: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
@@ -222,7 +222,7 @@ fn flush(bytes: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
 }
 
 impl Cut<'_> {
-    /// Copies all groups as they were at the moment of the dump.
+    /// Passes the records of all groups, as they were at the moment of the dump, to `write`.
     pub(crate) fn copy(&mut self, write: &mut Sink<'_>) -> Result<(), ObjectError> {
         let (mut to, mut spare) = (Vec::new(), Vec::new());
         let no_memory = |_| self.groups.out_of_memory(dump_bytes());
@@ -350,7 +350,7 @@ impl Drop for Cut<'_> {
     }
 }
 
-/// Most bytes in the buffer: a piece, and a group that changes could copy.
+/// Maximum bytes in the dump's own buffer: a piece, and a group short enough to be copied at once.
 const TO_BYTES_MAX: usize = PIECE_BYTES + AHEAD_BYTES_MAX + record::GROUP_BYTES_MAX;
 
 /// Bytes of the store's budget that a dump takes while it is made: two buffers for the copies of

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const BITS: usize = 64;
 
-/// Words of one slab.
+/// Bitmap of one slab, as the words that hold it.
 #[derive(Clone, Copy)]
 pub(crate) struct Bitmap<'a>(pub(crate) &'a [AtomicU64]);
 

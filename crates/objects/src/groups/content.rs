@@ -6,7 +6,7 @@ use crate::groups::group::Found;
 /// New contents of an object.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
-    /// So many zeros.
+    /// This number of zero bytes.
     Zeros(usize),
     /// These bytes.
     Bytes(&'a [u8]),

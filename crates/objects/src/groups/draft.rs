@@ -10,7 +10,7 @@ use crate::groups::run::Run;
 use crate::groups::slabs::Slabs;
 use crate::groups::word::{FAR_BYTES, Kind};
 
-/// Change of one slot.
+/// Change of one slot of a group that is rebuilt.
 pub(crate) struct Change<'a> {
     pub(crate) slot: u32,
     /// New state of the slot; `None` removes its object.
@@ -101,7 +101,8 @@ impl Draft {
         }
     }
 
-    /// Lays out an object with a run of its own as if it were in the group's run.
+    /// Lays out the object of `slot`, which has `len` bytes and a run of its own, in the group's
+    /// run.
     pub(crate) fn bring_home(&mut self, slot: u32, len: usize) {
         self.far &= !(1 << slot);
         self.len[slot as usize] = u16::try_from(len).unwrap_or(u16::MAX);
@@ -158,8 +159,7 @@ impl Draft {
     }
 }
 
-/// Returns the offset in a mixed run at which the location of an object with a run of its own
-/// stands.
+/// Returns the offset in a mixed run of the location ([`Far`]) of an object with a run of its own.
 fn far_place(slabs: &Slabs, view: &View, slot: u32) -> usize {
     let base = slabs.address(view.word.run().start);
     // SAFETY: the run is mixed, so it begins with a header, and the caller has the group's latch.

@@ -20,7 +20,7 @@ use crate::groups::word::{FAR_BYTES, Kind, NEAR_BYTES_MAX};
 pub(crate) struct Editor<'a> {
     slabs: &'a Slabs,
     group: &'a Group,
-    /// Group of threads that this thread allocates runs with.
+    /// Group of threads whose open slab runs are allocated from.
     place: usize,
     supply: Supply,
 }
@@ -38,7 +38,7 @@ impl<'a> Editor<'a> {
         self.group
     }
 
-    /// Locates the object of a slot.
+    /// Returns the location of the object of a slot; `None` for a slot without one.
     pub(crate) fn find(&self, slot: u32) -> Option<Found> {
         let view = self.group.view();
         if !view.is_present(slot) {
@@ -137,7 +137,8 @@ impl<'a> Editor<'a> {
         self.enlarge(wish.max(need), need, used, kind)
     }
 
-    /// Extends the run in place, or allocates a longer one and moves the first `used` bytes to it.
+    /// Extends the run to `wish` granules, or else to `need`: in place, or by a move of its first
+    /// `used` bytes to a longer run.
     fn enlarge(&self, wish: u64, need: u64, used: usize, kind: Kind) -> Result<(), NoRoom> {
         let word = self.group.view().word;
         let old = word.run();
@@ -226,7 +227,7 @@ impl<'a> Editor<'a> {
         moved
     }
 
-    /// Makes an object read-only or writable.
+    /// Makes the object of a slot read-only or writable.
     pub(crate) fn set_read_only(&self, slot: u32, read_only: bool) -> Result<(), NoRoom> {
         self.rebuild(Change { slot, to: Some(Piece::ReadOnly(read_only)) })
     }
@@ -236,8 +237,9 @@ impl<'a> Editor<'a> {
         self.shrink(self.group.view().used_bytes(self.slabs), Left::Nothing);
     }
 
-    /// As [`Editor::trim`], after a change of a mixed group to another layout if its contents allow
-    /// one.
+    /// Changes a mixed group to the layout of objects of one length, or of objects with runs of
+    /// their own, if its contents allow it; then frees the unused end of the run, as
+    /// [`Editor::trim`] does.
     pub(crate) fn tidy(&self) -> Result<(), NoRoom> {
         let view = self.group.view();
         if view.word.kind() == Kind::Mixed {
@@ -367,7 +369,7 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Makes sure of a run of `used` bytes, without keeping the contents of the old one.
+    /// Makes sure that the group's run has `used` bytes; its contents are lost.
     fn room(&self, view: &View, used: usize, kind: Kind) -> Result<(), NoRoom> {
         let (run, need) = (view.word.run(), Run::granules(used));
         if need > run.len {

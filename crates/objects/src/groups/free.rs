@@ -38,8 +38,8 @@ pub(crate) fn list_of(view: &View) -> usize {
     }
 }
 
-/// Returns the flag that tells that a group is in a list. A group is in at most one of the lists
-/// other than that of empty groups, and its contents are checked again when it is taken out.
+/// Returns the flag of groups that are in a list. A group is in at most one of the lists other than
+/// that of empty groups, and its contents are checked again when it is taken out.
 pub(crate) fn listed_as(list: usize) -> Flag {
     if list == EMPTY_LIST { Flag::Emptied } else { Flag::Listed }
 }

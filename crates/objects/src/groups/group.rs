@@ -11,8 +11,8 @@
 //! marked   8 bytes   bit n: with an object, id n is locked or pinned; without, it is reserved
 //! ```
 //!
-//! The kind tells the layout of the run. Objects stand in the order of their ids without gaps, so
-//! the position of an object is the number of objects before it:
+//! The kind is the layout of the run. Objects lie in the order of their ids without gaps, so the
+//! position of an object is the number of objects before it:
 //!
 //! ```text
 //! 1..=1008    uniform: length of every object in bytes
@@ -32,7 +32,7 @@ use crate::groups::slabs::Slabs;
 use crate::groups::word::{FAR_BYTES, Kind, RunWord};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Ids of a group.
+/// Number of ids in a group.
 pub(crate) const GROUP_SLOTS: u64 = 64;
 
 /// Entry of the table for 64 ids. All zero bytes are a group without objects.
@@ -112,7 +112,7 @@ impl Group {
         self.latch.try_exclusive().then(|| Latched { group: self, lot })
     }
 
-    /// Sets the run word. The caller holds the latch; so for the next three.
+    /// Sets the run word. The caller holds the latch, here and in the next three functions.
     #[inline]
     pub(crate) fn set_word(&self, word: RunWord) {
         self.run.store(word.to_bits(), Ordering::Relaxed);
@@ -200,7 +200,7 @@ impl View {
         self.present.count_ones() as usize
     }
 
-    /// Number of objects before that of a slot.
+    /// Number of objects in slots below `slot`.
     #[inline]
     pub(crate) fn rank(&self, slot: u32) -> usize {
         // A group is full as a rule, and counting bits is not one instruction on every processor.

@@ -1,4 +1,4 @@
-//! Locations that stand in the runs of groups: those of objects with runs of their own, and the
+//! Structures in the runs of groups: the location of an object with a run of its own, and the
 //! header of a mixed run.
 
 use crate::bytes;

@@ -13,13 +13,13 @@ use crate::groups::run::{GRANULE_BYTES, SLAB_BYTES, START_BITS};
 /// Largest memory that the first granule in a group's run word can address: 4 TiB.
 const MEMORY_BYTES_MAX: usize = GRANULE_BYTES << START_BITS;
 
-/// Address range of the slabs; their contents are up to the groups.
+/// Memory of the slabs.
 pub(crate) enum Memory {
     Mapped {
         mapping: Mapping,
         len: usize,
     },
-    /// With the process whose threads serve the region.
+    /// A part of a region, and the process whose threads handle the region's page faults.
     Region(Part, ProcessMark),
 }
 

@@ -6,12 +6,12 @@ use terrace_sys::size::to_u64;
 pub(crate) const GRANULE_BYTES: usize = if cfg!(loom) { 4 } else { 64 };
 /// Unit in which memory is charged to the budget, in bytes.
 pub(crate) const SLAB_BYTES: usize = if cfg!(any(miri, loom)) { 128 << 10 } else { 2 << 20 };
-/// Granules of a slab.
+/// Number of granules in a slab.
 pub(crate) const SLAB_GRANULES: usize = SLAB_BYTES / GRANULE_BYTES;
-/// Bits of the first granule of a run.
+/// Number of bits in a group's run word for the first granule of the run.
 pub(crate) const START_BITS: u32 = 36;
 
-/// Consecutive granules.
+/// Range of consecutive granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// First granule.

@@ -1,4 +1,4 @@
-//! Buffers of threads, for bytes that are rearranged.
+//! Thread-local buffers, for the rebuild of a run and for copies within one.
 
 #[cfg(not(loom))]
 use std::cell::RefCell;
@@ -23,7 +23,7 @@ pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> 
     result
 }
 
-/// As above, without a thread-local buffer: to the standard library, loom's threads are one.
+/// As above, with a new buffer: loom runs all its threads on one, which has one thread-local.
 #[cfg(loom)]
 pub(super) fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     work(&mut vec![0; len])

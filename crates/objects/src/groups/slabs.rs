@@ -1,8 +1,8 @@
 //! Allocator of object memory: runs of 64-byte granules in slabs of 2 MiB.
 //!
-//! A run has no header and no boundary tags: a bitmap beside the data, 4 KiB per slab, marks the
-//! used granules, and the owner of a run keeps its length. Adjacent free runs coalesce without any
-//! work. A slab is charged to the budget when its first run is allocated, and its memory is
+//! A run has no header and no boundary tags: a bitmap outside of the slabs, 4 KiB per slab, marks
+//! the used granules, and the owner of a run keeps its length. Adjacent free runs coalesce without
+//! any work. A slab is charged to the budget when its first run is allocated, and its memory is
 //! returned when its last run is freed.
 //!
 //! ```text
@@ -50,7 +50,7 @@ fn before_writing() {
     fence(Ordering::Release);
 }
 
-/// Slabs that a run may come from.
+/// Slabs from which a run may be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
     /// Any slab; a new one is charged to the budget if no slab in use has such a run.
@@ -363,7 +363,7 @@ impl Slabs {
         (self.count - first >= slabs).then_some(first)
     }
 
-    /// Extends a run in place, if the granules after it are free.
+    /// Extends a run in place to `len` granules. Returns false if the granules after it are in use.
     pub(crate) fn extend(&self, run: Run, len: u64) -> bool {
         let (Ok(start), Ok(old), Ok(new)) =
             (usize::try_from(run.start), usize::try_from(run.len), usize::try_from(len))

@@ -21,7 +21,7 @@ use crate::id::{LOCAL_BITS, ObjectId};
 /// Groups of a part: 4 KiB of them, and 8 KiB of generations if ids have those.
 const PART_GROUPS: u64 = 128;
 
-/// Groups of a store.
+/// Table of the groups of a store, with the generations of ids if they have any.
 pub(crate) struct Table {
     own: Mapping,
     own_groups: u64,
@@ -111,7 +111,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Returns the slot of an id in its group.
+/// Returns the position of an id in its group, 0 to 63.
 #[inline]
 pub(crate) fn slot_of(id: ObjectId) -> u32 {
     (id.to_bits() % GROUP_SLOTS) as u32
@@ -235,7 +235,7 @@ impl Table {
         self.own_groups
     }
 
-    /// Returns a group, if it exists.
+    /// Returns the group of this number among those of all nodes, if it exists.
     #[inline]
     pub(crate) fn get(&self, group: u64) -> Option<&Group> {
         let n = group.wrapping_sub(self.base);

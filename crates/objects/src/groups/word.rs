@@ -52,18 +52,18 @@ impl Kind {
 /// Flags of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flag {
-    /// Some threads create their objects in this group.
+    /// A maker creates objects in this group.
     Owned = 1,
     /// The group is in a list of groups with free ids, by the length of their objects.
     Listed = 2,
-    /// Compared with the store's flag, tells groups that were changed or copied since a dump began
-    /// from the others.
+    /// Equals the store's flag if the group was changed or copied since the last dump began
+    /// (`durable::snapshot`).
     Turned = 4,
     /// The group is in the list of groups without objects.
     Emptied = 8,
 }
 
-/// The second word of a group.
+/// The second word of a group: see the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunWord(u64);
 

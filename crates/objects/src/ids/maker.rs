@@ -11,7 +11,7 @@ use crate::groups::group::{GROUP_SLOTS, Group};
 use crate::groups::word::NEAR_BYTES_MAX;
 use crate::threads::place;
 
-/// Stands for no group.
+/// Value of a group's number where there is no current group.
 const NONE: u64 = u64::MAX;
 /// Number of objects of one length from which on a maker gives that length groups of its own.
 const OFTEN: u8 = 16;
@@ -49,7 +49,8 @@ impl Makers {
     }
 }
 
-/// Current groups of some threads that create objects. Groups are numbered among the store's own.
+/// Current groups in which a group of threads creates objects. Groups are numbered among the
+/// store's own.
 #[repr(align(128))]
 pub(crate) struct Maker {
     by_len: Box<[u64]>,
@@ -127,13 +128,13 @@ impl Maker {
         Ok(*self.place(purpose))
     }
 
-    /// Forgets the current group for a purpose, whose ownership the caller ends.
+    /// Resets the current group for a purpose to none; the caller ends its ownership.
     #[inline]
     pub(super) fn forget(&mut self, purpose: Purpose) {
         *self.place(purpose) = NONE;
     }
 
-    /// Replaces the current group for a purpose by another one of the maker's, and returns it.
+    /// Replaces the current group for a purpose by `group`, and returns the former one.
     pub(super) fn replace(&mut self, purpose: Purpose, group: u64) -> u64 {
         std::mem::replace(self.place(purpose), group)
     }

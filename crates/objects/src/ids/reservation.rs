@@ -17,11 +17,11 @@ use crate::groups::table::{Slot, slot_of};
 use crate::id::{LOCAL_MAX, ObjectId};
 use crate::objects::Trouble;
 
-/// Rows of empty groups that are examined for one without reserved ids, too.
+/// Number of ranges of empty groups that are examined for one without reserved ids.
 const GROUPS_TRIED: usize = 8;
 
 impl<'a> Ids<'a> {
-    /// Reserves an id without an object.
+    /// Reserves an id without an object, once that is as durable as configured, and returns it.
     pub(crate) fn reserve(self) -> Result<ObjectId, ObjectError> {
         self.objects.journal().is_here()?;
         let mut maker = self.makers.lock();
@@ -58,7 +58,7 @@ impl<'a> Ids<'a> {
         self.objects.journal().commit(position)
     }
 
-    /// Releases an id whose reservation could not be logged.
+    /// Releases an id that was reserved but not returned, if it is still reserved.
     fn unreserve_unheard(self, id: ObjectId) {
         let Ok(slot) = self.groups().find(id) else { return };
         let _latched = self.objects.latch(slot);
@@ -144,8 +144,8 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Creates objects in one group, all or none, as one step. Returns `None` if another caller
-    /// guessed one of the ids and used it.
+    /// Creates objects in one group, all or none, as one step. Returns the log position of the last
+    /// one, or `None` if another caller has used or released one of the reserved ids.
     fn fill_part(
         self,
         first: ObjectId,
@@ -175,8 +175,8 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Counts and notes objects that were made in a latched group, from a slot on. Their ids were
-    /// reserved `before`.
+    /// Counts and logs objects that were made in a latched group, from slot `first` on. `before` is
+    /// the group before that, with their ids reserved. Returns the log position of the last one.
     fn note_made(
         self,
         number: u64,
@@ -196,7 +196,7 @@ impl<'a> Ids<'a> {
     }
 
     /// Creates objects in whole empty groups, which are built before they become visible. Returns
-    /// `None` as above.
+    /// the same as `fill_part`.
     fn fill_groups(
         self,
         first: ObjectId,
@@ -261,7 +261,7 @@ impl<'a> Ids<'a> {
         self.leave_row(first, to_u64(count));
     }
 
-    /// Ends the ownership of the whole groups that consecutive ids were cut from.
+    /// Ends the ownership of the whole groups that more than 64 consecutive ids were taken from.
     fn leave_row(self, first: ObjectId, count: u64) {
         let table = self.groups().table();
         let first = table.own_number(table.group_of(first)).filter(|_| count > GROUP_SLOTS);

@@ -48,7 +48,7 @@ impl Locks {
         }
     }
 
-    /// Releases a lock that is held in this mode and manner.
+    /// Releases a lock of this mode that is held with a guard or by id, as `hold` says.
     pub(crate) fn unlock(
         &self,
         groups: &Groups,
@@ -110,7 +110,7 @@ impl Locks {
         if held { Ok(()) } else { Err(ObjectError::NotLocked(id)) }
     }
 
-    /// Releases a pin that is held in this manner.
+    /// Releases a pin that is held with a guard or by id, as `hold` says.
     pub(crate) fn unpin(
         &self,
         groups: &Groups,
@@ -121,7 +121,8 @@ impl Locks {
         if pinned { Ok(()) } else { Err(ObjectError::NotPinned(id)) }
     }
 
-    /// Changes the record of a held object, and removes it when nothing is held any more.
+    /// Calls `change` with the record of a held object, and removes the record once nothing is
+    /// held. Returns the result of `change`; false if there is no record.
     fn with_record(
         &self,
         groups: &Groups,

@@ -1,4 +1,4 @@
-//! Waits of operations for the locks of objects.
+//! Queue of the operations that wait for the lock of an object.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ impl Wait {
     }
 }
 
-/// Place of an operation among those that wait for an object's lock. Dropping it leaves the queue.
+/// Entry of an operation in the queue for an object's lock. Dropping it leaves the queue.
 pub(crate) struct Queue<'a> {
     shard: &'a Shard,
     id: ObjectId,
@@ -41,8 +41,8 @@ pub(crate) struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Makes the place of an operation that does not wait yet. `changes`: it changes the object,
-    /// and goes before readers that come later.
+    /// Makes the entry of an operation that does not wait yet. `changes`: the operation changes the
+    /// object, and goes before readers that come later.
     #[inline]
     pub(super) fn new(shard: &'a Shard, id: ObjectId, changes: bool) -> Self {
         Self { shard, id, changes, queued: false }

@@ -9,7 +9,7 @@ pub enum LockMode {
     Write,
 }
 
-/// Manner in which a lock or pin is released.
+/// Way in which a lock or pin is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// By dropping a guard.

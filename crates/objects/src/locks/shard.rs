@@ -11,7 +11,7 @@ use terrace_sys::sync::lock;
 use super::record::Record;
 use crate::id::ObjectId;
 
-/// A shard of the records.
+/// A shard of the records of held objects, and the condition that its waiting threads sleep on.
 #[derive(Default)]
 pub(crate) struct Shard {
     records: Mutex<FxHashMap<ObjectId, Record>>,

@@ -47,7 +47,7 @@ struct Exhausted {
 /// worth its time.
 const WORTH_PARTS: u64 = 256;
 
-/// Rounds of defragmentation of a store, of which one runs at a time.
+/// Runs rounds of defragmentation, one at a time, and remembers the last futile one.
 #[derive(Default)]
 pub(crate) struct Defragmenter {
     moving: Mutex<()>,
@@ -78,13 +78,13 @@ impl Defragmenter {
         done.moved > 0 || done.used_bytes_after < done.used_bytes_before
     }
 
-    /// Waits for a round in progress, and lets none begin until the returned value is dropped.
+    /// Waits for a round in progress, and blocks new ones until the returned value is dropped.
     pub(crate) fn pause(&self) -> MutexGuard<'_, ()> {
         lock(&self.moving)
     }
 
-    /// True if an operation that needs as much or less found no room lately, and hardly anything
-    /// was freed since: another attempt would take long and fail.
+    /// True if an operation that needed at most `granules` found no room lately, and too little was
+    /// freed since ([`WORTH_PARTS`]): another attempt would take long and fail.
     pub(crate) fn is_exhausted(&self, groups: &Groups, granules: u64) -> bool {
         let noted = *lock(&self.exhausted);
         let Some(noted) = noted.filter(|noted| granules >= noted.granules) else { return false };
@@ -101,7 +101,7 @@ impl Defragmenter {
     }
 }
 
-/// Mover of runs: the groups, and what may keep a run in its place.
+/// Mover of runs: the groups, and the locks and the dump in progress, which may prevent a move.
 #[derive(Clone, Copy)]
 pub(crate) struct Mover<'a> {
     pub(crate) groups: &'a Groups,

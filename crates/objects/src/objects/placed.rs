@@ -1,4 +1,4 @@
-//! Runs of long objects, allocated and filled before anything is latched.
+//! Placed runs: runs of long objects that are allocated and filled before a group is latched.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard};
@@ -28,7 +28,7 @@ impl PlacedRuns {
         self.lists.iter().map(lock).collect()
     }
 
-    /// Returns a value without a run.
+    /// Returns a [`Placed`] without a run, for objects that are too short to need one.
     pub(crate) fn none<'a>(&'a self, slabs: &'a Slabs) -> Placed<'a> {
         let list = place() % self.lists.len();
         Placed { runs: self, slabs, far: None, list, kept: Cell::new(false) }
@@ -71,7 +71,8 @@ impl Placed<'_> {
         self.far
     }
 
-    /// Leaves the run to an object. Called under the latch of its group, or with the maker locked.
+    /// Leaves the run to an object, so that dropping this does not free it. Called under the latch
+    /// of the object's group, or with the maker locked.
     pub(crate) fn keep(&self) {
         self.kept.set(true);
         let run = self.far.and_then(Far::run);

@@ -1,4 +1,4 @@
-//! Reader of a log: its head, its batches, and everything that looks like the head of one.
+//! Reader of a log: its head, its batches, and a search for heads of batches at any offset.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,7 +11,7 @@ use crate::durable::files::{Files, StoredFile, Stream};
 use crate::durable::log::{self, BATCH_HEAD_BYTES, BatchHead};
 use crate::error::ObjectError;
 
-/// Bytes read at a time.
+/// Bytes of the log that are read at a time.
 const WINDOW: usize = 1 << 20;
 
 /// A log being read.

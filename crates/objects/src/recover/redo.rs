@@ -17,7 +17,7 @@ use crate::groups::table::Slot;
 use crate::id::ObjectId;
 use crate::objects::{By, Objects};
 
-/// Redo in a store.
+/// Applies changes of a log, and contents of a dump, to a store.
 #[derive(Clone, Copy)]
 pub(crate) struct Redo<'a> {
     objects: &'a Objects,

@@ -2,7 +2,9 @@
 
 use crate::residency::{Access, PageView, Residency};
 
-/// The default policy: cost of reading the page back, divided by the time since its last fix.
+/// The default policy: the cost of reading a byte of the page back, divided by the time since the
+/// page's last fix; lower for pages of a scan and of owners over their grants, higher for dirty
+/// pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SampledScore;
 
@@ -13,9 +15,10 @@ const BRING_BACK_NS_PER_BYTE: f64 = 0.8;
 /// A dirty page must be written back before it is evicted: writes run at about three times the
 /// speed of reads.
 const DIRTY_FACTOR: f64 = 1.3;
-/// Cold pages, which a scan brought in and which were not fixed again, go long before the others.
+/// Cold pages, which a scan brought in and which were not fixed again, are evicted long before
+/// other pages.
 const COLD_FACTOR: f64 = 1.0 / 16.0;
-/// Pages of an owner over its grant go before those of owners within theirs.
+/// Pages of an owner over its grant are evicted before pages of owners within their grants.
 const OVER_GRANT_FACTOR: f64 = 1.0 / 4.0;
 
 impl Residency for SampledScore {
@@ -53,9 +56,10 @@ impl Residency for SampledScore {
 /// `KEPT_FREE_BYTES_MAX`.
 const KEPT_FREE_SHARE: u64 = 32;
 const KEPT_FREE_BYTES_MAX: u64 = 256 << 20;
-/// Thresholds of a promotion: fixes that a page has by chance, and the factor over the mean page of
-/// DRAM. Two moves cost about as much as twenty fixes in place, and if all pages are alike, fewer
-/// than one in a thousand reaches twice the mean in an epoch by chance.
+/// Thresholds of a promotion: fixes that a page has by chance, the factor over the mean page of the
+/// next faster tier, and the count that is always enough. Two moves cost about as much as twenty
+/// fixes in place, and if all pages are alike, fewer than one in a thousand reaches twice the mean
+/// in an epoch by chance.
 const PROMOTION_FIXES: f32 = 3.0;
 const PROMOTION_FACTOR: f32 = 2.0;
 

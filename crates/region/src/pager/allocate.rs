@@ -1,4 +1,5 @@
-//! Allocation of frames to blocks: free ones, new ones, and those of blocks aside.
+//! Allocation of frames to blocks: free frames, new frames, and the frames of blocks in the
+//! second-chance list (*aside*).
 
 use super::core::Core;
 use super::limits::FRAMES_MIN;

@@ -4,7 +4,7 @@ use super::core::Core;
 use super::windows::follow;
 use crate::command_queue::{Command, Want};
 
-/// Takes a command up; requests are queued.
+/// Executes a command: changes the readahead queue, or queues requests for blocks.
 pub(super) fn obey(core: &mut Core, command: Command) {
     match command {
         Command::Look => core.frames.retry(),

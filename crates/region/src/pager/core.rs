@@ -1,4 +1,5 @@
-//! Core of a pager: its parts, which the layers above work on together.
+//! Core of a pager: the structure that owns its frames, queues and block states. The operations in
+//! the layers above take a reference to it.
 
 use std::collections::VecDeque;
 use std::io;

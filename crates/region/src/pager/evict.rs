@@ -27,7 +27,8 @@ pub(super) fn has_room_to_take_out(core: &Core, block: usize) -> bool {
     }
 }
 
-/// Takes a block out of its place; false if it is pinned, held by the kernel, or finds no room.
+/// Takes a block out of its place, and then discards it, sets it aside, or starts its write-back.
+/// Returns false if it is pinned, held by the kernel, or finds no room.
 pub(super) fn take_out(core: &mut Core, block: usize) -> bool {
     if core.shared.method == Method::Copy {
         return take_out_copied(core, block);

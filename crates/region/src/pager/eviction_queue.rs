@@ -11,7 +11,8 @@ impl EvictionQueue {
         self.0.len()
     }
 
-    /// Appends a block, unless it is in the queue already as `queued` tells.
+    /// Appends a block and sets `queued`, the block's own flag; does nothing if the flag is set,
+    /// since the block is in the queue then.
     pub(super) fn push(&mut self, block: usize, queued: &mut bool) {
         if !std::mem::replace(queued, true) {
             self.0.push_back(block);

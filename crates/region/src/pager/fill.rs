@@ -10,7 +10,7 @@ use super::transfer::transfer;
 use crate::block::{BlockState, Slot};
 use crate::config::Method;
 
-/// Begins to fill a block, or queues it for a frame.
+/// Begins to fill a block, or queues it for a frame; the fault or request began at `since`.
 pub(super) fn begin(core: &mut Core, block: usize, since: Instant) {
     let can = core.transfers.fills() < core.shared.depth;
     let slot = if can { take_frame(core, core.shared.block_len(block)) } else { None };
@@ -23,7 +23,8 @@ pub(super) fn begin(core: &mut Core, block: usize, since: Instant) {
     }
 }
 
-/// Fills a block in a frame; the fault or request began at `since`.
+/// Starts to fill a block in the frame `slot`, by a read of the source or with zeros; the fault or
+/// request began at `since`.
 pub(super) fn fill(core: &mut Core, block: usize, slot: Slot, since: Instant) {
     let state = core.blocks.get_mut(block);
     state.place = BlockState::Filling(slot, since);

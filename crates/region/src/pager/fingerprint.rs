@@ -1,7 +1,7 @@
 //! Fingerprints of blocks, which tell if the bytes differ from those of the source.
 
-/// Returns the fingerprint of a block's bytes; two different blocks collide with probability
-/// 2^-128.
+/// Returns the fingerprint of a block's bytes. Two different blocks collide with probability
+/// 2^-128, unless they were constructed to: XXH3 is not a cryptographic hash.
 pub(super) fn fingerprint(bytes: &[u8]) -> u128 {
     twox_hash::XxHash3_128::oneshot(bytes)
 }

@@ -17,7 +17,8 @@ use crate::state::{Shared, system};
 /// Frames that blocks are moved or copied from: those being read into, and some to spare.
 const FRESH_MAX: usize = 2 * DEPTH_MAX;
 
-/// Frames of a pager.
+/// Frames of a pager: pieces of memory as large as a block, which blocks are read into, moved out
+/// to, or copied from.
 pub(super) struct Frames {
     shared: Arc<Shared>,
     /// Frames that pages are moved out to; registered, so that a touch of an empty one faults
@@ -89,12 +90,12 @@ impl Frames {
         self.is_full
     }
 
-    /// Asks for frames again, since the cap has changed.
+    /// Permits requests for frames again, since the cap has changed.
     pub(super) fn retry(&mut self) {
         self.is_full = false;
     }
 
-    /// Records that a frame could not be had.
+    /// Records that the cap, the budget or the kernel refused a frame.
     pub(super) fn set_full(&mut self) {
         self.is_full = true;
     }
@@ -128,7 +129,7 @@ impl Frames {
         empty.push(slot.index);
     }
 
-    /// Returns the memory of a frame.
+    /// Returns the mapping that a frame lies in, and the frame's offset there in bytes.
     pub(super) fn memory(&self, slot: Slot) -> (&Arc<Mapping>, usize) {
         let mapping = if slot.fresh { &self.fresh } else { &self.staging };
         (mapping, slot.index * self.shared.block_bytes)
@@ -156,7 +157,7 @@ impl Frames {
         self.refused_pages.push(at);
     }
 
-    /// Takes the pages that were recorded.
+    /// Takes the offsets of the pages that [`Frames::note_refused`] recorded.
     pub(super) fn take_refused(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.refused_pages)
     }

@@ -115,8 +115,9 @@ impl Pages {
         self.warn_of(self.shared.mapping.decommit(at, len), "dropping");
     }
 
-    /// Fills a hole in a block, made by `madvise`, with zeros and returns true. If the page is
-    /// present, wakes the threads that faulted on it and returns false.
+    /// Fills the page at offset `at` of the region, a hole made by `madvise`, with zeros and
+    /// returns true. If the page is present, wakes the threads that faulted on it and returns
+    /// false.
     pub(super) fn fill_hole(&self, at: usize) -> bool {
         let shared = &self.shared;
         shared.counters.spurious.add(1);

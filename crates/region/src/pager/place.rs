@@ -65,7 +65,7 @@ pub(super) fn discard(core: &mut Core, block: usize, slot: Slot) {
     lose_frame_of(core, block, slot);
 }
 
-/// Frees the frame of an unused block.
+/// Frees the frame of an unused block and forgets the source's copy of it.
 pub(super) fn lose_frame_of(core: &mut Core, block: usize, slot: Slot) {
     core.shared.counters.discarded.add(1);
     lose_bytes(core, block);

@@ -56,7 +56,9 @@ struct Order {
 
 /// Next step of the pager.
 pub(super) enum Next {
+    /// Check this block, for which requests wait.
     Look(usize),
+    /// Register a request for this block with the waiters, and check the block.
     Note(Want, usize, Arc<Waiter>),
 }
 
@@ -77,7 +79,7 @@ impl RequestQueue {
         orders.push_back(Order { want, blocks: blocks.into_iter(), waiter });
     }
 
-    /// True if no requests are left to note.
+    /// True if every block of every request is registered with the waiters.
     pub(super) fn is_empty(&self) -> bool {
         self.pins.is_empty() && self.orders.is_empty()
     }
@@ -92,7 +94,7 @@ impl RequestQueue {
         self.now.push_back(block);
     }
 
-    /// Takes all requests, each with the blocks that are not noted yet.
+    /// Takes all requests, each with its blocks that are not registered with the waiters yet.
     pub(super) fn take_orders(
         &mut self,
     ) -> impl Iterator<Item = (Want, vec::IntoIter<usize>, Arc<Waiter>)> + use<> {

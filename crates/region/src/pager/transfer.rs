@@ -18,7 +18,7 @@ pub(super) fn block_of(token: u64) -> (usize, bool) {
     (to_usize(token >> 1), token & 1 == 1)
 }
 
-/// Starts the transfer of the rest of a block, in either direction.
+/// Starts the transfer of the bytes of a block that are not done yet, in either direction.
 pub(super) fn transfer(core: &mut Core, block: usize, is_write: bool) {
     let (done, len) = (core.blocks.get(block).done, core.shared.transfer_len(block));
     let offset = core.shared.offset(block);

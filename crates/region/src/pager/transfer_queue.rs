@@ -47,8 +47,8 @@ impl TransferQueue {
         self.waiting.poll(fd, token)
     }
 
-    /// Waits for events for this time, or without one until there is one. Returns at once if a
-    /// transfer could not be started.
+    /// Waits for an event for at most `time`, without a limit if it is `None`, and appends the
+    /// events to `events`. Returns at once if a transfer could not be started.
     pub(super) fn wait(
         &mut self,
         time: Option<Duration>,

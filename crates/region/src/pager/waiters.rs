@@ -49,7 +49,8 @@ impl Waiters {
         }
     }
 
-    /// Keeps the requests that `keeps` tells. True if any are left.
+    /// Keeps the requests that wait for the block and for which `keeps` returns true. Returns true
+    /// if any are left.
     pub(super) fn retain(&mut self, block: usize, keeps: impl FnMut(&Waits) -> bool) -> bool {
         let Some(waiters) = self.0.get_mut(&block) else { return false };
         waiters.retain(keeps);

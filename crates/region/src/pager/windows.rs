@@ -1,4 +1,4 @@
-//! Readahead windows of sequential streams, which page faults show.
+//! Readahead windows of sequential streams, which are detected from page faults.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,8 @@ use super::core::Core;
 use crate::block::BlockState;
 use crate::command_queue::Command;
 
-/// Divisor of the frames of the cap: the maximum length of a readahead window.
+/// Divisor of the cap: a readahead window has at most this share of its frames (1 /
+/// `WINDOW_SHARE`).
 const WINDOW_SHARE: usize = 8;
 
 /// Reads ahead if a touched block continues a sequential stream.

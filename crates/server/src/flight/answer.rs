@@ -24,7 +24,7 @@ pub(super) type Info = Result<Response<FlightInfo>, Status>;
 /// Stream of a result's messages.
 pub(super) type Rows = Result<Response<Messages>, Status>;
 
-/// Returns the call of a request, with its session.
+/// Returns the call that the login has attached to a request; it dereferences to the session.
 pub(super) fn call_of<T>(request: &Request<T>) -> Result<Arc<Call>, Status> {
     let call = request.extensions().get::<Arc<Call>>().cloned();
     call.ok_or_else(|| Status::internal("a call without a session"))
@@ -37,12 +37,14 @@ pub(super) fn encoded(schema: &Schema) -> Result<Bytes, Status> {
     Ok(message.0)
 }
 
-/// Converts the result of a session's method for the client; an error is counted and logged.
+/// Converts the failure of a session's method to the status that the client receives, and counts
+/// and logs it.
 pub(super) fn told<T>(call: &Call, result: Result<T, Failure>) -> Result<T, Status> {
     result.map_err(|failure| call.refuse(&failure))
 }
 
-/// Returns the flight of a command: its rows are fetched by a ticket, on the same connection.
+/// Returns the flight of a command. The client fetches its rows with `ticket` on the same
+/// connection; `records` is the number of rows, `None` if it is not known.
 pub(super) fn info(
     schema: &Schema,
     ticket: &impl ProstMessageExt,
@@ -74,20 +76,20 @@ pub(super) fn info_of(call: &Call, outcome: Outcome, descriptor: FlightDescripto
     info(&schema, &TicketStatementQuery { statement_handle }, descriptor, changed)
 }
 
-/// Returns a result that is known at once.
+/// Streams a result that consists of one batch, such as the list of tables.
 pub(super) fn known(call: &Call, batch: Result<RecordBatch, Failure>) -> Rows {
     let batch = told(call, batch)?;
     call.shared.counters.count_statement();
     Ok(Response::new(send_batch(batch.schema(), batch)))
 }
 
-/// Returns a result without rows.
+/// Streams a result without rows.
 pub(super) fn empty(schema: SchemaRef) -> Rows {
     let batch = RecordBatch::new_empty(Arc::clone(&schema));
     Ok(Response::new(send_batch(schema, batch)))
 }
 
-/// Converts a number of rows to the type of messages.
+/// Converts a number of rows to the signed integer of Flight messages, at most `i64::MAX`.
 pub(super) fn count(rows: u64) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! Entry of gRPC calls. Their work runs in the statements' runtimes; a call that its client has
-//! abandoned is dropped there.
+//! Entry point of gRPC calls: runs each call as a task in the statements' runtimes. The task is
+//! aborted when the client abandons the call.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::runtimes::Runtimes;
 type Stream<T> = BoxStream<'static, Result<T, Status>>;
 type Answer<T> = Result<Response<T>, Status>;
 
-/// The service that gRPC calls.
+/// The gRPC service, which hands each call to [`Service`] in the statements' runtimes.
 #[derive(Clone)]
 pub(super) struct Front {
     service: Arc<Service>,
@@ -37,7 +37,8 @@ impl Front {
         Self { service: Arc::new(Service), statements }
     }
 
-    /// Runs the work of a call. It is aborted if the call is dropped.
+    /// Runs `work`, the body of a call, in the runtime of its priority. It is aborted if this
+    /// future is dropped.
     async fn work<R, T: Send + 'static, F>(
         &self,
         request: Request<R>,

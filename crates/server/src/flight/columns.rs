@@ -1,7 +1,7 @@
-//! The Arrow types sent to clients, and batches of them.
+//! The Arrow types sent to clients, and conversion of batches to them.
 //!
-//! Many clients do not know views of texts and bytes, dictionaries and runs, which are younger than
-//! they are or stand for repeated values: they are sent the values.
+//! Many clients do not support view arrays of texts and bytes, list views, dictionaries and run-end
+//! encoding. These are sent as the plain types of their values.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 
-/// Returns the type in which a column is sent to clients.
+/// Returns the type in which a column of type `data_type` is sent to clients.
 pub(super) fn plain_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8View => DataType::Utf8,
@@ -67,7 +67,8 @@ pub(super) fn cast_batch(
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 
-/// Splits a batch into pieces of about `bytes_max` bytes, with at least one row each.
+/// Splits a batch into slices of equal numbers of rows, at least one each, and on average at most
+/// `bytes_max` bytes.
 ///
 /// # Errors
 /// Arrays whose size Arrow cannot compute.

@@ -1,4 +1,5 @@
-//! Connections, as byte streams for gRPC and as facts for calls.
+//! Connections: the byte stream that gRPC reads and writes, and the client's address and TLS state
+//! for its calls.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use crate::stream::{Peer, Stream};
 /// Size of the output buffer in bytes: HTTP/2 writes frames of 16 KiB, one after the other.
 const OUT_BYTES: usize = 256 << 10;
 
-/// Facts about a connection, attached to each of its calls.
+/// The number, client and TLS state of a connection, attached to each of its calls.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) number: u64,
@@ -67,7 +68,7 @@ impl Io {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready once the time for a login has passed without one.
+    /// Ready once the login time has passed and no call of the connection was admitted.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = &mut self.deadline else { return Poll::Pending };
         ready!(deadline.as_mut().poll(cx));

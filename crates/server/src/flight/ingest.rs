@@ -30,7 +30,7 @@ struct Target {
 }
 
 impl Target {
-    /// Returns the table's name as a statement has it.
+    /// Returns the quoted name of the table with its schema, for a statement.
     fn name(&self) -> String {
         format!("{}.{}", quoted(&self.schema), quoted(&self.table))
     }
@@ -148,7 +148,8 @@ impl ClientSession {
     }
 }
 
-/// Returns the statement that creates an empty table with these columns.
+/// Returns the statement that creates an empty table with the columns of `schema`; `words` are the
+/// words before its name, such as `CREATE TABLE`.
 fn definition(words: &str, name: &str, schema: &SchemaRef) -> String {
     let columns = schema.fields().iter().map(|field| {
         let data_type = match plain_type(field.data_type()) {
@@ -179,7 +180,7 @@ async fn inserted(
 /// Result of sending a client's rows to an insertion.
 enum Sent {
     All,
-    /// Some rows; the insertion failed before the rest.
+    /// Only some of the rows, because the insertion has failed.
     Part,
 }
 

@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::failure::{Failure, SqlState};
 use crate::registry::RunningStatement;
 
-/// Events that end a statement early.
+/// Ends the running statement early: the client's request to cancel, the end of its session, or its
+/// time limit.
 pub(super) struct Interrupt {
     pub(super) statement: RunningStatement,
     /// Becomes true when the session ends.
@@ -20,7 +21,8 @@ pub(super) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Waits for a future that may plan a statement for long, and ends the planning as well.
+    /// Waits for a future that plans a statement, like [`Interrupt::wait`]; an event also stops the
+    /// planner, which does not yield to other tasks.
     pub(super) async fn plan<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
         let stop = Stop::new({
             let (statement, ended, deadline) =

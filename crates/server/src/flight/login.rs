@@ -1,4 +1,4 @@
-//! Logins: each call has a session before its message is read.
+//! Logins: finds or begins the session of each call before its message is read.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -33,7 +33,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug)]
 pub(super) struct Token(pub(super) String);
 
-/// A service whose calls have a session. Other calls are refused before their messages are read.
+/// A gRPC service behind the login: attaches a session to each call, and refuses a call without a
+/// valid login before its message is read.
 #[derive(Clone)]
 pub(super) struct Login<S> {
     service: S,

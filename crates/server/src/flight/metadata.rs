@@ -83,7 +83,7 @@ pub(super) async fn tables(
     builder.build().map_err(failure_of)
 }
 
-/// Returns the kinds of tables.
+/// Returns the kinds of tables: `TABLE`, `VIEW`, `SYSTEM TABLE` and `EXTERNAL TABLE`.
 ///
 /// # Errors
 /// Errors of Arrow.

@@ -168,7 +168,7 @@ impl ClientSession {
         }
     }
 
-    /// Sets a setting of the engine, such as `terrace.tenant`.
+    /// Sets a setting of the engine, such as `terrace.tenant`; `None` resets it.
     async fn set_of_engine(&self, name: &str, value: Option<String>) -> Result<(), Failure> {
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || "._".contains(letter);
         if !name.contains('.') || !name.chars().all(is_name) {

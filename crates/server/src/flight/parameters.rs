@@ -14,7 +14,8 @@ use super::prepared_statement::{Rows, Statement};
 use super::rows::failure_of;
 use crate::failure::{Failure, SqlState};
 
-/// Returns the schema of a statement's parameters for clients.
+/// Returns the schema of a statement's parameters: `$1`, `$2` and so on, in the types that clients
+/// send.
 pub(super) fn schema(statement: &Statement) -> Schema {
     let parameters = statement.parameters().iter().enumerate();
     let fields = parameters.map(|(index, data_type)| {

@@ -29,7 +29,7 @@ pub(super) fn numbered(text: &str) -> String {
     out
 }
 
-/// True if the literal that begins after this text has backslash escapes: `E'...'`.
+/// True if the literal that begins after `before` has backslash escapes: `E'...'`.
 fn escapes(before: &str) -> bool {
     let mut last = before.chars().rev();
     let is_e = matches!(last.next(), Some('e' | 'E'));
@@ -40,7 +40,8 @@ fn is_of_name(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_' || letter == '$'
 }
 
-/// Returns the length in bytes of a quoted text; a doubled quote is a part of it.
+/// Returns the length in bytes of the quoted text that `text` begins with, including its quotes
+/// `mark`. A doubled quote does not end it.
 fn quoted(text: &str, mark: char, has_backslashes: bool) -> usize {
     let mut letters = text.char_indices().skip(1);
     while let Some((_, letter)) = letters.next() {
@@ -57,7 +58,8 @@ fn quoted(text: &str, mark: char, has_backslashes: bool) -> usize {
     text.len()
 }
 
-/// Returns the length in bytes of a comment, which may contain nested ones.
+/// Returns the length in bytes of the `/* */` comment that `text` begins with; comments may be
+/// nested.
 fn comment(text: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(found) = text[at..].find(['*', '/']) {
@@ -78,7 +80,8 @@ fn comment(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the length in bytes of `$tag$...$tag$`; 1 for any other `$`.
+/// Returns the length in bytes of the literal `$tag$...$tag$` that `text` begins with; 1 if its `$`
+/// begins none. `before` is the text before it.
 fn dollar_quoted(text: &str, before: &str) -> usize {
     if before.chars().next_back().is_some_and(is_of_name) {
         return 1;

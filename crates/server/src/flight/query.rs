@@ -43,7 +43,7 @@ pub(super) struct Query {
 /// Source of a query's rows.
 pub(super) enum Source {
     Running(QueryBatches),
-    /// A result that is known: its only batch, until it is taken.
+    /// A result of one batch, such as the value of a setting; `None` once the batch is taken.
     Known(Option<RecordBatch>),
 }
 
@@ -58,7 +58,7 @@ impl Query {
         Arc::clone(&self.interrupt)
     }
 
-    /// Returns the end of the query.
+    /// Returns the handle by which another call cancels the query.
     pub(super) fn end(&self) -> Arc<End> {
         self.interrupt.statement.end()
     }
@@ -75,7 +75,7 @@ impl Query {
         Ok(batch.map(|batch| cast_batch(&batch, &self.schema)).transpose()?)
     }
 
-    /// Suspends the query until this future is dropped.
+    /// Suspends the query while this future, which is never ready, is awaited.
     pub(super) async fn rest(&mut self) -> Infallible {
         if let Source::Running(batches) = &mut self.source {
             batches.rest().await;

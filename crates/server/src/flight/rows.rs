@@ -2,8 +2,9 @@
 //!
 //! A task in the statements' runtime reads the query, encodes its batches and waits while the
 //! client has not taken the previous messages (backpressure): a client that reads slowly slows its
-//! query down, and one that is slower than [`SLOW`] has it suspended meanwhile. At most five
-//! messages of a result are in memory: one being encoded, three waiting, and one being sent.
+//! query down. While the client takes longer than [`SLOW`] for a message, the query is suspended.
+//! At most five messages of a result are in memory: one being encoded, three waiting, and one being
+//! sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub(super) fn send(call: Arc<Call>, query: Query, ticket: Option<u64>) -> Messag
     Box::pin(Sent { messages, _task: task })
 }
 
-/// Streams a result that is known.
+/// Streams a result that consists of one batch.
 pub(super) fn send_batch(schema: SchemaRef, batch: RecordBatch) -> Messages {
     let batches = stream::iter([Ok(batch)]);
     let encoder = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
@@ -128,7 +129,7 @@ pub(super) fn failure_of(error: FlightError) -> Failure {
     }
 }
 
-/// A message that waits to be sent, and the account of its bytes.
+/// A message that waits to be sent, and the reservation of its memory, which is released with it.
 type Waiting = (Result<FlightData, Status>, Option<HeldBytes>);
 
 /// The messages of a task, which is aborted when they are dropped.

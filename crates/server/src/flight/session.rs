@@ -51,10 +51,11 @@ pub(super) struct ClientSession {
     _alive: mpsc::Sender<Infallible>,
 }
 
-/// Tickets, prepared statements and the transaction of a session, by their numbers.
+/// Tickets, prepared statements, transaction and savepoints of a session. Each has a number that
+/// the session uses once.
 #[derive(Default)]
 pub(super) struct State {
-    /// The last number that was given.
+    /// The last number that was assigned to a ticket, statement, transaction or savepoint.
     pub(super) last: u64,
     pub(super) tickets: HashMap<u64, Ticket>,
     pub(super) running: HashMap<u64, Arc<End>>,
@@ -70,7 +71,7 @@ pub(super) struct Ticket {
     pub(super) issued: Instant,
 }
 
-/// A call of a session; counts as running until this value is dropped.
+/// A running call of a session. A session that has one is not idle.
 pub(super) struct Call(Arc<ClientSession>);
 
 impl Call {
@@ -96,7 +97,8 @@ impl Drop for Call {
 }
 
 impl ClientSession {
-    /// Begins the session of a user, who has logged in with a role if the database has roles.
+    /// Begins the session of `user`, whose login was verified. `role` is `None` in a database
+    /// without roles; `permit` counts the session as one of the server's connections.
     ///
     /// # Errors
     /// A tenant that has reached its maximum number of sessions.
@@ -242,7 +244,7 @@ impl ClientSession {
         lock(&self.state)
     }
 
-    /// Refuses a call of a session that has ended meanwhile.
+    /// Fails if the session has ended since the call was admitted.
     pub(super) fn refuse_if_ended(&self) -> Result<(), Failure> {
         match self.has_ended() {
             true => Err(Failure::new(SqlState::NO_LOGIN, "the session has ended; log in again")),

@@ -1,4 +1,4 @@
-//! All sessions of clients, by login token and by connection.
+//! The sessions of all clients, by login token or by connection.
 //!
 //! A client that logs in by a handshake has a session identified by its token, whichever
 //! connections it sends the token on. A client that sends its password with each call, or no
@@ -167,8 +167,8 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Returns a connection permit: a free one, or that of a session whose client has no open
-    /// connection.
+    /// Returns a connection permit: a free one, or else that of the session that has been without
+    /// an open connection for the longest time, which is ended.
     fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
         let free = || Arc::clone(&self.shared.places).try_acquire_owned().ok();
         if let Some(place) = free() {

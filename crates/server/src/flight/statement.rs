@@ -175,7 +175,8 @@ impl ClientSession {
     }
 
     async fn run(&self, statement: SessionStatement) -> Result<Outcome, Failure> {
-        // Those that the rows of an earlier query have changed.
+        // Applies settings that an earlier query has changed by `set_config` while its rows were
+        // fetched.
         self.follow_settings().await?;
         match (&statement, Access::of(&statement)) {
             (SessionStatement::Transaction(statement), _) => {

@@ -35,7 +35,7 @@ impl ClientSession {
         Ok(number)
     }
 
-    /// Returns the query of a ticket, which is used up.
+    /// Returns the query of a ticket. A ticket can be redeemed once.
     ///
     /// # Errors
     /// A ticket that belongs to no query, was used or has expired.
@@ -47,7 +47,7 @@ impl ClientSession {
         })
     }
 
-    /// Records that a query has returned all its rows.
+    /// Removes a query that has ended from the running queries of the session.
     pub(super) fn finished(&self, number: u64) {
         self.state().running.remove(&number);
     }

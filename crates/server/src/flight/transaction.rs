@@ -1,8 +1,8 @@
 //! The transaction of a session.
 //!
-//! A session has at most one transaction at a time. A transaction begun by an action has a name,
-//! which its statements must give; prepared statements and ingestions, for which clients give none,
-//! are a part of the open transaction.
+//! A session has at most one transaction at a time. A transaction begun by an action has a number,
+//! which its statements must name; prepared statements and ingestions, which do not name one,
+//! belong to the open transaction.
 
 use terrace_sql::session::TransactionStatement;
 use terrace_sql::{SqlError, TransactionStatus};
@@ -44,7 +44,7 @@ impl ClientSession {
         state.transaction
     }
 
-    /// Begins a transaction. Returns its name.
+    /// Begins a transaction. Returns its number.
     ///
     /// # Errors
     /// A transaction that is open already.
@@ -76,7 +76,8 @@ impl ClientSession {
         }
     }
 
-    /// Commits the session's transaction. Its settings last, but for those of SET LOCAL.
+    /// Commits the session's transaction. Settings changed in it persist, except those of SET
+    /// LOCAL.
     pub(super) async fn commit(&self) -> Result<(), Failure> {
         let committed = self.session.commit().await;
         self.place.settings.end(matches!(committed, Ok(true)));
@@ -97,13 +98,14 @@ impl ClientSession {
         self.follow_settings().await
     }
 
-    /// Passes on to the session the settings that statements, or the end of a transaction, have
-    /// changed. A transaction that has failed runs nothing: its end restores the settings.
+    /// Applies to the session the settings that statements, or the end of a transaction, have
+    /// changed. In a failed transaction, which runs no statements, it does nothing: its end
+    /// restores the settings.
     pub(super) async fn follow_settings(&self) -> Result<(), Failure> {
         for notice in self.session.take_notices() {
             tracing::debug!(%notice, "clients of Flight SQL see no notices");
         }
-        // A transaction that has failed may go on behind a savepoint, and keeps its locks.
+        // A failed transaction may continue after ROLLBACK TO SAVEPOINT, and keeps its locks.
         if self.session.transaction_status() == TransactionStatus::Idle {
             self.registered.end_transaction();
         }
@@ -128,8 +130,8 @@ impl ClientSession {
         Ok(number)
     }
 
-    /// Returns the number of a new savepoint, and a name that no other one has: of two with the
-    /// same name SQL knows the newer one, a client both.
+    /// Returns the number of a new savepoint, and a unique name for it: of two savepoints with the
+    /// same name, SQL finds only the newer one, but the client may end either.
     fn new_savepoint(&self, name: &str) -> (u64, String) {
         let mut state = self.state();
         state.last += 1;
@@ -144,7 +146,11 @@ impl ClientSession {
     /// A savepoint that does not exist.
     pub(super) async fn end_savepoint(&self, id: &[u8], releases: bool) -> Result<(), Failure> {
         let _turn = self.turn.lock().await;
-        let known = number_of(id).and_then(|number| self.state().savepoints.remove(&number));
+        // One that is rolled back to is still there.
+        let known = number_of(id).and_then(|number| match releases {
+            true => self.state().savepoints.remove(&number),
+            false => self.state().savepoints.get(&number).cloned(),
+        });
         let Some(name) = known.filter(|_| self.open_transaction().is_some()) else {
             let text = "there is no savepoint of this name in the transaction";
             return Err(Failure::new(SqlState::NO_SAVEPOINT, text));
@@ -244,7 +250,7 @@ impl Drop for Implicit<'_> {
     fn drop(&mut self) {
         if self.is_begun {
             // The transaction may have ended with its session. The next statement of the session
-            // passes the restored settings on.
+            // applies the restored settings.
             let _ended = self.client.session.roll_back();
             self.client.place.settings.end(false);
         }

@@ -1,11 +1,11 @@
 //! Access control: requests that are refused.
 //!
-//! The listener accepts connections from this machine only, but a browser on this machine sends any
-//! request that a page wants. So a request must name this machine as its host: a page whose name
-//! resolves to 127.0.0.1 (DNS rebinding) names another host. And a request that changes something
-//! must have a header that pages of other origins can only add with permission, which they are
-//! never given (cross-site request forgery). In a database with roles it must also have the name
-//! and the password of a superuser.
+//! The listener accepts connections from this machine only, but a browser on this machine sends
+//! requests of pages of any site. So a request must name this machine as its host: a page whose
+//! name resolves to 127.0.0.1 (DNS rebinding) names another host. And a request that changes
+//! something must have a header that a page of another origin can add only if the server permits
+//! it, which it never does (cross-site request forgery). In a database with roles it must also have
+//! the name and the password of a superuser.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use terrace_sql::catalog::Catalog;
 
 use crate::login;
 
-/// The header that is required for changes; it may have any value.
+/// The header that a request to change something must have, with any value.
 pub(super) const CHANGE_HEADER: &str = "x-terrace-request";
 
 /// Returns the host and port that a request names, if the host is this machine.

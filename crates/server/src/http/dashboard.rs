@@ -25,7 +25,7 @@ const ASSETS: [Asset; 9] = [
     Asset { path: "/views.js", content_type: SCRIPT, text: include_str!("assets/views.js") },
 ];
 
-/// Returns the file at a path.
+/// Returns the file that is served at `path`; `None` if there is none.
 pub(super) fn asset(path: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.path == path)
 }

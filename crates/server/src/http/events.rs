@@ -28,14 +28,14 @@ const QUEUE_MAX: usize = 8;
 /// Delay in milliseconds after which a client reconnects.
 const RETRY_MS: u32 = 2000;
 
-/// The ticker's state.
+/// The ticker: the connected clients, and the samples of the last ten minutes.
 pub(super) struct Hub {
     shared: Arc<Shared>,
     clients: Mutex<Vec<mpsc::Sender<Bytes>>>,
     ring: Mutex<Ring>,
 }
 
-/// State between two ticks.
+/// Samples and waits that the ticker keeps from one tick to the next.
 #[derive(Default)]
 struct Ring {
     history: History,
@@ -93,7 +93,8 @@ impl Hub {
         });
     }
 
-    /// Adds a sample. Returns its number, and the queries that wait.
+    /// Adds a sample to the history. Returns the number of the tick, and the waiting queries with
+    /// the start of their waits.
     fn sample(&self) -> (u64, Waits) {
         let sample = state::sample(&self.shared, SystemTime::now());
         let mut ring = lock(&self.ring);
@@ -110,7 +111,8 @@ impl Hub {
     }
 }
 
-/// Encodes an event. JSON has no line breaks outside of texts, where they are escaped.
+/// Encodes a server-sent event; `before` stands before it. `json` must have no line breaks, which
+/// JSON escapes in texts.
 fn event(before: &str, name: &str, number: u64, json: &str) -> Bytes {
     Bytes::from(format!("{before}id: {number}\nevent: {name}\ndata: {json}\n\n"))
 }

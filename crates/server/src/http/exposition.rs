@@ -36,7 +36,7 @@ pub(super) struct Exposition {
 }
 
 impl Exposition {
-    /// Begins a metric; its samples are added to the result.
+    /// Begins a metric. The caller adds its samples to the returned value.
     pub(super) fn metric(&mut self, name: &'static str, kind: Kind, help: &str) -> Metric<'_> {
         self.put(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
         Metric { exposition: self, name }
@@ -77,8 +77,8 @@ impl Metric<'_> {
         self.put("", labels, None, value);
     }
 
-    /// Adds the samples of a histogram: the upper limit and the count of each bucket, which
-    /// excludes those before it; the total number of values, and their sum.
+    /// Adds the samples of a histogram. `buckets` are the upper limit of each bucket and the number
+    /// of values in it alone (not cumulative); `number` is the number of all values.
     pub(super) fn histogram(
         &mut self,
         labels: Labels<'_>,

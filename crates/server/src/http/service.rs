@@ -40,16 +40,16 @@ const HEADERS: [(&str, &str); 5] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// The state from which requests are answered.
+/// The HTTP service: answers requests from the state of the server.
 pub(super) struct Site {
     shared: Arc<Shared>,
     hub: Arc<Hub>,
 }
 
-/// An action on a query.
+/// An action on a query: suspend, resume or cancel.
 type Action = fn(&Query);
 
-/// A resource that can be read.
+/// A resource that a GET request reads.
 enum Target {
     Health,
     Metrics,

@@ -1,8 +1,8 @@
-//! The state of the engine at one point in time, as the page shows it.
+//! The state of the engine at one point in time, as JSON for the dashboard.
 //!
-//! A [`sample`] has the few numbers that charts show over time. The state ([`of`]) has everything
-//! else, and is computed only while a page is open. Both are bounded: they name the largest
-//! consumers and the oldest queries, and tell how many there are.
+//! A [`sample`] has the few numbers that charts show over time. The state ([`of`]) has all other
+//! values of the dashboard, and is computed only while one is open. Both are bounded: they list
+//! only the largest consumers and the oldest queries, beside the number of all.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,7 +25,8 @@ const STATEMENT_MAX: usize = 400;
 /// Maximum number of trades in a state.
 const TRADES_MAX: usize = 12;
 
-/// Wait reasons of queries at the last sample, and when each wait was first seen.
+/// Wait reasons of queries at the last sample, by the ids of the queries, with the time at which
+/// each wait was first seen.
 pub(super) type Waits = BTreeMap<u64, (WaitReason, Instant)>;
 
 /// Returns the numbers that charts show over time.
@@ -70,7 +71,7 @@ fn held(rows: &[Row]) -> Map<String, Value> {
     held
 }
 
-/// Returns everything that the page shows of this point in time.
+/// Returns the state that the dashboard shows; `waits` are the waits of the last sample.
 pub(super) fn of(shared: &Shared, waits: &Waits) -> Value {
     let engine = &shared.engine;
     let (running, market) = (engine.queries().running(), engine.market());

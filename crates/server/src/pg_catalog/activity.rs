@@ -40,7 +40,7 @@ fn row(number: i32, activity: Activity, source: &Source) -> Row {
     ]
 }
 
-/// Returns the row of `pg_stat_database`. Nothing but the connections is counted.
+/// Returns the row of `pg_stat_database`. Its only statistic is the number of connections.
 pub(super) fn database(source: &Source) -> Row {
     let all = i64::try_from(source.facts.registry.activity().len()).unwrap_or(i64::MAX);
     vec![
@@ -55,7 +55,7 @@ pub(super) fn encryption(source: &Source) -> Row {
     vec![("pid", i64::from(source.facts.number).into()), ("ssl", source.facts.is_secure.into())]
 }
 
-/// Returns a point in time as a timestamp.
+/// Returns a point in time in microseconds since 1970, or null.
 pub(super) fn micros(time: Option<SystemTime>) -> Value {
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.and_then(|since| i64::try_from(since.as_micros()).ok()).into()

@@ -1,4 +1,4 @@
-//! Batches of the rows of relations.
+//! Conversion of a relation's rows to a batch.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use datafusion::common::Result;
 use super::definition::Definition;
 use super::value::{Row, Value, array};
 
-/// Returns the rows of a relation as a batch.
+/// Returns the rows of a relation as a batch. A column that a row does not name has the default of
+/// its type: false, 0, an empty name, or null.
 ///
 /// # Errors
 /// Values that do not have the type of their column.

@@ -21,8 +21,9 @@ const UNNAMED: &str = "?column?";
 /// Maximum depth to which an expression is searched for a name.
 const DEPTH_MAX: usize = 50;
 
-/// Functions that expressions are rewritten with, the names that PostgreSQL gives to columns of the
-/// originals, and a flag: true if a cast keeps that name.
+/// Functions to which expressions are rewritten, the names that PostgreSQL gives to columns of the
+/// original expressions, and a flag: true if the column keeps that name when the expression is
+/// cast.
 const WRITTEN: [(&str, &str, bool); 10] = [
     (lists::ANY, UNNAMED, false),
     (lists::ALL, UNNAMED, false),
@@ -35,7 +36,7 @@ const WRITTEN: [(&str, &str, bool); 10] = [
     ("jsonb_of_pairs", "jsonb_object_agg", true),
     ("json_of_pairs_short", "json_group_object", true),
 ];
-/// Functions without parentheses, whose columns have their names.
+/// Functions that are called without parentheses. A column of one has its name.
 const BARE_FUNCTIONS: [&str; 4] = ["current_catalog", "current_role", "current_schema", "user"];
 
 /// Column names of a result that differ from DataFusion's.
@@ -68,7 +69,7 @@ impl ColumnNames {
         copy.query().map_or_else(Self::default, |query| Self::of(&query))
     }
 
-    /// Returns the columns of a result under the names that clients receive.
+    /// Returns `schema`, the columns of a result, with the names that clients receive.
     #[must_use]
     pub fn give(self, schema: &SchemaRef) -> SchemaRef {
         let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
@@ -116,7 +117,8 @@ fn first_select(body: &SetExpr) -> Option<&Select> {
     }
 }
 
-/// A name, with a flag: true if a cast or a CASE around the expression keeps it.
+/// A column name; `is_kept` is true if the column keeps it when a cast or a CASE surrounds the
+/// expression.
 struct Name {
     text: String,
     is_kept: bool,
@@ -131,7 +133,8 @@ impl Name {
         Some(Self { text: text.into(), is_kept: false })
     }
 
-    /// Returns the name of an expression at this depth below a column; `None` if it has none.
+    /// Returns the name of an expression at `depth` levels below the column's own expression;
+    /// `None` if PostgreSQL derives none.
     fn of(expr: &Expr, depth: usize) -> Option<Self> {
         let of = |expr| Self::of(expr, depth + 1);
         match expr {

@@ -7,7 +7,7 @@ use super::source::Source;
 use super::value::{Row, Value};
 use super::{oids, roles, types};
 
-/// `pg_language.oid` of functions that are built in, and of SQL.
+/// `pg_language.oid` of the languages `internal`, that of built-in functions, and `sql`.
 pub(super) const INTERNAL: i64 = 12;
 const SQL: i64 = 14;
 
@@ -50,7 +50,7 @@ pub(super) fn enum_named<'a>(
     }
 }
 
-/// Returns the rows of `pg_proc` for functions and macros.
+/// Returns the rows of `pg_proc` for functions and macros that users have defined.
 pub(super) fn functions(source: &Source) -> Vec<Row> {
     let (routines, enums) = (source.names.routines(), source.names.enums());
     routines.iter().map(|routine| function(routine, &enums, source)).collect()

@@ -1,4 +1,4 @@
-//! Definitions of the relations: names, OIDs and columns.
+//! Definitions of the relations of `pg_catalog` and `information_schema`: names, OIDs and columns.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -41,12 +41,13 @@ pub(super) fn all() -> impl Iterator<Item = &'static Definition> {
     ALL.iter()
 }
 
-/// Returns the definition of a relation by its name in `pg_catalog`.
+/// Returns the definition of the relation with a name in `pg_catalog`; the names of
+/// `information_schema` have a prefix there.
 pub(super) fn find(name: &str) -> Option<&'static Definition> {
     BY_NAME.get(name).copied()
 }
 
-/// True for the name of a column whose values are functions.
+/// True for the name of a column of type `regproc`, whose values are the OIDs of functions.
 pub(super) fn is_of_functions(column: &str) -> bool {
     OF_FUNCTIONS.contains(column)
 }

@@ -1,5 +1,4 @@
-//! Rows about columns beside their types: defaults, generated columns, constraints, comments; and
-//! rows about sequences.
+//! Rows about defaults, generated columns, constraints, comments and sequences.
 
 use terrace_sql::catalog::{Identity, Properties};
 use terrace_sql::{SequenceReport, SqlError};
@@ -121,7 +120,7 @@ pub(super) async fn comments(source: &Source) -> Result<Vec<Row>, SqlError> {
     Ok(rows)
 }
 
-/// The sequences of the database with their relations.
+/// Returns the sequences of the database, each with its relation.
 fn sequences(objects: &Objects) -> impl Iterator<Item = (&Object, &SequenceReport)> {
     objects.relations.iter().filter_map(|object| match &object.kind {
         Kind::Sequence(report) => Some((object, report)),
@@ -264,7 +263,8 @@ fn constraint_rows(object: &Object, source: &Source, name: String, text: String)
     (of_table, check)
 }
 
-/// Returns what `information_schema.columns` says about the values of a column.
+/// Returns the values of `information_schema.columns` about a column's default, identity and
+/// generation.
 pub(super) fn values_of(
     object: &Object,
     source: &Source,

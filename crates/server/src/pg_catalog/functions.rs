@@ -1,7 +1,7 @@
 //! Functions with which clients look up the objects of a database.
 //!
-//! A function has a body that computes one row, and is listed in a table of one of the modules
-//! below.
+//! Each of the modules below has a table of functions; the body of a function computes its value
+//! for one row.
 
 mod argument;
 mod call;

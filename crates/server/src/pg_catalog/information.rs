@@ -13,10 +13,10 @@ use super::{column_facts, defined, described, roles, types};
 const PRIVILEGES: &[&str] =
     &["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
 
-/// Returns the rows of a view.
+/// Returns the rows of the view `name`.
 ///
 /// # Errors
-/// Errors of planning views, whose columns are looked up.
+/// Errors of planning views of the database, whose columns are listed.
 pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlError> {
     let objects = Objects::of(&source.names);
     let database = || Value::from(source.facts.database);
@@ -144,7 +144,8 @@ fn privileges(object: &Object, source: &Source) -> Vec<Row> {
     rows
 }
 
-/// Returns the memberships of the roles whose privileges the user of the connection has.
+/// Returns the memberships for which `is_listed` is true, of the roles whose privileges the user of
+/// the connection has.
 fn applicable_roles(source: &Source, is_listed: impl Fn(&roles::Membership) -> bool) -> Vec<Row> {
     let enabled = roles::enabled(source);
     let all = roles::memberships(source).into_iter();
@@ -159,7 +160,8 @@ fn applicable_roles(source: &Source, is_listed: impl Fn(&roles::Membership) -> b
     listed.filter(|membership| is_listed(membership)).map(row).collect()
 }
 
-/// Returns, for each column, the privileges on its table that exist on columns as well.
+/// Returns, for each column, those privileges on its table that PostgreSQL also has for columns,
+/// such as SELECT but not DELETE.
 async fn column_privileges(objects: &Objects, source: &Source) -> Result<Vec<Row>, SqlError> {
     let mut rows = Vec::new();
     for object in objects.relations.iter().filter(|object| object.is_of_user()) {
@@ -258,7 +260,8 @@ fn column(column: &Attribute, number: i64, object: &Object, source: &Source) -> 
     ]
 }
 
-/// Returns precision, radix and scale of a number type.
+/// Returns the precision, its radix (2 or 10) and the scale of a numeric type; `None` for other
+/// types.
 fn precision(name: &str, modifier: i64) -> (Option<i64>, Option<i64>, Option<i64>) {
     match name {
         "int2" => (Some(16), Some(2), Some(0)),

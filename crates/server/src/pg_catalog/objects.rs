@@ -129,8 +129,8 @@ impl Objects {
         self.relations.iter().find(|relation| relation.oid == oid)
     }
 
-    /// Returns the relation with a name: in the schema, if one is given, else among temporary
-    /// objects, in `pg_catalog` or in `path`.
+    /// Returns the relation with a name: in `schema` if it is given, else in the first of these
+    /// that has one: the temporary schema, `pg_catalog`, and the schemas of `path`.
     pub(super) fn named(
         &self,
         schema: Option<&str>,
@@ -158,7 +158,7 @@ pub(super) fn is_temporary(schema: &str) -> bool {
     schema.starts_with("pg_temp_")
 }
 
-/// Returns the OID, or the next one that is not taken.
+/// Returns `oid`, or the next one that is not taken, and adds it to `taken`.
 fn free(mut oid: i64, taken: &mut HashSet<i64>) -> i64 {
     while !taken.insert(oid) {
         oid = oids::next(oid);

@@ -2,8 +2,8 @@
 //!
 //! A table's OID is derived from its number in the catalog, which no other table ever has. The OID
 //! of a schema, a view or an external table is a hash of its name, so all connections see the same
-//! one, also after a restart of the server. If two hashes collide, one of them is changed
-//! ([`super::objects`]).
+//! one, also after a restart of the server. If two hashes collide, the second object gets the next
+//! free OID ([`super::objects`]).
 
 use super::schemas::SCHEMA;
 
@@ -40,7 +40,7 @@ pub(super) fn of_schema(name: &str) -> i64 {
     }
 }
 
-/// Returns a hashed OID for a name of several parts (FNV-1a).
+/// Returns the OID of an object without a fixed one: the FNV-1a hash of the parts of its name.
 pub(super) fn hashed(parts: &[&str]) -> i64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

@@ -1,4 +1,4 @@
-//! Exposes the relations as tables that DataFusion scans. Rows are computed at each scan.
+//! DataFusion tables of the catalog's relations. Their rows are computed at each scan.
 
 use std::fmt;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub(super) struct Attribute {
     pub(super) type_oid: i64,
     pub(super) modifier: i64,
     pub(super) is_nullable: bool,
-    /// Schema and name of the enum that the values are of.
+    /// Schema and name of the column's type, if it is an enum.
     pub(super) of_enum: Option<(String, String)>,
 }
 
@@ -178,7 +178,8 @@ pub(super) fn views(objects: &Objects, source: &Source) -> Vec<Row> {
     views.map(row).collect()
 }
 
-/// Returns the rows of `pg_stat_all_tables` and of the views over it.
+/// Returns the rows of `pg_stat_all_tables`, or of a view over it: the tables for which `is_in` is
+/// true.
 pub(super) fn statistics(objects: &Objects, is_in: impl Fn(&Object) -> bool) -> Vec<Row> {
     let tables = objects.relations.iter().filter(|object| object.relkind() == "r" && is_in(object));
     let row = |object: &Object| -> Row {

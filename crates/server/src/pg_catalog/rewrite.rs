@@ -1,10 +1,10 @@
-//! Rewrites PostgreSQL syntax that DataFusion cannot plan into syntax that it can.
+//! Rewrites PostgreSQL syntax that DataFusion cannot plan into syntax that it can plan.
 //!
-//! In all statements: the schema `pg_catalog` before functions, operators and types; casts to types
-//! of the catalog, such as `'t'::regclass` ([`casts`]); arrays written as texts, and `ARRAY(SELECT
-//! ...)` ([`arrays`]); `current_schema` and the like without parentheses; `COLLATE "C"` and
-//! `COLLATE pg_catalog.default`, which are removed since texts are compared by their bytes anyway;
-//! `LIKE x ESCAPE c`, `substring(x FROM 'pattern')` and `(x).field`.
+//! In all statements: the schema `pg_catalog` before functions, operators and types, which is
+//! removed; casts to types of the catalog, such as `'t'::regclass` ([`casts`]); arrays written as
+//! texts, and `ARRAY(SELECT ...)` ([`arrays`]); `current_schema` and the like without parentheses;
+//! `COLLATE "C"` and `COLLATE pg_catalog.default`, which are removed since texts are compared by
+//! their bytes anyway; `LIKE x ESCAPE c`, `substring(x FROM 'pattern')` and `(x).field`.
 //!
 //! In statements that refer to the catalog: correlated subqueries that return one value
 //! ([`subqueries`]) and subqueries in places where DataFusion plans none ([`placement`]), functions
@@ -178,7 +178,8 @@ impl VisitorMut for Rewriter {
     }
 }
 
-/// Returns the operand of a COLLATE that changes nothing.
+/// Returns the operand of a COLLATE whose collation compares bytes, as all comparisons do; `None`
+/// for any other expression.
 fn without_collation(expr: &mut Expr) -> Option<Expr> {
     let Expr::Collate { expr, collation } = expr else { return None };
     let is_bytes = ["default", "C", "c", "POSIX", "posix", "ucs_basic"];
@@ -258,14 +259,16 @@ fn function(expr: &mut Expr) {
     } else if let (FunctionArguments::Subquery(_), "array") = (&function.args, name.as_str()) {
         arrays::of_subquery(expr);
     } else if let Some(ident) = set(function) {
-        // The quotes keep the list, which is visited next, from being rewritten again.
+        // The quotes mark the call as rewritten: it is visited once more, as an argument of the new
+        // one.
         ident.quote_style = Some('"');
         let list = take(expr);
         *expr = call("unnest", [list]);
     }
 }
 
-/// Returns the name of a function that returns several rows, unless the name is quoted.
+/// Returns the name of a call if it is one of [`SETS`] and not quoted; a quoted name was rewritten
+/// already.
 fn set(function: &mut Function) -> Option<&mut Ident> {
     let Some(ObjectNamePart::Identifier(ident)) = function.name.0.last_mut() else { return None };
     (ident.quote_style.is_none() && SETS.contains(&ident.value.as_str())).then_some(ident)

@@ -14,15 +14,15 @@ const OWNER: &str = "terrace";
 pub(super) struct Role {
     pub(super) oid: i64,
     pub(super) name: String,
-    /// True if the role may do everything.
+    /// True if the role has all privileges.
     pub(super) is_superuser: bool,
     /// True if the role has the privileges of the roles that it is a member of.
     pub(super) inherits: bool,
     pub(super) can_log_in: bool,
 }
 
-/// Returns the roles of the database. A database without roles has one, the user of the connection,
-/// who owns it.
+/// Returns the roles of the database, with the owner of objects without a role first. In a database
+/// without roles, that is the user of the connection.
 pub(super) fn roles(source: &Source) -> Vec<Role> {
     let known = source.names.roles();
     let (name, can_log_in) = match known.is_empty() {
@@ -56,9 +56,9 @@ pub(super) fn owner(source: &Source, schema: &str, object: Option<&str>) -> Opti
     roles(source).into_iter().find(|role| role.oid == oid).map(|role| role.name)
 }
 
-/// True for a role that may do everything; `name` is `None` for a connection without a role.
+/// True for a role with all privileges, and for a connection without a role (`name` is `None`).
 pub(super) fn is_superuser(source: &Source, name: Option<&str>) -> bool {
-    // A role that has the owner's name is another.
+    // A role that was created with the name of the owner comes after it in the list, and counts.
     name.is_none_or(|name| {
         let roles = roles(source);
         let role = roles.iter().rfind(|role| role.name == name);
@@ -100,8 +100,8 @@ pub(super) fn administers(source: &Source, role: Option<&str>, other: &str) -> b
     is_superuser(source, role) || role.is_some_and(|role| source.names.administers(role, other))
 }
 
-/// True if the user of the connection may see and end statements of another user: those of
-/// superusers only as a superuser.
+/// True if the user of the connection may see and end statements of `user`. Those of a superuser
+/// take a superuser.
 pub(super) fn may_control(source: &Source, user: &str) -> bool {
     let role = source.facts.acting_role();
     let role = role.as_deref();
@@ -127,7 +127,7 @@ pub(super) struct Membership {
     /// True if the member has the privileges of the role.
     inherits: bool,
     pub(super) is_admin: bool,
-    /// The OID of the role that has granted it.
+    /// The OID of the role that has granted the membership.
     grantor: i64,
 }
 
@@ -146,7 +146,7 @@ pub(super) fn memberships(source: &Source) -> Vec<Membership> {
     all
 }
 
-/// Returns the names of all roles that a role is a member of, and its own.
+/// Returns the names of the role with the OID `of` and of all roles that it is a member of.
 pub(super) fn membership_names(source: &Source, of: i64) -> Vec<String> {
     let role = roles(source).into_iter().find(|role| role.oid == of);
     role.map_or_else(Vec::new, |role| source.names.memberships(&role.name).into_iter().collect())

@@ -1,4 +1,4 @@
-//! Sources of the catalog's rows, and of the results of its functions.
+//! Sources from which the catalog's rows and the results of its functions are computed.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use terrace_sql::Names;
 
 use crate::connection_info::ConnectionInfo;
 
-/// Sources of rows: the names of the database and facts about a connection.
+/// The names of the database, the connection, and the functions of its session.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) names: Names,
@@ -27,8 +27,8 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Creates the list of the functions of a session. It does not hold the session's state, since
-    /// functions of the session hold the list.
+    /// Creates the list of the functions of a session. It has only a weak reference to the
+    /// session's state, since functions of the session refer to the list.
     pub(super) fn of(context: &SessionContext) -> Self {
         let state = context.state_weak_ref();
         let list = move || state.upgrade().map_or_else(Vec::new, |state| listed(&state.read()));

@@ -1,4 +1,4 @@
-//! Computes the rows of `pg_catalog`'s relations. Relations that are missing here have no rows,
+//! Computes the rows of `pg_catalog`'s relations. A relation that is not listed here has no rows,
 //! since the database has no such objects.
 
 use terrace_sql::SqlError;
@@ -56,7 +56,7 @@ pub(super) fn is_empty(name: &str) -> bool {
 /// Returns the rows of a relation.
 ///
 /// # Errors
-/// Errors of planning views, whose columns are looked up.
+/// Errors of planning views of the database, whose columns are listed.
 pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec<Row>, SqlError> {
     if definition.schema == INFORMATION_SCHEMA {
         return information::rows(definition.name, source).await;

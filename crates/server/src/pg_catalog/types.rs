@@ -1,4 +1,4 @@
-//! Types that clients may encounter, with PostgreSQL's properties of them.
+//! PostgreSQL's types, with their properties in `pg_type`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -124,7 +124,7 @@ pub(super) fn has_kind(kind: &str) -> bool {
     TYPES.iter().any(|of| of.kind == kind)
 }
 
-/// Returns the input and output functions of types, by OID and name.
+/// Returns the OID and name of each input and output function of the types.
 pub(super) fn functions() -> impl Iterator<Item = (i64, &'static str)> {
     FUNCTIONS.iter().copied()
 }

@@ -130,7 +130,8 @@ pub(super) fn array(values: &[&Value], data_type: &DataType) -> Result<ArrayRef>
     Ok(cast(&array, data_type)?)
 }
 
-/// Returns lists of pairs: each item of an array with its position from 1.
+/// Returns, for each value, the list of pairs of an item of its array and the item's position, from
+/// 1.
 fn pairs(values: &[&Value], item: &FieldRef) -> Result<ArrayRef> {
     let lists: Vec<&[i64]> = values
         .iter()

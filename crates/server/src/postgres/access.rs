@@ -1,4 +1,4 @@
-//! Statements about a connection's own state: its settings, its cursors, and what it discards.
+//! Statements about a connection's own state: its settings, its cursors, and DISCARD.
 
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::planner::IdentNormalizer;
@@ -29,7 +29,8 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Returns what a statement does to the connection's own state; `None` for any other statement.
+    /// Returns the access of a statement to the connection's own state; `None` for any other
+    /// statement.
     pub(crate) fn of(statement: &SessionStatement) -> Option<Self> {
         if let Some(what) = Discard::of(statement) {
             return Some(Self::Discard(what));
@@ -98,7 +99,7 @@ fn text_of(value: &Expr) -> String {
     }
 }
 
-/// State that a connection discards.
+/// The state that a statement discards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Discard {
     /// `DISCARD ALL`: all of the below, and the session's external tables.

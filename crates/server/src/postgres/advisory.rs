@@ -33,13 +33,13 @@ enum Action {
     Take(Mode),
     /// Takes the lock if it is free; true if it was.
     Try(Mode),
-    /// Gives the lock back; true if it was held.
+    /// Releases the lock once; true if it was held.
     Give { is_shared: bool },
-    /// Gives all locks of the session back.
+    /// Releases all locks of the session.
     GiveAll,
 }
 
-/// Returns the signature of so many integers. Clients send parameters as texts.
+/// Returns the signature of `count` integers. Clients send parameters as texts.
 fn numbers(count: usize) -> TypeSignature {
     let sources = vec![TypeSignatureClass::Integer, TypeSignatureClass::Native(logical_string())];
     let number = TypeSignatureClass::Native(logical_int64());
@@ -168,7 +168,7 @@ fn failed(error: LockError) -> DataFusionError {
     Failure::new(state, error.to_string()).into()
 }
 
-/// Returns empty texts, and nulls where there are none.
+/// Returns an array of empty texts, with a null for each false.
 fn empty_texts(are_there: Vec<bool>) -> StringArray {
     are_there.into_iter().map(|is_there| is_there.then_some("")).collect()
 }

@@ -33,7 +33,7 @@ pub(crate) enum Format {
     Binary,
 }
 
-/// A function that appends the value of a row that is not null.
+/// A function that appends the encoded value of a row, which must not be null.
 type Cell = Box<dyn Fn(usize, &mut BytesMut) + Send + Sync>;
 
 /// Writer of the values of one column of a batch.
@@ -50,7 +50,8 @@ impl ColumnWriter {
         Ok(Self { nulls, cell: cell(&array, Writing { format, zone })? })
     }
 
-    /// Creates a writer of a column's values, in the type that is reported to clients for it.
+    /// Creates a writer of the values of `array` in the PostgreSQL type that clients are told for
+    /// `field`.
     pub(crate) fn of_field(
         array: &ArrayRef,
         field: &Field,
@@ -140,7 +141,7 @@ fn vector(array: &ArrayRef, of: &Type, format: Format) -> Result<Cell, ArrowErro
     }))
 }
 
-/// Returns the array without dictionary encoding, run-end encoding and list views.
+/// Decodes dictionaries and run-end encoding, and converts list views to lists.
 fn plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, value) => cast(array, value),

@@ -17,11 +17,11 @@ use crate::syntax::parsed;
 /// Tag of ANALYZE.
 const ANALYZE: &str = "ANALYZE";
 
-/// Words between CREATE and the kind of an object, which no tag has.
+/// Words between CREATE and the kind of object, which command tags omit.
 const DESCRIBING_WORDS: [&str; 7] =
     ["OR", "REPLACE", "EXTERNAL", "TEMP", "TEMPORARY", "RECURSIVE", "UNLOGGED"];
 
-/// The kind of a statement, which determines its answer.
+/// The kind of a statement, which determines the messages and the command tag of its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// A query; its tag has the number of rows, except for EXPLAIN and SHOW.
@@ -39,8 +39,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns the command of a statement in a session: of EXECUTE that of the statement which it
-    /// executes.
+    /// Returns the command of a statement in a session. The command of EXECUTE is that of the
+    /// prepared statement.
     pub(crate) fn in_session(session: &Session, statement: &SessionStatement) -> Self {
         match executed(session, statement) {
             Some(prepared) => Self::of(prepared.statement()),
@@ -114,8 +114,8 @@ impl Command {
         }
     }
 
-    /// Returns a command whose tag is the first two words, of CREATE without those that describe
-    /// the object: `CREATE VIEW`.
+    /// Returns a command whose tag is the first two words of the statement, without
+    /// [`DESCRIBING_WORDS`]: `CREATE VIEW`.
     fn by_words(statement: &SessionStatement) -> Self {
         let text = statement.to_string();
         let words = text.split_whitespace().map(str::to_uppercase);
@@ -140,14 +140,14 @@ impl Command {
         matches!(self, Self::Rows(_) | Self::RowsOfChanges)
     }
 
-    /// Returns a note for the client of a statement that had nothing to do.
+    /// Returns the notice that explains a statement that does nothing; `None` for other statements.
     pub(crate) fn note(&self) -> Option<&'static str> {
         matches!(self, Self::Done(tag) if tag == ANALYZE)
             .then_some("nothing to do: statistics are written with the rows")
     }
 
-    /// Returns the tag of a statement that has ended, from the columns of its result and the number
-    /// of its rows. A CREATE TABLE AS that has kept a table returns no number.
+    /// Returns the tag of a statement that has ended, from the schema of its result and the number
+    /// of its rows. The result of CREATE TABLE AS has no columns if the table existed already.
     pub(crate) fn tag_of(&self, result: &Schema, rows: u64) -> String {
         match self {
             Self::Changes("SELECT") if result.fields().is_empty() => "CREATE TABLE AS".to_owned(),

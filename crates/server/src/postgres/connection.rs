@@ -71,7 +71,7 @@ impl Connection {
         self.portals.get(name).ok_or_else(|| no_portal(name))
     }
 
-    /// Refuses a new portal if the connection has the maximum number of them.
+    /// Fails if the connection has the maximum number of portals.
     pub(super) fn check_portals(&self) -> Result<(), Failure> {
         if self.portals.len() < NAMES_MAX {
             return Ok(());

@@ -16,7 +16,8 @@ use super::failure::Failure;
 use super::session::zone;
 use super::statement::Statement;
 
-/// Maximum number of texts that a connection keeps, and maximum length of one in bytes.
+/// Maximum number of constant statements that a connection keeps, and maximum length of their texts
+/// in bytes.
 const TEXTS_MAX: usize = 64;
 pub(super) const TEXT_BYTES_MAX: usize = 256;
 
@@ -25,8 +26,8 @@ pub(super) const TEXT_BYTES_MAX: usize = 256;
 pub(super) struct Constants(HashMap<String, Arc<Statement>>);
 
 impl Constants {
-    /// Returns the statement of a text, if its rows are still known. `oids` are the types of
-    /// parameters in the request; a constant statement has none.
+    /// Returns the constant statement with this text, if its row is still valid. `oids` are the
+    /// parameter types of the request; a constant statement has no parameters.
     pub(super) fn find(
         &self,
         session: &Session,
@@ -53,8 +54,8 @@ impl Constants {
     }
 }
 
-/// Returns the encoded row of a statement whose row is known, and its end. The settings under which
-/// it is known have the zone in which it is shown.
+/// Returns the encoded row and command tag of a constant statement. A row is valid only under the
+/// settings that it was computed with, which include the time zone.
 ///
 /// # Errors
 /// A type that cannot be sent to clients.
@@ -66,8 +67,9 @@ pub(super) fn answer<'a>(
 ) -> Result<Cow<'a, [u8]>, Failure> {
     statement.encoded.answer.messages(formats, |buffer| {
         let zone = zone(session)?;
-        let columns = rows.columns().iter().zip(formats);
-        let columns = columns.map(|(array, format)| ColumnWriter::new(array, *format, zone));
+        let columns = rows.columns().iter().zip(rows.schema_ref().fields()).zip(formats);
+        let columns = columns
+            .map(|((array, field), format)| ColumnWriter::of_field(array, field, *format, zone));
         put_row(buffer, &columns.collect::<Result<Vec<_>, _>>()?, 0)?;
         let tag = statement.command.tag(1);
         encode(&Out::CommandComplete(CommandComplete::new(tag)), buffer)

@@ -125,7 +125,8 @@ fn put(wire: &mut Wire, bytes: &mut BytesMut) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the format of all values, the number of columns and the format of each.
+/// Returns the fields of the COPY response message: the overall format, the number of columns, and
+/// the format of each.
 fn header(format: &CopyFormat, columns: usize) -> Result<(i8, i16, Vec<i16>), Failure> {
     let code = i8::from(format_of(format) == Format::Binary);
     let Ok(count) = i16::try_from(columns) else {

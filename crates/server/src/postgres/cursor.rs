@@ -23,7 +23,7 @@ use super::session::zone;
 use super::statement::Statement;
 
 impl Connection {
-    /// Runs a cursor statement of the simple protocol.
+    /// Runs a cursor statement that came by the simple protocol.
     pub(super) async fn cursor_simply(
         &mut self,
         statement: &CursorStatement,
@@ -115,7 +115,7 @@ impl Connection {
                     count = rows.go(steps, &mut Target::Nowhere, &guard).await?;
                 }
                 self.portals.insert(name.clone(), portal);
-                // Of a query that was run again, no row is before the first.
+                // A query that was run again has no rows before its first row.
                 let count = if steps == Steps::Backward(None) { before } else { count };
                 self.complete(format!("MOVE {count}"))
             }
@@ -166,8 +166,9 @@ impl Connection {
         }
     }
 
-    /// Takes a cursor out of the portals, ready for steps that return rows or skip them. A cursor
-    /// whose query fails has nothing more to return, and is dropped.
+    /// Removes a cursor from the portals, for the caller to move by `steps` and put back; `returns`
+    /// is true if the steps return rows (FETCH, not MOVE). The query is started, or started again,
+    /// if the steps require that. A cursor whose query fails stays removed.
     async fn take_cursor(
         &mut self,
         name: &str,
@@ -193,7 +194,7 @@ impl Connection {
                 }
                 rows.way(steps, returns)?
             }
-            // A portal whose rows have all been sent, and which keeps none.
+            // A portal that has sent all its rows and keeps none of them.
             _ if matches!(steps, Steps::Forward(_) | Steps::Relative(0..)) => Way::Rows,
             _ => return Err(forward_only()),
         };
@@ -207,8 +208,8 @@ impl Connection {
         Ok(portal)
     }
 
-    /// Refuses to restart a query that would return other rows: its transaction, which reads the
-    /// database as of one point in time, has ended or has changed something since.
+    /// Fails if a cursor's query, run again, could return other rows: the transaction of its
+    /// snapshot has ended, or has changed something since.
     fn refuse_to_begin_again(&self, portal: &Portal) -> Result<(), Failure> {
         let is_same = |cursor: Cursor| !cursor.is_committed && cursor.changes == self.changes;
         if portal.cursor.is_none_or(is_same) {
@@ -252,8 +253,8 @@ impl Connection {
         }
     }
 
-    /// Drops the portals that end with a transaction: all but cursors WITH HOLD; of those declared
-    /// in this transaction, it keeps them only if it is committed.
+    /// Drops the portals that end with a transaction: all except cursors WITH HOLD. A cursor WITH
+    /// HOLD that was declared in this transaction remains only if it is committed.
     pub(super) fn end_portals(&mut self, is_committed: bool) {
         self.portals.retain(|_, portal| match &mut portal.cursor {
             Some(cursor) if cursor.is_held => {
@@ -264,7 +265,7 @@ impl Connection {
         });
     }
 
-    /// Drops the portals that end with any transaction: all but cursors WITH HOLD.
+    /// Drops all portals except cursors WITH HOLD.
     pub(super) fn end_unheld_portals(&mut self) {
         self.portals.retain(|_, portal| portal.cursor.is_some_and(|cursor| cursor.is_held));
     }

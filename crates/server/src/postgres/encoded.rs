@@ -1,4 +1,4 @@
-//! Messages that a statement answers alike at each run, kept in the form in which they are sent.
+//! Encoded messages that are the same at each run of a statement, kept with it.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -17,11 +17,11 @@ const BYTES_MAX: usize = 1 << 10;
 pub(super) struct Encoded {
     /// The description of the columns.
     pub(super) description: Kept,
-    /// The row of a constant statement, and its end.
+    /// The row and the command tag of a constant statement.
     pub(super) answer: Kept,
 }
 
-/// Encoded messages for the first formats that a client has asked for; it seldom asks for others.
+/// Messages encoded in the formats that the client requested first; clients seldom request others.
 #[derive(Default)]
 pub(super) struct Kept(OnceLock<(Vec<Format>, BytesMut)>);
 
@@ -44,7 +44,7 @@ impl Kept {
         let mut bytes = BytesMut::new();
         encode(&mut bytes)?;
         if bytes.len() <= BYTES_MAX {
-            // Others that were kept meanwhile stay.
+            // Messages that another call has kept in the meantime stay.
             let _kept = self.0.set((formats.to_vec(), bytes.clone()));
         }
         Ok(Cow::Owned(bytes.into()))

@@ -1,4 +1,4 @@
-//! Batches of statements that run: those of a query, or rows that were stored for the client.
+//! Source of the batches that a client receives: a running query, or the stored rows of a FETCH.
 
 use std::convert::Infallible;
 
@@ -21,7 +21,7 @@ pub(super) struct Batches {
 /// Source of batches.
 enum Source {
     Query(QueryBatches),
-    /// Rows of a FETCH that the client takes in parts, and the number of those taken.
+    /// Rows of a FETCH that the client requests in parts, and the number of rows passed on.
     Stored(StoredBatches, u64),
 }
 
@@ -68,7 +68,7 @@ impl Batches {
         }
     }
 
-    /// Refuses to go on with a query that was cancelled.
+    /// Fails if the query was cancelled.
     ///
     /// # Errors
     /// The reason of the cancellation.
@@ -79,7 +79,7 @@ impl Batches {
         }
     }
 
-    /// Suspends the query until this future is dropped. Returns when the query is cancelled.
+    /// Suspends the query until this future is dropped or the query is cancelled.
     pub(super) async fn rest(&mut self) {
         match &mut self.source {
             Source::Query(batches) => batches.rest().await,
@@ -109,7 +109,7 @@ impl Batches {
     }
 }
 
-/// Returns the number of rows from the result of a change, whose only row holds it.
+/// Returns the number of changed rows, which is the only value of the result of a change.
 pub(crate) fn count_of(batches: &[RecordBatch]) -> u64 {
     let counts = batches.iter().filter_map(|batch| {
         batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())

@@ -27,7 +27,7 @@ use super::session::zone;
 use super::statement::{Statement, refuse_execute};
 use crate::registry::Shown;
 
-/// Target of `Describe` and `Close` that means a statement; any other means a portal.
+/// Target byte of `Describe` and `Close` for a statement; any other byte stands for a portal.
 const STATEMENT: u8 = b'S';
 
 impl Connection {
@@ -169,7 +169,7 @@ impl Connection {
         if let Some(access) = &statement.access {
             return self.execute_access(access, name, execute).await;
         }
-        // A statement alone before a `Sync` needs no implicit transaction.
+        // A single statement before a `Sync` needs no implicit transaction.
         let begins = matches!(portal.state, State::Bound) && statement.is_change();
         if begins && (statement.locks_rows() || !self.wire.has_sync_next()) {
             self.begin_implicitly()?;
@@ -241,7 +241,8 @@ impl Connection {
         }
     }
 
-    /// True if the portal of a message returns a known row, or if there is no such portal.
+    /// True if the portal that a message names is of a constant statement with a valid row, or does
+    /// not exist: both are answered without running a query.
     pub(super) fn is_known_portal(&self, execute: &Execute) -> bool {
         let Some(portal) = self.portals.get(execute.name.as_deref().unwrap_or_default()) else {
             return true;

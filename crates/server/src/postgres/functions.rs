@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use crate::connection_info::ConnectionInfo;
 use crate::settings::SERVER_VERSION;
 
-/// A function without arguments.
+/// A function without arguments that describes the connection.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Fact {
     name: &'static str,
@@ -47,7 +47,7 @@ impl Hash for ActingUser {
     }
 }
 
-/// Returns the functions of a connection that describe it.
+/// Returns the functions that describe a connection.
 pub(super) fn functions(place: &Arc<ConnectionInfo>) -> Vec<ScalarUDF> {
     let version = format!("PostgreSQL {SERVER_VERSION}");
     let facts: [(&'static str, &[&str], Kind); 5] = [

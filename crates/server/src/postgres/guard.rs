@@ -10,7 +10,8 @@ use super::failure::{Failure, SqlState};
 use crate::registry::{Registered, RunningStatement};
 use crate::stream::Watch;
 
-/// Events that end a statement early.
+/// Ends the running statement early: the client's request to cancel, its time limit, a lost client,
+/// or the termination of the connection.
 pub(super) struct Guard<'a> {
     pub(super) statement: RunningStatement,
     pub(super) registered: &'a Registered,
@@ -20,7 +21,8 @@ pub(super) struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Waits for a future that may plan a statement for long, and ends the planning as well.
+    /// Waits for a future that plans a statement, like [`Guard::wait`]; an event also stops the
+    /// planner, which does not yield to other tasks.
     pub(super) async fn plan<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
         let (statement, connection) = (self.statement.end(), self.registered.end());
         let stop = Stop::new({

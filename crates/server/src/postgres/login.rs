@@ -46,8 +46,8 @@ pub(super) struct Client {
 /// A request that the server refuses, and a broken connection.
 pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Client>, Failure> {
     let Some(startup) = first_message(shared, wire).await? else { return Ok(None) };
-    // The permit is taken only now: idle clients take none, and statements can be cancelled while
-    // all are taken.
+    // The permit is taken after the first message: a client that sends none takes no permit, and
+    // statements can be cancelled while all permits are taken.
     let place = timeout(PLACE_TIME, Arc::clone(&shared.places).acquire_owned());
     let Ok(Ok(place)) = place.await else {
         shared.counters.count_refused();
@@ -94,7 +94,7 @@ async fn first_message(shared: &Shared, wire: &mut Wire) -> Result<Option<Startu
                 wire.put(Out::GssEncResponse(GssEncResponse::Refuse))?;
                 wire.flush().await?;
             }
-            // Neither of the two: the message is read again as another type.
+            // Not a request for TLS or GSS: the message is read again as another type.
             Some(In::SslNegotiation(_)) => wire.context().awaiting_frontend_ssl = false,
             Some(In::CancelRequest(cancel)) => {
                 shared.registry.cancel(cancel.pid, &cancel.secret_key);
@@ -121,7 +121,7 @@ async fn welcome(
     }
     let given = |name: &str| startup.parameters.get(name).map(String::as_str);
     let user = given("user").unwrap_or_default();
-    // Clients name the database like the user unless they are given a name.
+    // Clients take the name of the user for the database unless the user names one.
     let database = given("database").unwrap_or(user);
     if database != DATABASE && database != user {
         let text = format!("there is no database {database:?}; there is {DATABASE}");

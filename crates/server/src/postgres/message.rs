@@ -13,8 +13,8 @@ const GSS: u32 = 80_877_104;
 const CANCEL_BYTES: usize = 12;
 const SECRET_BYTES_MAX: usize = 256;
 
-/// Checks that a message has the form of its type, and nothing more. `bytes` are the whole message,
-/// including its type and length. Returns true if its texts are UTF-8.
+/// Checks that a message has the form of its type, without bytes after its last field. `bytes` are
+/// the whole message, including its type and length. Returns true if its texts are UTF-8.
 ///
 /// # Errors
 /// A description of the defect.

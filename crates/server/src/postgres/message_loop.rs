@@ -1,4 +1,4 @@
-//! Message loop of a connection: logs its client in, runs its messages and sends the answers.
+//! Message loop of a connection: logs its client in, handles its messages and sends the answers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -71,8 +71,8 @@ async fn part(shared: &Shared, wire: &mut Wire, failure: &Failure) {
 }
 
 impl LoggedIn {
-    /// Serves the connection until its client leaves or a failure ends it. Messages that take no
-    /// time are answered by this thread; the work of others is done in `runtimes`.
+    /// Serves the connection until its client leaves or a failure ends it. Messages that need no
+    /// query are answered by the calling thread; the others are handled in `runtimes`.
     pub(crate) async fn run(self, runtimes: Runtimes) {
         let opened = runtimes.run(true, self.open()).await;
         if let Some(connection) = opened {
@@ -159,8 +159,8 @@ impl Connection {
         }
     }
 
-    /// Answers messages that take no time. Returns the first one that takes time; `None` once the
-    /// client has left.
+    /// Answers messages up to the first that takes time ([`Self::takes_time`]), and returns that
+    /// one; `None` once the client has left.
     async fn wait(&mut self) -> Result<Option<In>, Failure> {
         while let Some(message) = self.next().await? {
             match message {
@@ -185,7 +185,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// True unless the message can be answered from what the connection has at hand.
+    /// True unless the message can be answered from the state of the connection, without planning
+    /// or running a statement.
     fn takes_time(&self, message: &In) -> bool {
         let is_known =
             |text, oids: &[u32]| self.constants.find(&self.session, text, oids).is_some();
@@ -228,7 +229,7 @@ impl Connection {
         }
     }
 
-    /// Reports a failed message. Returns an error if the connection cannot go on.
+    /// Reports a failed message to the client. Returns the failure if it ends the connection.
     async fn fail(&mut self, failure: Failure, is_simple: bool) -> Result<(), Failure> {
         if failure.is_fatal() {
             return Err(failure);

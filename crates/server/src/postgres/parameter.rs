@@ -16,7 +16,7 @@ use super::failure::{Failure, SqlState};
 use super::text_cell::{jsonb_of_bytes, uuid_of_bytes};
 use crate::column_types::{arrow_type, pg_type};
 
-/// Decodes a value of a type; `what` names the value in errors.
+/// Decodes a value of a type, or a null if `bytes` is `None`; `what` names the value in errors.
 ///
 /// # Errors
 /// Bytes that are not a value of the type, and types without a binary format here.
@@ -41,7 +41,8 @@ pub(super) fn value(
     sent.cast_to(data_type).map_err(invalid)
 }
 
-/// Decodes a value of the type `of`, whose values have the type `data_type` here.
+/// Decodes a value that the client sends in the PostgreSQL type `of`, to the Arrow type
+/// `data_type`.
 ///
 /// # Errors
 /// As [`value`].
@@ -131,7 +132,7 @@ fn binary_items(mut bytes: Bytes) -> Option<(Type, Vec<Option<Bytes>>)> {
     bytes.is_empty().then_some((of, items))
 }
 
-/// Returns a `numeric` type that holds all digits of a value.
+/// Returns the decimal type with the precision and scale of a value's digits.
 ///
 /// # Errors
 /// Bytes that are not a number, and numbers of more than 38 digits.
@@ -295,8 +296,8 @@ pub(super) fn type_of(oid: u32) -> Result<Option<DataType>, Failure> {
     }
 }
 
-/// Returns the formats of `values` values. No code means text for all; one code is for all; else
-/// there is one for each.
+/// Returns the formats of `values` values from the format codes of a message: no code means text
+/// for all values, a single code applies to all, and otherwise each value has its own.
 pub(super) fn formats_of(codes: &[i16], values: usize) -> Result<Vec<Format>, Failure> {
     let format = |code: &i16| match code {
         0 => Ok(Format::Text),

@@ -57,8 +57,8 @@ impl Portal {
         Self { statement, values, formats, state: State::Bound, cursor: None }
     }
 
-    /// Returns the rows that are kept to be returned again. Portals that DECLARE has not created go
-    /// forward.
+    /// Returns the rows that are kept, so that FETCH can return them again. A portal that DECLARE
+    /// has not created keeps none: it only moves forward.
     pub(super) fn keep(&self) -> Keep {
         let Some(cursor) = self.cursor else { return Keep::Nothing };
         match cursor.scrolls {
@@ -68,7 +68,7 @@ impl Portal {
         }
     }
 
-    /// Returns the number of rows before the current one.
+    /// Returns the number of rows before the current row.
     pub(super) fn rows_before(&self) -> u64 {
         match &self.state {
             State::Running(rows) => rows.at().saturating_sub(1),

@@ -8,9 +8,9 @@ use crate::registry::Registered;
 
 /// The client's message that is being answered.
 pub(super) struct Request {
-    /// Number of messages so far that run statements.
+    /// Number of messages of the connection so far that run statements.
     count: u64,
-    /// Time of its arrival; `None` for a message that plans and runs nothing.
+    /// Arrival time of the message; `None` for a message that plans and runs nothing.
     began: Option<Instant>,
     runs: bool,
     /// Minimum duration of statements that are logged.

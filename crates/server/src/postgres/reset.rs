@@ -50,7 +50,7 @@ impl Connection {
         self.wire.put(Out::CommandComplete(CommandComplete::new(what.tag().to_owned())))
     }
 
-    /// Resets all settings to those that the connection begins with.
+    /// Resets all settings to `begun`, those with which the client has logged in.
     async fn reset_settings(&mut self, begun: Settings) -> Result<(), Failure> {
         self.session.reset_settings();
         let before = self.settings.replace(begun.clone());

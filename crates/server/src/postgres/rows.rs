@@ -1,5 +1,5 @@
-//! Rows of a statement that has started, and a position among them. Rows that were read are kept
-//! for a cursor that can go back, in pages of the query.
+//! Rows of a running statement, and the position of a cursor among them. For a cursor that can move
+//! backward, rows that were read are kept in spillable pages of the query.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) enum Keep {
 pub(super) enum Target<'a> {
     Client(&'a mut Wire),
     Store(&'a mut StoredBatches),
-    /// None: the rows are skipped.
+    /// No receiver: the rows are skipped, as by MOVE.
     Nowhere,
 }
 
@@ -47,9 +47,9 @@ pub(super) struct Rows {
     formats: Vec<Format>,
     zone: Tz,
     keep: Keep,
-    /// The kept rows: all that were read, or `None`.
+    /// All rows that were read; `None` if rows are not kept.
     kept: Option<StoredBatches>,
-    /// The batch at hand, and the number of its first row.
+    /// The batch that was read last, and the number of its first row.
     hand: Option<(u64, RecordBatch)>,
     /// Number of rows that the statement has returned.
     read: u64,
@@ -65,7 +65,7 @@ impl Rows {
         Self { batches, formats, zone, keep, kept, hand: None, read: 0, at: 0 }
     }
 
-    /// Returns rows that were stored, in the formats and the zone of others.
+    /// Returns stored rows, to be sent in `formats` with timestamps in `zone`.
     pub(super) fn of_stored(rows: StoredBatches, formats: Vec<Format>, zone: Tz) -> Self {
         let (batches, keep) = (Batches::of_stored(rows), Keep::Nothing);
         Self { batches, formats, zone, keep, kept: None, hand: None, read: 0, at: 0 }
@@ -96,7 +96,7 @@ impl Rows {
         self.keep
     }
 
-    /// Keeps all rows from now on, if those that were read are kept.
+    /// Keeps all rows from now on, if all rows read so far are kept.
     pub(super) fn keep_all(&mut self) {
         if self.is_kept() {
             self.keep = Keep::All;
@@ -118,7 +118,7 @@ impl Rows {
         (1..=self.read).contains(&self.at)
     }
 
-    /// Refuses to go on with a query that was cancelled.
+    /// Fails if the query was cancelled.
     ///
     /// # Errors
     /// The reason of the cancellation.
@@ -162,7 +162,7 @@ impl Rows {
         std::future::pending().await
     }
 
-    /// Passes the next rows on, so many or all. Returns their number.
+    /// Passes the next rows on: at most the given number, or all. Returns their number.
     ///
     /// # Errors
     /// The failure of the statement, or the event that ended it.
@@ -195,8 +195,8 @@ impl Rows {
         Ok(passed)
     }
 
-    /// Passes the rows before the current one on, the nearest first, so many or all. Returns their
-    /// number. The rows must be kept.
+    /// Passes the rows before the current one on, the nearest first: at most the given number, or
+    /// all. Returns their number. The rows must be kept.
     ///
     /// # Errors
     /// The event that ended the statement, and kept rows that cannot be read.
@@ -230,8 +230,8 @@ impl Rows {
         self.at = number.min(self.read + 1);
     }
 
-    /// Returns the batch that has the row of a number, and the index of the row in it; `None` if
-    /// there are fewer rows.
+    /// Returns the batch that has row `number`, counted from 1, and the index of the row in the
+    /// batch; `None` if there are fewer rows.
     async fn find(
         &mut self,
         number: u64,
@@ -277,7 +277,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Passes rows of a batch on; the last first, if they are passed `backward`.
+    /// Passes `rows` of a batch on to `target`; in reverse order if `backward`.
     async fn give(
         &mut self,
         target: &mut Target<'_>,
@@ -318,13 +318,13 @@ impl Rows {
     }
 }
 
-/// Returns the failure of a cursor that cannot go back, in PostgreSQL's words.
+/// Returns the failure of a cursor that cannot move backward, with PostgreSQL's message.
 pub(super) fn forward_only() -> Failure {
     let failure = Failure::new(SqlState::STATE, "cursor can only scan forward");
     failure.with_hint(SCROLL_HINT)
 }
 
-/// Returns rows of a batch, the last first.
+/// Returns `rows` of a batch in reverse order.
 fn reversed(batch: &RecordBatch, rows: Range<usize>) -> Result<RecordBatch, ArrowError> {
     let indices = rows.rev().map(|row| u32::try_from(row).unwrap_or(u32::MAX));
     take_record_batch(batch, &UInt32Array::from_iter_values(indices))

@@ -1,4 +1,5 @@
-//! SCRAM-SHA-256 authentication, over TLS bound to the certificate (RFC 5802, RFC 7677, RFC 5929).
+//! SCRAM-SHA-256 authentication (RFC 5802, RFC 7677), with channel binding to the certificate over
+//! TLS (RFC 5929).
 
 use std::time::Duration;
 

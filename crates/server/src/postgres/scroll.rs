@@ -7,20 +7,21 @@ use super::failure::Failure;
 use super::guard::Guard;
 use super::rows::{Keep, Rows, Target, forward_only};
 
-/// The means by which a cursor can make its steps.
+/// Source of the rows that a step of a cursor needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By the rows that follow, and those that are kept.
+    /// The rows that follow, and the kept ones.
     Rows,
-    /// By the query from its beginning: the rows that were read are not kept.
+    /// The query, run again from its beginning, since the rows that were read are not kept.
     Restart,
 }
 
 impl Rows {
-    /// Returns the means for steps that return rows, or skip them.
+    /// Returns the source of the rows for `steps`; `returns` is true if the steps return the rows
+    /// (FETCH), false if they skip them (MOVE).
     ///
     /// # Errors
-    /// A cursor that cannot go back.
+    /// A cursor that cannot move backward.
     pub(super) fn way(&self, steps: Steps, returns: bool) -> Result<Way, Failure> {
         let rewinds = match steps {
             Steps::Absolute(number) => u64::try_from(number).is_ok_and(|it| it <= self.at()),
@@ -106,7 +107,7 @@ impl Rows {
         self.forward(target, guard, Some(1)).await
     }
 
-    /// Goes back, without reading rows that are skipped.
+    /// Moves backward by `rows`, or to before the first row. Rows that are skipped are not read.
     async fn back(
         &mut self,
         target: &mut Target<'_>,

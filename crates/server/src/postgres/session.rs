@@ -1,5 +1,5 @@
-//! Sessions of connections: opened with PostgreSQL's catalog and functions, and kept in step with
-//! the settings of the connection.
+//! Sessions of connections: opens them with PostgreSQL's catalog and functions, and applies the
+//! settings of the connection to them.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(crate) fn furnished(session: Session, place: &Arc<ConnectionInfo>) -> Sessio
     session
 }
 
-/// Passes the changed settings on to a session, if the session has them as well.
+/// Applies the changed settings that the engine's session also has, such as the time zone.
 pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), Failure> {
     for statement in settings.changed().filter_map(|name| settings.of_session(name)) {
         session.sql(&statement).await?;
@@ -55,7 +55,7 @@ pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), 
     Ok(())
 }
 
-/// Changes a setting, until the end of the transaction if `is_local`, and passes it on to the
+/// Changes a setting, until the end of the transaction if `is_local`, and applies it to the
 /// session. Returns the change to report to the client, if it has to be reported.
 ///
 /// # Errors
@@ -81,7 +81,7 @@ pub(crate) fn shown(session: &Session, settings: &SharedSettings, name: &str) ->
     }
 }
 
-/// Passes a setting on to the session, if the session has it as well.
+/// Applies a setting to the session, if the engine's session has it too.
 ///
 /// # Errors
 /// A value that the session does not accept. It keeps its role then, and so do the settings.
@@ -101,7 +101,7 @@ async fn pass_on(session: &Session, settings: &SharedSettings, name: &str) -> Re
     }
 }
 
-/// Passes on to the session the settings that its statements have changed. Returns the changes to
+/// Applies to the session the settings that its statements have changed. Returns the changes to
 /// report to the client.
 ///
 /// # Errors

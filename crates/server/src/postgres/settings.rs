@@ -70,7 +70,8 @@ impl Connection {
         Ok("SET")
     }
 
-    /// Passes on the settings that a statement has changed, to the session and to the client.
+    /// Applies the settings that a statement has changed to the session, and reports them to the
+    /// client.
     pub(super) async fn follow_settings(&mut self) -> Result<(), Failure> {
         for (name, value) in follow_changes(&self.session, &self.settings).await? {
             let status = ParameterStatus::new(name.to_owned(), value);
@@ -89,7 +90,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a failure as a warning, to a client whose statement goes on.
+    /// Sends a failure as a warning, to a client whose statement continues.
     pub(super) fn warn(&mut self, failure: &Failure) -> Result<(), Failure> {
         match self.settings.shows(Severity::Warning) {
             true => self.wire.put(failure.warning()),
@@ -97,7 +98,7 @@ impl Connection {
         }
     }
 
-    /// Sends a text to a client whose statement has succeeded.
+    /// Sends a notice to a client whose statement has succeeded.
     pub(super) fn note(&mut self, text: &str) -> Result<(), Failure> {
         match self.settings.shows(Severity::Notice) {
             true => self.wire.put(Failure::note(text)),

@@ -1,4 +1,4 @@
-//! The simple protocol: texts of one or several statements, which are run one after the other.
+//! The simple query protocol: texts of one or several statements, which run one after the other.
 
 use std::sync::{Arc, OnceLock};
 
@@ -124,7 +124,7 @@ impl Connection {
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
     }
 
-    /// Answers a text whose rows are known. Returns false for any other.
+    /// Answers a text that is a kept constant statement. Returns false for any other text.
     fn answer_known_text(&mut self, text: &str) -> Result<bool, Failure> {
         let Some(statement) = self.constants.find(&self.session, text, &[]) else {
             return Ok(false);
@@ -133,8 +133,8 @@ impl Connection {
         self.answer_known(&statement)
     }
 
-    /// Answers the only statement of a text if it is constant, and keeps it. Returns false for any
-    /// other.
+    /// Answers `statement`, the only one of a text, if it is constant, and keeps it for further
+    /// queries with this text. Returns false if it is not constant.
     async fn learn(&mut self, text: &str, statement: &SessionStatement) -> Result<bool, Failure> {
         // Calls of functions are seldom constant.
         if text.len() > TEXT_BYTES_MAX || text.contains('(') || !reads_nothing(statement) {
@@ -164,7 +164,7 @@ impl Connection {
     }
 }
 
-/// True for a text that may have a FOR UPDATE: its locks last as long as its transaction.
+/// True for a text that may contain FOR UPDATE, whose row locks last until the transaction ends.
 fn may_lock_rows(text: &str) -> bool {
     text.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"for"))
 }

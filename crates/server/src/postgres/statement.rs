@@ -31,15 +31,15 @@ pub(super) struct Statement {
     /// The planned statement; `None` for an empty text, or a statement that needs no plan.
     pub(super) prepared: Option<Prepared>,
     pub(super) command: Command,
-    /// The access to the connection's own state, if the statement is one.
+    /// The access to the connection's own state; `None` for a statement of the engine.
     pub(super) access: Option<Access>,
     /// OIDs of the parameter types that the client has named.
     pub(super) oids: Vec<u32>,
-    /// The types of the parameters for clients, once they were asked for.
+    /// The parameter types that clients are told, computed at the first request.
     pub(super) types: OnceLock<Vec<Type>>,
     /// The statement's text, as shown to others.
     pub(super) shown: Shown,
-    /// Messages of its runs.
+    /// Encoded messages that are the same at each run of the statement.
     pub(super) encoded: Encoded,
 }
 
@@ -66,8 +66,8 @@ impl Statement {
         self.prepared.as_ref().map_or(&[], Prepared::parameters)
     }
 
-    /// Returns the types of the parameters for clients: those that the client has named, or else
-    /// those of the values that a parameter is used as.
+    /// Returns the parameter types that clients are told: those that the client has named, or else
+    /// those inferred from the use of each parameter.
     pub(super) fn parameter_types(&self) -> &[Type] {
         self.types.get_or_init(|| self.named_types())
     }
@@ -88,8 +88,8 @@ impl Statement {
         self.oids.contains(&Type::NUMERIC.oid())
     }
 
-    /// Returns the statement planned for its `numeric` parameters: the number of their digits is
-    /// known only from their values, which a type with fewer digits would round.
+    /// Returns the statement planned anew for the values of its `numeric` parameters: their
+    /// precision and scale follow from the values, which a type with fewer digits would round.
     pub(super) async fn with_numerics(
         self: Arc<Self>,
         session: &Session,
@@ -153,7 +153,7 @@ pub(super) fn prepared_name(statement: &SessionStatement) -> Option<String> {
     Some(IdentNormalizer::default().normalize(name.clone()))
 }
 
-/// Refuses to prepare an EXECUTE: its columns are those of another statement.
+/// Fails for an EXECUTE, which cannot be prepared: its columns are those of another statement.
 pub(super) fn refuse_execute(statement: &SessionStatement) -> Result<(), Failure> {
     let is_refused = matches!(parsed(statement), Some(SqlStatement::Execute { .. }));
     let text = "EXECUTE as a prepared statement is not possible; send it by itself, or prepare the \

@@ -1,4 +1,4 @@
-//! Binary forms of values that are texts in storage.
+//! Binary formats of `uuid` and `jsonb`, whose values are stored as text.
 
 use bytes::{BufMut as _, BytesMut};
 use datafusion::arrow::array::{ArrayRef, AsArray as _};
@@ -9,7 +9,7 @@ use datafusion::arrow::error::ArrowError;
 /// The first byte of the binary form of `jsonb`: its version.
 const JSONB_VERSION: u8 = 1;
 
-/// A function that appends the value of a row that is not null.
+/// A function that appends the encoded value of a row, which must not be null.
 type Append = Box<dyn Fn(usize, &mut BytesMut) + Send + Sync>;
 
 /// Encodes UUIDs in 16 bytes.
@@ -33,7 +33,7 @@ pub(super) fn jsonb(array: &ArrayRef) -> Result<Append, ArrowError> {
     }))
 }
 
-/// The number of a UUID in its canonical form.
+/// Converts the canonical text of a UUID to its 128 bits.
 fn number(text: &str) -> u128 {
     let digits = text.chars().filter_map(|digit| digit.to_digit(16));
     digits.fold(0, |number, digit| number << 4 | u128::from(digit))

@@ -26,14 +26,14 @@ impl Connection {
         }
     }
 
-    /// Tells the client that the server is ready for the next statement.
+    /// Sends `ReadyForQuery`, after the settings that the statement has changed.
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
         self.control.registered.rest();
-        // A transaction that has failed may go on behind a savepoint, and keeps its locks.
+        // A failed transaction may continue after ROLLBACK TO SAVEPOINT, and keeps its locks.
         if self.status() == Status::Idle {
             self.control.registered.end_transaction();
         }
-        // In a transaction that has failed the session runs nothing; its end restores the settings.
+        // In a failed transaction the session runs no statements; its end restores the settings.
         if self.status() != Status::Error {
             self.follow_settings().await?;
         }
@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Refuses a statement in a transaction that has failed.
+    /// Fails in a failed transaction, which runs no statements.
     pub(super) fn refuse_if_failed(&self) -> Result<(), Failure> {
         match self.status() {
             Status::Error => Err(SqlError::TransactionFailed.into()),
@@ -216,16 +216,16 @@ impl Connection {
         }
     }
 
-    /// Begins to record changes of settings by statements that are sent together: they are undone
-    /// with the rest if one of the statements fails.
+    /// Begins to record changes of settings by statements that are sent together: all are undone if
+    /// one of the statements fails.
     pub(super) fn begin_settings(&mut self) {
         if self.status() == Status::Idle {
             self.settings.begin();
         }
     }
 
-    /// Ends the record of changes that [`Connection::begin_settings`] has begun, unless they are
-    /// part of a transaction that goes on.
+    /// Ends the record of changes that [`Connection::begin_settings`] has begun, unless a
+    /// transaction is still open.
     pub(super) fn end_settings(&mut self, is_committed: bool) {
         if self.status() == Status::Idle {
             self.settings.end(is_committed);

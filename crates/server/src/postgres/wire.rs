@@ -27,7 +27,8 @@ const OUTPUT_BYTES: usize = 64 << 10;
 /// Number of bytes that are read at a time.
 const INPUT_BYTES: usize = 8 << 10;
 
-/// First byte of a TLS handshake; no message of PostgreSQL's protocol is long enough to begin so.
+/// First byte of a TLS handshake. A start-up message cannot begin with it: its length would exceed
+/// 350 MiB.
 const TLS_HANDSHAKE: u8 = 22;
 
 /// A connection that carries messages.
@@ -43,9 +44,10 @@ pub(super) struct Wire {
     has_bad_text: bool,
     unread_time: Duration,
     counters: Arc<Counters>,
-    /// Memory account of the input and output buffers, once there is a session to charge.
+    /// Reservation for the memory of the input and output buffers, once there is a session to
+    /// charge.
     held: Option<HeldBytes>,
-    /// The bytes of that account, in steps of [`INPUT_BYTES`].
+    /// The size of that reservation, in units of [`INPUT_BYTES`].
     held_steps: usize,
 }
 
@@ -82,8 +84,9 @@ impl Wire {
 
     fn account(&mut self) {
         if let Some(held) = &mut self.held {
-            // Rounded up to steps: each message that is taken out reduces the capacity by its
-            // length, and the next read restores it. One step less than before is not worth it.
+            // Rounded up to units: each message that is taken out reduces the capacity by its
+            // length, and the next read restores it. The reservation is not reduced by a single
+            // unit.
             let steps = (self.input.capacity() + self.output.capacity()).div_ceil(INPUT_BYTES);
             if steps + 1 != self.held_steps {
                 self.held_steps = steps;
@@ -202,7 +205,7 @@ impl Wire {
         self.input.first() == Some(&b'S')
     }
 
-    /// Refuses the last message if its texts are not UTF-8.
+    /// Fails if a text of the last message is not UTF-8.
     ///
     /// # Errors
     /// A failure that the connection survives.
@@ -211,8 +214,8 @@ impl Wire {
         if self.has_bad_text { Err(Failure::new(SqlState::BAD_TEXT, text)) } else { Ok(()) }
     }
 
-    /// Refuses a message with an invalid length before its bytes arrive. Returns the length of the
-    /// whole message, including its type and length field, once it is known.
+    /// Returns the length in bytes of the next message, including its type and length field; `None`
+    /// if the length has not arrived. Fails for an invalid length before the message arrives.
     fn check_length(&self) -> Result<Option<usize>, Failure> {
         let offset = usize::from(!self.context.awaiting_frontend_startup);
         let Some(bytes) = self.input.get(offset..offset + 4) else { return Ok(None) };
@@ -249,12 +252,14 @@ impl Wire {
         encode(&message, &mut self.output)
     }
 
-    /// Adds encoded messages that end no statement to the output buffer.
+    /// Adds encoded messages to the output buffer. They must not include the end of a statement,
+    /// which is counted.
     pub(super) fn put_encoded(&mut self, messages: &[u8]) {
         self.output.extend_from_slice(messages);
     }
 
-    /// Adds the encoded rows and the end of a statement to the output buffer.
+    /// Adds the encoded rows and command tag of a statement to the output buffer, and counts the
+    /// statement.
     pub(super) fn put_answer(&mut self, messages: &[u8]) {
         self.counters.count_statement();
         self.put_encoded(messages);
@@ -314,14 +319,14 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes the output buffer. What has been written is out of the buffer also if this future is
-    /// dropped.
+    /// Writes the output buffer. If this future is dropped, the bytes written so far are no longer
+    /// in the buffer.
     async fn send(&mut self) -> io::Result<()> {
         while !self.output.is_empty() {
             // A vectored write of one buffer takes longer.
             match self.stream.write(&self.output).await? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
-                // The buffer begins again at its start.
+                // Clearing makes the whole capacity of the buffer usable again.
                 written if written == self.output.len() => self.output.clear(),
                 written => self.output.advance(written),
             }

@@ -112,7 +112,9 @@ async fn rows_are_copied_in_every_format() {
                     concat('text, \"', value, chr(10), chr(9)) AS s, value % 3 = 0 AS b, \
                     CAST(value AS DECIMAL(9, 2)) / 4 AS d, DATE '2024-02-29' AS day, \
                     CAST('2024-02-29 12:00:00.25' AS TIMESTAMP) AS at, \
-                    CAST(value AS REAL) / 3 AS x, nullif(value % 5, 0) AS n \
+                    CAST(value AS REAL) / 3 AS x, nullif(value % 5, 0) AS n, \
+                    CAST(md5(CAST(value AS VARCHAR)) AS UUID) AS u, \
+                    CAST(concat('[', value, ']') AS JSONB) AS j \
                     FROM generate_series(1, 20000)";
         client.batch_execute(make).await.expect("made");
         client.batch_execute("CREATE TABLE u AS SELECT * FROM t LIMIT 0").await.expect("made");
@@ -192,6 +194,14 @@ async fn a_copy_is_whole_or_nothing() {
             ("COPY v TO STDOUT (HEADER MATCH)", "cannot use \"match\" with HEADER in COPY TO"),
             ("COPY v FROM STDIN (FORMAT binary, HEADER)", "HEADER with FORMAT binary"),
             ("COPY v FROM STDIN (DELIMITER 'ab')", "one character"),
+            ("COPY v TO STDOUT (DELIMITER '\\')", "COPY delimiter cannot be \"\\\""),
+            ("COPY v TO STDOUT (DELIMITER 'a')", "COPY delimiter cannot be \"a\""),
+            (
+                "COPY v TO STDOUT (FORMAT csv, DELIMITER '\"')",
+                "delimiter and quote must be different",
+            ),
+            ("COPY v TO STDOUT (NULL 'a|', DELIMITER '|')", "must not appear in the NULL"),
+            ("COPY v TO STDOUT (FORMAT csv, NULL '\"\"')", "CSV quote character must not appear"),
         ] {
             let refused = client.batch_execute(text).await.expect_err(text);
             let refused = refused.as_db_error().expect("of the server").message().to_owned();

@@ -17,17 +17,17 @@ pub struct EngineConfig {
     pub tiers: Vec<TierSpec>,
     /// The data directory. Without one, the database is temporary.
     pub data_dir: Option<PathBuf>,
-    /// Partitions of a query: the number of threads that work on it in parallel.
+    /// Default number of partitions of a query: the threads that work on it in parallel.
     pub threads: usize,
     /// Initial settings of every session: names and values as for SET.
     pub settings: Vec<(String, String)>,
-    /// Placement of pages.
+    /// Placement of the pool's pages: framed or mapped.
     pub placement: Placement,
-    /// Source of the process's unaccounted memory use, so that the engine can keep it within the
-    /// budget as well.
+    /// Method of measuring the process's memory that the ledger does not account for, so that the
+    /// engine can keep it within the budget as well.
     pub process_memory: ProcessMemory,
-    /// Limit of the process's memory in bytes. If its memory is watched and unaccounted memory
-    /// takes it beyond the limit, the youngest query fails with an error.
+    /// Limit of the process's memory in bytes. If `process_memory` measures it and unaccounted
+    /// memory takes it beyond the limit, the youngest query fails with an error.
     pub process_limit_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The cache of files of other machines as a consumer of the market.
+//! Adapter that reports hits and misses of the cache of remote files to the market.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use terrace_cloud::CacheObserver;
 use terrace_governor::market::CacheClass;
 
-/// The cached files of other machines, as a class of cached pages.
+/// Reports accesses to cached blocks of remote files to their class of cached pages.
 #[derive(Debug)]
 pub(super) struct FileCache(Arc<CacheClass>);
 

@@ -28,16 +28,16 @@ use super::state::EngineState;
 use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
 use crate::sessions::Sessions;
 
-/// Name of the store in the data directory's own file; not a path, so that the directory can be
-/// moved.
+/// Recorded name of a store that is the file in the data directory; not a path, so that the
+/// directory can be moved.
 const OWN_STORE: &str = "own";
 
-/// Minimum floor of the pool, unless the budget is tiny.
+/// Minimum floor of the pool in bytes, for budgets of at least 4 times as much.
 const FLOOR_BYTES_MIN: u64 = 8 * MIB;
-/// Share of the store that files of other machines may be cached in: 1 / `CLOUD_SHARE`.
+/// Share of the store that may cache remote files (S3, HTTP): 1 / `CLOUD_SHARE`.
 const CLOUD_SHARE: u64 = 4;
 
-/// The parts of an engine.
+/// Opened parts of an engine, from which [`assemble`] starts it.
 pub(super) struct Parts {
     pub(super) dram_bytes: u64,
     pub(super) slower_memory: Vec<MemoryTier>,
@@ -265,7 +265,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
     })
 }
 
-/// Opens the cache of files of other machines in a share of the store.
+/// Opens the cache of remote files, with a share of the store.
 fn remote_files(pool: &Pool, market: &Market) -> Result<CloudFiles, SqlError> {
     let store_bytes = pool.store().map_or(0, |store| store.stats().capacity_bytes);
     let consumer = Arc::new(FileCache::new(market.files()));
@@ -302,10 +302,10 @@ fn watch(
 /// pinned all of it and wait for each other.
 const OVERDRAFT_BYTES: (u64, u64) = (4 * MIB, 64 * MIB);
 
-/// DRAM that the pool keeps from queries: enough to read and write pages while the operators hold
-/// all the rest. Half of it is for the longest segment and a page to spill to, for two threads, the
-/// other half for pages that batches keep pinned; not more, because operators that cannot spill
-/// need the rest.
+/// Returns the bytes of DRAM that queries cannot take from the pool: enough to read and write pages
+/// while operators hold all other bytes of the budget. One half holds the longest segment and a
+/// page to spill to for each of two threads, the other half the pages that batches keep pinned. It
+/// is not larger because operators that cannot spill need the other bytes.
 fn floor_bytes(dram_bytes: u64) -> u64 {
     (dram_bytes / 8).max(FLOOR_BYTES_MIN).min(dram_bytes / 4)
 }

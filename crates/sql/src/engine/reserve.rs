@@ -11,8 +11,8 @@ use terrace_pool::Pool;
 pub(super) struct PoolReserve {
     pub(super) pool: Pool,
     pub(super) floor_bytes: u64,
-    /// Copies of pages that scans pass on. The pool cannot release them, and no consumer can wait
-    /// for them.
+    /// Bytes of the pages that scans have copied for the operators above them. The pool cannot
+    /// release these bytes, and no consumer waits for them.
     pub(super) copies: Arc<Consumer>,
 }
 

@@ -1,4 +1,4 @@
-//! Shared state of an engine, which its sessions use.
+//! State of an engine that all of its sessions share.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -21,11 +21,11 @@ use terrace_table::write::Merger;
 
 use crate::sessions::Sessions;
 
-/// Share of the budget that scans may read ahead: 1 / `AHEAD_SHARE`.
+/// Share of the budget that a scan may read ahead: 1 / `AHEAD_SHARE`.
 const AHEAD_SHARE: u64 = 16;
 
-/// Time that closing the engine waits for a write: that of a chunk, or a commit, takes seconds on a
-/// slow disk.
+/// Maximum time that closing the engine waits for running writes. The write of a chunk or a commit
+/// takes seconds on a slow disk.
 const TASK_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Shared state of an engine.
@@ -36,7 +36,7 @@ pub(crate) struct EngineState {
     /// Started with the first heap.
     pub(super) migrator: OnceLock<Migrator>,
     pub(super) heaps: Arc<Heaps>,
-    /// Files of other machines, cached in the pool.
+    /// Remote files (S3, HTTP), cached in the pool.
     pub(super) cloud: CloudFiles,
     pub(super) catalog: Arc<Catalog>,
     pub(super) resources: QueryResources,
@@ -50,8 +50,8 @@ pub(crate) struct EngineState {
 }
 
 impl EngineState {
-    /// Stops the merger, and waits for writes that no statement waits for any more; false if one
-    /// does not end in time.
+    /// Stops merging chunks, and waits for writes and commits that still run, also those whose
+    /// statement was dropped. Returns false if one has not ended after [`TASK_PATIENCE`].
     pub(super) fn end_tasks(&self) -> bool {
         self.merger.stop();
         let tasks = self.catalog.tasks();
@@ -62,7 +62,7 @@ impl EngineState {
         &self.resources.pool
     }
 
-    /// Files of other machines.
+    /// Remote files (S3, HTTP) and their cache.
     pub(crate) fn cloud(&self) -> &CloudFiles {
         &self.cloud
     }
@@ -102,7 +102,7 @@ impl EngineState {
         &self.sessions
     }
 
-    /// Sessions and queries by tenant.
+    /// Counts of the sessions and queries of each tenant.
     pub(crate) fn tenancy(&self) -> &Arc<Tenancy> {
         &self.tenancy
     }
@@ -144,7 +144,7 @@ impl EngineState {
         run_blocking(|| self.heaps.create(name, definition, keep, place, &self.memory_tiers))
     }
 
-    /// Drops a heap, if it exists; its contents go back to the pool.
+    /// Drops a heap; its segments go back to the pool. Returns false if no heap has this name.
     pub(crate) fn drop_heap(&self, name: &str) -> bool {
         run_blocking(|| {
             let Some(heap) = self.heaps.take(name) else { return false };
@@ -163,7 +163,7 @@ impl EngineState {
 }
 
 impl Drop for EngineState {
-    /// The lock on the directory is released after the last write to it.
+    /// Waits for running writes, so that the lock on the data directory is released after them.
     fn drop(&mut self) {
         if !self.end_tasks() {
             tracing::error!(data_dir = ?self.data_dir, "a write goes on after the engine's end");

@@ -15,7 +15,8 @@ use terrace_table::write::CountExec;
 
 use crate::session::on_stack;
 
-/// Part of the rows that count for a filtered scan, which skips most of the rows that it drops.
+/// Fraction of a scan's estimated rows that the size counts if a filter is above the scan, because
+/// such a scan skips most segments without reading them.
 const PRUNED_PART: f64 = 1.0 / 16.0;
 
 /// A plan whose size and progress can be read while it runs.

@@ -37,7 +37,7 @@ pub(super) struct QueryStream {
     cancelled: BoxFuture<'static, ()>,
     /// Items that the plan returned while the query was suspended, in order.
     kept: VecDeque<Option<Result<RecordBatch>>>,
-    /// Bytes of those items, which its session accounts for.
+    /// Bytes of the items in `kept`, which the session accounts for.
     kept_bytes: HeldBytes,
     /// While the query is suspended, ends when it is resumed.
     resumed: Option<BoxFuture<'static, ()>>,
@@ -97,7 +97,7 @@ impl QueryStream {
         Poll::Ready(next)
     }
 
-    /// Accounts for the batches that are kept.
+    /// Sets the bytes that the session accounts for to those of the batches in `kept`.
     fn account(&mut self) {
         let batches = self.kept.iter().filter_map(|item| item.as_ref()?.as_ref().ok());
         let bytes = batches.map(|batch| to_u64(batch.get_array_memory_size())).sum();
@@ -114,7 +114,7 @@ impl QueryStream {
         })
     }
 
-    /// Drops the plan, and all that it holds.
+    /// Drops the plan, which frees its memory and its pins.
     fn let_go(&mut self) {
         let nothing = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
         let plan = std::mem::replace(&mut self.stream, nothing);
@@ -123,7 +123,7 @@ impl QueryStream {
         }
     }
 
-    /// Drops the plan; the error is the last item.
+    /// Drops the plan and the batches in `kept`, and returns the query's error as the last item.
     fn end_cancelled(&mut self) -> Poll<Option<Result<RecordBatch>>> {
         let query = Arc::clone(self.running.query());
         self.let_go();

@@ -10,7 +10,7 @@ use terrace_table::error::SqlError;
 use crate::access::Rights;
 use crate::engine::EngineState;
 
-/// The role of SET ROLE.
+/// The role that SET ROLE has chosen; `None` if the session acts as its login role.
 pub(crate) type ActingRole = Arc<Mutex<Option<Arc<str>>>>;
 
 /// The right of a session to use files. A statement checks it before it touches any file, since
@@ -31,12 +31,12 @@ impl FileAccess {
         Self { engine, login_role, acting_role }
     }
 
-    /// Files of other machines.
+    /// Remote files (S3, HTTP).
     pub(crate) fn cloud(&self) -> &CloudFiles {
         self.engine.cloud()
     }
 
-    /// Refuses `what` unless the session may use files.
+    /// Requires the right to use files; `what` names the refused action in the error.
     ///
     /// # Errors
     /// [`SqlError::Denied`].

@@ -9,18 +9,18 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_cloud::CloudFiles;
 
-/// The arguments of a call.
+/// The arguments of a call of a table function over files.
 #[derive(Debug)]
 pub(super) struct Arguments {
     function: String,
     /// Paths and patterns, from the first argument.
     pub(super) paths: Vec<String>,
-    /// Files of other machines.
+    /// Access to remote files (S3, HTTP).
     pub(super) cloud: CloudFiles,
     options: Vec<(String, Value)>,
 }
 
-/// A constant.
+/// A constant argument or option value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Null,
@@ -74,13 +74,13 @@ impl Arguments {
         }
     }
 
-    /// Takes an option out.
+    /// Removes the option `name`, and returns its value.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         let place = self.options.iter().position(|(known, _)| known == name)?;
         Some(self.options.swap_remove(place).1)
     }
 
-    /// Takes a text.
+    /// Removes the option `name`, and returns its value, a text.
     ///
     /// # Errors
     /// A value of another type.
@@ -92,7 +92,7 @@ impl Arguments {
         }
     }
 
-    /// Takes a Boolean value.
+    /// Removes the option `name`, and returns its value: a Boolean, 0, 1, `'true'` or `'false'`.
     ///
     /// # Errors
     /// A value of another type.
@@ -108,7 +108,7 @@ impl Arguments {
         }
     }
 
-    /// Takes an integer.
+    /// Removes the option `name`, and returns its value, an integer.
     ///
     /// # Errors
     /// A value of another type.
@@ -120,7 +120,8 @@ impl Arguments {
         }
     }
 
-    /// Takes a single character of ASCII, by one of several names; `Some(None)` for an empty text.
+    /// Removes the first option that has one of the `names`, and returns its value, one ASCII
+    /// character: `Some(None)` for an empty text, `None` without such an option.
     ///
     /// # Errors
     /// A value of another type or length.
@@ -139,7 +140,7 @@ impl Arguments {
         Ok(None)
     }
 
-    /// Takes a text or a list of texts.
+    /// Removes the option `name`, and returns its value, a text or a list of texts.
     ///
     /// # Errors
     /// A value of another type.
@@ -159,7 +160,8 @@ impl Arguments {
         plan_err!("{}: {name} is {expected}, not {value}", self.function)
     }
 
-    /// Refuses the options that have not been taken.
+    /// Refuses options that no call has removed, which the function does not have; `known` lists
+    /// the options that it has, for the error.
     ///
     /// # Errors
     /// If there are any.
@@ -196,7 +198,8 @@ fn named(argument: &FunctionArg) -> Option<(String, &Expr)> {
     }
 }
 
-/// Evaluates a constant.
+/// Returns the value of an expression, which must be a constant; `what` names the argument for the
+/// error.
 fn constant(expr: &Expr, what: &str) -> Result<Value> {
     let values = |exprs: &[Expr]| -> Result<Vec<Value>> {
         exprs.iter().map(|expr| constant(expr, what)).collect()

@@ -12,21 +12,21 @@ const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 /// Columns that are the same in all rows of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Constants {
-    /// The columns.
+    /// The names and types of these columns.
     pub(super) fields: Vec<Field>,
-    /// The values of each file.
+    /// For each file, its value of each of the `fields`.
     pub(super) values: Vec<Vec<ScalarValue>>,
 }
 
-/// Options of such columns.
+/// Options for the columns of file names and of directory keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConstantOptions {
     /// Name of the column of file names.
     pub(crate) filename: Option<String>,
-    /// True for columns of directories such as `year=2024`; by default if all files have the same
-    /// keys.
+    /// True if directories such as `year=2024` become columns, false if not. If `None`, they do if
+    /// all files have the same keys.
     pub(crate) hive_partitioning: Option<bool>,
-    /// True for keys of type VARCHAR, whatever their values.
+    /// True if the columns of keys have the type VARCHAR, whatever their values.
     pub(crate) are_keys_text: bool,
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
@@ -14,6 +15,7 @@ use super::constants::ConstantOptions;
 use super::csv::{self, CsvOptions};
 use super::encoding::Encoding;
 use super::found::FoundFile;
+use super::input::compression_named;
 use super::json::JsonOptions;
 use super::read_csv::{self, SharedOptions, files};
 use super::{read_json, read_parquet};
@@ -28,7 +30,7 @@ pub(crate) enum CopySource {
         /// Skips objects that do not fit the columns.
         ignore_errors: bool,
     },
-    /// Parquet, whose columns are found by their places.
+    /// Parquet, whose columns are assigned to those of the table by position.
     Parquet,
 }
 
@@ -39,9 +41,10 @@ pub(crate) struct CopyText {
     pub(crate) quote: u8,
     pub(crate) escape: u8,
     pub(crate) null: String,
-    /// True if the first line names the columns; if `None`, it does if it has their names.
+    /// True if the first line is a header. If `None`, it is one if its values are the names of the
+    /// table's columns.
     pub(crate) header: Option<bool>,
-    /// True if other names are refused.
+    /// True for HEADER MATCH: a header with other names than the table's columns is an error.
     pub(crate) is_header_matched: bool,
     pub(crate) ignore_errors: bool,
     /// True for PostgreSQL's format `text`.
@@ -49,19 +52,29 @@ pub(crate) struct CopyText {
     pub(crate) encoding: Encoding,
 }
 
-/// The plan that reads the rows of files as rows of `schema`.
+/// The plan that reads the rows of files as rows of `schema`. Without the name of a compression,
+/// the extensions of the files name it.
 ///
 /// # Errors
-/// Missing files, errors of the files, and columns that cannot be read from them.
+/// An unknown compression, missing files, errors of the files, and columns that cannot be read from
+/// them.
 pub(crate) fn copied(
     path: &str,
-    source: CopySource,
+    (source, compression): (CopySource, Option<&str>),
     schema: &SchemaRef,
     cloud: &CloudFiles,
 ) -> Result<LogicalPlan> {
+    let compression = match compression.map(|name| (name, compression_named(name))) {
+        Some((name, None)) => {
+            return plan_err!("COMPRESSION is none, gzip, zstd, bzip2 or xz, not {name}");
+        }
+        Some((_, compression)) => compression,
+        None => None,
+    };
     let files = files(&[path.to_owned()], cloud)?;
     let shared = SharedOptions {
         constants: ConstantOptions { hive_partitioning: Some(false), ..Default::default() },
+        compression,
         ..SharedOptions::default()
     };
     let names = schema.fields().iter();
@@ -69,7 +82,7 @@ pub(crate) fn copied(
         names.map(|field| (field.name().clone(), field.data_type().clone())).collect();
     let table = match source {
         CopySource::Text(text) => {
-            let options = text.options(&files, columns)?;
+            let options = text.options(&files, compression, columns)?;
             read_csv::of_files(files, options, &shared)?
         }
         CopySource::Json { ignore_errors } => {
@@ -102,7 +115,12 @@ fn rows(path: &str, table: Arc<dyn TableProvider>, schema: &Schema) -> Result<Lo
 }
 
 impl CopyText {
-    fn options(self, files: &[FoundFile], columns: Vec<(String, DataType)>) -> Result<CsvOptions> {
+    fn options(
+        self,
+        files: &[FoundFile],
+        compression: Option<FileCompressionType>,
+        columns: Vec<(String, DataType)>,
+    ) -> Result<CsvOptions> {
         let quote = (!self.is_text).then_some(self.quote);
         let escape = (!self.is_text).then_some(self.escape);
         let mut options = CsvOptions {
@@ -119,7 +137,7 @@ impl CopyText {
             ..CsvOptions::default()
         };
         let first = match files.first() {
-            Some(file) => csv::first_row(file, &options)?,
+            Some(file) => csv::first_row(file, compression, &options)?,
             None => None,
         };
         let is_named = first.as_ref().is_some_and(|first| {

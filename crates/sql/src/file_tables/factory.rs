@@ -19,7 +19,7 @@ use super::{read_json, read_parquet};
 #[derive(Debug)]
 pub(crate) struct FileTables {
     access: Arc<FileAccess>,
-    /// Creates tables of Parquet and Arrow files.
+    /// DataFusion's factory, which creates tables of local Parquet and Arrow files.
     stock: DynamicListTableFactory,
 }
 

@@ -1,4 +1,4 @@
-//! Bounds of floating-point columns in Parquet files, which say nothing about NaN.
+//! Removal of the bounds of floating-point columns, which ignore NaN, from Parquet metadata.
 //!
 //! Writers leave NaN out of the least and greatest value of a column, and NaN is the greatest
 //! number here. A file whose other values are all 1.5 would be read as 1.5 throughout, and groups

@@ -11,7 +11,7 @@ use terrace_cloud::{CloudFile, CloudFiles};
 /// Maximum number of files of one table.
 const FILES_MAX: usize = 100_000;
 
-/// A file.
+/// A local or remote file of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundFile {
     /// The path as the statement, or the pattern in it, spells it; the address of a remote file,
@@ -19,11 +19,11 @@ pub(crate) struct FoundFile {
     pub(crate) path: PathBuf,
     /// Length in bytes.
     pub(crate) bytes: u64,
-    /// The file of another machine, if it is one.
+    /// The file on S3 or an HTTP server; `None` for a local file.
     pub(crate) remote: Option<RemoteFile>,
 }
 
-/// A file of another machine, and its reader.
+/// A file on S3 or an HTTP server, and the cache that reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteFile {
     pub(crate) files: CloudFiles,
@@ -31,7 +31,7 @@ pub(crate) struct RemoteFile {
 }
 
 impl FoundFile {
-    /// A file of this machine.
+    /// A file of the local file system.
     pub(crate) fn local(path: PathBuf, bytes: u64) -> Self {
         Self { path, bytes, remote: None }
     }
@@ -71,7 +71,8 @@ pub(crate) enum Kind {
     Parquet,
 }
 
-/// Format and compression that the extensions of a path name.
+/// Returns the format and the compression that the extensions of `path` stand for, such as
+/// `.csv.gz`; `None` for an unknown extension.
 pub(crate) fn kind_of(path: &Path) -> Option<(Kind, FileCompressionType)> {
     let extension = |path: &Path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -96,7 +97,7 @@ pub(crate) fn kind_of(path: &Path) -> Option<(Kind, FileCompressionType)> {
 }
 
 /// The files that `pattern` stands for, in the order of their paths; empty if there are none. A
-/// directory stands for the files in it and below. Files of other machines are read by `cloud`.
+/// directory stands for the files in it and below. Remote files are found by `cloud`.
 ///
 /// # Errors
 /// Addresses that cannot be read, malformed patterns, unreadable directories, and too many files.

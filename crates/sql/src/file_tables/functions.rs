@@ -20,7 +20,8 @@ use super::access::FileAccess;
 use super::arguments::Arguments;
 use super::{listing, read_csv, read_json, read_parquet, whole};
 
-/// Creates the table of a call, with the types that names stand for.
+/// Creates the table that a call with these arguments reads; the second argument resolves the name
+/// of a type.
 type Read =
     fn(Arguments, &mut dyn FnMut(&str) -> Result<DataType>) -> Result<Arc<dyn TableProvider>>;
 

@@ -1,11 +1,11 @@
-//! Types of values of text, inferred as DuckDB infers them.
+//! Inference of column types from texts, as in DuckDB.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
 use datafusion::arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 
-/// The type of the values seen so far.
+/// The type that is inferred from the values read so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Guess {
     /// Nulls only.

@@ -12,10 +12,22 @@ use terrace_sys::size::to_u64;
 use super::encoding::Encoding;
 use super::found::{FoundFile, RemoteFile, kind_of};
 
-/// Bytes of the longest sample.
+/// Maximum length of a sample in bytes, after decompression.
 const SAMPLE_BYTES: u64 = 1 << 20;
 /// The mark with which some programs begin files of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The compression of a name; `None` for an unknown name.
+pub(super) fn compression_named(name: &str) -> Option<FileCompressionType> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "none" | "uncompressed" => FileCompressionType::UNCOMPRESSED,
+        "gzip" | "gz" => FileCompressionType::GZIP,
+        "zstd" | "zst" => FileCompressionType::ZSTD,
+        "bzip2" | "bz2" => FileCompressionType::BZIP2,
+        "xz" => FileCompressionType::XZ,
+        _ => return None,
+    })
+}
 
 /// The compression of a file: the one given, or that of its extension.
 pub(super) fn compression_of(
@@ -54,7 +66,7 @@ pub(super) fn open_as(
     Ok(encoding.decoded(open(file, compression)?))
 }
 
-/// Opens a file as it is.
+/// Opens a file without decompressing or converting its bytes.
 ///
 /// # Errors
 /// Errors of the file.
@@ -76,7 +88,7 @@ fn behind_mark<R: Read>(mut file: R) -> std::io::Result<impl Read + use<R>> {
     Ok(Cursor::new(start).chain(file))
 }
 
-/// The first bytes of a file, and true if those are all.
+/// Reads at most [`SAMPLE_BYTES`] from the beginning of a file; true if that is the whole file.
 ///
 /// # Errors
 /// Errors of the file, such as another compression.

@@ -1,5 +1,5 @@
-//! Files of JSON as tables: one element after the other, or an array of them. The fields of objects
-//! are columns; elements that are not all objects are the values of one.
+//! JSON files as tables: newline-delimited elements, or an array of them. The fields of objects are
+//! columns; elements that are not all objects are the values of a single column.
 
 mod elements;
 mod files;

@@ -24,7 +24,7 @@ use super::found;
 use super::read_csv::files;
 use super::read_parquet::footer;
 
-/// A table of facts about files.
+/// Table with the computed rows of `glob`, `parquet_metadata` or `parquet_schema`.
 #[derive(Debug)]
 pub(crate) struct FileFacts {
     batch: RecordBatch,
@@ -52,7 +52,7 @@ impl TableProvider for FileFacts {
     }
 }
 
-/// A value of a fact.
+/// A value of such a table.
 enum Fact {
     Text(Option<String>),
     Number(Option<i64>),
@@ -70,7 +70,7 @@ impl From<i64> for Fact {
     }
 }
 
-/// Columns of facts with their values.
+/// The names of the columns of such a table, and its rows.
 struct Facts {
     names: &'static [&'static str],
     rows: Vec<Vec<Fact>>,

@@ -1,4 +1,4 @@
-//! `read_csv`, and names of files of delimited values.
+//! `read_csv`: its options, and tables of files of delimited values.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use super::constants::{ConstantOptions, Constants};
 use super::csv::{self, CsvOptions, NumberFormat, ROW_BYTES_MAX, SAMPLE_ROWS};
 use super::encoding::Encoding;
 use super::found::{self, FoundFile};
+use super::input;
 use super::table::FileTable;
 
 /// Names of the options, for errors.
@@ -21,7 +22,7 @@ const OPTIONS: &str = "delim, sep, quote, escape, comment, header, nullstr, allo
     skip, columns, names, types, all_varchar, sample_size, ignore_errors, null_padding, \
     max_line_size, encoding, decimal_separator, thousands, compression, filename, \
     hive_partitioning, hive_types_autocast and union_by_name";
-/// Options of DuckDB that determine formats of values.
+/// Options of DuckDB for formats of dates and timestamps, which are refused.
 const FORMATS: [&str; 2] = ["dateformat", "timestampformat"];
 
 /// The table of a call of `read_csv`.
@@ -41,7 +42,7 @@ pub(super) fn table(
     of_files(files, options, &shared)
 }
 
-/// Options that the formats share.
+/// Options that `read_csv`, `read_json` and `read_parquet` share.
 #[derive(Debug, Default)]
 pub(super) struct SharedOptions {
     pub(super) constants: ConstantOptions,
@@ -50,7 +51,7 @@ pub(super) struct SharedOptions {
 }
 
 impl SharedOptions {
-    /// Takes them from the arguments of a call.
+    /// Removes these options from the arguments of a call, and returns their values.
     ///
     /// # Errors
     /// Values of other types.
@@ -65,21 +66,18 @@ impl SharedOptions {
         let are_keys_text = arguments.boolean("hive_types_autocast")? == Some(false);
         let constants = ConstantOptions { filename, hive_partitioning, are_keys_text };
         let is_united = arguments.boolean("union_by_name")?.unwrap_or(false);
-        let compression = match arguments.text("compression")?.map(|text| text.to_ascii_lowercase())
-        {
-            None => None,
-            Some(name) => match name.as_str() {
-                "auto" | "auto_detect" => None,
-                "none" | "uncompressed" => Some(FileCompressionType::UNCOMPRESSED),
-                "gzip" | "gz" => Some(FileCompressionType::GZIP),
-                "zstd" | "zst" => Some(FileCompressionType::ZSTD),
-                "bzip2" | "bz2" => Some(FileCompressionType::BZIP2),
-                "xz" => Some(FileCompressionType::XZ),
-                _ => {
+        let compression = match arguments.text("compression")? {
+            Some(name)
+                if !["auto", "auto_detect"].contains(&name.to_ascii_lowercase().as_str()) =>
+            {
+                let compression = input::compression_named(&name);
+                if compression.is_none() {
                     let expected = "auto, none, gzip, zstd, bzip2 or xz";
                     return arguments.wrong("compression", expected, &Value::Text(name));
                 }
-            },
+                compression
+            }
+            _ => None,
         };
         Ok(Self { constants, is_united, compression })
     }
@@ -121,7 +119,7 @@ pub(super) fn of_files(
     Ok(Arc::new(FileTable::new(Arc::new(planned), columns, &constants, rows, bytes)))
 }
 
-/// Takes the options that need no types.
+/// Removes the options without names of types from the arguments, and returns their values.
 fn options(arguments: &mut Arguments) -> Result<CsvOptions> {
     for name in FORMATS {
         if arguments.take(name).is_some() {
@@ -180,7 +178,7 @@ fn encoding(arguments: &mut Arguments) -> Result<Encoding> {
     }
 }
 
-/// Takes the characters of numbers.
+/// Removes the options for the separators of numbers, and returns their values.
 fn numbers(arguments: &mut Arguments) -> Result<NumberFormat> {
     let decimal = match arguments.text("decimal_separator")? {
         None => '.',
@@ -199,7 +197,8 @@ fn numbers(arguments: &mut Arguments) -> Result<NumberFormat> {
     Ok(NumberFormat { decimal, thousands })
 }
 
-/// Takes the options that name columns and types.
+/// Removes the options for names and types of columns from the arguments, and sets them in
+/// `options`; `types` resolves the name of a type.
 fn columns(
     arguments: &mut Arguments,
     options: &mut CsvOptions,

@@ -1,4 +1,4 @@
-//! `read_json`, and names of files of JSON.
+//! `read_json`: its options, and tables of JSON files.
 
 use std::sync::Arc;
 

@@ -107,7 +107,7 @@ pub(super) fn footer(file: &FoundFile) -> Result<ArrowReaderMetadata> {
     loaded.map_err(|error| failed(error.to_string()))
 }
 
-/// A file of another machine as the reader of footers asks for its bytes.
+/// Gives the reader of Parquet footers access to the bytes of a remote file.
 struct RemoteChunks<'a>(&'a RemoteFile);
 
 impl Length for RemoteChunks<'_> {
@@ -240,7 +240,8 @@ impl TableProvider for ParquetTable {
         Some(self.statistics.clone())
     }
 
-    /// Filters are pushed down again as physical ones, which prune files and row groups.
+    /// Returns `Inexact` for each filter: DataFusion pushes it down again as a physical one, which
+    /// prunes files and row groups.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],

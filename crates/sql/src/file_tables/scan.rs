@@ -1,8 +1,8 @@
 //! Scan of files: readers split files into blocks of rows, and the partitions decode them.
 //!
-//! The partitions of a scan share one reader, which splits the files in order under a lock; what is
-//! slow, the conversion of text into values, happens outside of it. So a single file, even a
-//! compressed one or one with line ends in values, is decoded by all partitions.
+//! The partitions of a scan share one reader, which splits the files in order under a lock; the
+//! slow part, the conversion of text into values, happens outside of the lock. So all partitions
+//! decode a single file, even a compressed one or one with line ends in values.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -24,22 +24,22 @@ use datafusion::physical_plan::{
 use futures::stream;
 use terrace_sys::sync::lock;
 
-/// Reader of a file.
+/// Reader that splits one file into blocks of rows.
 pub(super) trait Reader: Send {
-    /// Returns the next rows; `None` at the end of the file.
+    /// Returns the next block of rows, not decoded yet; `None` at the end of the file.
     fn next_block(&mut self) -> Result<Option<Box<dyn Block>>>;
 }
 
-/// Some rows of a file, not decoded yet.
+/// A block of consecutive rows of a file, not decoded yet.
 pub(super) trait Block: Send {
-    /// Memory of the block and of its decoded columns.
+    /// Estimated bytes of memory that the block and its decoded columns take.
     fn bytes(&self) -> usize;
 
     /// Decodes the columns that the scan reads from the file.
     fn decode(&self) -> Result<Decoded>;
 }
 
-/// Decoded rows.
+/// The decoded rows of a block: an array for each column that the scan reads from the file.
 pub(super) struct Decoded {
     pub(super) columns: Vec<ArrayRef>,
     pub(super) rows: usize,
@@ -53,23 +53,24 @@ pub(super) trait Files: fmt::Debug + Send + Sync {
     /// Number of files.
     fn count(&self) -> usize;
 
-    /// Opens a file to read these columns of it; a column that the file does not have is null.
+    /// Opens the file of index `file` to read the columns of the indexes `columns`; a column that
+    /// the file does not have is null.
     fn open(&self, file: usize, columns: &[usize]) -> Result<Box<dyn Reader>>;
 
-    /// The value of a column that is the same in all rows of a file.
+    /// The value of the constant column of index `constant` in the file of index `file`.
     fn constant(&self, file: usize, constant: usize) -> ScalarValue;
 }
 
 /// Origin of a column of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The values in the files.
+    /// A column of the files, by its index.
     File(usize),
-    /// A value that is the same in all rows of a file.
+    /// A column with one value for all rows of a file, by its index.
     Constant(usize),
 }
 
-/// Scan of files.
+/// Plan node that scans files, with columns from the files and constant ones.
 pub(super) struct FileScanExec {
     files: Arc<dyn Files>,
     schema: SchemaRef,
@@ -153,7 +154,8 @@ struct Scanning {
 }
 
 impl Scanning {
-    /// Takes the next block, and the number of its file.
+    /// Takes the next block from the queue. Returns the index of its file with it; `None` at the
+    /// end of all files.
     fn take(&self) -> Result<Option<(usize, Box<dyn Block>)>> {
         let mut queue = lock(&self.queue);
         if queue.has_failed {

@@ -1,4 +1,4 @@
-//! Tables of files whose rows are text.
+//! Tables of CSV, JSON and other files that this module reads itself.
 
 use std::sync::Arc;
 
@@ -13,10 +13,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::constants::Constants;
 use super::scan::{FileScanExec, Files, Origin};
 
-/// Number of bytes from which on all partitions read.
+/// Minimum total length of the files, in bytes, for a scan by all partitions; one partition scans
+/// shorter files.
 const PARALLEL_BYTES: u64 = 1 << 20;
 
-/// A table of files.
+/// A table over the rows of files of one format.
 #[derive(Debug)]
 pub(crate) struct FileTable {
     files: Arc<dyn Files>,
@@ -27,7 +28,8 @@ pub(crate) struct FileTable {
 }
 
 impl FileTable {
-    /// A table with columns of the files, and those of `constants` behind or in place of them.
+    /// A table of the `columns` of the files, then of those of `constants`; a constant column
+    /// replaces the column of the same name. `rows` is an estimate.
     pub(super) fn new(
         files: Arc<dyn Files>,
         columns: Vec<Field>,

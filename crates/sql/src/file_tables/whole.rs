@@ -20,9 +20,10 @@ use super::table::FileTable;
 
 /// Maximum length of a value in bytes.
 const CONTENT_BYTES_MAX: u64 = (1 << 31) - 1;
-/// Memory for the content of a file whose length says less, such as one in `/proc`.
+/// Minimum length of a content, in bytes, that memory is reserved for, since the content can be
+/// longer than the metadata of the file says, as in `/proc`.
 const CONTENT_BYTES_MIN: u64 = 1 << 20;
-/// Zone of `last_modified`.
+/// Time zone of the column `last_modified`.
 const UTC: &str = "UTC";
 
 /// The columns, as in DuckDB.
@@ -190,7 +191,7 @@ impl WholeFile {
         Ok(content)
     }
 
-    /// Microseconds since 1970; `None` for a file of another machine.
+    /// The time of the last change in microseconds since 1970; `None` for a remote file.
     fn last_modified(&self) -> Result<Option<i64>> {
         if self.file.remote.is_some() {
             return Ok(None);

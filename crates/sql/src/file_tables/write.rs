@@ -24,8 +24,8 @@ use terrace_cloud::CloudFiles;
 
 use format::StagedFactory;
 
-/// Makes the files of a COPY TO appear when they are complete; leaves any other plan unchanged.
-/// Files of other machines are written by `cloud`.
+/// Makes a COPY TO publish its files when all of them are complete; leaves any other plan
+/// unchanged. `cloud` writes remote files.
 ///
 /// # Errors
 /// Formats that cannot be written.

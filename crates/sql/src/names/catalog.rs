@@ -90,7 +90,8 @@ impl CatalogProviderList for StatementCatalogs {
     }
 }
 
-/// The catalog `main`: as of a snapshot for a statement, as of each look-up for the session.
+/// The catalog `main`. That of a statement has the snapshot of the statement; that of a session has
+/// none, and takes a new one for each look-up.
 pub(crate) struct MainCatalog {
     pub(super) shared: Arc<Shared>,
     pub(super) snapshot: Option<Snapshot>,
@@ -122,14 +123,14 @@ impl MainCatalog {
         self.snapshot.clone().unwrap_or_else(|| self.shared.engine.catalog().snapshot())
     }
 
-    /// Sets the source of the session's state, which views are planned with. That state holds this
-    /// catalog, so it cannot be set at construction.
+    /// Sets the function that returns the session's state, with which views are planned. The state
+    /// owns this catalog, so the function cannot be set at construction.
     pub(crate) fn attach(&self, session: SessionSource) {
         // Set once, by the session that created the catalog.
         let _ = self.shared.session.set(session);
     }
 
-    /// Removes an external table. False if there is none of this name.
+    /// Removes an external table. Returns false if none has this name.
     pub(crate) fn drop_external(&self, schema: &str, name: &str) -> bool {
         self.shared.external().remove(&(schema.to_owned(), name.to_owned())).is_some()
     }
@@ -141,7 +142,7 @@ impl MainCatalog {
         table.get_table_definition().map(str::to_owned)
     }
 
-    /// The name of an external table of a schema, if it has any.
+    /// The name of one of the external tables of a schema; `None` if it has none.
     pub(crate) fn external_of(&self, schema: &str) -> Option<String> {
         let external = self.shared.external();
         let mut names = external.keys().filter(|(home, _)| home == schema);
@@ -153,13 +154,14 @@ impl MainCatalog {
         self.shared.external().contains_key(&(schema.to_owned(), name.to_owned()))
     }
 
-    /// Adds a schema; later calls have no effect.
+    /// Adds the schema of the embedding program; later calls have no effect.
     pub(crate) fn add(&self, schema: Arc<dyn AddedSchema>) {
         // The only embedding program adds its schema when it opens the session.
         let _ = self.shared.added.set(schema);
     }
 
-    /// The schema of the session's temporary objects, which exists once there are any.
+    /// The name of the schema of the session's temporary objects. The schema exists once the
+    /// session has created one.
     pub(crate) fn temporary(&self) -> &str {
         &self.shared.temporary
     }

@@ -4,7 +4,8 @@ use super::shared::Names;
 use crate::session::{EnumReport, RoutineReport, enums_of, routines_of};
 
 impl Names {
-    /// The functions and macros of all schemas. One whose stored text is damaged is left out.
+    /// The functions and macros of all schemas, without those of a schema in which the stored text
+    /// of one is damaged.
     #[must_use]
     pub fn routines(&self) -> Vec<RoutineReport> {
         let snapshot = self.shared.now();
@@ -12,7 +13,8 @@ impl Names {
         self.schemas().iter().flat_map(of).collect()
     }
 
-    /// The enums of all schemas. One whose stored text is damaged is left out.
+    /// The enums of all schemas, without those of a schema in which the stored text of one is
+    /// damaged.
     #[must_use]
     pub fn enums(&self) -> Vec<EnumReport> {
         let snapshot = self.shared.now();

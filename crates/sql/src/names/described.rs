@@ -13,11 +13,11 @@ pub struct SequenceReport {
     pub schema: String,
     /// Name of the sequence.
     pub name: String,
-    /// Number of the sequence, which no table has.
+    /// Number of the sequence, unique among the tables and sequences of the database.
     pub number: u64,
     /// Options of the sequence.
     pub options: SequenceOptions,
-    /// The last number given; `None` before the first.
+    /// The last number that `nextval` returned or `setval` set; `None` before the first.
     pub last: Option<i64>,
 }
 

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use super::path::SearchPath;
 use super::shared::Shared;
 
-/// The schema that is searched before the path, with the implicit schemas.
+/// The implicit schema before those of the path, in the list of `current_schemas(true)`.
 const PG_CATALOG: &str = "pg_catalog";
 
 /// The functions of a session.

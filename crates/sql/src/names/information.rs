@@ -1,5 +1,5 @@
-//! The schema `information_schema`: DataFusion's tables over the names of the database, with the
-//! views alone in `views`.
+//! The schema `information_schema`: DataFusion's tables over the names of the database, except that
+//! `views` lists only views, and `routines` also the functions and macros of the database.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ impl InformationSchema {
     /// The views, with the statements that created them.
     fn views(&self) -> Result<Arc<dyn TableProvider>> {
         let (mut schemas, mut names, mut definitions) = (vec![], vec![], vec![]);
-        for schema in self.snapshot.schemas() {
+        let visible = self.snapshot.schemas().into_iter();
+        for schema in visible.filter(|schema| self.shared.is_visible(schema)) {
             for name in self.snapshot.view_names(&schema) {
                 let Some(text) = self.snapshot.view(&schema, &name) else { continue };
                 definitions.push(view::definition(&text)?);

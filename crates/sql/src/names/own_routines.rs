@@ -15,7 +15,8 @@ use super::reserved::CATALOG;
 use super::types::TypeSnapshot;
 use crate::session::{RoutineReport, routines_of};
 
-/// Adds the functions and macros of a snapshot to the rows of `routines`, those that are built in.
+/// Adds the functions and macros of the database in `snapshot` to `routines`, the table of built-in
+/// functions.
 ///
 /// # Errors
 /// If a stored text is damaged.

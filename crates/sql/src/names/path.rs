@@ -66,7 +66,8 @@ impl SearchPath {
         &self.schemas
     }
 
-    /// The text that [`SearchPath::parse`] parses; the name itself for a single schema.
+    /// The names separated by commas, as [`SearchPath::parse`] reads them. A name is quoted if it
+    /// contains a comma or a quote, or begins or ends with a blank.
     #[must_use]
     pub fn text(&self) -> String {
         let is_plain = |name: &String| !name.contains([',', '"']) && name.trim() == name;
@@ -77,7 +78,8 @@ impl SearchPath {
         self.schemas.iter().map(quoted).collect::<Vec<_>>().join(", ")
     }
 
-    /// The text of the path after a schema has got another name, which no schema has had.
+    /// The text of the path after the schema `from` has been renamed `to`, a name that no schema
+    /// had.
     #[must_use]
     pub(crate) fn renamed(&self, from: &str, to: &str) -> String {
         let known = self.schemas.iter().filter(|name| *name != to);
@@ -95,7 +97,7 @@ impl SearchPath {
         self.existing(snapshot).next()
     }
 
-    /// The schemas of the path that exist.
+    /// The schemas of the path that exist, in order, without that of temporary objects.
     pub(crate) fn existing<'a>(&'a self, snapshot: &Snapshot) -> impl Iterator<Item = &'a str> {
         let exists = |name: &&str| *name == SYSTEM_SCHEMA || snapshot.has_schema(name);
         self.schemas.iter().map(String::as_str).filter(exists)

@@ -1,4 +1,4 @@
-//! Names of the database for the tables of an added schema.
+//! Relations, roles and privileges of the database, for the tables of an added schema.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::shared::Names;
 use crate::access::Access;
 use crate::view;
 
-/// A table or view of the database.
+/// A relation that a session can name, of the database, of the session or of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// Name of the schema.
@@ -50,7 +50,8 @@ pub enum RelationKind {
 }
 
 impl Names {
-    /// The names of the schemas of the database, in order, and of the schema `terrace`.
+    /// The names of the schemas of the database that the session can name, in order, and of the
+    /// schema `terrace`.
     #[must_use]
     pub fn schemas(&self) -> Vec<String> {
         let mut schemas = self.shared.now().schemas();
@@ -59,7 +60,8 @@ impl Names {
         schemas
     }
 
-    /// All tables and views.
+    /// All tables and views of the database that the session can name, its external tables, and the
+    /// tables of the schema `terrace`. A view whose stored text is damaged is left out.
     #[must_use]
     pub fn relations(&self) -> Vec<Relation> {
         let snapshot = self.shared.now();

@@ -10,7 +10,7 @@ use datafusion::logical_expr::TableType;
 
 use super::shared::Shared;
 
-/// The existing schemas of a search path, in order.
+/// Schema provider of all existing schemas of a search path, the first of which has precedence.
 pub(super) struct PathSchemas {
     schemas: Vec<Arc<dyn SchemaProvider>>,
     shared: Arc<Shared>,

@@ -23,7 +23,8 @@ use super::path::SearchPath;
 use super::shared::Shared;
 use crate::access::{Privilege, Rights};
 
-/// The sequences of a session: its roles, and the numbers that it has taken.
+/// State of a session for its calls of sequence functions: its roles, and the numbers that it has
+/// taken.
 pub(crate) struct SequenceUse {
     login_role: Option<Arc<str>>,
     acting_role: Arc<Mutex<Option<Arc<str>>>>,
@@ -34,9 +35,9 @@ pub(crate) struct SequenceUse {
 
 #[derive(Default)]
 struct Taken {
-    /// The last number taken, by sequence.
+    /// The last number that `nextval` took or `setval` set, by the number of the sequence.
     numbers: HashMap<u64, i64>,
-    /// The last number taken by nextval.
+    /// The last number taken by `nextval`, from any sequence.
     last: Option<i64>,
 }
 
@@ -79,8 +80,9 @@ enum Kind {
 
 struct SequenceFunction {
     kind: Kind,
-    /// Constant arguments. The call in a plan has none: DataFusion takes a function of constants
-    /// for a constant, whose order needs no sort, although it is volatile.
+    /// Constant arguments, which are moved here so that the call in a plan has none: DataFusion
+    /// treats a call with constant arguments as a constant, and drops sorts by it, although it is
+    /// volatile.
     bound: Vec<ScalarValue>,
     signature: Signature,
     shared: Arc<Shared>,
@@ -202,7 +204,7 @@ impl SequenceFunction {
         Ok(numbers.into())
     }
 
-    /// The sequence of a name, which the role may use.
+    /// Finds the sequence `name`, and checks that the role may use it.
     fn find(&self, name: &str, options: &ConfigOptions) -> Result<Arc<Sequence>, SqlError> {
         let snapshot = self.shared.now();
         let path = self.path(options, &snapshot);

@@ -29,7 +29,8 @@ pub(super) struct Shared {
     pub(super) session: OnceLock<SessionSource>,
     /// Creates tables for names that are paths of files.
     pub(super) files: Arc<dyn UrlTableFactory>,
-    /// Schema of the session's temporary objects, which exists once there are any.
+    /// Name of the schema of the session's temporary objects. The schema exists once the session
+    /// has created one.
     pub(super) temporary: String,
     /// The transaction of the session, whose changes its statements see.
     pub(super) transaction: OpenTransaction,
@@ -44,8 +45,8 @@ pub trait AddedSchema: fmt::Debug + Send + Sync {
     /// The name of the schema.
     fn name(&self) -> &str;
 
-    /// The tables of the schema. Plans of prepared statements keep them; they query the names of
-    /// the database at each scan.
+    /// The tables of the schema. Plans of prepared statements keep them, so a table must read
+    /// `names` at each scan.
     fn tables(&self, names: Names) -> Arc<dyn SchemaProvider>;
 
     /// Rewrites a statement of the session or of a view before it is planned: syntax and names that
@@ -53,8 +54,8 @@ pub trait AddedSchema: fmt::Debug + Send + Sync {
     fn rewrite(&self, statement: &mut Statement);
 }
 
-/// The schemas and relations of the database, as a statement of the session that begins at the time
-/// of a call sees them.
+/// Names of schemas, relations and other objects of the database. Each call returns them as a
+/// statement of the session that begins at that time sees them.
 #[derive(Clone)]
 pub struct Names {
     pub(super) shared: Arc<Shared>,

@@ -8,7 +8,7 @@ pub(crate) fn temporary_schema(session: u64) -> String {
     format!("{TEMPORARY}_{session}")
 }
 
-/// True for the name of a schema of temporary objects, whose ever.
+/// True for the name of a schema of temporary objects, of this session or of another.
 pub(crate) fn is_temporary(schema: &str) -> bool {
     schema.strip_prefix(TEMPORARY).is_some_and(|rest| rest.starts_with('_'))
 }

@@ -3,8 +3,8 @@
 use datafusion::execution::SessionState;
 use terrace_table::catalog::{Snapshot, TextKind};
 
-/// The snapshot in which a statement looks up types and lists functions, in the configuration of
-/// its state. A state without one knows none but those that are built in.
+/// The snapshot in which a statement looks up types and lists functions: an extension of the
+/// configuration in its session state. Without it only built-in types and functions are found.
 pub(crate) struct TypeSnapshot(pub(crate) Snapshot);
 
 impl TypeSnapshot {

@@ -7,7 +7,7 @@ use datafusion::logical_expr::{
 };
 use terrace_table::unary::{name_of_one, type_of_one};
 
-/// The identity function. In a plan it has the name of its argument.
+/// The identity function. In a plan, its result column has the name of its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     signature: Signature,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _, StringViewArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
@@ -31,15 +32,15 @@ impl Target {
     }
 }
 
-/// Writes out the dates and times that texts denote, before a cast to a date or timestamp, as far
-/// as PostgreSQL reads them and Arrow does not: `2024-5-1 8:00`, `20240501`, `2024/05/01 8 pm`.
-/// Other texts stay as they are, for Arrow to read or to refuse.
+/// Rewrites texts before a cast to a date, time or timestamp: those that PostgreSQL reads and Arrow
+/// does not, such as `2024-5-1 8:00`, `20240501` and `2024/05/01 8 pm`, become the same date and
+/// time in Arrow's syntax. Other texts stay unchanged, and Arrow's cast reads or refuses them.
 ///
 /// In a plan it has the name of its argument, so that the cast has the same name as without it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct MomentOfText {
     target: Target,
-    /// True if texts that denote nothing are null.
+    /// True for `TRY_CAST`: a text that denotes no date or time becomes null instead of an error.
     is_lenient: bool,
     signature: Signature,
 }
@@ -51,7 +52,8 @@ impl MomentOfText {
         ScalarUDF::new_from_impl(Self { target, is_lenient, signature })
     }
 
-    /// True if a cast between these types has to read dates.
+    /// True if a cast between these types needs this function: from a text to a date, time or
+    /// timestamp.
     pub(crate) fn is_needed(from: &DataType, to: &DataType) -> bool {
         from.is_string() && Target::of(to).is_some()
     }
@@ -128,7 +130,7 @@ impl MomentOfText {
     }
 }
 
-/// True for PostgreSQL's texts of the dates before and after all others.
+/// True for `infinity` and `-infinity`, PostgreSQL's dates after and before all others.
 fn is_infinite(text: &str) -> bool {
     let text = text.trim_ascii();
     let text = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -221,7 +223,11 @@ fn parts_of_time(text: &str) -> Option<(Time<'_>, &str)> {
         hour = hour % 12 + begin;
         rest = &half[found.len()..];
     }
-    Some((Some((hour, minute, second)), rest))
+    // Of a date only the day remains, and nothing else looks at its time.
+    let zone = rest.trim_ascii();
+    let is_zone = zone.is_empty() || zone.eq_ignore_ascii_case("z") || zone.parse::<Tz>().is_ok();
+    let is_time = hour <= 24 && minute < 60 && is_zone;
+    is_time.then_some((Some((hour, minute, second)), rest))
 }
 
 #[cfg(test)]
@@ -249,6 +255,9 @@ mod tests {
                 (moment.text(false).as_str(), moment.text(true).as_str()),
                 (timestamp, date)
             );
+        }
+        for text in ["2024-05-01 10:00 nonsense", "2024-5-1 99:99", "2024-5-1 10:60"] {
+            assert!(Moment::read(text).is_none(), "{text}");
         }
         for text in ["", "x", "2024", "24-5-1", "2024-5", "2024-5-1 8:0:0:0", "2024-5-1 13 pm"] {
             assert!(Moment::read(text).is_none(), "{text}");

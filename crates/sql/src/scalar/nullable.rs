@@ -1,4 +1,4 @@
-//! The identity function of a value that may be null, whatever its argument declares.
+//! The identity function with a nullable result, for arguments that are declared as not nullable.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use datafusion::logical_expr::{
 };
 use terrace_table::unary::{name_of_one, type_of_one};
 
-/// The identity function. In a plan it has the name of its argument.
+/// The identity function. In a plan, its result column has the name of its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Nullable {
     signature: Signature,
 }
 
 impl Nullable {
-    /// Wraps an expression that declares itself never null, and is null at times.
+    /// Wraps an expression that can be null although its field is declared as not nullable.
     pub(crate) fn of(expr: Expr) -> Expr {
         let signature = Signature::any(1, Volatility::Immutable);
         ScalarUDF::new_from_impl(Self { signature }).call(vec![expr])

@@ -1,4 +1,5 @@
-//! `pg_sleep(seconds)`: waits, without a thread of its own and until it is cancelled.
+//! `pg_sleep(seconds)`: an asynchronous wait, which blocks no thread and ends early if the query is
+//! cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! `to_char`, which formats values by a template, and `to_date`, `to_timestamp` and `to_number`,
-//! which read values by one.
+//! `to_char`, which formats a value by a template, and `to_date`, `to_timestamp` and `to_number`,
+//! which parse a text by a template.
 
 mod amount;
 mod moment;

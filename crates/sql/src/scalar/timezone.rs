@@ -31,7 +31,7 @@ impl TimeZoneConversion {
         Self { signature: Signature::user_defined(Volatility::Immutable) }
     }
 
-    /// The local time in a zone, in nanoseconds, of an instant in nanoseconds.
+    /// A call of the function, which converts `instant`, a timestamp in nanoseconds.
     pub(crate) fn call(zone: Expr, instant: Expr) -> Expr {
         ScalarUDF::new_from_impl(Self::new()).call(vec![zone, instant])
     }
@@ -100,7 +100,7 @@ impl ScalarUDFImpl for TimeZoneConversion {
     }
 }
 
-/// Returns a name of a zone as the database of zones spells it: `UTC` for `utc`.
+/// Returns the name of a zone in the spelling of the time zone database: `UTC` for `utc`.
 fn spelled(zone: &str) -> &str {
     if zone.parse::<Tz>().is_ok() {
         return zone;

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A session may act as every role that its login role is a member of, with the privileges of that
-//! role alone; as a superuser, as every role. What it creates belongs to the role. Its tenant stays
-//! that of the login role, which is the user of the session always: to make it that again is to end
-//! SET ROLE.
+//! role alone; as a superuser, as every role. The acting role owns the objects that the session
+//! creates. The tenant stays that of the login role. The login role is always the session user, so
+//! SET SESSION AUTHORIZATION DEFAULT only ends SET ROLE.
 
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::planner::IdentNormalizer;
@@ -20,13 +20,13 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use super::own_settings::text;
 use super::words::take_all;
 
-/// The name of the setting.
+/// Name of the setting that SET ROLE and RESET ROLE change.
 const ROLE: &str = "role";
-/// The value for the login role.
+/// Value of the setting that stands for the login role.
 const NONE: &str = "none";
 
-/// Parses a form of these statements that the parser would read as another, if one follows: it
-/// takes `to` for a role, and knows no default user.
+/// Parses the forms that `sqlparser` misreads: `SET ROLE TO x`, in which it takes `to` for the
+/// role, and SESSION AUTHORIZATION DEFAULT, which it does not know. `None` if no such form follows.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Option<Result<Statement, ParserError>> {
     if take_all(parser, &["reset", "session", "authorization"]) {
         let role = ObjectName::from(vec![Ident::new(ROLE)]);
@@ -60,7 +60,7 @@ fn set_role(context_modifier: Option<ContextModifier>, role_name: Option<Ident>)
     Statement::Statement(Box::new(SqlStatement::Set(set)))
 }
 
-/// A statement that changes the role.
+/// A statement that changes the acting role.
 pub(super) struct SetRole {
     /// The role to act as; `None` for the login role.
     pub(super) name: Option<String>,
@@ -97,7 +97,7 @@ impl SetRole {
     }
 }
 
-/// The role that a value of the setting names.
+/// The name of the role in a value of the setting.
 fn name_of(value: &Expr) -> String {
     match value {
         Expr::Identifier(name) => IdentNormalizer::default().normalize(name.clone()),

@@ -1,8 +1,8 @@
-//! Names of columns of relations in FROM.
+//! Column names of relations in FROM.
 //!
-//! An alias may name the first columns alone: `t AS a (x, y)`. DataFusion takes a name for each
-//! column or none. A column of an outer query that a subquery selects has its name there, as in
-//! `(SELECT o.x) q`; DataFusion's is `outer_ref(o.x)`.
+//! An alias may name only the first columns: `t AS a (x, y)`. DataFusion takes a name for each
+//! column or none. A column of an outer query that a subquery in FROM selects keeps its name: `x`
+//! in `(SELECT o.x) q`. DataFusion names it `outer_ref(o.x)`.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::sqlparser::ast::{TableAlias, TableFactor};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection, SubqueryAlias};
 
-/// The names that an alias gives.
+/// The names that an alias gives to a relation and its first columns.
 pub(super) struct AliasColumns {
     table: String,
     columns: Vec<String>,
 }
 
 impl AliasColumns {
-    /// Takes the names of columns from the alias of a table, a subquery or a join; `None` if it has
-    /// none.
+    /// Removes the column names from the alias of a table, a subquery or a join, and returns them;
+    /// `None` if it has none.
     pub(super) fn take(
         relation: &mut TableFactor,
         context: &dyn RelationPlannerContext,
@@ -66,8 +66,8 @@ impl AliasColumns {
     }
 }
 
-/// Gives the columns of outer queries that a relation selects their names, unless another column
-/// has them.
+/// Restores the names of the outer queries' columns that a subquery in FROM selects, except where
+/// another of its columns has the name.
 ///
 /// # Errors
 /// If the plan cannot be rebuilt.

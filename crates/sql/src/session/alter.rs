@@ -56,10 +56,10 @@ pub(super) struct Alteration<'a> {
     before: &'a Table,
     name: String,
     fields: Vec<FieldRef>,
-    /// One per field.
+    /// The source of the values of each of `fields`, in the same order.
     sources: Vec<ColumnSource>,
     properties: Properties,
-    /// Names of the constraints that existing rows have to be checked for.
+    /// Names of the new or changed constraints, which existing rows have to be checked against.
     unchecked: BTreeSet<String>,
     /// Notices of the actions that have nothing to do.
     skipped: Vec<Notice>,
@@ -115,7 +115,7 @@ impl<'a> Alteration<'a> {
         &self.sources
     }
 
-    /// The constraints that existing rows have to be checked for.
+    /// The new or changed constraints, which existing rows have to be checked against.
     ///
     /// # Errors
     /// Errors of planning.
@@ -183,7 +183,7 @@ impl<'a> Alteration<'a> {
         }
     }
 
-    /// The index of a column.
+    /// The index of a column in `fields`.
     fn find(&self, name: &Ident) -> Result<usize, SqlError> {
         let column = normalized(name.clone());
         let found = self.fields.iter().position(|field| *field.name() == column);
@@ -244,11 +244,16 @@ impl<'a> Alteration<'a> {
         written.checks.iter().try_for_each(|check| self.add_check(check))
     }
 
-    /// The values of a new generated column, over the columns before the statement.
+    /// The expression of a new generated column, over the columns before the statement.
     fn generation(&mut self, field: &Field, written: &Written) -> Result<Expr, SqlError> {
         let Some((column, text)) = written.generated.first() else {
             return null_of(field.data_type());
         };
+        // An earlier action of the statement may have dropped a column.
+        let is_there = |name: &String| self.fields.iter().any(|field| field.name() == name);
+        if let Some(column) = columns_of(text)?.into_iter().find(|name| !is_there(name)) {
+            return Err(SqlError::MissingColumn { table: self.name.clone(), column });
+        }
         let schema = DFSchema::try_from(Arc::clone(self.before.schema()))?;
         let properties = self.before.properties();
         let is_generated = |column: &str| properties.generated(column).is_some();
@@ -271,7 +276,8 @@ impl<'a> Alteration<'a> {
         Ok(users)
     }
 
-    /// Refuses a change of a column that a generated column is computed from.
+    /// Refuses a change of a column that a generated column is computed from. `what` begins the
+    /// error: "a new type for".
     fn refuse_source(&self, column: &str, what: &str) -> Result<(), SqlError> {
         match self.generated_from(column)?.first() {
             None => Ok(()),
@@ -293,7 +299,7 @@ impl<'a> Alteration<'a> {
         }
     }
 
-    /// Refuses a change that the values of a generated or identity column do not allow.
+    /// Refuses a change of a generated or identity column.
     fn refuse_generated(&self, column: &str) -> Result<(), SqlError> {
         let kind = match self.properties.of(column) {
             Some(properties) if properties.generated.is_some() => "a generated column",
@@ -305,7 +311,7 @@ impl<'a> Alteration<'a> {
         Err(SqlError::GeneratedAlways { what })
     }
 
-    /// Drops a column, and the constraints that it has a part in; with CASCADE, also the generated
+    /// Drops a column, and the CHECK constraints that use it; with CASCADE, also the generated
     /// columns that are computed from it.
     fn drop_column(
         &mut self,
@@ -328,7 +334,7 @@ impl<'a> Alteration<'a> {
         }
         for user in users {
             let user = Ident::with_quote('"', user);
-            // One that is computed from another of them may be dropped already.
+            // A generated column that is computed from another one may be dropped already.
             if self.find(&user).is_ok() {
                 self.drop_column(&user, false, true)?;
             }
@@ -344,7 +350,7 @@ impl<'a> Alteration<'a> {
         Ok(())
     }
 
-    /// The names of the constraints over a column.
+    /// The names of the CHECK constraints that use a column.
     fn checks_of(&self, column: &str) -> Result<Vec<String>, SqlError> {
         let mut names = Vec::new();
         for (name, text) in &self.properties.checks {
@@ -422,7 +428,8 @@ impl<'a> Alteration<'a> {
         Ok(())
     }
 
-    /// Gives a column another type, with the values of `using` or else its own.
+    /// Gives a column another type. Its values are those of the expression `using`, or else its own
+    /// values, cast.
     fn set_type(&mut self, index: usize, new: &Field, using: Option<&str>) -> Result<(), SqlError> {
         let (field, data_type) = (Arc::clone(&self.fields[index]), new.data_type());
         let Some(origin) = self.sources[index].kept() else {
@@ -503,8 +510,8 @@ fn cast_to(
     Ok(value.cast_to(data_type, expressions.schema())?)
 }
 
-/// Refuses a conversion that has to be written. As in PostgreSQL, numbers become other numbers,
-/// days become times, and anything becomes a text without an explicit cast.
+/// Refuses a change of type that requires an explicit cast in USING. As in PostgreSQL, casts
+/// between numeric types, between dates and timestamps, and to text need none.
 fn refuse_cast(field: &Field, new: &Field) -> Result<(), SqlError> {
     let is_text = |data_type: &DataType| {
         matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)

@@ -1,5 +1,5 @@
-//! Syntax of ALTER TABLE: that of the generic parser, and actions that it knows for PostgreSQL
-//! only.
+//! Syntax of ALTER TABLE: that of `sqlparser`, and the actions that it parses for its PostgreSQL
+//! dialect only.
 //!
 //! ```text
 //! ALTER [COLUMN] a [SET DATA] TYPE t USING expression

@@ -10,7 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 /// Minimum number of operands of a chain of AND, OR or UNION that is balanced.
 const CHAIN_LEN_MIN: usize = 16;
 
-/// Balances a long chain of AND or of OR.
+/// Rewrites a left-deep chain of at least [`CHAIN_LEN_MIN`] operands of AND, or of OR, as a tree of
+/// minimum depth.
 pub(super) fn balance_chain(expr: &mut Expr) {
     let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr else {
         return;
@@ -76,7 +77,8 @@ pub(super) fn balanced<T>(items: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T>
     level.pop()
 }
 
-/// Balances a long chain of UNION, or of UNION ALL.
+/// Rewrites a left-deep chain of at least [`CHAIN_LEN_MIN`] operands of UNION, or of UNION ALL, as
+/// a tree of minimum depth.
 pub(super) fn balance_unions(body: &mut SetExpr) {
     let SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. } = body else { return };
     let quantifier = *set_quantifier;
@@ -120,7 +122,7 @@ pub(super) fn balance_unions(body: &mut SetExpr) {
     }
 }
 
-/// An empty body, left in the place of one while its operands are put in balance.
+/// A placeholder for a body while its operands are moved into a balanced tree.
 fn no_rows() -> SetExpr {
     SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] })
 }

@@ -29,18 +29,18 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
-/// The rule after which this one has to run.
+/// Name of DataFusion's rule after which this one has to run.
 pub(super) const AFTER: &str = "join_selection";
 
 /// Cost of a row in a hash table in addition to its columns, in bytes: about 50 for its hash, its
 /// slot and the slack of pages and directory, and as much again for the time of the insertion.
 const ROW_BYTES: f64 = 96.0;
-/// Estimated bytes of a text.
+/// Estimated bytes of a value of variable length.
 const TEXT_BYTES: usize = 24;
 /// The sides are swapped if the other one is cheaper by more than this factor.
 const CLEARLY: f64 = 1.2;
 
-/// Makes the cheaper side of partitioned inner joins the build side.
+/// Physical optimizer rule that makes the cheaper side of partitioned inner joins the build side.
 #[derive(Debug)]
 pub(super) struct BuildSide;
 
@@ -102,7 +102,8 @@ impl Estimates {
         Ok(costs.is_some_and(|(left, right)| left > right * CLEARLY))
     }
 
-    /// Adds the share of its probe side that the hash table of `join` leaves.
+    /// Adds to `shares` of the probe side the share of its rows that have keys in the hash table of
+    /// `join`. `swaps` is true if the right side becomes the build side.
     fn narrow(&self, join: &HashJoinExec, swaps: bool, shares: &mut [Shares]) -> Result<()> {
         use JoinType::{Inner, LeftSemi, RightSemi};
         let [of_left, of_right] = shares else { return Ok(()) };
@@ -186,7 +187,7 @@ fn passes(node: &Node) -> bool {
     node.is::<ProjectionExec>() || node.is::<FilterExec>() || node.is::<HashJoinExec>()
 }
 
-/// Records that `share` of a column's rows is left.
+/// Records that a join on `column` leaves `share` of the rows, unless a smaller share is known.
 fn note(shares: &mut Shares, column: usize, share: f64) {
     let least = shares.entry(column).or_insert(share);
     *least = least.min(share);

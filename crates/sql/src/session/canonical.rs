@@ -1,4 +1,4 @@
-//! An analyzer rule that makes floating-point numbers compare equal if SQL has them equal.
+//! An analyzer rule that makes floating-point numbers compare equal if they are equal in SQL.
 //!
 //! Arrow compares floating-point numbers by the total order of IEEE 754, which distinguishes values
 //! that are equal in SQL: the two zeros, and NaNs of either sign, of which the negative ones sort
@@ -55,13 +55,13 @@ const SELECTING: &[&str] = &[
     "array_agg",
 ];
 
-/// Functions that compute numbers.
+/// Names of DataFusion's mathematical functions.
 static MATHEMATICS: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let functions = datafusion::functions::math::functions();
     functions.iter().map(|function| function.name().to_owned()).collect()
 });
 
-/// The analyzer rule.
+/// Analyzer rule that canonicalizes NaNs and the zeros of keys.
 #[derive(Debug)]
 pub(super) struct CanonicalFloats;
 
@@ -175,7 +175,7 @@ fn of_nullif(call: ScalarFunction, schema: &dyn ExprSchema) -> Result<Transforme
     }
 }
 
-/// True for a cast of a text.
+/// True for a cast of a text to a floating-point number.
 fn is_of_text(cast: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
     match cast {
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
@@ -190,7 +190,7 @@ fn is_arithmetic(op: Operator) -> bool {
     matches!(op, Plus | Minus | Multiply | Divide | Modulo)
 }
 
-/// True for a checked quotient or remainder.
+/// True for a call of checked division or remainder.
 fn is_quotient(call: &ScalarFunction) -> bool {
     let checked = call.func.inner().downcast_ref::<CheckedArithmetic>();
     checked.is_some_and(|it| is_division(it.operator()))
@@ -200,14 +200,14 @@ fn is_float(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
     Ok(has_floats(&expr.get_type(schema)?))
 }
 
-/// Makes a computed number canonical.
+/// Wraps an expression that computes floating-point numbers, so that its NaNs are canonical.
 fn computed(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     let is_float = is_float(&expr, schema)?;
     Ok(if is_float { Transformed::yes(Canonical::value(expr)) } else { Transformed::no(expr) })
 }
 
-/// Rewrites the order of an aggregate's arguments. A DISTINCT or WITHIN GROUP aggregate sorts them
-/// itself.
+/// Rewrites the ORDER BY keys of an aggregate function. One with DISTINCT or WITHIN GROUP sorts its
+/// values itself.
 fn of_aggregate(mut call: AggregateFunction, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     let sorts_itself = call.params.distinct || call.func.supports_within_group_clause();
     let is_changed = !sorts_itself && of_order(&mut call.params.order_by, schema)?;
@@ -288,7 +288,8 @@ fn of_results(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     with_values(plan, |index| computed[index])
 }
 
-/// Adds a projection over the node that makes NaNs in some of its columns canonical.
+/// Adds a projection over the node that makes NaNs canonical in the floating-point columns for
+/// whose index `is_odd` returns true.
 fn with_values(
     plan: LogicalPlan,
     is_odd: impl Fn(usize) -> bool,
@@ -320,7 +321,7 @@ fn is_selecting(call: &Expr) -> bool {
     SELECTING.contains(&name.as_str())
 }
 
-/// True if the expressions of a node may have floats that its inputs do not have.
+/// True if expressions of a node may return floating-point numbers though its inputs have none.
 fn mentions_floats(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_expressions(|expr| {

@@ -1,7 +1,7 @@
-//! Casts as arguments of aggregate and window functions and as keys of windows, told apart by name.
+//! Unique names for casts that are arguments of aggregate or window functions or keys of windows.
 //!
 //! DataFusion names a cast after its operand: `sum(x)` and `sum(x::REAL)` are two columns of one
-//! name, which it refuses. Where it has, each cast gets a name of its own:
+//! name, which it refuses. A statement refused so is rewritten, so that each cast has another name:
 //! ```text
 //! sum(x), sum(x::REAL)   ->   sum(x), sum(CASE 1 WHEN 1 THEN x::REAL END)
 //! ```
@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::dialect::with_name;
 use super::walk::Walk;
 
-/// Gives the casts of a statement names of their own; true if it has any.
+/// Rewrites the casts of a statement so that each has a unique name; true if it has any.
 pub(super) fn write_out(state: &SessionState, statement: &mut Statement) -> bool {
     let mut casts = Casts { state, count: 0 };
     let _ = statement.walk(&mut casts);
@@ -32,7 +32,7 @@ struct Casts<'a> {
 }
 
 impl Casts<'_> {
-    /// Gives a cast a name of its own.
+    /// Wraps `value` in a CASE with a number if it is a cast, which makes its name unique.
     fn name(&mut self, value: &mut Expr) {
         if matches!(value, Expr::Cast { .. }) {
             self.count += 1;

@@ -1,4 +1,5 @@
-//! INSERT, UPDATE and MERGE, written out before planning: forms that DataFusion lacks.
+//! Rewrites of INSERT, UPDATE and MERGE: replaces forms that DataFusion cannot plan by ones that it
+//! can.
 
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
@@ -8,7 +9,7 @@ use terrace_table::error::SqlError;
 
 use super::{insert_forms, merge_clauses, row_assignments};
 
-/// Writes out the clauses of a change of rows.
+/// Rewrites the clauses of an INSERT, UPDATE or MERGE; leaves any other statement unchanged.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for a clause that is not possible; errors of planning its queries.
@@ -27,7 +28,7 @@ pub(super) async fn write_out(
     }
 }
 
-/// The statement itself, or the one that is explained or prepared.
+/// The statement itself, or the one that an EXPLAIN or PREPARE contains.
 fn changed(statement: &mut Statement) -> Option<&mut SqlStatement> {
     let mut statement = statement;
     while let Statement::Explain(explain) = statement {

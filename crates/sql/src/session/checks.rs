@@ -9,7 +9,8 @@ use terrace_table::write::{Check, Checks};
 use super::enums::written;
 use super::expressions::Expressions;
 
-/// Compiles the constraints of a table, in the order of their names.
+/// Compiles the CHECK constraints of a table in the order of their names, and after them the
+/// conditions on its columns of enum types.
 ///
 /// # Errors
 /// Errors of planning.
@@ -27,7 +28,7 @@ pub(super) fn compiled(state: &SessionState, table: &Table) -> Result<Checks, Sq
 /// Compiles one constraint over rows of `schema`.
 ///
 /// # Errors
-/// Errors of planning; [`SqlError::Refused`] for a condition that is no truth value.
+/// Errors of planning; [`SqlError::Refused`] for a condition that is not Boolean.
 pub(super) fn compile(
     state: &SessionState,
     schema: &SchemaRef,

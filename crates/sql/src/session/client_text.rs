@@ -1,4 +1,4 @@
-//! The text of a statement as its client has said it, which other sessions see.
+//! The SQL text of a statement as its client has sent it, which other sessions see.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
@@ -8,14 +8,15 @@ use super::statement::SessionStatement;
 /// Maximum number of bytes of a text that other sessions see.
 const SHOWN_BYTES_MAX: usize = 16 << 10;
 
-/// The text of a statement that other sessions see: that of the client, if it is known. A statement
-/// with a password or a key is written without it.
+/// The text of a statement that other sessions see, at most [`SHOWN_BYTES_MAX`] bytes: `said`, as
+/// the client has sent it, or if that is unknown, `written`, as formatted from the syntax tree. For
+/// a statement that may have a password or a key it is `written`, which omits these.
 pub(super) fn shown(statement: &SessionStatement, said: Option<&str>, written: &str) -> String {
     let is_secret = matches!(statement, SessionStatement::Role(_) | SessionStatement::Secret(_));
     bounded(said.filter(|_| !is_secret).unwrap_or(written))
 }
 
-/// The beginning of a text that other sessions see.
+/// The first [`SHOWN_BYTES_MAX`] bytes of a text, cut at a character boundary.
 pub(super) fn bounded(text: &str) -> String {
     text[..text.floor_char_boundary(SHOWN_BYTES_MAX)].to_owned()
 }
@@ -24,27 +25,27 @@ pub(super) fn bounded(text: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct StatementText {
     written: String,
-    /// The text that other sessions see, if it is another.
+    /// The text that other sessions see; `None` if it is `written`.
     shown: Option<String>,
 }
 
 impl StatementText {
-    /// The text of a statement as this program writes it.
+    /// Takes the text of a statement as formatted from its syntax tree.
     pub(super) fn new(written: String) -> Self {
         Self { written, shown: None }
     }
 
-    /// Has other sessions see a text.
+    /// Sets the text that other sessions see.
     pub(super) fn show(&mut self, shown: String) {
         self.shown = Some(shown);
     }
 
-    /// The statement as this program writes it.
+    /// The text of the statement as formatted from its syntax tree.
     pub(super) fn written(&self) -> &str {
         &self.written
     }
 
-    /// The text by which the client has said the statement, if it is known.
+    /// The text that [`Self::show`] has set; `None` before.
     pub(super) fn said(&self) -> Option<&str> {
         self.shown.as_deref()
     }
@@ -55,8 +56,8 @@ impl StatementText {
     }
 }
 
-/// Splits a text of so many statements at the semicolons between them; `None` for each if the
-/// semicolons do not tell.
+/// Splits a text of `statements` statements at the semicolons between them; `None` for each if the
+/// semicolons do not separate that many.
 #[must_use]
 pub fn statement_texts(text: &str, statements: usize) -> Vec<Option<&str>> {
     let parts = match statements {
@@ -68,7 +69,7 @@ pub fn statement_texts(text: &str, statements: usize) -> Vec<Option<&str>> {
     if parts.len() == statements { parts } else { vec![None; statements] }
 }
 
-/// The parts of a text between its semicolons outside of texts, names and comments.
+/// The parts of a text between semicolons, without those in literals, quoted names and comments.
 fn parts(text: &str) -> Vec<&str> {
     let tokens = Tokenizer::new(&TerraceDialect, text).tokenize_with_location();
     let tokens = tokens.unwrap_or_default().into_iter();

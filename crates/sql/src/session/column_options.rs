@@ -9,13 +9,14 @@ use datafusion::sql::sqlparser::ast::{
 use terrace_table::catalog::Identity;
 use terrace_table::error::SqlError;
 
-/// Properties of a new table, as written.
+/// Properties of the columns of a new table, or of a new column, as SQL text that is not yet
+/// planned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written {
-    /// Columns, and the text of their default.
+    /// Names of columns, and the text of their default.
     pub(super) defaults: Vec<(String, String)>,
     pub(super) checks: Vec<WrittenCheck>,
-    /// Generated columns, and the text of their expression.
+    /// Names of generated columns, and the text of their expression.
     pub(super) generated: Vec<(String, String)>,
     /// Columns with sequences of their own.
     pub(super) sequences: Vec<WrittenSequence>,
@@ -44,7 +45,7 @@ pub(super) struct WrittenCheck {
 /// is then planned without them.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for two values of one column.
+/// [`SqlError::Refused`] for a column with two of a default, an expression and a sequence.
 pub(super) fn take(statement: &mut Statement) -> Result<Written, SqlError> {
     let mut written = Written::default();
     let Statement::Statement(statement) = statement else { return Ok(written) };
@@ -69,7 +70,7 @@ impl Written {
     /// Removes the default, the expression, the sequence and the CHECK constraints of a column.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] for a second value.
+    /// [`SqlError::Refused`] if the column has two of a default, an expression and a sequence.
     pub(super) fn take(&mut self, column: &mut ColumnDef) -> Result<(), SqlError> {
         let name = normalized(column.name.clone());
         let options = std::mem::take(&mut column.options);
@@ -112,7 +113,7 @@ impl Written {
         Ok(())
     }
 
-    /// Replaces SERIAL by the type of its numbers.
+    /// Replaces a SERIAL type by the integer type of its width, and records its sequence.
     fn take_serial(&mut self, name: &str, column: &mut ColumnDef) -> Result<(), SqlError> {
         let DataType::Custom(of, _) = &column.data_type else { return Ok(()) };
         column.data_type = match of.to_string().to_ascii_lowercase().as_str() {
@@ -161,7 +162,7 @@ impl Written {
         });
     }
 
-    /// True for a column with an expression, or with a sequence of its own.
+    /// True for a column with a default, a generation expression, or a sequence of its own.
     fn has_value(&self, column: &str) -> bool {
         self.has_default(column)
             || self.generated.iter().any(|(name, _)| name == column)
@@ -173,7 +174,7 @@ impl Written {
     }
 }
 
-/// Returns the text of an expression that is stored, without parentheses around it.
+/// Returns the text of an expression as the catalog stores it: without parentheses around it.
 pub(super) fn text_of(expr: &Expr) -> String {
     match expr {
         Expr::Nested(inner) => text_of(inner),

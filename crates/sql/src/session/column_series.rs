@@ -1,9 +1,9 @@
-//! `generate_series` and `range` in FROM: the name of their column, and columns of outer rows among
-//! their arguments.
+//! `generate_series` and `range` in FROM: the name of their column, and lateral column references
+//! among their arguments.
 //!
-//! The only column of such a function has the name of the alias, or else that of the function; that
-//! of `unnest` has the name of the alias, too.
-//! DataFusion calls it `value`, which [`rename`] gives it in a statement that uses that name.
+//! The only column of such a function has the name of the alias, or else that of the function; the
+//! column of `unnest` has the name of the alias, too. DataFusion names it `value`; [`rename`]
+//! restores this for statements that use that name.
 //!
 //! A table function is called during planning, with constants. The scalar function of the same name
 //! returns the series as a list, which `unnest` makes rows of:
@@ -26,11 +26,11 @@ use super::walk::Walk;
 /// The table functions that are scalar functions too.
 const FUNCTIONS: [&str; 2] = ["generate_series", "range"];
 
-/// The column of their rows in DataFusion.
+/// Name that DataFusion gives the only column of these functions.
 const COLUMN: &str = "value";
 
-/// Names the column of a table function, and rewrites one of columns; leaves any other relation
-/// unchanged.
+/// Names the column of a series or an `unnest`, and rewrites a series whose arguments are columns;
+/// leaves any other relation unchanged.
 pub(super) fn write_out(table: &mut TableFactor) {
     if let TableFactor::UNNEST { alias: Some(alias), array_exprs, with_ordinality: false, .. } =
         table
@@ -70,7 +70,8 @@ pub(super) fn write_out(table: &mut TableFactor) {
     };
 }
 
-/// Gives the column of a function the name of its alias; a function without gets its own name.
+/// Gives the column of a function the name of its alias; adds an alias with the function's name if
+/// it has none.
 fn name_column(alias: &mut Option<TableAlias>, function: &str) {
     let alias = alias.get_or_insert_with(|| TableAlias {
         explicit: true,
@@ -84,7 +85,7 @@ fn name_column(alias: &mut Option<TableAlias>, function: &str) {
     }
 }
 
-/// Calls the columns of all series `value`; true if there are any.
+/// Renames the columns that [`write_out`] has named to `value`; true if there are any.
 pub(super) fn rename(statement: &mut Statement) -> bool {
     struct Renaming(bool);
     impl VisitorMut for Renaming {
@@ -121,7 +122,7 @@ fn function(name: &ObjectName) -> Option<&'static str> {
     FUNCTIONS.into_iter().find(|function| name.eq_ignore_ascii_case(function))
 }
 
-/// Looks for names of columns.
+/// Visitor that finds out if expressions reference columns.
 #[derive(Default)]
 struct Columns {
     found: bool,

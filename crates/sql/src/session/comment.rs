@@ -21,7 +21,7 @@ use super::words::{is_next as begins, is_word, take_all};
 pub struct CommentStatement {
     /// The kind of the object.
     pub(super) on: CommentOn,
-    /// The object; for a column with its table.
+    /// Name of the object; for a column, that of its table and its own: `t.a`.
     pub(super) name: ObjectName,
     /// The number of parameters of a function, if the statement lists their types.
     pub(super) parameters: Option<usize>,

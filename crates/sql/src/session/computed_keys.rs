@@ -1,8 +1,9 @@
 //! An optimizer rule that computes the keys of sorts, windows and ordered aggregates below them.
 //!
-//! DataFusion looks for the order of a key in the ranges of the values below it. A function whose
-//! range it does not know, as in `abs(floor(x))`, has no order for it, even behind a sort by that
-//! very key: the plan is refused. Columns always have the order by which they are sorted:
+//! DataFusion derives the order of an expression from the value ranges of its operands. A function
+//! whose range it does not know, as in `abs(floor(x))`, has no order for it, even above a sort by
+//! that very key: the plan is refused. A column always has the order by which it is sorted, so the
+//! key becomes a column:
 //! ```text
 //! Window: sum(v) PARTITION BY abs(floor(k))
 //!   ->  Window: sum(v) PARTITION BY "sort key 0"
@@ -20,10 +21,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use terrace_exec::arithmetic::CheckedArithmetic;
 
-/// Functions for whose order DataFusion wants values of which it knows that they are in the domain.
+/// Functions whose order DataFusion derives only for arguments that are known to be in the domain.
 const OF_DOMAIN: [&str; 4] = ["acos", "acosh", "asin", "atanh"];
 
-/// The optimizer rule.
+/// Optimizer rule that replaces the keys of sorts, windows and ordered aggregates by columns.
 #[derive(Debug, Default)]
 pub(super) struct ComputedKeys;
 
@@ -54,7 +55,7 @@ impl OptimizerRule for ComputedKeys {
     }
 }
 
-/// Computes the keys of a window; its result has the columns that it had.
+/// Computes the keys of a window below it; a projection above drops them again.
 fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     if !have_computed(&window.window_expr)? {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
@@ -80,7 +81,7 @@ fn of_window(window: Window) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(plan)))
 }
 
-/// Computes the keys by which aggregates order their values.
+/// Computes the ORDER BY keys of aggregate functions below their node.
 fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     if !have_computed(&aggregate.aggr_expr)? {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
@@ -109,7 +110,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Aggregate(plan)))
 }
 
-/// Computes the keys of a sort; its result has the columns that it had.
+/// Computes the keys of a sort below it; a projection above drops them again.
 fn of_sort(mut sort: Sort) -> Result<Transformed<LogicalPlan>> {
     let input = Arc::clone(&sort.input);
     let mut keys = Keys::over(input.schema());
@@ -127,7 +128,9 @@ fn of_sort(mut sort: Sort) -> Result<Transformed<LogicalPlan>> {
 
 /// The keys that are computed below a node.
 struct Keys<'a> {
+    /// Schema of the node's input.
     schema: &'a DFSchema,
+    /// Each key and the name of its column.
     computed: Vec<(Expr, String)>,
 }
 
@@ -136,7 +139,7 @@ impl<'a> Keys<'a> {
         Self { schema, computed: Vec::new() }
     }
 
-    /// Replaces a key by the column that has its values, unless its order is found as it is.
+    /// Replaces a key by a column that is computed below, unless DataFusion finds its order.
     fn replace(&mut self, key: &mut Expr) {
         if !is_computed(key) {
             return;
@@ -156,7 +159,7 @@ impl<'a> Keys<'a> {
         *key = Expr::Column(Column::new_unqualified(name));
     }
 
-    /// The rows of an input, with the keys.
+    /// A projection of all columns of `input` and of the keys.
     fn below(self, input: &Arc<LogicalPlan>) -> Result<LogicalPlan> {
         let columns = input.schema().columns().into_iter().map(Expr::Column);
         let keys = self.computed.into_iter().map(|(key, name)| key.alias(name));
@@ -170,7 +173,8 @@ fn is_computed(key: &Expr) -> bool {
     !is_simple(key) && !has_subquery(key)
 }
 
-/// True if an expression has a window or an aggregate with such a key.
+/// True if an expression has a window or aggregate function with a key that is to be computed
+/// below.
 fn has_computed(expr: &Expr) -> Result<bool> {
     expr.exists(|expr| {
         Ok(match expr {
@@ -186,7 +190,8 @@ fn has_computed(expr: &Expr) -> Result<bool> {
     })
 }
 
-/// True if one of the expressions has one; most have none, and are not copied.
+/// True if [`has_computed`] holds for one of the expressions. Most nodes have none, and are then
+/// not copied.
 fn have_computed(exprs: &[Expr]) -> Result<bool> {
     for expr in exprs {
         if has_computed(expr)? {
@@ -209,7 +214,8 @@ fn is_simple(key: &Expr) -> bool {
     }
 }
 
-/// True for values whose range has their type: columns, constants, and sums of them.
+/// True for expressions whose value range DataFusion finds: columns, casts of columns, literals,
+/// and checked arithmetic over them.
 fn has_range(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::Literal(..) => true,

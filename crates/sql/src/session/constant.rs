@@ -15,8 +15,8 @@ use datafusion::physical_plan::collect;
 pub(super) struct Constant {
     /// The row.
     pub(super) rows: RecordBatch,
-    /// The settings that the row was computed under. Any change of a setting makes a new copy of
-    /// them.
+    /// The settings that the row was computed under. A change of a setting replaces the `Arc`, so
+    /// the row is stale if the session has another one.
     pub(super) options: Arc<ConfigOptions>,
 }
 

@@ -56,7 +56,7 @@ pub enum CopyFormat {
         /// Escapes a quote in a quoted value.
         escape: u8,
     },
-    /// All values in binary format.
+    /// The binary format of PostgreSQL.
     Binary,
 }
 
@@ -88,7 +88,7 @@ impl CopyFormat {
         self.header() != CopyHeader::Absent
     }
 
-    /// Returns the text that stands for a null; empty for the binary format, which has none.
+    /// Returns the text that stands for a null; empty for the binary format, which uses none.
     #[must_use]
     pub fn null(&self) -> &str {
         match self {
@@ -111,7 +111,7 @@ struct Options {
     named: Vec<String>,
 }
 
-/// Returns true if a COPY from or to the client follows.
+/// Returns true if a COPY FROM STDIN or TO STDOUT follows.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     if !is_word(&parser.peek_nth_token_ref(0).token, "copy") {
         return false;
@@ -237,20 +237,18 @@ impl Options {
             return Err(refused("QUOTE or ESCAPE without FORMAT csv", "say FORMAT csv"));
         }
         match format.as_str() {
-            "text" => Ok(CopyFormat::Text {
-                delimiter: delimiter.unwrap_or(b'\t'),
-                null: null.unwrap_or_else(|| "\\N".to_owned()),
-                header,
-            }),
+            "text" => {
+                let delimiter = delimiter.unwrap_or(b'\t');
+                let null = null.unwrap_or_else(|| "\\N".to_owned());
+                check_marks((delimiter, &null), None)?;
+                Ok(CopyFormat::Text { delimiter, null, header })
+            }
             "csv" => {
                 let quote = quote.unwrap_or(b'"');
-                Ok(CopyFormat::Csv {
-                    delimiter: delimiter.unwrap_or(b','),
-                    null: null.unwrap_or_default(),
-                    header,
-                    quote,
-                    escape: escape.unwrap_or(quote),
-                })
+                let (delimiter, null) = (delimiter.unwrap_or(b','), null.unwrap_or_default());
+                check_marks((delimiter, &null), Some(quote))?;
+                let escape = escape.unwrap_or(quote);
+                Ok(CopyFormat::Csv { delimiter, null, header, quote, escape })
             }
             "binary" if delimiter.is_some() || null.is_some() || header != CopyHeader::Absent => {
                 Err(refused("DELIMITER, NULL or HEADER with FORMAT binary", "leave them out"))
@@ -259,6 +257,27 @@ impl Options {
             other => Err(refused(&format!("FORMAT {other}"), "there are text, csv and binary")),
         }
     }
+}
+
+/// Refuses delimiters and nulls whose rows could not be read back, in PostgreSQL's words. Only CSV
+/// has a quote.
+fn check_marks((delimiter, null): (u8, &str), quote: Option<u8>) -> Result<(), ParserError> {
+    /// Characters of the escapes of the text format.
+    const OF_ESCAPES: &[u8] = b"\\.abcdefghijklmnopqrstuvwxyz0123456789";
+    let fault = if quote.is_none() && OF_ESCAPES.contains(&delimiter) {
+        format!("COPY delimiter cannot be \"{}\"", char::from(delimiter))
+    } else if quote == Some(delimiter) {
+        "COPY delimiter and quote must be different".to_owned()
+    } else if null.bytes().any(|byte| byte == delimiter) {
+        "COPY delimiter character must not appear in the NULL specification".to_owned()
+    } else if null.bytes().any(|byte| Some(byte) == quote) {
+        "CSV quote character must not appear in the NULL specification".to_owned()
+    } else if null.contains(['\n', '\r']) {
+        "COPY null representation cannot use newline or carriage return".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(ParserError::ParserError(fault))
 }
 
 fn byte(parser: &mut Parser<'_>, name: &str) -> Result<u8, ParserError> {

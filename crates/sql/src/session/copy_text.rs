@@ -1,4 +1,4 @@
-//! Lists, structs, maps and timestamps in COPY TO a CSV file, which holds texts alone.
+//! Lists, structs, maps and timestamps in COPY TO a CSV file, which are written as text.
 
 use std::sync::Arc;
 

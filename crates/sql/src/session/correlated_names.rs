@@ -1,5 +1,5 @@
-//! An analyzer rule that renames the columns of a subquery's conditions on its outer query, if
-//! their names are ambiguous.
+//! An analyzer rule that renames the columns of a subquery in its correlated conditions, if their
+//! names are ambiguous.
 //!
 //! DataFusion turns a correlated subquery into a join: it adds the subquery's columns in such
 //! conditions to the subquery's result, and refers to all of them under one alias, by their bare
@@ -22,8 +22,8 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conj
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
-/// The analyzer rule. It runs after comparisons with subqueries are rewritten, which creates more
-/// subqueries.
+/// Analyzer rule that renames ambiguous columns of correlated conditions. It runs after comparisons
+/// with subqueries are rewritten, which creates more subqueries.
 #[derive(Debug)]
 pub(super) struct CorrelatedNames;
 
@@ -93,7 +93,8 @@ fn name_in_subquery(subquery: Subquery, given: &mut usize) -> Result<Transformed
     Ok(Transformed::yes(Subquery { subquery: Arc::new(named), ..subquery }))
 }
 
-/// Ambiguous columns of conditions on the outer row, with their new names.
+/// The ambiguous columns of the correlated conditions of `plan`, with their new names. `given`
+/// counts the names given in the whole statement.
 fn names(plan: &LogicalPlan, given: &mut usize) -> Result<BTreeMap<Column, String>> {
     let mut correlated = BTreeSet::new();
     plan.apply(|node| {
@@ -121,7 +122,7 @@ fn names(plan: &LogicalPlan, given: &mut usize) -> Result<BTreeMap<Column, Strin
     Ok(named.collect())
 }
 
-/// Adds the second names to a table, or uses them in a condition on the outer row.
+/// Adds columns of the new names to a table, or uses these columns in a correlated condition.
 fn rename(node: LogicalPlan, names: &BTreeMap<Column, String>) -> Result<Transformed<LogicalPlan>> {
     match &node {
         LogicalPlan::SubqueryAlias(_) | LogicalPlan::TableScan(_) => {

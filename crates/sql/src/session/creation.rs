@@ -1,4 +1,4 @@
-//! `SHOW CREATE TABLE` and `PRAGMA table_info`: the definition of a table or view.
+//! `SHOW CREATE TABLE`, `DESCRIBE` and `PRAGMA table_info`: the definition of a table or view.
 
 use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::{DataFusionError, ResolvedTableReference, TableReference};
@@ -20,7 +20,8 @@ use crate::names::{CATALOG, SYSTEM_SCHEMA, SearchPath, resolve};
 use crate::view;
 
 impl Session {
-    /// The row of `SHOW CREATE`: a statement that creates the same table or view.
+    /// The row of `SHOW CREATE`: a statement that creates the same table or view, without sequences
+    /// that defaults use.
     pub(super) fn creation(
         &self,
         state: &SessionState,
@@ -123,8 +124,8 @@ impl Session {
             .flags("pk", fields.iter().map(|_| false)))
     }
 
-    /// The table or view whose name is most like that of a missing one; `None` if none is near
-    /// enough to be meant.
+    /// The table or view whose name is most similar to that of a missing one, for the hint of an
+    /// error; `None` if none is similar enough.
     #[must_use]
     pub fn nearest_relation(&self, missing: &str) -> Option<String> {
         let path = SearchPath::of(self.context.state_ref().read().config_options());
@@ -152,7 +153,7 @@ fn reference(name: &ObjectName) -> TableReference {
     TableReference::parse_str(&name.to_string())
 }
 
-/// The statement that creates a table.
+/// The CREATE TABLE of a table, with its full name.
 pub(super) fn table_definition(table: &Table) -> String {
     let properties = table.properties();
     let columns = table.schema().fields().iter().map(|field| column(field, properties));
@@ -169,7 +170,7 @@ pub(super) fn table_definition(table: &Table) -> String {
     format!("CREATE TABLE {name} (\n  {parts}\n){options}")
 }
 
-/// The definition of a column.
+/// The definition of a column in CREATE TABLE.
 fn column(field: &FieldRef, properties: &Properties) -> String {
     let mut text = format!("{} {}", identifier(field.name()), sql_type::of(field));
     let own = properties.of(field.name());

@@ -1,4 +1,4 @@
-//! Cursors: named queries whose rows a client of a server fetches step by step.
+//! Cursor statements. A cursor is a named query whose rows a client of the server fetches in parts.
 //!
 //! ```text
 //! DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [[NO] SCROLL] CURSOR
@@ -43,9 +43,9 @@ pub enum CursorAction {
         /// The query.
         query: Box<Statement>,
     },
-    /// Returns rows.
+    /// Moves the cursor and returns the rows.
     Fetch(Steps),
-    /// Skips rows.
+    /// Moves the cursor without returning rows.
     Move(Steps),
     /// Closes the cursor.
     Close,
@@ -58,28 +58,33 @@ pub struct CursorOptions {
     pub is_binary: bool,
     /// True for WITH HOLD: it outlives its transaction.
     pub is_held: bool,
-    /// True for SCROLL: it goes backward as well; false for NO SCROLL; `None` if neither is said.
+    /// True for SCROLL: the cursor moves backward as well; false for NO SCROLL; `None` if the
+    /// statement has neither.
     pub scrolls: Option<bool>,
-    /// Two options that are both said and exclude each other: such a cursor cannot be declared.
+    /// Two options of the statement that exclude each other: the declaration fails with an error
+    /// that names them.
     pub contradiction: Option<(&'static str, &'static str)>,
 }
 
-/// Rows that a statement returns or skips.
+/// Rows that a FETCH returns or a MOVE skips, relative to the cursor's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// The next rows, so many or all. 0 is the row at the cursor's position again.
+    /// The next rows: a number of them, or all if `None`. 0 is the row at the cursor's position
+    /// again.
     Forward(Option<u64>),
-    /// The rows before, the nearest first, so many or all. 0 as above.
+    /// The previous rows, the nearest first: a number of them, or all if `None`. 0 is the row at
+    /// the cursor's position again.
     Backward(Option<u64>),
     /// The row of this number, counted from 1; from the end, if it is negative. 0 is the position
     /// before the first row.
     Absolute(i64),
-    /// The row so many rows further on; further back, if it is negative.
+    /// The row at this distance after the cursor's position; before it, if negative.
     Relative(i64),
 }
 
 impl Steps {
-    /// Returns true if at least `limit` rows may be returned; a limit of 0 or less is no limit.
+    /// Returns true if at least `limit` rows may be returned. A `limit` of 0 or less is no limit,
+    /// which is never reached.
     #[must_use]
     pub fn reaches(&self, limit: i32) -> bool {
         let rows = match self {
@@ -90,13 +95,13 @@ impl Steps {
         limit > 0 && rows.is_none_or(|rows| rows >= limit)
     }
 
-    /// So many rows forward; backward, if the number is negative.
+    /// Moves `rows` rows forward, or backward if the number is negative.
     fn forward(rows: i64) -> Self {
         let count = Some(rows.unsigned_abs());
         if rows < 0 { Self::Backward(count) } else { Self::Forward(count) }
     }
 
-    /// So many rows backward; forward, if the number is negative.
+    /// Moves `rows` rows backward, or forward if the number is negative.
     fn backward(rows: i64) -> Self {
         let count = Some(rows.unsigned_abs());
         if rows < 0 { Self::Forward(count) } else { Self::Backward(count) }
@@ -228,7 +233,7 @@ fn declared(parser: &mut Parser<'_>) -> Result<(String, CursorOptions), ParserEr
     Ok((name, options))
 }
 
-/// Parses FETCH, MOVE and CLOSE.
+/// Parses FETCH, MOVE or CLOSE.
 fn used(parser: &mut Parser<'_>) -> Result<CursorStatement, ParserError> {
     if take_all(parser, &["close"]) {
         return Ok(CursorStatement { name: name(parser)?, action: CursorAction::Close });

@@ -13,11 +13,11 @@ use super::file_option_values::refused;
 use super::file_options::{FileFormat, FileOptions, read};
 use super::words::{is_word, take_all};
 
-/// A statement that writes a whole database as files, or reads one.
+/// EXPORT DATABASE, which writes a database as files, or IMPORT DATABASE, which reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseCopy {
     pub(super) directory: String,
-    /// Format of the rows that are written; `None` for IMPORT.
+    /// Format and options of the files of rows; `None` for IMPORT.
     pub(super) export: Option<(FileFormat, FileOptions)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
 /// Parses the statement that [`is_next`] has found.
 ///
 /// # Errors
-/// Parser errors; for options that a database cannot be written with.
+/// Parser errors; an error for a URL instead of a directory, and for `PARTITION_BY`.
 pub(super) fn parse(parser: &mut Parser<'_>) -> Result<DatabaseCopy, ParserError> {
     let is_export = take_all(parser, &["export"]);
     let _import = take_all(parser, &["import"]);

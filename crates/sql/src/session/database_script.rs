@@ -2,7 +2,8 @@
 //! `load.sql` of EXPORT DATABASE.
 //!
 //! An object follows those that it depends on: schemas, types, sequences and tables, then views and
-//! functions in their order. Owners, privileges and temporary objects are left out.
+//! functions in the order of their dependencies. Owners, privileges, temporary objects, and the
+//! comments on types and functions are left out.
 
 use std::fmt::Write as _;
 
@@ -19,12 +20,12 @@ use super::sql_type::identifier;
 use crate::names::SearchPath;
 use crate::view;
 
-/// Begin of the names of schemas of temporary objects.
+/// Prefix of the names of schemas of temporary objects.
 const TEMPORARY: &str = "pg_temp_";
 /// The schema that every database has.
 const PUBLIC: &str = "public";
 
-/// The schemas of a database that outlive its sessions.
+/// All schemas except those of temporary objects.
 pub(super) fn schemas(snapshot: &Snapshot) -> Vec<String> {
     let mut schemas = snapshot.schemas();
     schemas.retain(|name| !name.starts_with(TEMPORARY));
@@ -89,7 +90,7 @@ pub(super) fn definitions(state: &SessionState, snapshot: &Snapshot) -> Result<S
     Ok(script.text)
 }
 
-/// The statements that set the positions of all sequences.
+/// The statements that set all sequences to their current values.
 pub(super) fn positions(snapshot: &Snapshot) -> String {
     let mut script = Script::default();
     for schema in schemas(snapshot) {
@@ -103,7 +104,7 @@ pub(super) fn positions(snapshot: &Snapshot) -> String {
     script.text
 }
 
-/// The tables of a database that outlive its sessions.
+/// All tables except temporary ones.
 pub(super) fn tables(snapshot: &Snapshot) -> Vec<std::sync::Arc<Table>> {
     let mut tables = Vec::new();
     for schema in schemas(snapshot) {
@@ -113,7 +114,7 @@ pub(super) fn tables(snapshot: &Snapshot) -> Vec<std::sync::Arc<Table>> {
     tables
 }
 
-/// A text of SQL.
+/// Returns a text as an SQL string literal.
 pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -138,7 +139,7 @@ fn identity_of(snapshot: &Snapshot, sequence: &Sequence) -> Option<String> {
         for (column, own) in &table.properties().columns {
             if own.identity.is_some() && own.sequence.as_deref() == Some(sequence.name()) {
                 let made = format!("{name}_{column}_seq");
-                // The name is another one if the table was renamed, or if it was taken.
+                // The sequence has another name if the table was renamed, or if the name was taken.
                 let is_taken = made != sequence.name() && snapshot.has_object(schema, &made);
                 let made = if is_taken { sequence.name() } else { &made };
                 return Some(format!("{}.{}", identifier(schema), identifier(made)));
@@ -163,10 +164,10 @@ fn options(sequence: &Sequence) -> String {
     )
 }
 
-/// Statements, one after the other.
+/// A script of SQL statements, each on a line of its own.
 struct Script {
     text: String,
-    /// The schemas in which the next statement's names are looked up.
+    /// The search path of the next statement.
     path: String,
 }
 
@@ -182,7 +183,7 @@ impl Script {
         self.text.push_str(";\n");
     }
 
-    /// Makes the names of the following statements those of a path.
+    /// Sets the search path of the following statements, if it is another.
     fn within(&mut self, path: &str) {
         if self.path != path {
             path.clone_into(&mut self.path);
@@ -192,7 +193,7 @@ impl Script {
         }
     }
 
-    /// The comments on a schema and its objects.
+    /// Adds the comments on a schema and on its tables, views and sequences.
     fn comments(&mut self, snapshot: &Snapshot, schema: &str) {
         let name = identifier(schema);
         if let Some(comment) = snapshot.comments(schema, None).and_then(|it| it.own.as_ref()) {

@@ -29,7 +29,7 @@ use crate::provider::StoredTable;
 /// VALUES by a row of all defaults.
 ///
 /// # Errors
-/// Errors of the texts of defaults.
+/// If the stored text of a default is damaged.
 pub(super) fn write_out(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -70,7 +70,8 @@ fn write_out_sql(
     }
 }
 
-/// The stored table of a name; `None` for any other.
+/// The table of the database that `name` resolves to; `None` for any other relation, and if there
+/// is none.
 pub(super) fn target(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -145,10 +146,10 @@ pub(super) fn is_default(expr: &SqlExpr) -> bool {
     }
 }
 
-/// The default of a column as written; null if it has none.
+/// The syntax tree of a column's default; NULL if it has none.
 ///
 /// # Errors
-/// Errors of the text of the default.
+/// If the stored text of the default is damaged.
 pub(super) fn written(table: &Table, column: &str) -> Result<SqlExpr, SqlError> {
     match table.properties().default_of(column) {
         Some(text) => Ok(SqlExpr::Nested(Box::new(parsed_expr(text)?))),
@@ -178,7 +179,8 @@ pub(super) fn fill(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPla
     Ok(filled?.data)
 }
 
-/// The rows of an INSERT with defaults; `None` if it names all columns that have one.
+/// The input of an INSERT with the defaults of the columns that it does not name; `None` if it
+/// names all columns that have one.
 fn filled(
     state: &SessionState,
     input: &LogicalPlan,
@@ -205,8 +207,8 @@ fn filled(
     Ok(Some(LogicalPlan::Projection(projection)))
 }
 
-/// True for the value of a column that an INSERT does not name, which is a null; the values of
-/// others are columns of its rows.
+/// True for the value of a column that an INSERT does not name: the planner sets it to a literal
+/// null, while the values of named columns are columns of the input.
 fn is_left_out(value: &Expr) -> bool {
     match value {
         Expr::Alias(alias) => is_left_out(&alias.expr),

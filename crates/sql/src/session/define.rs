@@ -1,4 +1,4 @@
-//! Statements that define tables, views and schemas.
+//! Execution of statements that define tables, views and schemas.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use crate::names::{CATALOG, SearchPath, is_temporary, resolve};
 use crate::provider::StoredTable;
 use crate::view;
 
-/// Context of a definition: names are resolved in the state's snapshot.
+/// Planning state, catalog snapshot and transaction scope of a definition.
 #[derive(Clone, Copy)]
 struct At<'a> {
     state: &'a SessionState,
@@ -49,7 +49,8 @@ struct At<'a> {
 }
 
 impl Session {
-    /// Runs a definition, or plans it if it inserts rows. A new table gets `options`.
+    /// Runs a definition, or plans it if it inserts rows. `options` are those of a new table or
+    /// view that the logical plan lacks.
     pub(super) async fn define(
         &self,
         state: &SessionState,
@@ -114,8 +115,9 @@ impl Session {
         };
         let owner = self.role().as_deref().map(str::to_owned);
         let TableOptions { encoding, mut written, on_commit, .. } = options;
-        if has_rows && !(written.generated.is_empty() && written.sequences.is_empty()) {
-            let what = format!("table {name} with generated columns and the rows of a query");
+        let is_plain = written.generated.is_empty() && written.sequences.is_empty();
+        if has_rows && !(is_plain && written.checks.is_empty()) {
+            let what = format!("table {name} with generated columns or CHECK and rows of a query");
             return Err(refused(&what, "create the table first, and say INSERT"));
         }
         for (_, text) in &mut written.defaults {
@@ -147,8 +149,8 @@ impl Session {
         Ok(self.create_table_as(definition, if_exists, input))
     }
 
-    /// A plan that replaces `replaced` by a table with the rows of `input`, which reads `replaced`,
-    /// and returns their number.
+    /// A plan that replaces `replaced` by a table with the rows of `input`, which may read
+    /// `replaced`, and returns their number.
     async fn replace_table(
         &self,
         state: &SessionState,
@@ -319,7 +321,7 @@ impl Session {
     }
 }
 
-/// Refuses a view over temporary objects that would outlive them.
+/// Refuses a view that is not temporary over a temporary table or view, which it would outlive.
 fn refuse_temporary(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -341,7 +343,7 @@ fn refuse_temporary(
     }
 }
 
-/// The name of a temporary sequence that the text of a view takes numbers from.
+/// The name of a temporary sequence that the definition of a view uses; `None` if it uses none.
 fn temporary_sequence(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -359,7 +361,7 @@ fn temporary_sequence(
     Ok(temporary.next())
 }
 
-/// Refuses properties that a table would not enforce.
+/// Refuses PRIMARY KEY and UNIQUE, which no index would enforce.
 fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
     if create.constraints != Constraints::default() {
         let instead = "leave the constraint out: no index enforces it";
@@ -368,14 +370,14 @@ fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// The columns of a table with the rows of a query.
+/// The columns of a table that is created with the rows of a query.
 fn columns_of_rows(state: &SessionState, input: &LogicalPlan) -> Result<Arc<Schema>, SqlError> {
     let columns = with_marks(state, input.schema().inner(), input)?;
     Ok(Arc::new(nullable(&with_enums(&columns, &columns_of(state, input)?))))
 }
 
-/// Returns columns with the types of UUID, JSON and JSONB that only the analysis of their query
-/// finds: those of choices, unions and lists.
+/// Returns `columns` with the types UUID, JSON and JSONB that only the analyzer finds: those of
+/// CASE expressions, unions and lists.
 fn with_marks(state: &SessionState, columns: &Schema, input: &LogicalPlan) -> Result<Schema> {
     let plan = of_output(input.clone())?;
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
@@ -388,7 +390,7 @@ fn with_marks(state: &SessionState, columns: &Schema, input: &LogicalPlan) -> Re
     Ok(Schema::new_with_metadata(fields, columns.metadata().clone()))
 }
 
-/// Returns columns with the enums that their values are of.
+/// Returns `columns` with their enum types. `enums` has the schema and name of each column's type.
 fn with_enums(columns: &Schema, enums: &[Option<(String, String)>]) -> Schema {
     let fields = columns.fields().iter().zip(enums).map(|(field, of)| {
         let of = of.as_ref().filter(|_| may_be_of_enum(field.data_type()));
@@ -399,15 +401,16 @@ fn with_enums(columns: &Schema, enums: &[Option<(String, String)>]) -> Schema {
     Schema::new_with_metadata(fields, columns.metadata().clone())
 }
 
-/// Returns the columns of a table with the rows of a query: NOT NULL belongs to the tables that the
-/// query reads.
+/// Returns `columns` without NOT NULL, which a table created from a query does not inherit from
+/// the tables that the query reads.
 fn nullable(columns: &Schema) -> Schema {
     let field = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
     let fields: Fields = columns.fields().iter().map(field).collect();
     Schema::new_with_metadata(fields, columns.metadata().clone())
 }
 
-/// Returns the columns of a file: nothing checks that its texts are UUIDs, or have a length.
+/// Returns the columns of an external table without the types that are marked in metadata, such as
+/// UUID and VARCHAR(n): nothing checks the values of a file.
 fn plain_columns(columns: &DFSchema) -> Result<DFSchemaRef> {
     let fields = columns.fields().iter();
     let plain = fields.map(|field| Field::clone(field).with_metadata(HashMap::new()));

@@ -1,7 +1,7 @@
-//! DELETE with an alias, and DELETE ... USING ... RETURNING.
+//! Planning of DELETE with an alias or USING.
 //!
-//! DataFusion plans a DELETE of one table without an alias. Any other is planned as an UPDATE that
-//! assigns nothing, whose rows are deleted instead.
+//! DataFusion plans a DELETE of one table without an alias. Any other is rewritten as an UPDATE
+//! that assigns nothing, and the planned UPDATE is turned into a DELETE of the same rows.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn update_of(delete: &mut Delete) -> Option<Update> {
     })
 }
 
-/// Returns the plan of a DELETE that was planned as an UPDATE.
+/// Turns the plan of an UPDATE from [`as_update`] into that of the DELETE.
 ///
 /// # Errors
 /// None.

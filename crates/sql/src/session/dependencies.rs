@@ -1,11 +1,13 @@
-//! Dependencies between objects: the objects that cannot stay without one that is dropped.
+//! Dependencies between objects of the catalog, for DROP with RESTRICT and CASCADE.
 //!
 //! They are those that PostgreSQL records. A view depends on the tables, views, sequences, types
 //! and functions of its query; a column on its type; a default, a generated column or a constraint
 //! on the sequences and types of its expression; a function on the types of its parameters and its
-//! result, and on the objects of a body behind RETURN, but not on those of a body in a string. They
-//! are read from the texts of the definitions when an object is dropped, so that an object that
-//! replaces another (`CREATE OR REPLACE TABLE`) takes over its dependents.
+//! result, and on the objects of a body behind RETURN, but not on those of a body in a string.
+//!
+//! The catalog does not store dependencies. They are found in the texts of the definitions when an
+//! object is dropped, so an object that replaces another (`CREATE OR REPLACE TABLE`) takes over its
+//! dependents.
 
 mod object;
 pub(super) mod order;
@@ -27,12 +29,11 @@ struct Dependent {
     on: Object,
 }
 
-/// Returns the objects that have to be dropped with others, each before the one that it depends on.
+/// Returns the dependents of `dropped`, which CASCADE drops with them, the most indirect first.
 ///
 /// # Errors
-/// [`SqlError::Dependents`] if there are any and the statement does not say CASCADE;
-/// [`SqlError::TypeInUse`] for a part of a table, which ALTER TABLE drops; if a stored text is
-/// damaged.
+/// [`SqlError::Dependents`] if there are any and `cascades` is false; [`SqlError::TypeInUse`] for a
+/// part of a table, which only ALTER TABLE can drop; if a stored text is damaged.
 pub(super) fn released(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -61,16 +62,17 @@ pub(super) fn released(
     Ok(all.into_iter().rev().map(|it| it.object).collect())
 }
 
-/// The change of a table that drops the parts of it which depend on other objects.
+/// The change of a table whose columns, defaults or constraints depend on dropped objects.
 pub(super) struct PartsOfTable {
-    /// The statement.
+    /// Text of the ALTER TABLE that drops these parts.
     pub(super) alter: String,
-    /// The other objects that depend on them.
+    /// The other dependents of the dropped objects, the most indirect ones first.
     pub(super) others: Vec<Object>,
 }
 
-/// Returns the change of the table whose parts depend on objects; `None` if no part of a table
-/// does, parts of several do, or the table owns one of the objects.
+/// Returns the change of the one table with parts (columns, defaults, constraints) that depend on
+/// `dropped`. `None` if no table or more than one has such parts, or if the table owns one of the
+/// objects.
 ///
 /// # Errors
 /// If a stored text is damaged.
@@ -93,7 +95,7 @@ pub(super) fn parts_of_table(
     Ok(Some(PartsOfTable { alter, others }))
 }
 
-/// Returns a sentence for each object that depends on others.
+/// Returns a sentence for each dependent of `dropped`: "view v depends on table t".
 ///
 /// # Errors
 /// If a stored text is damaged.
@@ -106,7 +108,7 @@ pub(super) fn details(
     Ok(described(&path, snapshot, &dependents(state, snapshot, dropped)?))
 }
 
-/// Returns the objects that depend on others, directly or through others.
+/// Returns the objects that depend on those of `on`, directly or indirectly.
 ///
 /// # Errors
 /// If a stored text is damaged.
@@ -124,7 +126,7 @@ fn described(path: &SearchPath, snapshot: &Snapshot, all: &[Dependent]) -> Vec<S
     all.iter().map(detail).collect()
 }
 
-/// Drops objects and, with CASCADE, those that depend on them, which are returned.
+/// Drops objects and, if `cascades` is true, their dependents. Returns the dropped dependents.
 ///
 /// # Errors
 /// As [`released`]; errors of the draft.
@@ -144,7 +146,8 @@ pub(super) fn drop_all(
     Ok(others)
 }
 
-/// Refuses a change of the name of an object that others have in their texts.
+/// Refuses a rename of an object that others use, because their texts contain its name. `what` is
+/// the verb of the error: "rename".
 ///
 /// # Errors
 /// [`SqlError::InUse`]; if a stored text is damaged.
@@ -165,7 +168,7 @@ pub(super) fn refuse_used(
     }
 }
 
-/// Refuses a change of what objects have in their texts, if there are any.
+/// Refuses the change `what` if there are any `users`: objects whose texts it would make invalid.
 ///
 /// # Errors
 /// [`SqlError::InUse`].
@@ -182,8 +185,7 @@ pub(super) fn refuse_users(
     Err(SqlError::InUse { what: what.to_owned(), view })
 }
 
-/// The objects that depend on others, directly or through others, in the order in which they are
-/// found.
+/// The objects that depend on those of `dropped`, directly or indirectly, in breadth-first order.
 fn dependents(
     state: &SessionState,
     snapshot: &Snapshot,

@@ -1,27 +1,30 @@
-//! Changes of a table that views may depend on.
+//! Changes by ALTER TABLE of columns or names that views may use.
 
 use datafusion::sql::sqlparser::ast::{AlterColumnOperation, AlterTableOperation, DropBehavior};
 use terrace_table::error::SqlError;
 
 use super::column_options::normalized;
 
-/// A change that views may depend on.
+/// A column that an ALTER TABLE drops, renames or gives another type, or the table that it renames.
+/// The definitions of views that use it become invalid.
 pub(super) struct Lost {
     /// The column; `None` for the table.
     pub(super) column: Option<String>,
-    /// The change, as in an error.
+    /// The change as errors name it: `drop column a of table t`.
     pub(super) what: String,
-    /// True if `SELECT *` depends on it too.
+    /// True if views with `SELECT *` are affected too: for a column that is dropped or gets another
+    /// type.
     pub(super) is_dropped: bool,
     /// True if the column gets another type.
     pub(super) is_type: bool,
-    /// True if the objects that depend on it are dropped too.
+    /// True for CASCADE: the objects that depend on it are dropped too.
     pub(super) cascades: bool,
 }
 
 impl Lost {
-    /// The error of the change if views depend on it, each as in a message; `others` are sentences
-    /// about the dependents of these views.
+    /// The error of the change if views use what it affects: [`SqlError::Refused`] for a new type,
+    /// [`SqlError::Dependents`] for a dropped column, [`SqlError::InUse`] for a rename. `views` are
+    /// their names as in "view v", `others` are sentences about the dependents of these views.
     pub(super) fn refused(self, views: &[String], others: Vec<String>) -> SqlError {
         let view = views.first().cloned().unwrap_or_default();
         match self.column {
@@ -42,7 +45,7 @@ impl Lost {
     }
 }
 
-/// Returns the changes of a statement that views of the table may depend on.
+/// Returns the columns and names that the actions of an ALTER TABLE drop or change.
 pub(super) fn lost(table: &str, operations: &[AlterTableOperation]) -> Vec<Lost> {
     let mut all = Vec::new();
     for operation in operations {

@@ -1,4 +1,4 @@
-//! Nesting depth of statements, and the stack that parsing and planning need.
+//! Limits on the nesting depth of statements, and the stack for parsing and planning.
 //!
 //! The parser, the planner and the executor recurse over a statement's expressions and set
 //! operations, and not all of these recursions grow the stack. So long statements are parsed and
@@ -37,14 +37,15 @@ pub(super) const PARSER_DEPTH_MAX: usize = 100_000;
 /// of the resulting expression.
 const RUN_TOKENS_MAX: usize = 100_000;
 
-/// Maximum bytes of a text outside of its string literals: the parser takes up to a hundred times
-/// as many, which no memory consumer accounts for.
+/// Maximum bytes of a text outside of its string literals: the parser allocates up to a hundred
+/// times as many, which no memory consumer accounts for.
 const WORDS_BYTES_MAX: usize = 4 << 20;
 
-/// Shorter texts cannot reach [`RUN_TOKENS_MAX`].
+/// Texts up to this length cannot reach [`RUN_TOKENS_MAX`], so their tokens are not counted.
 const SHORT_TEXT_BYTES: usize = 64 << 10;
 
-/// Shorter texts fit any stack.
+/// Texts up to this length are parsed and planned on the stack of the caller: no statement of this
+/// length can overflow it.
 const SHALLOW_TEXT_BYTES: usize = 1 << 10;
 
 /// The stack that a statement is parsed and planned on: 2.6 KiB for each level that a text can
@@ -81,7 +82,7 @@ pub(super) fn parse_on_stack<T>(
     stacker::grow(STACK_BYTES, parse)
 }
 
-/// Refuses a statement that is nested too deep to run.
+/// Refuses a statement whose nesting `depth` is more than [`DEPTH_MAX`].
 pub(super) fn check(depth: usize) -> Result<(), SqlError> {
     if depth <= DEPTH_MAX {
         return Ok(());
@@ -116,7 +117,9 @@ pub(super) fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
 #[derive(Default)]
 struct Nesting {
     subqueries: usize,
+    /// Calls around the visited expression.
     calls: usize,
+    /// Maximum of `calls` so far.
     calls_max: usize,
 }
 
@@ -161,7 +164,7 @@ impl<'a> TreeNodeVisitor<'a> for Nesting {
     }
 }
 
-/// Returns the text of a statement of any allowed depth.
+/// Formats a statement of any allowed depth without overflowing the stack.
 pub(super) fn text_of(statement: &impl ToString) -> String {
     stacker::maybe_grow(WALK_BYTES, STACK_BYTES, || statement.to_string())
 }
@@ -256,7 +259,8 @@ const VIEW_BYTES: usize = 1 << 20;
 /// Bytes of a stack for planning views of views.
 const VIEWS_BYTES: usize = 8 << 20;
 
-/// A future that plans a view, whose query may read views: each poll has stack enough for one.
+/// A future that plans a view, whose query may read other views. Each poll has at least
+/// [`VIEW_BYTES`] of stack, however deep the views are nested.
 pub(crate) struct OfView<F>(Pin<Box<F>>);
 
 impl<F: Future> OfView<F> {

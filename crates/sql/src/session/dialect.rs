@@ -28,7 +28,7 @@ use precedence::{CONCATENATION, POWER};
 
 pub(super) use operators::regular_expression;
 
-/// The dialect of all statements.
+/// The SQL dialect in which all statements are parsed.
 #[derive(Debug)]
 pub(crate) struct TerraceDialect;
 
@@ -83,7 +83,7 @@ impl Dialect for TerraceDialect {
         true
     }
 
-    /// RETURNING names columns of the table by it.
+    /// `INSERT INTO t AS a`: RETURNING may name the columns of the table by the alias.
     fn supports_insert_table_alias(&self) -> bool {
         true
     }

@@ -21,11 +21,12 @@ use terrace_table::write::{
 use super::checks;
 use super::expressions::{Expressions, unqualified};
 
-/// Plans a DELETE or UPDATE of `table`, which returns the number of changed rows or these columns
-/// of them.
+/// Plans a DELETE or UPDATE of `table`, which returns the number of changed rows, or with
+/// `returned` these columns of the changed rows.
 ///
 /// # Errors
-/// If rows are selected by more than their own values, or an expression does not fit the table.
+/// If the condition depends on more than the values of the row, or an expression does not fit the
+/// table.
 pub fn dml_plan(
     state: &SessionState,
     table: &Arc<Table>,
@@ -59,13 +60,13 @@ pub fn dml_plan(
     }
 }
 
-/// Builds the plan of a statement whose condition no row satisfies.
+/// Builds the plan of a statement whose condition is known to be false for every row.
 fn no_rows(table: &Table, returned: Option<ReturnedColumns>) -> Arc<dyn ExecutionPlan> {
     let what = format!("NoRowsExec: table={}", table.full_name());
     CountExec::changing(what, returned, |_, _| async { Ok(0) }.boxed())
 }
 
-/// Parts found in the plan of a statement.
+/// Conditions and assignments found in the logical plan of a DELETE or UPDATE.
 #[derive(Default)]
 struct Found {
     conditions: Vec<Expr>,
@@ -105,7 +106,8 @@ impl Found {
     }
 }
 
-/// Returns the columns of an UPDATE's projection that are not merely themselves.
+/// Returns the assignments of an UPDATE: the columns whose value in `projection` is not the column
+/// itself.
 fn assignments(
     expressions: &Expressions<'_>,
     table: &Table,

@@ -1,17 +1,17 @@
-//! Columns of one name in a SELECT.
+//! Duplicate column names in a SELECT.
 //!
 //! `SELECT k, k`, `SELECT 1, 1` and `INSERT INTO t SELECT 0, 0` are everyday SQL, but DataFusion
-//! refuses them: the schema of a plan has no two columns of one name. Where it has refused, the
-//! columns get names of their own in the statement, which is planned once more, and the plan's
-//! result gets the names that were written:
+//! refuses them: the schema of a plan has no two columns of one name. A statement that it refuses
+//! so is rewritten with unique column names and planned once more, and a projection restores the
+//! original names of the result:
 //! ```text
 //! SELECT k, v AS a, w AS a FROM t   ->   SELECT k, v AS "a #1", w AS "a #2" FROM t
 //! ```
-//! Of columns with the same value the first keeps its name. All others lose theirs, and a reference
-//! to it could find another column. The names of a result, and of a subquery of an expression, are
-//! seen by their own clauses only, such as ORDER BY. Those of a subquery in FROM or in WITH are
-//! seen by other queries: the statement is refused as before if such a name stands anywhere but in
-//! the SELECT itself.
+//! Of columns with the same expression the first keeps its name. All others lose theirs, and a
+//! reference to a lost name could find another column. The names of the statement's result, and of
+//! a subquery in an expression, are visible only to clauses of the same query, such as ORDER BY.
+//! Those of a subquery in FROM or in WITH are visible to other queries: DataFusion's error is
+//! returned if such a lost name occurs anywhere but in the SELECT itself.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -30,10 +30,10 @@ use datafusion::sql::sqlparser::ast::{
 use super::walk::Walk;
 use super::{cast_names, list_literals};
 
-/// Names that columns have got, and the names that were written.
+/// The unique names given to columns, and the original name of each.
 type Given = HashMap<String, String>;
 
-/// Plans a statement whose SELECTs may have columns of one name.
+/// Plans a statement whose SELECTs may have duplicate column names.
 ///
 /// # Errors
 /// Errors of planning.
@@ -63,7 +63,7 @@ pub(super) async fn plan(state: &SessionState, statement: &Statement) -> Result<
     refused.map_or_else(|| internal_err!("a statement was not planned"), Err)
 }
 
-/// True if an error is that of columns of one name.
+/// True if an error is about duplicate column names.
 fn is_cause(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::SchemaError(error, _) => matches!(
@@ -77,22 +77,22 @@ fn is_cause(error: &DataFusionError) -> bool {
     }
 }
 
-/// The columns that get a name of their own.
+/// The columns that get a unique name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
-    /// Those of one name in each SELECT.
+    /// Those with a duplicate name in each SELECT.
     #[default]
     SameName,
     /// Also expressions without a name: DataFusion gives `CAST(k AS INT)` the name of `k`, and two
     /// casts of one literal the same name.
     Unnamed,
-    /// Also columns that stand beside a `*`, which may return them too.
+    /// Also all columns of a SELECT with a `*`, which may return columns of the same names.
     BesideWildcards,
 }
 
-/// Gives the columns of one name in each SELECT names of their own, and others by the extent. Gives
-/// none where a lost name is needed: by a reference, for the columns of a new table or view, or to
-/// pair the columns of UNION BY NAME.
+/// Gives the columns of `extent` unique names, and returns these. Returns no names if a lost name
+/// is needed: by a reference, for the columns of a new table or view, or to match the columns of
+/// UNION BY NAME.
 fn distinguish(statement: &mut Statement, extent: Extent) -> Given {
     let names_are_kept = match statement {
         Statement::CreateExternalTable(_) => true,
@@ -118,7 +118,7 @@ fn distinguish(statement: &mut Statement, extent: Extent) -> Given {
     renaming.given
 }
 
-/// Gives the columns of a plan's result the names that were written.
+/// Restores the original names of the columns of a plan's result.
 ///
 /// # Errors
 /// If the plan cannot be rebuilt.
@@ -150,30 +150,31 @@ fn restore(plan: LogicalPlan, given: &Given) -> Result<LogicalPlan> {
     }
 }
 
+/// Visitor that renames the columns of `extent`.
 #[derive(Default)]
 struct Renaming {
     extent: Extent,
     given: Given,
-    /// Lost names that other queries see, with the alias under which they do, if there is one, and
-    /// the number of references to columns of that name within their SELECTs, whose expressions do
-    /// not see the names of its result.
+    /// The lost names that other queries see. For each, the alias of its subquery, if it has one,
+    /// and the number of references to columns of the name within its own SELECT: they are to
+    /// columns of FROM, because the expressions of a SELECT do not see the names of its result.
     within: HashMap<String, (Option<String>, usize)>,
-    /// References to columns of FROM in the ORDER BY of a query.
+    /// Number of references with a table in ORDER BY, which are to columns of FROM, by name.
     ordering: HashMap<String, usize>,
-    /// True if the names of a result are those of a new table, or pair columns.
+    /// True if no column may be renamed: the names are those of a new table, or match columns.
     names_are_kept: bool,
-    /// The queries around the current place.
+    /// The queries around the visited node, the innermost last.
     queries: Vec<Names>,
-    /// The names of queries that stand in FROM, in WITH or in the body of another one, by the
-    /// addresses of the queries.
+    /// Uses of the names of queries that are not yet visited, and are in FROM, in WITH or in the
+    /// body of another query, by the address of the query.
     known: HashMap<usize, Names>,
 }
 
-/// The queries that see the names of a query's result.
+/// The uses of the names of a query's result.
 #[derive(Clone, Debug, Default)]
 struct Names {
-    /// The alias under which other queries see the names, in FROM and in WITH; the latter has none
-    /// here, as it may be seen under any.
+    /// `None` if no other query sees the names. Else the alias under which other queries see them;
+    /// a WITH query has none here, as it may be seen under any.
     seen: Option<Option<String>>,
     /// The names by which rows are ordered.
     order: BTreeSet<String>,
@@ -262,7 +263,8 @@ impl VisitorMut for Renaming {
 }
 
 impl Renaming {
-    /// Gives the operands of a set operation, and a query in parentheses, the names of the whole.
+    /// Records `names`, those of a whole query, for the operands of its set operation and for a
+    /// query in parentheses.
     fn add_operands(&mut self, body: &SetExpr, names: &Names) {
         match body {
             SetExpr::Query(query) => {
@@ -276,8 +278,8 @@ impl Renaming {
         }
     }
 
-    /// Returns false for a SELECT whose own clauses need a lost name. Notes the names that other
-    /// queries see.
+    /// Returns false for a SELECT whose own clauses need one of the `lost` names. Records those
+    /// that other queries see in `within`.
     fn may_lose(&mut self, select: &mut Select, lost: BTreeSet<String>) -> bool {
         let is_nested = self.queries.len() > 1;
         let Some(names) = self.queries.last().cloned() else { return true };
@@ -323,7 +325,7 @@ fn own_uses(select: &mut Select, is_nested: bool) -> BTreeSet<String> {
     uses.bare.into_keys().collect()
 }
 
-/// The name that a key of ORDER BY is.
+/// The name of a key of ORDER BY that is just a name, possibly in parentheses.
 fn bare(key: &Expr) -> Option<String> {
     match key {
         Expr::Nested(inner) => bare(inner),
@@ -341,7 +343,7 @@ fn address(query: &Query) -> usize {
     std::ptr::from_ref(query).addr()
 }
 
-/// True if columns are paired by their names.
+/// True for a set operation BY NAME.
 fn is_by_name(body: &SetExpr) -> bool {
     match body {
         SetExpr::SetOperation { left, right, set_quantifier, .. } => {
@@ -365,7 +367,8 @@ struct References {
 }
 
 impl References {
-    /// The number of references to columns of a name, of a table if it has one.
+    /// The number of references to columns of a name. References with a table count only if it is
+    /// `table`; `None` stands for any.
     fn count(&self, name: &str, table: Option<&str>) -> usize {
         let is_it = |(of, column): &(String, String)| {
             column == name && table.is_none_or(|table| table == of)
@@ -421,13 +424,13 @@ fn is_name(item: &SelectItem) -> bool {
     )
 }
 
-/// The form of a name that all names have in common which DataFusion takes for the same: it writes
-/// functions and keywords in its own way.
+/// A normal form of the name of `item`, equal for names that DataFusion makes equal: those of
+/// expressions ignore case, since it formats functions and keywords itself.
 fn key(name: &str, item: &SelectItem) -> String {
     if is_name(item) { name.to_owned() } else { name.to_lowercase() }
 }
 
-/// Gives a column a name of its own, and returns it.
+/// Gives a column the unique name `name #number`, and returns it.
 fn rename(item: &mut SelectItem, name: &str, number: usize) -> String {
     let given = format!("{name} #{number}");
     if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {

@@ -1,9 +1,10 @@
 //! Enum types.
 //!
-//! A type is stored as the text of its definition. A column of the type is a column of texts whose
-//! field names the type (`enum_type`), so that its rows can be read without the type. Every write
-//! checks that texts are labels. In a plan, the values that are of an enum are found from the
-//! tables up (`kinds`), and ordered by the places of their labels (`comparison`).
+//! The catalog stores a type as the text of its CREATE TYPE. A column of the type stores the texts
+//! of labels, and the metadata of its field names the type (`enum_type`), so that its rows can be
+//! read without the type. Every write checks that the texts are labels. In a logical plan, the enum
+//! of each expression is derived from the tables up (`kinds`), and values are ordered by the ranks
+//! of their labels (`comparison`). The rank of a label is its position in the type, from zero.
 
 mod comparison;
 pub(super) mod enum_type;

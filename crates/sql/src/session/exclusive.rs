@@ -4,8 +4,8 @@
 //! be lost along with the rows that the statement replaces. So it locks the table first, and runs
 //! against the version that is then current: as planned if that is still the version of its
 //! snapshot, planned again otherwise. Other writers of the table wait until it ends; readers do
-//! not. In a transaction, the version is the transaction's, and statements that only append rows do
-//! not wait.
+//! not. In a transaction block, it runs against the version that the transaction sees, and
+//! statements of other sessions that only append rows do not wait.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use terrace_table::write::Checks;
 use super::{checks, snapshot};
 use crate::provider::StoredTable;
 
-/// The planned rows of a statement that reads the table it changes.
+/// A planned query whose rows change a table that it may also read.
 pub(super) struct Exclusive {
     catalog: Arc<Catalog>,
     state: SessionState,
@@ -33,7 +33,7 @@ pub(super) struct Exclusive {
     version: Arc<TableVersion>,
 }
 
-/// The rows of a statement, and the table locked against other rewrites.
+/// A started query, and the table that it changes, locked against other rewrites.
 pub(super) struct Begun {
     /// The locked table, and the version that the rows are read from.
     pub(super) rewrite: Rewrite,
@@ -58,7 +58,7 @@ impl Exclusive {
         Ok(Self { catalog, state, logical, physical, table, version })
     }
 
-    /// The plan as of the statement's snapshot.
+    /// The physical plan of the query under the statement's snapshot.
     pub(super) fn physical(&self) -> &Arc<dyn ExecutionPlan> {
         &self.physical
     }

@@ -1,4 +1,4 @@
-//! Parts of a query that depend on the columns or rows of its tables, written out before planning.
+//! Rewrites, before planning, of parts of a query that depend on the columns or rows of its tables.
 //!
 //! - `COLUMNS(...)` and `* RENAME` become lists of columns, in a view every `*` (`stars`): it keeps
 //!   the columns that its tables have when it is made.
@@ -6,11 +6,12 @@
 //!   list of its fields (`struct_stars`).
 //! - A PIVOT without values gets those of its keys (`pivots`).
 //! - A name in an expression of ORDER BY becomes the column of FROM that has it (`sort_keys`).
-//! - A name that is no column of FROM becomes the expression of that alias (`aliases`), in
-//!   statements that could not be planned as they are. So does that of a relation of FROM, which is
-//!   its row (`whole_rows`).
+//! - A name that is no column of FROM becomes the expression of the alias of that name (`aliases`),
+//!   in statements that could not be planned as they are. The name of a relation of FROM becomes a
+//!   struct of its columns (`whole_rows`).
 //!
-//! Each part asks a query about its tables, with the WITH queries in scope, innermost part first.
+//! For each part, the innermost first, a query over its tables and the WITH queries in scope is
+//! planned to find their columns, or run to find the values of a PIVOT.
 
 mod aliases;
 mod name_lambdas;
@@ -44,13 +45,13 @@ use crate::access::Rights;
 use scopes::Scopes;
 use stars::Column;
 
-/// Maximum number of parts of a statement: the statement is walked for each.
+/// Maximum number of rewritten parts of a statement, which is traversed once for each.
 const PARTS_MAX: usize = 1000;
 
-/// Writes out the parts of a statement that depend on its tables.
+/// Rewrites the parts of a statement that depend on its tables, except aliases.
 ///
 /// # Errors
-/// Errors of the queries about its tables; [`SqlError::Refused`] for a part that has no meaning.
+/// Errors of the queries over its tables; [`SqlError::Refused`] for a part that has no meaning.
 pub(super) async fn write_out(
     session: &Session,
     state: &SessionState,
@@ -60,8 +61,8 @@ pub(super) async fn write_out(
     expand(session, state, rights, statement, false).await.map(drop)
 }
 
-/// Plans a statement, with its aliases replaced if that fails for a name. The inner error is that
-/// of planning.
+/// Plans a statement. If that fails for an unknown name, replaces the aliases in it and plans it
+/// again. The inner error is that of planning, the outer one that of the replacement.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for an alias of a value that would be computed anew at each use.
@@ -162,11 +163,13 @@ async fn expand(
     }
 }
 
-/// A query whose columns or rows are needed.
+/// A query whose columns or rows the next rewrite needs.
 enum Question {
+    /// The columns of the query are needed.
     Columns(Box<Query>),
     /// As `Columns`, for a FROM that may have columns of an outer query.
     Inputs(Box<Query>),
+    /// The rows of the query are needed: the values of the key of a PIVOT.
     Values(Box<Query>),
 }
 
@@ -174,6 +177,7 @@ enum Question {
 enum Answer {
     Columns(Vec<Column>),
     Values(pivots::Values),
+    /// The query cannot be planned by itself; its part is left as it is.
     Unknown,
 }
 
@@ -193,22 +197,29 @@ async fn columns(
     Ok(schema.iter().map(column).collect())
 }
 
-/// Writes out the first part for which it has an answer, and asks about the next.
+/// Visitor that rewrites the first part, which it has the answer for, and stops at the next part
+/// with a question. Every traversal visits the statement from its beginning, so SELECTs and queries
+/// that are done are skipped by their number.
 struct Writer<'a> {
     state: &'a SessionState,
-    /// The number of the SELECTs before with stars that may be of structs, which are written out.
+    /// Number of SELECTs with stars that may be of structs whose stars are done.
     checked: usize,
+    /// Number of such SELECTs visited in this traversal.
     structs: usize,
+    /// True to replace aliases and whole rows; false for the other parts.
     aliases: bool,
+    /// True for the statement of a view, whose every `*` is written as a list of columns.
     is_view: bool,
-    /// True for a function whose result differs between calls.
+    /// The WITH queries in scope at the visited node.
     scopes: Scopes,
     answer: Option<Answer>,
-    /// The number of the SELECTs before, whose aliases are written out.
+    /// Number of SELECTs that are done: their aliases or, in a view, their stars.
     done: usize,
+    /// Number of SELECTs visited in this traversal.
     selects: usize,
-    /// The number of the queries before, whose ORDER BY is written out.
+    /// Number of queries whose ORDER BY is done.
     sorted: usize,
+    /// Number of queries visited in this traversal.
     queries: usize,
     question: Option<Question>,
     error: Option<SqlError>,
@@ -220,7 +231,7 @@ impl Writer<'_> {
         ControlFlow::Break(())
     }
 
-    /// Writes out the ORDER BY of a query.
+    /// Rewrites the ORDER BY of a query.
     fn sort_keys(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.queries += 1;
         if self.aliases || self.queries <= self.sorted {

@@ -1,8 +1,8 @@
-//! EXPLAIN: the plan of a statement as a tree in plain words, as JSON, or as a drawing.
+//! EXPLAIN: the plan of a statement as a tree of text, as JSON, or as an SVG drawing.
 //!
 //! With ANALYZE the statement is run, and each operator shows its rows, its time, and the bytes
-//! that it held, spilled and read. `options` has the options, `describe` the words for the
-//! operators, `measure` their measurements; `text`, `json` and `svg` write the tree, which `plan`
+//! that it held, spilled and read. `options` parses the options, `describe` describes the
+//! operators, `measure` reads their metrics; `text`, `json` and `svg` format the tree, which `plan`
 //! returns as rows.
 
 mod describe;
@@ -28,12 +28,16 @@ pub(super) use plan::ExplainExec;
 pub use statement::ExplainStatement;
 pub(super) use statement::{Explained, is_next, parse};
 
-/// The columns of the result.
+/// The schema of the result: one column of text.
 pub(super) fn schema() -> SchemaRef {
     plan::schema()
 }
 
-/// The plan that EXPLAIN shows of a statement: of a definition its query.
+/// The plan that EXPLAIN shows for a statement: for CREATE TABLE AS and CREATE VIEW that of their
+/// query, else `plan` itself.
+///
+/// # Errors
+/// [`SqlError::Refused`] for any other definition, and for ANALYZE of one.
 pub(super) fn explainable(plan: LogicalPlan, analyze: bool) -> Result<LogicalPlan, SqlError> {
     let query = match plan {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {

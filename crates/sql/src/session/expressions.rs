@@ -1,5 +1,5 @@
-//! Expressions outside of queries: the conditions and values of DELETE and UPDATE, and the defaults
-//! and constraints of tables.
+//! Planning and compilation of expressions outside of queries: the conditions and values of DELETE
+//! and UPDATE, and the defaults and constraints of tables.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ fn damaged(text: &str) -> SqlError {
     SqlError::Refused { what, instead: "say one expression".to_owned() }
 }
 
-/// Renames the columns of an expression to the table's own names.
+/// Removes the table qualifiers from the columns of an expression.
 ///
 /// # Errors
 /// None.

@@ -1,4 +1,4 @@
-//! COPY between a table and files, as in PostgreSQL and DuckDB.
+//! Syntax of COPY between a table and files, as in PostgreSQL and DuckDB.
 //!
 //! ```text
 //! COPY table [(columns)] | (query) TO 'file' [WITH] (FORMAT csv, HEADER, DELIMITER '|', ...)
@@ -19,10 +19,11 @@ use super::file_option_values::refused;
 use super::file_options::{FileFormat, FileOptions, read};
 use super::words::{is_word, take_all};
 
-/// A COPY of files into a table.
+/// A COPY FROM files into a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyFrom {
     pub(super) table: ObjectName,
+    /// The listed columns; empty if none are listed.
     pub(super) columns: Vec<Ident>,
     pub(super) path: String,
     pub(super) format: FileFormat,
@@ -111,7 +112,7 @@ pub(super) fn copy_to(
     Ok(FileCopy::Out(Box::new(Statement::CopyTo(statement))))
 }
 
-/// The query of columns of a table.
+/// The query that selects columns of a table.
 fn of_columns(name: &ObjectName, columns: &[Ident]) -> Result<Box<Query>, ParserError> {
     let text = format!("SELECT {} FROM {name}", list(columns));
     Parser::new(&super::dialect::TerraceDialect).try_with_sql(&text)?.parse_query()

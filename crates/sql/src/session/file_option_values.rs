@@ -1,4 +1,4 @@
-//! Names and values of the options of a COPY between a table and files.
+//! Parsing of the names and values of the options of a COPY between a table and files.
 
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -6,15 +6,19 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::words::take_all;
 
-/// A value of an option.
+/// The value of an option in a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Given {
+    /// The option has no value.
     Nothing,
+    /// A string, a number or a word.
     Text(String),
+    /// Names of columns; `*` stands for all.
     List(Vec<String>),
 }
 
-/// Parses names and values, in parentheses or as before PostgreSQL 9.
+/// Parses options, in parentheses or in the syntax before PostgreSQL 9. Returns the name of each,
+/// in lower case, and its value.
 pub(super) fn pairs(parser: &mut Parser<'_>) -> Result<Vec<(String, Given)>, ParserError> {
     let _with = take_all(parser, &["with"]);
     let mut pairs = vec![];
@@ -43,7 +47,7 @@ pub(super) fn pairs(parser: &mut Parser<'_>) -> Result<Vec<(String, Given)>, Par
     Ok(pairs)
 }
 
-/// The name of an option that DuckDB spells in several ways.
+/// The name of an option in lower case; of those that DuckDB spells in several ways, PostgreSQL's.
 fn canonical(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     match name.as_str() {
@@ -97,7 +101,7 @@ fn normalized(name: &Ident) -> String {
     }
 }
 
-/// The text of an option.
+/// The text value of the option `name`, which is required.
 pub(super) fn text(name: &str, given: &Given) -> Result<String, ParserError> {
     match given {
         Given::Text(text) => Ok(text.clone()),
@@ -105,7 +109,7 @@ pub(super) fn text(name: &str, given: &Given) -> Result<String, ParserError> {
     }
 }
 
-/// The single character of an option.
+/// The value of the option `name`, which is a single ASCII character.
 pub(super) fn byte(name: &str, given: &Given) -> Result<u8, ParserError> {
     let text = text(name, given)?;
     match text.as_bytes() {

@@ -14,18 +14,18 @@ pub(super) enum FileFormat {
     Csv,
     /// PostgreSQL's format with backslash escapes.
     Text,
-    /// Objects of JSON.
+    /// JSON objects, one per line or as elements of an array.
     Json,
     /// Parquet.
     Parquet,
 }
 
-/// The options of a COPY.
+/// The options of a COPY between a table and files; `None` for those that the statement lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FileOptions {
     /// True if the first line names the columns; `None` if the statement does not say so.
     pub(super) header: Option<bool>,
-    /// True for HEADER MATCH.
+    /// True for HEADER MATCH: COPY FROM checks the names in the first line.
     pub(super) is_header_matched: bool,
     pub(super) delimiter: Option<u8>,
     pub(super) quote: Option<u8>,
@@ -36,13 +36,17 @@ pub(super) struct FileOptions {
     pub(super) compression: Option<String>,
     pub(super) compression_level: Option<String>,
     pub(super) row_group_size: Option<String>,
+    /// Columns whose values name the directories of the written files.
     pub(super) partition_by: Vec<String>,
+    /// True for ARRAY: COPY TO writes one JSON array, not an object per line.
     pub(super) is_array: bool,
+    /// True for `IGNORE_ERRORS`: COPY FROM skips rows that it cannot read.
     pub(super) ignore_errors: bool,
     pub(super) encoding: Encoding,
 }
 
-/// Names of the options that each direction and format has.
+// Names of the options that each direction and format has.
+/// Options of CSV and text files in both directions.
 const OF_TEXT: &[&str] = &["header", "delimiter", "null", "encoding", "compression"];
 const OF_CSV: &[&str] = &["quote", "escape"];
 const OF_CSV_OUT: &[&str] = &["force_quote"];
@@ -51,7 +55,7 @@ const OF_PARQUET_OUT: &[&str] = &["compression", "compression_level", "row_group
 const OF_JSON: &[&str] = &["compression"];
 
 impl FileFormat {
-    /// The format of a name in a statement.
+    /// The format of a name in a statement; `None` for an unknown name.
     fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "csv" => Some(Self::Csv),
@@ -62,7 +66,8 @@ impl FileFormat {
         }
     }
 
-    /// The format that the extension of a path names; delimited values for any other.
+    /// The format that the extension of a path names, before that of a compression; CSV for any
+    /// other.
     fn of_path(path: &str) -> Self {
         let path = Path::new(path);
         let last = extension(path);
@@ -83,7 +88,7 @@ impl FileFormat {
         }
     }
 
-    /// The files of a COPY FROM with these options.
+    /// The reader configuration of a COPY FROM with these options.
     pub(super) fn source(self, options: &FileOptions) -> CopySource {
         let ignore_errors = options.ignore_errors;
         let is_text = match self {
@@ -116,7 +121,7 @@ impl FileFormat {
         }
     }
 
-    /// The options of a COPY in one direction, apart from FORMAT.
+    /// Names of the options of a COPY FROM (`is_in`) or TO a file of this format, except FORMAT.
     fn options(self, is_in: bool) -> Vec<&'static str> {
         let parts: &[&[&str]] = match (self, is_in) {
             (Self::Csv, true) => &[OF_TEXT, OF_CSV, &["ignore_errors"]],
@@ -132,7 +137,8 @@ impl FileFormat {
     }
 }
 
-/// Parses the options behind the path.
+/// Parses the options behind the path of a COPY FROM (`is_in`) or TO files. Options that the
+/// statement lacks are taken from the extension of `path`.
 pub(super) fn read(
     parser: &mut Parser<'_>,
     is_in: bool,
@@ -190,7 +196,7 @@ pub(super) fn read(
     Ok((format, options))
 }
 
-/// The compression that the extension of a path names.
+/// The compression that the extension of a path names; `None` for any other extension.
 fn compression(path: &Path) -> Option<&'static str> {
     match extension(path).as_str() {
         "gz" | "gzip" => Some("gzip"),
@@ -266,7 +272,7 @@ impl FileOptions {
         Ok(())
     }
 
-    /// The options as DataFusion's statement has them.
+    /// The options as names and values of DataFusion's COPY statement.
     pub(super) fn into_pairs(self, format: FileFormat) -> Vec<(String, String)> {
         let mut pairs: Vec<(&str, String)> = vec![];
         let character = |byte: u8| char::from(byte).to_string();

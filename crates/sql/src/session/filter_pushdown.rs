@@ -38,7 +38,7 @@ use datafusion::physical_plan::union::UnionExec;
 type Plan = Arc<dyn ExecutionPlan>;
 type Predicate = Arc<dyn PhysicalExpr>;
 
-/// Replaces DataFusion's rule of the same name.
+/// Physical optimizer rule that replaces DataFusion's rule of the same name.
 #[derive(Debug)]
 pub(super) struct FilterPushdown {
     phase: FilterPushdownPhase,
@@ -84,8 +84,8 @@ enum Origin {
 }
 
 /// Offers `parents`, filters over the rows of `node`, to the subtree below `node`, together with
-/// the filters of its own nodes. Returns for each filter whether the subtree applies it to every
-/// row.
+/// the filters of the subtree's own nodes. Returns the changed node, if it has changed, and for
+/// each of `parents` whether the subtree applies it to every row.
 fn push_down(
     node: &Plan,
     parents: &[Predicate],
@@ -133,8 +133,8 @@ fn push_down(
     Ok(handled)
 }
 
-/// The filters offered to a child: the node's own, and those from above that the node lets pass,
-/// over the columns of the child.
+/// The filters offered to a child, over its columns: the node's `own`, and those of `parents` that
+/// the node lets pass. `offered` are the indexes in `parents` that `passed` answers for.
 fn filters_for_child(
     lineage: &Lineage,
     parents: &[Predicate],
@@ -311,7 +311,8 @@ fn column(schema: &Schema, index: usize) -> Predicate {
     Arc::new(Column::new(schema.field(index).name(), index))
 }
 
-/// The columns of a hash join in terms of its left child (0) or its right one.
+/// For each output column of a hash join, the column of its left child (0) or right child (1) with
+/// the same value; `None` if that child has none.
 fn of_join(join: &HashJoinExec, child: usize) -> Vec<Option<Predicate>> {
     let (left, right) = (join.left().schema(), join.right().schema());
     let (_, columns) = build_join_schema(&left, &right, join.join_type());

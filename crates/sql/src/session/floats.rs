@@ -21,7 +21,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
-/// The analyzer rule. It runs before DataFusion coerces types.
+/// Analyzer rule that casts to double precision where floats meet decimals or integers, as the
+/// [module](self) describes. It runs before DataFusion coerces types.
 #[derive(Debug)]
 pub(super) struct DoublePrecision;
 
@@ -120,7 +121,7 @@ fn of_values(values: Values) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values: rows })))
 }
 
-/// Rewrites the keys of a join with USING.
+/// Casts the keys of a join, which only USING has before the optimizer runs.
 fn of_keys(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     let mut is_changed = false;
     for (left, right) in &mut join.on {
@@ -156,8 +157,8 @@ fn of_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// True if an expression of a node has operands or alternatives, whose types may differ. The schema
-/// and the names that a rewrite needs take longer than this.
+/// True if an expression of a node has operands or alternatives, whose types may differ. This check
+/// costs less than building the schema and the names that a rewrite needs.
 fn has_groups(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_expressions(|expr| {
@@ -169,8 +170,8 @@ fn has_groups(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Makes an expression over rows of `schema` compute in double precision where floats meet decimals
-/// or integers.
+/// Casts operands in an expression over rows of `schema` to double precision where floats meet
+/// decimals or integers.
 pub(crate) fn in_double_precision(
     expr: Expr,
     schema: &dyn ExprSchema,
@@ -248,7 +249,8 @@ fn of_subquery(comparison: &mut InSubquery, schema: &dyn ExprSchema) -> Result<b
     Ok(true)
 }
 
-/// Casts the members of a group whose types have to be cast; true if there are any.
+/// Casts the members of a group of operands whose types `mixed` finds to need it; returns true if
+/// there are any.
 fn unify<'a>(
     group: impl IntoIterator<Item = &'a mut Expr>,
     schema: &dyn ExprSchema,
@@ -276,7 +278,7 @@ struct Mixed {
 }
 
 impl Mixed {
-    /// For operands of one operator.
+    /// The casts for operands of one operator.
     fn operands(types: &[DataType]) -> Self {
         let (mut floats, mut decimals, mut reals, mut integers) = (false, false, false, false);
         for data_type in types {
@@ -288,7 +290,7 @@ impl Mixed {
         Self { decimals: floats && decimals, reals: reals && integers }
     }
 
-    /// For values of which one is the result.
+    /// The casts for alternatives, of which one is the result, such as the branches of a CASE.
     fn alternatives(types: &[DataType]) -> Self {
         Self { reals: false, ..Self::operands(types) }
     }

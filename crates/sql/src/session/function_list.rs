@@ -1,4 +1,5 @@
-//! DuckDB's `duckdb_functions()`: the functions of the session, with their kinds.
+//! DuckDB's table function `duckdb_functions()`, which lists the functions of the session and their
+//! kinds.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,12 +10,12 @@ use datafusion::common::{Result, plan_err};
 
 use crate::names::routine_kinds;
 
-/// The functions that are tables of their own.
+/// The table functions of this module, to be registered in a session.
 pub(super) fn functions() -> [(&'static str, Arc<dyn TableFunctionImpl>); 1] {
     [("duckdb_functions", Arc::new(FunctionList))]
 }
 
-/// The functions of the session, with their kinds.
+/// The table function `duckdb_functions()`.
 #[derive(Debug)]
 struct FunctionList;
 
@@ -31,7 +32,7 @@ impl TableFunctionImpl for FunctionList {
         all.extend(session.window_functions().keys().map(|name| (name.as_str(), "window")));
         let own = routine_kinds(session)?;
         all.extend(own.iter().map(|(name, kind)| (name.as_str(), *kind)));
-        // Names with a space are no functions of users.
+        // Functions with a space in the name are internal.
         all.retain(|(name, _)| !name.contains(' '));
         let (names, kinds): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         let columns: [(&str, ArrayRef); 2] = [

@@ -6,8 +6,9 @@
 //!     id INT GENERATED ALWAYS AS IDENTITY);
 //! ```
 //!
-//! A statement assigns them DEFAULT alone. A computed column is stored: INSERT, COPY and UPDATE
-//! compute it in the plan, from the new values of the other columns.
+//! Columns GENERATED ALWAYS can be assigned only DEFAULT. The values of a computed column are
+//! stored: INSERT, COPY, UPDATE and MERGE compute them in the plan, from the new values of the
+//! other columns.
 
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ use super::refusal::refused;
 use super::spelling::{OVERRIDING, OVERRIDING_USER};
 use crate::provider::StoredTable;
 
-/// Refuses a statement that assigns a generated column another value than DEFAULT, and writes out
-/// OVERRIDING SYSTEM VALUE and OVERRIDING USER VALUE.
+/// Refuses an INSERT or UPDATE that assigns a column GENERATED ALWAYS another value than DEFAULT,
+/// and applies OVERRIDING SYSTEM VALUE and OVERRIDING USER VALUE.
 ///
 /// # Errors
 /// [`SqlError::GeneratedAlways`]; [`SqlError::Refused`] if OVERRIDING USER VALUE leaves no values.
@@ -84,7 +85,8 @@ fn refuse_in(
     }
 }
 
-/// True for a column that takes no values of an INSERT.
+/// True for a computed column, and for an identity column GENERATED ALWAYS: they take no values
+/// but DEFAULT.
 fn is_always(table: &Table, column: &str) -> bool {
     let properties = table.properties();
     properties.generated(column).is_some() || properties.identity(column) == Some(Identity::Always)
@@ -94,7 +96,8 @@ fn has_generated(table: &Table) -> bool {
     table.properties().columns.keys().any(|column| is_always(table, column))
 }
 
-/// Removes the column that stands for a clause. Returns true if it was there.
+/// Removes the column named `clause`, as which the spelling rewrite writes an OVERRIDING clause.
+/// Returns true if it was there.
 fn take_clause(insert: &mut Insert, clause: &str) -> bool {
     let is_it = |name: &mut ObjectName| {
         let part = name.0.last().and_then(|part| part.as_ident());
@@ -145,8 +148,8 @@ fn leave_out_identities(insert: &mut Insert, table: &Table) -> Result<(), SqlErr
     Ok(())
 }
 
-/// Refuses values of an INSERT for generated columns, and those for identity columns unless it
-/// overrides them.
+/// Refuses values of an INSERT for computed columns, and for identity columns GENERATED ALWAYS
+/// unless `overrides`, for OVERRIDING SYSTEM VALUE.
 fn in_insert(insert: &Insert, table: &Table, overrides: bool) -> Result<(), SqlError> {
     let Some(source) = &insert.source else { return Ok(()) };
     let columns = columns_of(insert, table);
@@ -197,7 +200,8 @@ fn in_update(update: &Update, table: &Table) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Computes the generated columns of the rows that a statement inserts or updates.
+/// Adds the computation of generated columns to the plan of a statement that inserts, updates or
+/// merges rows; leaves any other plan unchanged.
 ///
 /// # Errors
 /// Errors of planning the expressions.

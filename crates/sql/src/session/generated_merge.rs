@@ -77,7 +77,8 @@ fn insert(
     Ok(())
 }
 
-/// The generated columns of a row with the values `given`.
+/// The names and values of the generated columns of a row with the values `given`, one per column
+/// of the table.
 fn computed(state: &SessionState, table: &Table, given: &[Expr]) -> Result<Vec<(String, Expr)>> {
     let mut all = Vec::new();
     for field in table.schema().fields() {
@@ -89,7 +90,7 @@ fn computed(state: &SessionState, table: &Table, given: &[Expr]) -> Result<Vec<(
     Ok(all)
 }
 
-/// Refuses a value other than DEFAULT, which has become a null.
+/// Refuses a value of a generated column other than DEFAULT, which is a literal null by now.
 fn refuse_given(given: Option<&(String, Expr)>) -> Result<()> {
     match given {
         Some((column, value)) if !matches!(value, Expr::Literal(value, _) if value.is_null()) => {

@@ -1,4 +1,4 @@
-//! Values of generated columns, computed in the plans of changes.
+//! Values of generated columns in the plans of INSERT and UPDATE.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use terrace_table::table::Table;
 
 use super::expressions::planned;
 
-/// The rows of an INSERT with their generated columns.
+/// A projection over `input`, the rows of an INSERT, that computes the generated columns.
 pub(super) fn inserted(
     state: &SessionState,
     table: &Table,
@@ -35,7 +35,7 @@ pub(super) fn inserted(
     Ok(LogicalPlan::Projection(Projection::try_new(values, Arc::clone(input))?))
 }
 
-/// The rows of an UPDATE with their generated columns, which depend on the assigned values.
+/// The projection `input` of an UPDATE, with generated columns computed from the assigned values.
 pub(super) fn updated(
     state: &SessionState,
     table: &Table,
@@ -65,8 +65,8 @@ pub(super) fn updated(
     Ok(LogicalPlan::Projection(projection))
 }
 
-/// Refuses an UPDATE of a source of a generated column to a value that differs each time it is
-/// computed.
+/// Refuses a volatile new value of a column that the generated column `column` is computed from by
+/// `value`: it would be evaluated twice, with different results. `given` are the new values.
 pub(super) fn refuse_volatile(
     table: &Table,
     column: &str,
@@ -87,7 +87,8 @@ pub(super) fn refuse_volatile(
     Ok(())
 }
 
-/// The expression of a generated column over the columns of its table, as a value of its type.
+/// The expression of a generated column over the columns of its table, cast to its type; `None`
+/// for a column that is not computed.
 pub(super) fn generation(
     state: &SessionState,
     table: &Table,
@@ -98,7 +99,7 @@ pub(super) fn generation(
     Ok(Some(planned(state, text, &schema)?.cast_to(field.data_type(), &schema)?))
 }
 
-/// Replaces the columns of a table in an expression by their values.
+/// Replaces the columns of a table in `value` by `values`, one per column of the table.
 pub(super) fn over(value: Expr, table: &Table, values: &[Expr]) -> Result<Expr> {
     let replaced = value.transform(|part| {
         let Expr::Column(column) = &part else { return Ok(Transformed::no(part)) };

@@ -27,22 +27,26 @@ use crate::access::{Grantee, Privilege, Privileges};
 /// A statement that changes privileges or an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantStatement {
-    /// The change.
+    /// The change of privileges or of the owner.
     pub change: AccessChange,
     pub(super) objects: Objects,
     /// The role of GRANTED BY, which has to be the current one.
     pub(super) grantor: Option<Grantor>,
+    /// True for ALTER TABLE IF EXISTS: a table that does not exist is a notice.
+    pub(super) if_exists: bool,
+    /// The text of the statement, for errors.
     pub(super) text: String,
 }
 
 /// A change of privileges or of an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessChange {
-    /// Gives the grantees the privileges; `None` means all that the object has.
+    /// Grants privileges to the grantees; `None` stands for ALL, those that objects of this kind
+    /// have.
     Grant(Option<Privileges>, Vec<Grantee>),
-    /// Takes the privileges from the grantees; `None` means all.
+    /// Revokes privileges from the grantees; `None` stands for ALL.
     Revoke(Option<Privileges>, Vec<Grantee>),
-    /// Changes the owner.
+    /// Makes the role of this name the owner.
     Owner(String),
 }
 
@@ -72,7 +76,7 @@ impl fmt::Display for GrantStatement {
 pub(super) fn of(statement: &Statement) -> Result<Option<GrantStatement>, SqlError> {
     let Statement::Statement(statement) = statement else { return Ok(None) };
     let text = statement.to_string();
-    let mut grantor = None;
+    let (mut grantor, mut if_exists) = (None, false);
     let (change, objects) = match statement.as_ref() {
         SqlStatement::Grant(grant) => {
             if grant.with_grant_option {
@@ -94,6 +98,7 @@ pub(super) fn of(statement: &Statement) -> Result<Option<GrantStatement>, SqlErr
             let [AlterTableOperation::OwnerTo { new_owner }] = alter.operations.as_slice() else {
                 return Ok(None);
             };
+            if_exists = alter.if_exists;
             let objects = Objects::Tables(vec![alter.name.clone()]);
             (AccessChange::Owner(owner(&text, new_owner)?), objects)
         }
@@ -106,7 +111,7 @@ pub(super) fn of(statement: &Statement) -> Result<Option<GrantStatement>, SqlErr
         }
         _ => return Ok(None),
     };
-    Ok(Some(GrantStatement { change, objects, grantor, text }))
+    Ok(Some(GrantStatement { change, objects, grantor, if_exists, text }))
 }
 
 fn owner(text: &str, owner: &Owner) -> Result<String, SqlError> {

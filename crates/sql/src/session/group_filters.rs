@@ -6,8 +6,8 @@
 //! WHERE k = 2` would return 0. And a volatile filter, such as `random() < 0.5`, would drop rows of
 //! groups instead of groups.
 //!
-//! A filter also stays above outer rows that are evaluated once (`unnest`): one of their copies
-//! must not have other rows.
+//! A filter also stays above outer rows that are evaluated once and shared by several places of the
+//! plan (`unnest`): pushed below, it would filter the rows of one place only.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::unnest::is_once;
 
-/// The optimizer rule.
+/// Optimizer rule that replaces DataFusion's `PushDownFilter`.
 #[derive(Debug, Default)]
 pub(super) struct PushDownFilter {
     stock: Stock,

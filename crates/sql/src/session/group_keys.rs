@@ -38,10 +38,10 @@ thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Plans a relation of FROM, with the rows of a marked WITH query evaluated once, and without
-/// functional dependencies, so that grouping by a key of a
-/// relation groups by that key only: other columns are refused, as in PostgreSQL, which knows only
-/// primary keys of tables.
+/// Plans a relation of FROM without its functional dependencies. Grouping by a key of a relation
+/// then groups by that key only, and other columns are refused, as in PostgreSQL, which knows only
+/// primary keys of tables. Also applies the column names of its alias, and has the rows of a marked
+/// WITH query evaluated once.
 #[derive(Debug)]
 pub(super) struct Relations;
 
@@ -93,7 +93,7 @@ fn with_keys(schema: &DFSchema, keys: FunctionalDependencies) -> Result<Arc<DFSc
     schema.clone().with_functional_dependencies(keys).map(Arc::new)
 }
 
-/// The rule that restricts the keys of groups over a join to those that hold.
+/// Optimizer rule that restricts the keys of groups over a join to those that hold.
 #[derive(Debug)]
 pub(super) struct GroupKeys;
 
@@ -126,7 +126,7 @@ impl OptimizerRule for GroupKeys {
     }
 }
 
-/// True if a grouping has a key that several of its rows may share.
+/// True if an aggregate node has other keys than [`keys_of`] returns, which may be wrong.
 fn has_wrong_keys(plan: &LogicalPlan) -> Result<bool> {
     let mut is_wrong = false;
     plan.apply_with_subqueries(|node| {
@@ -138,14 +138,14 @@ fn has_wrong_keys(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_wrong)
 }
 
-/// False for grouping sets, whose rows have no keys.
+/// False for grouping sets, whose rows have no keys, and for an aggregation without groups.
 fn has_lasting_keys(aggregate: &Aggregate) -> bool {
     let is_set = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
     !aggregate.group_expr.is_empty() && !aggregate.group_expr.iter().any(is_set)
 }
 
-/// The keys that determine the rows of groups: those of GROUP BY, or a part of them that is a key
-/// of the input.
+/// The keys of the rows of an aggregation: the keys of its input that are among the columns of
+/// GROUP BY, or if there are none, all columns of GROUP BY.
 fn keys_of(aggregate: &Aggregate) -> FunctionalDependencies {
     let (input, schema) = (aggregate.input.schema(), &aggregate.schema);
     let names = input.field_names();

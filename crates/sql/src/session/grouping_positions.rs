@@ -46,7 +46,7 @@ fn replace(key: &mut Expr, projection: &[SelectItem]) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Returns the expression of one column, none for a wildcard.
+/// Returns the expression of an item that is one column; `None` for a wildcard.
 fn expression(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),

@@ -1,7 +1,7 @@
-//! Keys that a grouping set, DISTINCT ON or its ORDER BY repeats, and rows of keys in a ROLLUP or
-//! CUBE.
+//! Repeated keys in a grouping set, in DISTINCT ON or in its ORDER BY, and composite keys in a
+//! ROLLUP or CUBE.
 //!
-//! A key counts once, in PostgreSQL and here; DataFusion refuses it, as it does rows of keys:
+//! A repeated key counts once, in PostgreSQL and here. DataFusion refuses it, and composite keys:
 //! ```text
 //! ROLLUP ((a, b))                       ->  GROUPING SETS ((a, b), ())
 //! GROUPING SETS ((a, b, a))             ->  GROUPING SETS ((a, b))
@@ -16,15 +16,15 @@ use terrace_table::error::SqlError;
 
 use super::refusal::refused;
 
-/// Maximum number of parts of a CUBE that repeats a column or has a row, as of any CUBE in
-/// PostgreSQL.
+/// Maximum number of keys of a CUBE that repeats a column or has a composite key. In PostgreSQL it
+/// is the limit of any CUBE.
 const CUBE_MAX: usize = 12;
 
-/// Rewrites the grouping sets of a SELECT.
+/// Rewrites the grouping sets of a SELECT that have repeated or composite keys.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for a CUBE of more than [`CUBE_MAX`] parts with a repeated column or a
-/// row.
+/// [`SqlError::Refused`] for a CUBE of more than [`CUBE_MAX`] keys with a repeated column or a
+/// composite key.
 pub(super) fn write_out(select: &mut Select) -> Result<(), SqlError> {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return Ok(()) };
     for key in keys {
@@ -67,7 +67,7 @@ pub(super) fn distinct_on(query: &mut Query) {
     });
 }
 
-/// The sets of a CUBE, with those of more parts first.
+/// The grouping sets of a CUBE, in PostgreSQL's order: first that of all parts, last the empty one.
 fn cube(parts: &[Vec<Expr>]) -> Result<Vec<Vec<Expr>>, SqlError> {
     if parts.len() > CUBE_MAX {
         let what = format!("a CUBE of {} parts with a repeated column or a row", parts.len());

@@ -1,8 +1,8 @@
-//! Value order of aggregates over grouping sets.
+//! ORDER BY of aggregate functions over grouping sets.
 //!
-//! DataFusion treats the keys of GROUP BY as constant within a group, so an aggregate whose ORDER
-//! BY begins with one counts as already ordered. A group of a grouping set has only some of the
-//! keys, and the others vary within it.
+//! DataFusion treats the keys of GROUP BY as constant within a group, so the rows of an aggregate
+//! function whose ORDER BY begins with one count as already ordered by it. A group of a grouping
+//! set has only some of the keys, and the others vary within it.
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _};
 
-/// The rule of DataFusion that lets aggregates use the order of their input.
+/// The rule of DataFusion after which this one runs: it lets aggregates use the order of their
+/// input.
 pub(super) const AFTER: &str = "OptimizeAggregateOrder";
 
-/// Makes aggregates over grouping sets sort their values unless the input satisfies their whole
-/// ORDER BY.
+/// Physical optimizer rule that makes aggregate functions over grouping sets sort their values,
+/// unless the input satisfies their whole ORDER BY.
 #[derive(Debug)]
 pub(super) struct GroupingSetOrder;
 

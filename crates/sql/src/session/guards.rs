@@ -1,7 +1,8 @@
-//! Rules of DataFusion that run only for plans with the nodes or expressions that they rewrite.
+//! Optimizer rules of DataFusion that are skipped for plans without the nodes or expressions that
+//! they rewrite.
 //!
 //! Some rules take every node of a plan apart and build it again before they find that there is
-//! nothing to do. A look at the plan without a copy takes a small part of that time.
+//! nothing to do. Visiting the plan by reference first takes a small part of that time.
 
 use std::sync::Arc;
 
@@ -13,28 +14,28 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// Returns true for a node with something for a rule to rewrite.
+/// Returns true for a node that a rule may rewrite.
 type Finds = fn(&LogicalPlan) -> Result<bool>;
 
-/// The rules, and the nodes that they rewrite.
+/// The names of the guarded rules, and the nodes that each may rewrite.
 const GUARDS: [(&str, Finds); 3] = [
     ("rewrite_set_comparison", has_set_comparison),
     ("eliminate_join", is_join),
     ("extract_leaf_expressions", has_leaf_expression),
 ];
 
-/// A rule that runs if a node of the plan is one that it rewrites.
+/// A rule that runs only if `finds` is true for a node of the plan.
 #[derive(Debug)]
 struct Guarded {
     rule: Rule,
     finds: Finds,
 }
 
-/// Returns a rule that does the same as another, and less if there is nothing to do.
+/// Returns `rule` with the guard that [`GUARDS`] has for it, or as it is if there is none.
 pub(super) fn guarded(rule: Rule) -> Rule {
     let guard = GUARDS.iter().find(|(name, _)| *name == rule.name());
     match guard {
-        // The optimizer visits the nodes for rules with an order.
+        // For rules with an order the optimizer visits the nodes itself.
         Some((_, finds)) if rule.apply_order().is_none() => {
             Arc::new(Guarded { rule, finds: *finds })
         }

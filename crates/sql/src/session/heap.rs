@@ -6,8 +6,8 @@
 //! ALTER TABLE orders [COLUMN o_comment] [CHUNK 3] SET TIER far;
 //! ```
 //!
-//! `pool` is the initial tier of all segments; `auto` leaves the choice to the engine. Heaps and
-//! the placement of tables do not outlive the engine.
+//! `pool` is the initial tier of all segments; `auto` lets the engine choose. Heaps and the
+//! placement of tables are lost when the engine closes.
 
 use std::fmt;
 
@@ -80,7 +80,7 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
 /// Maximum number of tokens of an ALTER TABLE up to SET TIER, with slack for malformed statements.
 const SET_TIER_MAX: usize = 32;
 
-/// Returns true if the statement is an ALTER TABLE with SET TIER in it.
+/// Returns true if an ALTER TABLE with SET TIER in it follows.
 fn is_set_tier(parser: &Parser<'_>) -> bool {
     let token = |n| parser.peek_nth_token(n).token;
     let ends = |token: &Token| matches!(token, Token::SemiColon | Token::EOF);

@@ -3,7 +3,8 @@
 use datafusion::common::DataFusionError;
 use terrace_table::error::SqlError;
 
-/// The parser's error for a text, or one with a better suggestion.
+/// The error for a text that cannot be parsed: the parser's `error`, or for COPY FROM without
+/// quotes around the file one with a suggestion.
 pub(super) fn of_parse_error(text: &str, error: DataFusionError) -> SqlError {
     let copies_from = text.split(';').any(|statement| {
         let words: Vec<String> =

@@ -1,4 +1,5 @@
-//! Forms of INSERT: BY NAME, queries of the first columns only, and those that are refused.
+//! Forms of INSERT that DataFusion lacks: BY NAME, queries with fewer columns than the table, and
+//! ON CONFLICT, which is refused.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ use super::refusal::refused;
 use super::spelling::{BY_NAME, OVERRIDING, OVERRIDING_USER};
 use super::{defaults, duplicate_names, list_literals, order_by_all};
 
-/// Writes out the columns of `INSERT INTO t BY NAME SELECT`, which are those of the query, and of
-/// an INSERT of a query with fewer columns than the table, which are the first.
+/// Adds the list of columns to `INSERT INTO t BY NAME SELECT`: the columns of the query; and to an
+/// INSERT of a query with fewer columns than the table: the first columns of the table.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for ON CONFLICT and OR, and for BY NAME without a query that has names;
@@ -51,7 +52,8 @@ pub(super) async fn write_out(
     Ok(())
 }
 
-/// Names the columns that a query without names of columns has values for: the first of the table.
+/// Adds the list of columns to an INSERT without one, if its query has fewer columns than the
+/// table: the first columns of the table.
 async fn name_first(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -81,13 +83,13 @@ async fn name_first(
     Ok(())
 }
 
-/// True for the name of a column that stands for a clause.
+/// True for the quoted name `marker`, as which the spelling rewrite writes a clause of INSERT.
 fn is_marker(name: &ObjectName, marker: &str) -> bool {
     let part = name.0.last().and_then(|part| part.as_ident());
     part.is_some_and(|part| part.quote_style.is_some() && part.value == marker)
 }
 
-/// Refuses what depends on a unique index.
+/// Refuses the clauses of INSERT that depend on a unique index.
 fn refuse_conflicts(insert: &Insert) -> Result<(), SqlError> {
     let clause = match (&insert.on, &insert.or) {
         (Some(OnInsert::OnConflict(_)), _) => "ON CONFLICT".to_owned(),

@@ -1,4 +1,4 @@
-//! Planner rules that end when their statement is cancelled: each checks that before it begins.
+//! Planner rules that fail once their statement is cancelled: each checks this when it is called.
 //! DataFusion calls optimizer rules with an order for each node of a plan.
 
 use std::fmt;
@@ -22,17 +22,17 @@ type Physical = dyn PhysicalOptimizerRule + Send + Sync;
 /// A rule that first checks that its statement is not cancelled.
 struct Checked<R: ?Sized>(Arc<R>);
 
-/// Returns optimizer rules that end when their statement is cancelled.
+/// Wraps optimizer rules so that they fail once their statement is cancelled.
 pub(super) fn logical(rules: Vec<Arc<Logical>>) -> Vec<Arc<Logical>> {
     rules.into_iter().map(|rule| Arc::new(Checked(rule)) as _).collect()
 }
 
-/// Returns analyzer rules that end when their statement is cancelled.
+/// Wraps analyzer rules so that they fail once their statement is cancelled.
 pub(super) fn analyzer(rules: Vec<Arc<Analysis>>) -> Vec<Arc<Analysis>> {
     rules.into_iter().map(|rule| Arc::new(Checked(rule)) as _).collect()
 }
 
-/// Returns physical rules that end when their statement is cancelled.
+/// Wraps physical optimizer rules so that they fail once their statement is cancelled.
 pub(super) fn physical(rules: Vec<Arc<Physical>>) -> Vec<Arc<Physical>> {
     rules.into_iter().map(|rule| Arc::new(Checked(rule)) as _).collect()
 }

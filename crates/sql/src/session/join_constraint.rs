@@ -24,12 +24,13 @@ macro_rules! constraint_of {
     };
 }
 
-/// Returns the condition, if this kind of join has one.
+/// Returns the condition of a join: ON, USING, NATURAL or none. `None` for kinds of joins that are
+/// not listed above, such as ASOF.
 pub(super) fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
     constraint_of!(operator)
 }
 
-/// Returns the condition for modification.
+/// As [`constraint`], for modification.
 pub(super) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     constraint_of!(operator)
 }

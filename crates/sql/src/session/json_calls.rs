@@ -1,5 +1,5 @@
-//! Casts to JSON, and functions of JSON that are no scalar functions, rewritten with those that
-//! are.
+//! Rewrites of casts to JSON, and of JSON aggregates and set-returning functions, to calls of
+//! scalar functions.
 //!
 //! ```text
 //! x::json                       json_cast(x), which checks the text
@@ -24,21 +24,24 @@ use super::dialect::call;
 use super::json_records::refuse_row_types;
 use super::refusal::refused;
 
-/// Aggregates of values: the functions of their elements and of the list.
+/// Aggregates of values. For each, the function of each value, and the function of the list of its
+/// results that builds the JSON array.
 const LISTS: [(&str, &str, &str); 3] = [
     ("json_agg", "to_json", "json_of_list"),
     ("jsonb_agg", "to_jsonb", "jsonb_of_list"),
     ("json_group_array", "to_json", "json_of_list_short"),
 ];
 
-/// Aggregates of names and values.
+/// Aggregates of names and values. For each, the function of each value, and the function of the
+/// list of pairs that builds the JSON object.
 const PAIRS: [(&str, &str, &str); 3] = [
     ("json_object_agg", "to_json", "json_of_pairs"),
     ("jsonb_object_agg", "to_jsonb", "jsonb_of_pairs"),
     ("json_group_object", "to_json", "json_of_pairs_short"),
 ];
 
-/// Functions that return rows, and the functions that return their columns as lists.
+/// Set-returning functions. For each, the names of its columns, and the function that returns each
+/// column as a list.
 const SETS: [(&str, &[(&str, &str)]); 10] = [
     ("json_array_elements", &[("value", "json_elements")]),
     ("jsonb_array_elements", &[("value", "json_elements")]),
@@ -89,7 +92,7 @@ pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// True for the type of paths, of which there are no columns.
+/// True for `jsonpath`, the type of JSON paths, which exists only in casts.
 fn is_path(of: &DataType) -> bool {
     let DataType::Custom(name, _) = of else { return false };
     let [name] = name.0.as_slice() else { return false };
@@ -100,7 +103,8 @@ fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }
 
-/// The function of a cast to JSON.
+/// The function of a cast to JSON or JSONB; if `lenient`, one that returns null for an invalid
+/// text. `None` for a cast to another type.
 fn cast(to: &DataType, lenient: bool) -> Option<&'static str> {
     match (to, lenient) {
         (DataType::JSON, false) => Some("json_cast"),
@@ -142,7 +146,8 @@ fn expression(arg: &mut FunctionArg) -> Option<&mut Expr> {
     }
 }
 
-/// Rewrites an aggregate in terms of `array_agg`, which keeps its order, filter and window.
+/// Rewrites a JSON aggregate as a call over `array_agg`, which takes over its ORDER BY, FILTER and
+/// OVER; `None` for any other function.
 fn aggregate(function: &mut Function) -> Option<Expr> {
     let lists = LISTS.map(|(name, element, list)| (name, (element, list)));
     let pairs = PAIRS.map(|(name, element, list)| (name, (element, list)));
@@ -166,7 +171,7 @@ fn aggregate(function: &mut Function) -> Option<Expr> {
     Some(call(list, [Expr::Function(inner)]))
 }
 
-/// A call that is replaced.
+/// A placeholder for a call that is moved.
 fn empty() -> Function {
     Function {
         name: ObjectName(Vec::new()),
@@ -180,7 +185,8 @@ fn empty() -> Function {
     }
 }
 
-/// Gives the columns of functions that return rows the names of the functions, as in PostgreSQL.
+/// Names the columns of set-returning functions in a SELECT list after the functions, as in
+/// PostgreSQL.
 pub(super) fn name_columns(select: &mut Select) {
     for item in &mut select.projection {
         let SelectItem::UnnamedExpr(Expr::Function(function)) = item else { continue };
@@ -194,7 +200,7 @@ pub(super) fn name_columns(select: &mut Select) {
     }
 }
 
-/// Rewrites a function that returns rows of one column.
+/// Rewrites a set-returning function of one column in an expression; `None` for any other function.
 fn set(function: &mut Function) -> Option<Expr> {
     let [(_, list)] = find(&function.name, &SETS)? else { return None };
     let argument = match arguments(function)?.as_mut_slice() {
@@ -204,7 +210,7 @@ fn set(function: &mut Function) -> Option<Expr> {
     Some(call("unnest", [call(list, [argument])]))
 }
 
-/// Rewrites a function that returns rows in FROM; leaves any other relation unchanged.
+/// Rewrites a set-returning function of JSON in FROM; leaves any other relation unchanged.
 pub(super) fn write_out_table(table: &mut TableFactor) {
     let (name, args, alias) = match table {
         TableFactor::Table { name, args: Some(args), alias, .. } => (name, &mut args.args, alias),

@@ -1,4 +1,5 @@
-//! Rows of the objects of JSON, with the columns that the alias names.
+//! `json_to_record`, `json_to_recordset` and their JSONB forms in FROM: JSON objects as rows, with
+//! the columns that the alias names.
 //!
 //! ```text
 //! FROM jsonb_to_recordset(j) AS r(a INT, b JSONB)
@@ -20,7 +21,7 @@ use super::dialect::parsed_query;
 use super::refusal::refused;
 use super::walk::Walk;
 
-/// The functions: true for those of a list of objects.
+/// The functions; true for those of an array of objects, which return a row for each.
 const FUNCTIONS: [(&str, bool); 4] = [
     ("json_to_record", false),
     ("jsonb_to_record", false),
@@ -36,7 +37,7 @@ const POPULATING: [&str; 4] = [
     "jsonb_populate_recordset",
 ];
 
-/// The name that stands for the argument of a function in a text of this module.
+/// Name of the column that stands for the argument of the function in the query that replaces it.
 const ARGUMENT: &str = "argument of records";
 
 /// Refuses a function whose columns are those of a row type.
@@ -102,7 +103,8 @@ fn found(name: &ObjectName) -> Option<(&'static str, bool)> {
     FUNCTIONS.into_iter().find(|(function, _)| function.eq_ignore_ascii_case(name))
 }
 
-/// The columns of a SELECT over an object `v`; `None` if one has no type.
+/// The SELECT list that reads `columns` from the JSON object `v`; `None` if there are none, or one
+/// has no type.
 fn selected(columns: &[TableAliasColumnDef]) -> Option<String> {
     let column = |column: &TableAliasColumnDef| {
         let of = column.data_type.as_ref()?;
@@ -117,7 +119,7 @@ fn selected(columns: &[TableAliasColumnDef]) -> Option<String> {
     (!columns.is_empty()).then(|| columns.join(", "))
 }
 
-/// Puts the argument of a function in the place of its name.
+/// Visitor that replaces the column [`ARGUMENT`] by the argument of the function.
 struct Given<'a>(&'a Expr);
 
 impl VisitorMut for Given<'_> {

@@ -1,4 +1,4 @@
-//! Inner joins of many inputs.
+//! Planning of inner joins of many inputs.
 //!
 //! DataFusion's rule `eliminate_cross_join` compares each pair of keys with each pair of inputs,
 //! and builds the joins below each join again, so that its time grows with the fourth power of the
@@ -22,10 +22,10 @@ use datafusion::logical_expr::{
 use super::guards::{has_any, is_join};
 use crate::interrupt;
 
-/// Minimum number of inputs for which the stock rule is not used.
+/// Minimum number of inputs for which this module replaces DataFusion's rule.
 const INPUTS_MIN: usize = 24;
 
-/// True if a plan joins many inputs.
+/// True if a group of nested inner joins in a plan has at least [`INPUTS_MIN`] inputs.
 ///
 /// # Errors
 /// If the plan cannot be visited.
@@ -33,7 +33,7 @@ pub(super) fn are_in(plan: &LogicalPlan) -> Result<bool> {
     has_any(plan, |node| Ok(inputs(node) >= INPUTS_MIN))
 }
 
-/// The number of inputs of a group of inner joins.
+/// The number of inputs of a group of nested inner joins; 1 for any other node.
 fn inputs(plan: &LogicalPlan) -> usize {
     match plan {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
@@ -43,11 +43,11 @@ fn inputs(plan: &LogicalPlan) -> usize {
     }
 }
 
-/// Joins the inputs of all groups of inner joins of a plan by their keys and those in the condition
-/// above each group.
+/// Rebuilds each group of nested inner joins of a plan: joins its inputs by the keys of the joins
+/// and the equalities in the filter above them.
 ///
 /// # Errors
-/// If a join cannot be built; the end of a cancelled statement.
+/// If a join cannot be built; if the statement is cancelled.
 pub(super) fn reordered(plan: LogicalPlan) -> Result<LogicalPlan> {
     interrupt::check()?;
     match plan {
@@ -72,26 +72,27 @@ pub(super) fn reordered(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// Inputs that inner joins combine.
+/// A group of nested inner joins, taken apart into inputs and conditions.
 struct Group {
     inputs: Vec<LogicalPlan>,
-    /// The schema of the joins as they were.
+    /// Schema of the original joins.
     schema: DFSchemaRef,
     keys: Vec<Key>,
-    /// Conditions of the joins.
+    /// Conditions of the joins that are no keys.
     filters: Vec<Expr>,
-    /// Conditions above the joins.
+    /// Conditions of the filter above the joins that are no keys.
     conditions: Vec<Expr>,
     null_equality: NullEquality,
 }
 
-/// A pair of equal expressions, each with the place of its input.
+/// A pair of equal expressions, each with the index of its input.
 struct Key {
     sides: [(Expr, usize); 2],
 }
 
 impl Group {
-    /// Takes joins apart. Equalities among the conditions above them become keys.
+    /// Takes the joins of `plan` apart. Equalities among `conditions`, those of the filter above
+    /// them, become keys.
     fn of(plan: LogicalPlan, conditions: Vec<Expr>) -> Result<Self> {
         let null_equality = match &plan {
             LogicalPlan::Join(join) => join.null_equality,
@@ -123,7 +124,8 @@ impl Group {
         Ok(Self { inputs, schema, keys, filters, conditions: rest, null_equality })
     }
 
-    /// Joins the first input with the first of the others that it has a key with, and so on.
+    /// Joins the inputs, beginning with the first one. The next one is always the first that has a
+    /// key with those already joined, or else the first that is left.
     fn joined(self) -> Result<LogicalPlan> {
         let mut keys_of = vec![Vec::new(); self.inputs.len()];
         for key in &self.keys {
@@ -225,7 +227,8 @@ impl<'a> Places<'a> {
         Self { inputs, columns: columns.collect() }
     }
 
-    /// The place of the input that all columns of an expression are of.
+    /// The index of the input that has all columns of an expression; `None` if there is none, or
+    /// the expression has no columns.
     fn place(&self, expr: &Expr) -> Option<usize> {
         let mut places = expr.column_refs().into_iter().map(|column| {
             let known = self.columns.get(column).copied();
@@ -236,14 +239,15 @@ impl<'a> Places<'a> {
         places.all(|place| place == Some(first)).then_some(first)
     }
 
-    /// The key of two expressions of different inputs.
+    /// The key of two expressions; `None` unless they are of different inputs.
     fn key(&self, left: &Expr, right: &Expr) -> Option<Key> {
         let (first, second) = (self.place(left)?, self.place(right)?);
         let sides = [(left.clone(), first), (right.clone(), second)];
         (first != second).then_some(Key { sides })
     }
 
-    /// The key that a condition is, if it compares as `operator` does and can be hashed.
+    /// The key of a condition that is an equality of different inputs, of a type that can be
+    /// hashed; `None` for any other, and if the joins compare by another `operator` than `=`.
     fn key_of(&self, condition: &Expr, operator: Operator) -> Result<Option<Key>> {
         let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
             return Ok(None);

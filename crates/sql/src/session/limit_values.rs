@@ -1,10 +1,10 @@
-//! The values of LIMIT and OFFSET that are queries, or no whole numbers.
+//! Evaluation of LIMIT and OFFSET with subqueries or volatile functions, or that are no integers.
 //!
 //! ```text
 //! LIMIT (SELECT max(a) FROM t)   FETCH FIRST (SELECT 2) ROWS ONLY   LIMIT 2.5
 //! ```
-//! They are computed before the statement is planned, as the columns of one row, which a query of
-//! its own returns in the statement's snapshot. So a plan has constant limits.
+//! They are computed before the physical plan is made, by a separate query in the statement's
+//! snapshot, which returns them as the columns of one row. So a physical plan has constant limits.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ use super::{optimize, snapshot, sql_type};
 use crate::access::check_plan;
 
 impl Session {
-    /// Replaces the limits of a plan that have to be computed by their values.
+    /// Computes the LIMITs and OFFSETs of a plan that the optimizer does not fold to integers, and
+    /// replaces them in the plan by their values.
     ///
     /// # Errors
     /// For a limit that is no number, or that depends on rows; errors of the queries.
@@ -54,7 +55,7 @@ impl Session {
         .boxed()
     }
 
-    /// The columns of the row that a plan returns.
+    /// Runs the plan `row`, and returns the columns of its only row.
     async fn values(
         &self,
         state: &SessionState,
@@ -103,7 +104,8 @@ fn open(plan: &LogicalPlan) -> Result<Vec<Expr>> {
     Ok(found)
 }
 
-/// True for a limit that has to be computed: the optimizer folds other whole numbers.
+/// True for a limit that has to be computed before planning; the optimizer folds integers without
+/// subqueries and volatile functions. `clause` names it in errors.
 fn is_open(clause: &str, limit: &Expr) -> Result<bool> {
     let (mut is_computed, mut is_of_rows, mut is_of_caller) = (false, false, false);
     limit.apply(|expr| {
@@ -139,7 +141,7 @@ fn is_open(clause: &str, limit: &Expr) -> Result<bool> {
     Ok(is_computed || !(of.is_integer() || of.is_null()))
 }
 
-/// Puts values in the place of limits.
+/// Replaces the limits `open` in a plan by `values`, in the same order.
 fn replaced(plan: LogicalPlan, open: &[Expr], values: &[ScalarValue]) -> Result<LogicalPlan> {
     let value = |limit: &Expr| {
         let place = open.iter().position(|it| it == limit)?;

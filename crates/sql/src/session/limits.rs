@@ -23,7 +23,7 @@ use super::dialect::{parsed_expr, parsed_query};
 use super::refusal::refused;
 use super::spelling::PERCENT;
 
-/// Name of the subquery whose rows are limited.
+/// Alias of the subquery whose rows are limited.
 const LIMITED: &str = "limited";
 
 /// Rewrites the limit of a query.
@@ -60,7 +60,7 @@ pub(super) fn write_out(query: &mut Query) -> Result<(), SqlError> {
     qualify(query, &bound, is_percent, with_ties)
 }
 
-/// The LIMIT of a query with a LIMIT or an OFFSET.
+/// The LIMIT of a query, `None` inside if it has only an OFFSET; `None` without either clause.
 fn limit_of(query: &mut Query) -> Option<&mut Option<Expr>> {
     match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit, .. }) => Some(limit),
@@ -68,7 +68,7 @@ fn limit_of(query: &mut Query) -> Option<&mut Option<Expr>> {
     }
 }
 
-/// Gives a query without LIMIT one.
+/// Sets the LIMIT of a query that has none.
 fn set_limit(query: &mut Query, bound: Expr) {
     match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit, .. }) => *limit = Some(bound),
@@ -79,7 +79,8 @@ fn set_limit(query: &mut Query, bound: Expr) {
     }
 }
 
-/// The percentage of a LIMIT that has one.
+/// The percentage of a `LIMIT n%`, which the spelling rewrite writes as a call; `None` for any
+/// other limit.
 fn share(limit: &Expr) -> Option<Expr> {
     let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = limit else {
         return None;
@@ -106,7 +107,8 @@ fn check_share(share: &Expr) -> Result<(), SqlError> {
     }
 }
 
-/// Keeps the rows by a condition on their place in the order of the query.
+/// Adds a QUALIFY that keeps the first `bound` rows, or `bound` percent of the rows, in the order
+/// of the query, counted from its OFFSET; `with_ties` keeps the peers of the last one too.
 fn qualify(
     query: &mut Query,
     bound: &Expr,
@@ -146,7 +148,7 @@ fn qualify(
     Ok(())
 }
 
-/// True if window functions of a SELECT see the rows that its LIMIT counts.
+/// True if window functions of a SELECT see the same rows that its LIMIT counts.
 fn is_simple(select: &Select) -> bool {
     let unnests = |item: &SelectItem| {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
@@ -158,7 +160,8 @@ fn is_simple(select: &Select) -> bool {
     select.distinct.is_none() && select.qualify.is_none() && !select.projection.iter().any(unnests)
 }
 
-/// Replaces a position or an alias in a key by what it stands for.
+/// Replaces a position or an alias in a key of ORDER BY: by the expression of its column if
+/// `is_simple`, else by the name of the column.
 fn resolve(key: &mut OrderByExpr, body: &SetExpr, is_simple: bool) -> Result<(), SqlError> {
     let select = first_select(body);
     let items = select.map(|select| select.projection.as_slice()).unwrap_or_default();
@@ -205,7 +208,7 @@ fn normal(name: Ident) -> String {
 
 const INSTEAD: &str = "give the column a name, and order by that";
 
-/// The SELECT whose columns name those of the result.
+/// The SELECT whose columns give the result its names: of a set operation the leftmost.
 fn first_select(body: &SetExpr) -> Option<&Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -215,7 +218,8 @@ fn first_select(body: &SetExpr) -> Option<&Select> {
     }
 }
 
-/// Makes the body of a query a subquery, whose columns its ORDER BY names.
+/// Turns the body of a query into a subquery, and the keys of its ORDER BY into names of the
+/// subquery's columns.
 fn enclose(query: &mut Query) -> Result<(), SqlError> {
     let body = query.body.clone();
     if let Some(order) = &mut query.order_by
@@ -237,7 +241,7 @@ fn enclose(query: &mut Query) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// The number of rows of a share of all rows, rounded down.
+/// The expression of `share` percent of the number of all rows, rounded down.
 fn rows_of(share: &Expr) -> Result<Expr, SqlError> {
     let mut rows =
         parsed_expr("CAST(trunc(count(*) OVER () * CAST(1 AS DOUBLE) / 100) AS BIGINT)")?;
@@ -246,7 +250,7 @@ fn rows_of(share: &Expr) -> Result<Expr, SqlError> {
     Ok(rows)
 }
 
-/// Replaces the operand of the innermost cast.
+/// Replaces the operand of the innermost cast by `by`.
 fn replace_one(expr: &mut Expr, by: &Expr) {
     match expr {
         Expr::Cast { expr, .. } if matches!(expr.as_ref(), Expr::Value(_)) => **expr = by.clone(),
@@ -266,7 +270,7 @@ fn replace_one(expr: &mut Expr, by: &Expr) {
     }
 }
 
-/// Gives a window function the keys of its order.
+/// Sets the ORDER BY of a window function.
 fn over(mut call: Expr, keys: Vec<OrderByExpr>) -> Expr {
     if let Expr::Function(Function { over: Some(WindowType::WindowSpec(window)), .. }) = &mut call {
         window.order_by = keys;

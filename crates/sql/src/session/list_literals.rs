@@ -20,7 +20,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::dialect::call;
 use super::walk::Walk;
 
-/// Plans a statement with its lists written out. The text of a view has them as they are written.
+/// Plans a statement with its list literals rewritten as calls. The stored text of a view keeps
+/// the literals.
 ///
 /// # Errors
 /// Errors of planning.
@@ -37,15 +38,16 @@ pub(crate) async fn plan(state: &SessionState, mut statement: Statement) -> Resu
     Ok(plan)
 }
 
-/// The text of a statement that makes a view.
+/// The text of a CREATE VIEW; `None` for any other statement.
 fn view_text(statement: &Statement) -> Option<String> {
     let Statement::Statement(statement) = statement else { return None };
     matches!(statement.as_ref(), SqlStatement::CreateView(_)).then(|| statement.to_string())
 }
 
+/// Visitor that rewrites list literals.
 #[derive(Default)]
 struct Writer {
-    /// True after a list.
+    /// True once a list has been rewritten.
     has_written: bool,
 }
 

@@ -1,5 +1,4 @@
-//! DataFusion's rule that simplifies expressions, kept from merging IN lists that it must not
-//! merge.
+//! Simplification of expressions by DataFusion's rule, without its incorrect merging of IN lists.
 //!
 //! DataFusion merges two lists that a value is compared with: `x IN (L) AND x IN (M)` becomes `x
 //! IN` the members common to both, compared by their text. If there are none, the result is false,
@@ -22,7 +21,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::scalar::Identity;
 
-/// Simplifies the expressions of a node.
+/// Optimizer rule that replaces DataFusion's `SimplifyExpressions`.
 #[derive(Debug, Default)]
 pub(super) struct Simplify(SimplifyExpressions);
 
@@ -63,8 +62,8 @@ impl OptimizerRule for Simplify {
     }
 }
 
-/// True if a node has an expression with two lists. The names that a rewrite needs take longer than
-/// this.
+/// True if a node has an expression with two lists. This check costs less than saving the names of
+/// expressions, which a rewrite needs.
 fn may_merge(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_expressions(|expr| {
@@ -85,8 +84,7 @@ pub(crate) fn simplify(simplifier: &ExprSimplifier, expr: Expr) -> Result<Expr> 
     if is_apart { put_back(simple).data() } else { Ok(simple) }
 }
 
-/// As [`set_apart`], under the name of the expression: DataFusion would give the column the name of
-/// the wrapped one.
+/// As [`set_apart`], but the result keeps the name of the expression, which the wrapping changes.
 fn set_apart_named(expr: Expr, names: &NamePreserver) -> Result<Transformed<Expr>> {
     let name = names.save(&expr);
     let apart = set_apart(expr)?;
@@ -109,7 +107,8 @@ fn put_back(expr: Expr) -> Result<Transformed<Expr>> {
     })
 }
 
-/// True if there may be two lists. DataFusion turns equalities joined by OR into a list.
+/// True if an expression has two IN lists, or may get them: DataFusion turns equalities joined by
+/// OR into a list.
 fn has_two_lists(expr: &Expr) -> Result<bool> {
     let mut lists = 0;
     expr.apply(|part| {
@@ -130,7 +129,7 @@ fn has_two_lists(expr: &Expr) -> Result<bool> {
     Ok(lists > 1)
 }
 
-/// The operator of a chain of AND or OR.
+/// The operator of a chain of AND or OR; `None` for any other expression.
 fn chained(expr: &Expr) -> Option<Operator> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) => Some(*op),
@@ -138,7 +137,7 @@ fn chained(expr: &Expr) -> Option<Operator> {
     }
 }
 
-/// Wraps lists below an expression that must not be merged; true if there were any.
+/// Wraps the lists in an expression that must not be merged; true if there were any.
 fn visit(expr: &mut Expr) -> Result<bool> {
     let Some(operator) = chained(expr) else {
         let mut is_new = false;
@@ -197,8 +196,8 @@ impl Part<'_> {
     }
 }
 
-/// The operands of a chain, whatever its shape. NOT of a chain of the other operator belongs to it,
-/// since that becomes a chain of this operator.
+/// The operands of a chain of `operator`, nested in any way. NOT of a chain of the other operator
+/// belongs to it, since De Morgan's laws turn that into a chain of this operator.
 fn parts_of(expr: &mut Expr, operator: Operator) -> Vec<Part<'_>> {
     let other = if operator == Operator::And { Operator::Or } else { Operator::And };
     let (mut parts, mut rest) = (Vec::new(), vec![Part { expr, negated: false }]);
@@ -246,7 +245,8 @@ impl List {
         }
     }
 
-    /// Equalities of one column and IN lists, joined by OR, or their negations, joined by AND.
+    /// The list that a chain of `operator` may become: equalities of one column and IN lists,
+    /// joined by OR, or their negations, joined by AND. `None` for any other chain.
     fn of_chain(expr: &Expr, operator: Operator) -> Option<Self> {
         let excludes = operator == Operator::And;
         let (mut rest, mut value) = (vec![expr], BTreeSet::new());

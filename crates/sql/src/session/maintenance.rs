@@ -4,10 +4,9 @@
 //! CHECKPOINT;  VACUUM;  VACUUM orders, lines;  ANALYZE;  ANALYZE orders (o_orderkey);
 //! ```
 //!
-//! VACUUM merges the small chunks of a table, which gives their space back; the engine does the
-//! same in the background for chunks that are worth it. CHECKPOINT waits until the device has all
-//! that was written. Statistics belong to the chunks and are written with them, so ANALYZE checks
-//! its names and returns that there is nothing to do.
+//! VACUUM merges the small chunks of a table, which frees their space; the engine does the same in
+//! the background for chunks that are worth it. CHECKPOINT waits until all written data is durable
+//! on the device. Statistics are written with the chunks, so ANALYZE only checks its names.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! WHEN clauses of a MERGE, written out before planning.
+//! Rewrites of the WHEN clauses of a MERGE before planning.
 //!
 //! - `DO NOTHING` becomes an UPDATE without assignments.
 //! - INSERT gets a value for each column of the table: those that it does not name, and DEFAULT,
@@ -26,7 +26,8 @@ use super::spelling::{DEFAULTS, NOTHING};
 use super::walk::{OwnExprs, Walk};
 use super::{defaults, list_literals, row_assignments};
 
-/// Writes out the clauses of a MERGE into a stored table.
+/// Rewrites the WHEN clauses of a MERGE into a stored table, as this module's documentation lists;
+/// leaves a MERGE into another relation unchanged.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for a clause that never applies; errors of the texts of defaults.
@@ -61,7 +62,7 @@ pub(super) async fn write_out(
     Ok(())
 }
 
-/// Refuses a clause behind one that applies to all rows of its kind.
+/// Refuses a clause that follows one without a condition for the same kind of rows.
 fn refuse_unreachable(clauses: &[MergeClause]) -> Result<(), SqlError> {
     let kind = |clause: &MergeClause| match clause.clause_kind {
         MergeClauseKind::NotMatchedByTarget => MergeClauseKind::NotMatched,
@@ -151,7 +152,7 @@ fn last(name: &ObjectName) -> Option<String> {
     name.0.last()?.as_ident().cloned().map(normalized)
 }
 
-/// True for the name of a column that stands for a clause.
+/// True if the name of a column is `marker`, by which the parser marks a clause.
 fn is_marker(name: &ObjectName, marker: &str) -> bool {
     let part = name.0.last().and_then(|part| part.as_ident());
     part.is_some_and(|part| part.quote_style.is_some() && part.value == marker)

@@ -29,7 +29,7 @@ use crate::provider::StoredTable;
 
 /// Name of the column that is true in rows of the source.
 const SOURCE_ROW: &str = "terrace source row";
-/// Name of the column of the clause that applies to a row, by its place.
+/// Name of the column with the index of the clause that applies to a row.
 const CLAUSE: &str = "terrace clause";
 /// Name under which RETURNING refers to the name of the action.
 pub(super) const MERGE_ACTION: &str = "terrace merge action";
@@ -126,7 +126,7 @@ fn join_type(op: &MergeIntoOp) -> JoinType {
     }
 }
 
-/// The place of the clause that applies to a row; null if none has an effect on it.
+/// An expression for the index of the clause that applies to a row; null if none changes the row.
 fn clause_of_row(op: &MergeIntoOp, number: &Column) -> Expr {
     let source_row = Expr::Column(Column::new_unqualified(SOURCE_ROW));
     case(
@@ -139,7 +139,7 @@ fn clause_of_row(op: &MergeIntoOp, number: &Column) -> Expr {
     )
 }
 
-/// The place of the first clause of a kind whose condition is true.
+/// An expression for the index of the first clause of a kind whose condition is true.
 fn first_clause(op: &MergeIntoOp, kind: Kind) -> Expr {
     let mut conditions = Vec::new();
     for (place, clause) in (0_i32..).zip(&op.clauses) {
@@ -177,7 +177,7 @@ fn name_of(action: RowAction) -> &'static str {
     }
 }
 
-/// The value that the clause of a row gives; null for those without one.
+/// A CASE over the clause of a row: `value` of the clause's action, null for an action without one.
 fn by_clause(
     op: &MergeIntoOp,
     value: impl Fn(&MergeIntoAction) -> Option<Expr>,
@@ -248,7 +248,7 @@ fn new_values(
     Ok(Values { columns, values })
 }
 
-/// A CASE; its other value if it has no conditions.
+/// A CASE expression with `other` as its ELSE; `other` alone if `values` has no branches.
 fn case(of: Option<Expr>, values: Vec<(Expr, Expr)>, other: Expr) -> Expr {
     if values.is_empty() {
         return other;

@@ -1,7 +1,7 @@
 //! DuckDB's functions about the database: `FROM duckdb_tables()`.
 //!
-//! Each becomes a query of `information_schema`, with the columns of DuckDB that have a meaning
-//! here, but `duckdb_functions` (`function_list`).
+//! Each becomes a query of `information_schema`, with those of DuckDB's columns that apply to this
+//! engine. `function_list` has `duckdb_functions`.
 
 use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor};
 use terrace_table::error::SqlError;

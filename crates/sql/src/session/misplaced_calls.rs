@@ -1,10 +1,12 @@
-//! Aggregate and window functions in clauses that are evaluated for one row at a time.
+//! Refusal of aggregate and window functions in clauses that are evaluated for each row, such as
+//! WHERE.
 
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, WriteOp};
 
-/// Refuses the calls of a plan that have no rows to be over, in the words of PostgreSQL.
+/// Refuses a plan with an aggregate or window function in such a clause, with PostgreSQL's error
+/// text.
 ///
 /// # Errors
 /// If there are any.

@@ -1,4 +1,4 @@
-//! An analyzer rule that makes values of subqueries without a row null.
+//! An analyzer rule that makes the value of a scalar subquery null if it returns no row.
 //!
 //! `(SELECT 1 FROM t WHERE false)` is null. DataFusion takes the column of the subquery, which is
 //! never null, for its value: `... IS NULL` was false, and a projection of the value failed. A

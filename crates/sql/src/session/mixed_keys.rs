@@ -1,4 +1,4 @@
-//! Keys of joins with equalities of both kinds: by `=`, and by IS NOT DISTINCT FROM.
+//! Joins with equalities of two kinds: by `=`, and by IS NOT DISTINCT FROM.
 //!
 //! Nulls are equal in all keys of a join or in none, so that the equalities of one kind would be
 //! conditions, and the join would compare many pairs of rows. An equality by IS NOT DISTINCT FROM
@@ -20,7 +20,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable as _, Operator, l
 
 type Key = (Expr, Expr);
 
-/// Turns the equalities of the other kind than that of the keys of a join into keys.
+/// Turns the conditions of a join that are equalities, but not of the kind of its keys, into keys.
 ///
 /// # Errors
 /// If an equality does not fit the inputs of the join.
@@ -54,7 +54,8 @@ pub(super) fn of(mut join: Join) -> Result<Transformed<Join>> {
     Ok(Transformed::yes(join))
 }
 
-/// The key that a condition with this operator is; `None` for any other condition.
+/// The two sides of `condition` as a key, if it compares the join's inputs by the operator `of`;
+/// otherwise `None`.
 fn key(join: &Join, condition: &Expr, of: Operator) -> Result<Option<Key>> {
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if *op == of => {

@@ -176,7 +176,7 @@ struct Returned<'a> {
 #[derive(Clone)]
 enum Change {
     Delete,
-    /// These columns get the values.
+    /// The columns of these indexes get new values.
     Update(Vec<usize>),
     Merge(MergedColumns),
 }

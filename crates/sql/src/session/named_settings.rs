@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// The statement that gives a setting the value that the session began with.
+    /// The SET that gives a setting the initial value of every session of the engine.
     fn initial(&self, key: &str) -> Statement {
         let begun = self.begun();
         let initial = value(begun.options(), key).unwrap_or_default();
@@ -143,7 +143,8 @@ impl Session {
         Ok(set(DEFAULT_SCHEMA, literal(SearchPath::new(vec![schema.clone()]).text())))
     }
 
-    /// The statement that sets the search path to these values: names, or texts of names.
+    /// The SET of the search path to `values`: names, or texts of names separated by commas. If
+    /// `is_checked`, the schemas must exist.
     fn path(&self, is_checked: bool, values: &[Expr]) -> Result<Statement, SqlError> {
         let mut schemas = Vec::new();
         for value in values {

@@ -1,7 +1,7 @@
 //! PREPARE, EXECUTE and DEALLOCATE: prepared statements under names.
 //!
-//! A statement is kept as a client's protocol would keep it ([`super::prepared`]): it is planned
-//! again once a table, a view or a default has changed.
+//! A statement is kept like one that a client has prepared through its protocol
+//! ([`super::prepared`]): it is planned again once a table, a view or a function has changed.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) enum Named {
     DeallocateAll,
 }
 
-/// Returns what a statement does about prepared statements; `None` for any other.
+/// Returns the PREPARE or DEALLOCATE that a statement is; `None` for any other statement.
 pub(super) fn of(statement: &Statement) -> Option<Named> {
     let Statement::Statement(statement) = statement else { return None };
     match statement.as_ref() {
@@ -57,7 +57,7 @@ impl Session {
         lock(&self.prepared).get(name).cloned()
     }
 
-    /// Plans and keeps, or forgets, a statement.
+    /// Runs a PREPARE or DEALLOCATE: plans and keeps a statement, or drops kept ones.
     ///
     /// # Errors
     /// Errors of planning; if the name is taken, or unknown.

@@ -11,7 +11,7 @@ const NAMES_MAX: usize = 10_000;
 /// Maximum length of a missing name that is compared.
 const LENGTH_MAX: usize = 128;
 
-/// The name of `known` that is most like `missing`, if one is near enough to be meant.
+/// The name of `known` that is most like `missing`; `None` if none is similar enough.
 pub(super) fn nearest<'a>(
     missing: &str,
     known: impl IntoIterator<Item = &'a str>,

@@ -29,11 +29,11 @@
 //! - Literals in VALUES take the types of their columns (`types/constants.rs`).
 //! - Slices of lists (`slices`), windows that extend a named one (`window_names`), and DuckDB's
 //!   functions about the database (`metadata_functions`) are written out.
-//! - `generate_series` in a select list returns rows (`select_series`), and window frames that have
-//!   none get bounds that say so, those with distances marks (`window_frames`).
+//! - `generate_series` in a select list returns rows (`select_series`), empty window frames get
+//!   bounds that DataFusion accepts, and frames with distances become marks (`window_frames`).
 //! - Columns that ORDER BY names as PostgreSQL does get these names (`order_names`).
-//! - The mark of AS MATERIALIZED becomes that of the syntax tree (`with_queries`), and clauses
-//!   beside the UNION of a WITH RECURSIVE queries of its parts (`recursion`).
+//! - The column that marks AS MATERIALIZED becomes the flag of the syntax tree (`with_queries`),
+//!   and clauses of a UNION in WITH RECURSIVE move into subqueries (`recursion`).
 //! - A number with an exponent becomes double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that the depth of the plan does not grow
 //!   with their length.
@@ -81,8 +81,8 @@ const COLUMNS_MAX: usize = 10_000;
 /// 32 s for 400.
 const RELATIONS_MAX: usize = 400;
 
-/// Normalizes a statement whose first query has this place, and returns the nesting depth of the
-/// result.
+/// Normalizes a statement, and returns its nesting depth after that. `place` says where the first
+/// query stands, which decides whether its WITH may change rows.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for a statement that DataFusion would plan as something else.
@@ -103,7 +103,7 @@ struct Normalizer {
     is_inserted: bool,
     /// The places where changes of rows may be queries.
     places: Places,
-    /// The error to refuse the statement with.
+    /// The error that ended the walk.
     error: Option<SqlError>,
 }
 
@@ -153,7 +153,7 @@ impl VisitorMut for Normalizer {
         })
     }
 
-    /// An INSERT of default values has no query.
+    /// Clears the flag that an INSERT sets for its query: one of default values has no query.
     fn post_visit_statement(&mut self, _: &mut SqlStatement) -> ControlFlow<()> {
         self.is_inserted = false;
         ControlFlow::Continue(())

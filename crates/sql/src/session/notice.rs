@@ -1,5 +1,5 @@
-//! Notices: what a statement tells its client beside its result, such as that an object of `DROP
-//! ... IF EXISTS` does not exist. Their words and codes are those of PostgreSQL.
+//! Notices: messages of a statement to its client in addition to its result, such as that an object
+//! of `DROP ... IF EXISTS` does not exist. Their texts and codes are those of PostgreSQL.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use terrace_table::catalog::Snapshot;
 /// Maximum number of notices that are kept until the client takes them; further ones are dropped.
 const NOTICES_MAX: usize = 1000;
 
-/// Weight of a notice.
+/// Severity of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The statement did less than its words say, as they allow.
+    /// The statement skipped work, as its IF EXISTS or a similar clause allows.
     Notice,
     /// The statement probably did not do what its client expects.
     Warning,
@@ -30,10 +30,10 @@ impl Severity {
     }
 }
 
-/// A message of a statement that went on.
+/// A message of a statement to its client that is not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Weight of the notice.
+    /// Severity of the notice.
     pub severity: Severity,
     /// Its SQLSTATE.
     pub code: &'static str,
@@ -96,7 +96,7 @@ impl Notice {
         Some(Self::note("00000", text))
     }
 
-    /// Returns the notice that a lock of a table does not keep other sessions from adding rows.
+    /// Returns the notice that a lock of a table does not prevent inserts by other sessions.
     pub(super) fn additions_go_on() -> Self {
         let text = "INSERT and COPY of other sessions do not wait for a lock of a table";
         Self::note("00000", text.to_owned())

@@ -1,4 +1,5 @@
-//! Inner joins that DataFusion reorders, protected from losing keys and from mixing null semantics.
+//! Optimizer rules that keep DataFusion's reordering of inner joins from losing keys and from
+//! mixing null semantics.
 //!
 //! DataFusion's rule `eliminate_cross_join` flattens nested inner joins into one list of inputs and
 //! one list of keys, and builds joins from these.
@@ -111,7 +112,8 @@ fn with_conditions(mut join: Join) -> Transformed<Join> {
     Transformed::new_transformed(join, is_new)
 }
 
-/// True if a key has columns of several of the inputs into which the rule splits a side.
+/// True if `eliminate_cross_join` could lose one of the keys of a side: a key with columns of
+/// several of the inputs into which it flattens that side.
 fn stays_together<'a>(side: &LogicalPlan, mut keys: impl Iterator<Item = &'a Expr>) -> bool {
     let inputs = inputs_of(side);
     let is_of_one = |key: &Expr| {
@@ -122,7 +124,7 @@ fn stays_together<'a>(side: &LogicalPlan, mut keys: impl Iterator<Item = &'a Exp
     !keys.all(is_of_one)
 }
 
-/// The inputs into which the rule splits a plan.
+/// The inputs into which `eliminate_cross_join` flattens a plan: those of its nested inner joins.
 fn inputs_of(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     match plan {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {

@@ -16,15 +16,15 @@ use super::words::{is_next as begins, name, take_all};
 /// A change of an object that keeps its definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectChange {
-    /// RENAME TO.
+    /// RENAME TO: the new name.
     Rename(String),
-    /// OWNER TO.
+    /// OWNER TO: the role.
     Owner(String),
-    /// SET SCHEMA.
+    /// SET SCHEMA: the new schema.
     Schema(String),
 }
 
-/// ALTER VIEW.
+/// An ALTER VIEW statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterView {
     /// The view.

@@ -12,7 +12,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// The optimizer rule.
+/// The optimizer rule that drops repeated keys.
 #[derive(Debug, Default)]
 pub(super) struct OrderKeys;
 

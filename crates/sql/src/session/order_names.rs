@@ -84,7 +84,8 @@ fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     }
 }
 
-/// Gives the column of a name an alias, if there is one column of that name, and it has none.
+/// Gives the result column that PostgreSQL would name `name` that alias, if it is the only such
+/// column, has no alias, is not a plain column, and `is_meant` is true of it.
 fn alias(select: &mut Select, name: &str, is_meant: fn(&Expr) -> bool) {
     let mut found = None;
     for (place, item) in select.projection.iter().enumerate() {

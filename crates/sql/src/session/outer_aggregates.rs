@@ -11,8 +11,8 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
-/// The analyzer rule. It runs before comparisons with subqueries are expanded, which makes
-/// aggregates over whatever a subquery returns.
+/// The analyzer rule. It runs before comparisons with subqueries are expanded, since the expansion
+/// adds aggregates over the rows of subqueries.
 #[derive(Debug)]
 pub(super) struct OuterAggregates;
 

@@ -12,8 +12,8 @@ use datafusion::common::{DFSchema, ExprSchema as _, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Subquery};
 
-/// Splits a correlated subquery into the condition on the outer row, of schema `outer`, and a plan
-/// that is not correlated. Returns none if the subquery depends on the outer row in another way.
+/// Splits a correlated subquery into the condition on the outer row, whose columns are `outer`, and
+/// a plan that is not correlated. Returns `None` if it depends on the outer row in another way.
 ///
 /// # Errors
 /// If a plan cannot be rebuilt.

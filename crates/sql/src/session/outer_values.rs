@@ -1,4 +1,4 @@
-//! Expressions that comparisons with subqueries are made of.
+//! Helpers that build the expressions for comparisons with subqueries.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion::common::{DFSchema, ExprSchema as _, Result, internal_err};
 use datafusion::logical_expr::Expr;
 use terrace_exec::functions::aggregates;
 
-/// The minimum or the maximum of values, by the session's own aggregate.
+/// A call of the engine's aggregate `name`, `min` or `max`, over `values`.
 pub(super) fn bound(name: &str, values: Expr) -> Result<Expr> {
     let function = aggregates().into_iter().find(|function| function.name() == name);
     match function {

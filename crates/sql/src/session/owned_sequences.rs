@@ -58,7 +58,7 @@ fn number_type(column: &str, data_type: &DataType) -> Result<SequenceType, SqlEr
     }
 }
 
-/// Returns the name, or the first with a number behind it that is not taken.
+/// Returns `name`, or if it is taken, `name` with the first number appended that is not.
 fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let numbered = (1_u32..).map(|number| format!("{name}{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);

@@ -1,5 +1,5 @@
-//! Statements of several parts: changes of rows that are queries of WITH, and the statement behind
-//! them.
+//! Data-modifying WITH: statements of several parts, which are the changes of rows in a WITH, and
+//! the main statement after it.
 //!
 //! ```text
 //! WITH gone AS (DELETE FROM a RETURNING *) INSERT INTO b SELECT * FROM gone

@@ -38,7 +38,8 @@ impl Session {
         }
     }
 
-    /// Applies settings, and replaces EXECUTE by the prepared plan.
+    /// Runs a SET or another statement of DataFusion's session, and replaces an EXECUTE by the plan
+    /// of its prepared statement; leaves any other plan unchanged.
     pub(super) async fn settled(
         &self,
         state: SessionState,
@@ -65,7 +66,8 @@ impl Session {
         Ok((state, plan))
     }
 
-    /// The physical plan of a statement that may run, over tables as of `snapshot`.
+    /// The physical plan of a statement whose rights and locks have been checked, over tables as of
+    /// `snapshot`.
     pub(super) async fn pinned_plan(
         &self,
         state: SessionState,

@@ -10,7 +10,7 @@ use super::own_settings::text;
 use super::refusal::refused;
 use super::setting_names::{is_budget, known_as};
 
-/// The queries.
+/// Names of the PRAGMAs that return rows.
 const QUERIES: [&str; 5] =
     ["database_list", "show_tables", "show_tables_expanded", "table_info", "version"];
 
@@ -27,7 +27,7 @@ pub(super) enum Pragma {
     Databases,
     /// `PRAGMA version`.
     Version,
-    /// A setting.
+    /// `PRAGMA threads`: the value of a setting.
     Setting(String),
 }
 

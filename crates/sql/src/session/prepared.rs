@@ -244,7 +244,8 @@ impl Session {
         Ok(check_names(state, &statement, &rights, Reading::of(&statement))?)
     }
 
-    /// The plan of a PREPARE's statement, with its text in place of the statement's name.
+    /// Returns the prepared statement of a PREPARE, from its `statement` and the `plan` that
+    /// DataFusion has made of it.
     ///
     /// # Errors
     /// Errors of planning; [`SqlError::Refused`] for a statement that is no query and no change of
@@ -344,7 +345,7 @@ impl Session {
         Ok((self.keep(plan, state, current), parameters))
     }
 
-    /// A plan with the context that its names were resolved in.
+    /// A plan to keep, with the state of catalog and session that its names were resolved in.
     fn keep(&self, plan: LogicalPlan, state: &SessionState, current: &Snapshot) -> Kept {
         let (changes, default_schema) = (current.changes(), default_schema(state).to_owned());
         let (role, routines) = (self.role(), lock(&self.routines).clone());

@@ -22,7 +22,7 @@ pub(super) type NamedStatements = Mutex<HashMap<String, Arc<Prepared>>>;
 #[derive(Debug)]
 pub struct Prepared {
     pub(super) statement: SessionStatement,
-    /// The text of the statement, if there is a kept plan.
+    /// The text of the statement; empty for a statement that has no plan of DataFusion.
     pub(super) text: StatementText,
     pub(super) parameters: Vec<DataType>,
     pub(super) schema: Option<SchemaRef>,
@@ -39,7 +39,7 @@ pub struct Prepared {
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) plan: LogicalPlan,
-    /// `Snapshot::changes` at planning.
+    /// `Snapshot::changes` at planning: another value means that names may have other meanings.
     pub(super) changes: u64,
     pub(super) default_schema: String,
     /// The role whose rights the statement was planned with.

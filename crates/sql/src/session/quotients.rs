@@ -1,11 +1,10 @@
-//! Quotients of decimals, planned with the type of their values.
+//! Planner of quotients of decimals, which have more digits than DataFusion's operator returns.
 //!
-//! A quotient has more digits than the operator's type in DataFusion
-//! (`terrace_exec::arithmetic`). All types above it depend on its own: the other side of a
-//! comparison, the branches of a `CASE`, the columns of a `UNION`. So it is planned as the function
-//! that divides, before any of them. Operands whose types are not known yet, such as parameters,
-//! stay with the operator, which [`PostgresSemantics`](super::semantics::PostgresSemantics)
-//! replaces.
+//! The types of expressions above a quotient depend on its type: the other side of a comparison,
+//! the branches of a `CASE`, the columns of a `UNION`. So a quotient is planned as a call of the
+//! function that divides (`terrace_exec::arithmetic`) before these expressions are. Quotients whose
+//! operands have unknown types, such as parameters, keep the operator until
+//! [`PostgresSemantics`](super::semantics::PostgresSemantics) replaces it.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};

@@ -5,7 +5,7 @@
 //! rows for more rows of `t`. SQL refuses terms that need not do so, and PostgreSQL with it: those
 //! that name `t` within a subquery of an expression, on the nullable side of an outer join, on the
 //! right of EXCEPT, or below an aggregate. DataFusion evaluates some of them, without an end or
-//! with the rows of one iteration in place of all, and drops clauses beside the UNION:
+//! with the rows of one iteration in place of all, and drops clauses of a query with UNION. So:
 //!
 //! - WITH inside of a recursive query becomes a part of its base and of its term.
 //! - A UNION in WITH RECURSIVE that does not name itself keeps its ORDER BY, LIMIT and WITH as the
@@ -90,7 +90,8 @@ fn reads(plan: &LogicalPlan, name: &str) -> bool {
     }
 }
 
-/// Makes a UNION with other clauses the query of another, which has none.
+/// Moves a UNION with ORDER BY, LIMIT or WITH into a subquery, so that the outer query has none of
+/// these clauses.
 fn keep_clauses(query: &mut Query) -> Result<(), SqlError> {
     let has_clauses = query.with.is_some()
         || query.order_by.is_some()
@@ -316,7 +317,7 @@ fn is_named(table: &Cte, name: &str) -> bool {
     normalized(table.alias.name.clone()) == name
 }
 
-/// True for a relation that is the name alone.
+/// True for a table factor that names `name` without a schema.
 fn is_reference(relation: &TableFactor, name: &str) -> bool {
     let TableFactor::Table { name: table, args: None, .. } = relation else { return false };
     match table.0.as_slice() {

@@ -1,4 +1,4 @@
-//! Refusals of statements.
+//! Constructor of the error for unsupported statements.
 
 use terrace_table::error::SqlError;
 

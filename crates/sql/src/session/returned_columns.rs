@@ -25,7 +25,7 @@ use super::refusal::refused;
 use super::returning_clause::Clause;
 use super::walk::Walk;
 
-/// Planned columns of a clause.
+/// Planned columns of a RETURNING clause.
 pub(super) struct Returned {
     /// Names, and expressions over the columns of `rows`.
     pub(super) columns: Vec<(String, Expr)>,

@@ -1,4 +1,4 @@
-//! RETURNING, as written.
+//! The syntax of a RETURNING clause, taken from a statement before DataFusion plans it.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{

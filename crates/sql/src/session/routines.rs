@@ -1,11 +1,11 @@
-//! Functions in SQL, and macros.
+//! SQL functions and macros.
 //!
-//! A routine is stored as the text of its definition, and written out where it is called
+//! A routine is stored as the text of its definition, and inlined where it is called
 //! (`expansion`): the call becomes the body with the arguments in place of the parameters
-//! (`substitution`), before the statement is planned. So a routine costs what its body costs, and
-//! its tables are read with the rights of the caller. Names of the body are looked up in the search
-//! path of the caller, as in PostgreSQL. A view stores the text after that, and its statement as
-//! written (`calls`), from which the text is made again when a routine is replaced.
+//! (`substitution`), before the statement is planned. So a call takes the same time as its body,
+//! and its tables are read with the rights of the caller. Names of the body are looked up in the
+//! search path of the caller, as in PostgreSQL. A view stores the inlined text and its original
+//! statement (`calls`), from which the text is made again when a routine is replaced.
 
 mod arguments;
 mod body;

@@ -4,8 +4,9 @@
 //! SELECT ... FOR {UPDATE | NO KEY UPDATE | SHARE | KEY SHARE} [OF t, ...] [NOWAIT | SKIP LOCKED]
 //! ```
 //!
-//! A row has no name that outlives its chunk, so the tables are locked, before the statement reads
-//! its snapshot. The clauses are taken from the statement then: the planner knows none.
+//! Rows have no identifiers that outlive their chunks, so whole tables are locked, before the
+//! statement takes its snapshot. Then the clauses, which the planner does not support, are removed
+//! from the statement.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -41,8 +42,8 @@ pub(super) struct RowLock {
     pub(super) wait: Wait,
 }
 
-/// The reaction of a query to a lock that another transaction holds. Of two clauses about one
-/// table, the lesser one counts.
+/// The reaction of a query to a lock that another transaction holds. Of two clauses for one table,
+/// the variant that is declared first applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wait {
     /// The statement fails.
@@ -63,7 +64,8 @@ impl Wait {
     }
 }
 
-/// Refuses clauses of a query that it cannot have with a lock of its rows, as PostgreSQL does.
+/// Refuses a query with a lock clause and a clause after which its rows are no rows of tables, such
+/// as GROUP BY, as PostgreSQL does.
 ///
 /// # Errors
 /// [`SqlError::Refused`].
@@ -138,8 +140,8 @@ pub(super) fn find(
     }
 }
 
-/// True if a statement that this program writes as `text` may lock rows: a test that is cheaper
-/// than a walk over the statement.
+/// True if a statement whose formatted text is `text` may lock rows: a test that is cheaper than a
+/// walk over the statement.
 pub(super) fn may_be_in_text(text: &str) -> bool {
     text.contains("FOR UPDATE") || text.contains("FOR SHARE")
 }
@@ -170,7 +172,7 @@ pub(super) fn are_in(statement: &Statement) -> bool {
     found.0.is_some()
 }
 
-/// Refuses a statement or query with a clause that nothing locks rows for.
+/// Refuses FOR UPDATE and FOR SHARE in a statement or query for which no rows are locked.
 ///
 /// # Errors
 /// [`SqlError::Refused`].
@@ -185,12 +187,14 @@ pub(super) fn refuse(node: &mut impl Walk) -> Result<(), SqlError> {
     })
 }
 
-/// Takes the clauses from a statement. Queries whose rows are `skipped` return none.
+/// Removes the clauses from a statement. Makes the queries whose numbers are in `skipped` return no
+/// rows.
 pub(super) fn clear(statement: &mut Statement, skipped: &BTreeSet<usize>) {
     let _ = statement.walk(&mut Clear { open: vec![], queries: 0, skipped });
 }
 
-/// A prepared statement as it is planned. If it `locks_rows`, each run takes the locks.
+/// A copy of a prepared statement for planning, without its lock clauses if it `locks_rows`: each
+/// run takes the locks.
 pub(super) fn without(statement: &Statement, locks_rows: bool) -> Statement {
     let mut statement = statement.clone();
     if locks_rows {
@@ -233,7 +237,7 @@ impl VisitorMut for Clear<'_> {
         ControlFlow::Continue(())
     }
 
-    /// The queries of a condition have numbers, too, so it is replaced behind them.
+    /// Replaces the condition of a skipped query after its subqueries were counted.
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(place) = self.open.pop()
             && self.skipped.contains(&place)

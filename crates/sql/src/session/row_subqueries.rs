@@ -57,7 +57,8 @@ pub(super) fn write_out_condition(condition: &mut Expr) -> Result<(), SqlError> 
     }
 }
 
-/// Rewrites a membership anywhere else; leaves any other expression unchanged.
+/// Rewrites a membership outside of a WHERE, where false and null differ; leaves any other
+/// expression unchanged.
 ///
 /// # Errors
 /// As [`write_out_condition`].

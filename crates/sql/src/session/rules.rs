@@ -1,5 +1,5 @@
-//! The planner rules of a session: DataFusion's, with ours among them. All of them end when their
-//! statement is cancelled.
+//! The analyzer and optimizer rules of a session: those of DataFusion and of this crate, in the
+//! order in which they run. All of them stop when their statement is cancelled.
 
 use std::sync::Arc;
 
@@ -66,8 +66,9 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 
 /// The analyzer rules. Before DataFusion coerces types, select lists with side effects are marked,
 /// aggregates of outer queries refused, comparisons with subqueries expanded, the columns of
-/// conditions on outer rows renamed, and the subqueries unnested that DataFusion does not unnest.
-/// PostgreSQL's arithmetic and casts follow after that, and frames with distances and with EXCLUDE.
+/// conditions on outer rows renamed, the subqueries unnested that DataFusion does not unnest, and
+/// the semantics of column types applied. After type coercion follow PostgreSQL's arithmetic and
+/// casts, one representation of zero and NaN, and frames with distances and with EXCLUDE.
 pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let first: [Arc<dyn AnalyzerRule + Send + Sync>; 8] = [

@@ -47,7 +47,8 @@ pub(super) fn write_out(table: &mut TableFactor) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Gives the sample of USING SAMPLE to the tables of a SELECT.
+/// Applies USING SAMPLE, which the parser's form states as a first table of FROM, to the only other
+/// table, or to the rows of the joins.
 pub(super) fn share_out(select: &mut Select) -> Result<(), SqlError> {
     let Some(TableFactor::Table { name, sample, .. }) =
         select.from.first_mut().map(|first| &mut first.relation)
@@ -93,7 +94,7 @@ fn inner(sample: &TableSampleKind) -> &TableSample {
     sample
 }
 
-/// The condition of a row that is drawn with a chance of so many percent.
+/// The condition under which a row is drawn with a chance of `percent`.
 fn chance(percent: f64) -> String {
     format!("random() < CAST({percent} AS DOUBLE) / 100")
 }
@@ -104,14 +105,14 @@ fn alias_of(name: &ObjectName) -> Option<TableAlias> {
     Some(TableAlias { explicit: true, name, columns: vec![], at: None })
 }
 
-/// The rows of a sample.
+/// Size of a sample, and its method.
 #[derive(Clone, Copy, Debug)]
 enum Rows {
-    /// Each row with a chance of so many percent.
+    /// Each row is drawn independently, with this probability in percent.
     Chance(f64),
-    /// So many percent of the rows.
+    /// This share of the rows in percent, drawn at random.
     Share(f64),
-    /// So many rows.
+    /// This number of rows, drawn at random.
     Number(f64),
 }
 

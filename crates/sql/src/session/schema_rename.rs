@@ -1,11 +1,11 @@
-//! ALTER SCHEMA RENAME: the definitions of a schema under its new name.
+//! ALTER SCHEMA RENAME: replaces the name of a schema in all definitions.
 //!
 //! ```text
 //! ALTER SCHEMA sales RENAME TO orders
 //! ```
 //!
-//! The tables are replaced by successors with the same rows, sequences go on where they are, and
-//! the definitions that name the schema get the new name. One change of the catalog does all.
+//! The tables are replaced by new ones with the same rows, sequences keep their current values, and
+//! the definitions that name the schema get the new name, all in one commit of the catalog.
 
 mod names;
 

@@ -1,4 +1,4 @@
-//! Statements about secrets: keys, regions and endpoints for files of other machines.
+//! CREATE SECRET and DROP SECRET: keys, regions and endpoints for remote files (S3, HTTP).
 //!
 //! ```text
 //! CREATE SECRET backups (TYPE s3, KEY_ID '...', SECRET '...', REGION 'eu-north-1');
@@ -16,7 +16,7 @@ use terrace_cloud::{CloudError, Secret};
 
 use super::words::{self, is_word, take_all};
 
-/// Name of a secret that names none, as in DuckDB.
+/// Name of a secret whose CREATE SECRET gives none, as in DuckDB.
 const NAME: &str = "__default_s3";
 
 /// A statement about a secret.
@@ -41,7 +41,7 @@ pub enum SecretStatement {
 }
 
 impl fmt::Display for SecretStatement {
-    /// Leaves out the options: lists of statements and logs show this text.
+    /// Leaves out the options, which have keys: other sessions and logs show this text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create { secret, .. } => {

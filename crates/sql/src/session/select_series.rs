@@ -6,8 +6,8 @@
 //! Several functions that return rows side by side end with the longest; the others are padded with
 //! nulls. Within the arguments of another function a series is a list, as in DuckDB.
 //!
-//! DataFusion tells the lists of a select list apart by their names. A subquery has that of its
-//! column, so each list of a subquery but the first gets a name of its own:
+//! DataFusion identifies the lists in a select list by their names. A subquery has the name of its
+//! column, so all lists of subqueries but the first get unique names:
 //! ```text
 //! unnest((SELECT l FROM t)), unnest((SELECT l FROM u))
 //!   ->  unnest((SELECT l FROM t)), unnest(CASE 2 WHEN 2 THEN (SELECT l FROM u) END)
@@ -24,13 +24,13 @@ use datafusion::sql::sqlparser::ast::{
 use super::dialect::{call, with_name};
 use super::walk::Walk as _;
 
-/// The function of series.
+/// The function that returns a series.
 const SERIES: &str = "generate_series";
 
-/// The function of lists.
+/// The function that returns the elements of a list as rows.
 const UNNEST: &str = "unnest";
 
-/// Makes rows of the series in a select list.
+/// Rewrites the series in a select list as calls of `unnest`.
 pub(super) fn write_out(select: &mut Select) {
     for item in &mut select.projection {
         match item {
@@ -46,7 +46,7 @@ pub(super) fn write_out(select: &mut Select) {
     name_lists(select);
 }
 
-/// Gives the lists of subqueries names of their own.
+/// Gives the lists of subqueries unique names.
 fn name_lists(select: &mut Select) {
     let mut lists = Lists::default();
     for item in &mut select.projection {

@@ -1,12 +1,12 @@
 //! Selectivity of filters, estimated from column statistics.
 //!
-//! DataFusion computes with intervals if a condition is all arithmetic, and otherwise assumes that
-//! one row in five passes: one brand of 25 and one container of 40 then leave as much as any other
-//! text. Joins build from the side with fewer rows, so such guesses decide what has to fit in
-//! memory. This rule, which runs before the sides are chosen, gives each such filter its own
-//! selectivity: an equality selects one of the column's distinct values, a range its part of the
-//! interval from least to greatest value; conditions count as independent (Selinger et al., "Access
-//! path selection in a relational database management system", SIGMOD 1979, section 4).
+//! DataFusion uses interval arithmetic if it supports all operators of a condition, and otherwise
+//! assumes that one row in five passes, be it one of 25 brands or one of 40 containers. Joins build
+//! from the side with fewer rows, so such estimates decide which side has to fit in memory. This
+//! rule, which runs before the sides are chosen, gives each such filter its own selectivity: an
+//! equality selects one of the column's distinct values, a range its part of the interval from
+//! least to greatest value; conditions count as independent (Selinger et al., "Access path
+//! selection in a relational database management system", SIGMOD 1979, section 4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -194,7 +194,8 @@ fn range(condition: &Expr, known: Known<'_>) -> Option<(usize, (f64, f64))> {
     }
 }
 
-/// Maps a number, date, time or decimal to a float, preserving the order.
+/// Maps a number, decimal, date or timestamp to a float, preserving the order; `None` for a value
+/// of another type, such as TIME, and for null.
 fn number(value: &ScalarValue) -> Option<f64> {
     use datafusion::arrow::datatypes::DataType::Float64;
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]

@@ -2,12 +2,12 @@
 //!
 //! - Sums, differences, products and negatives of integers and decimals fail on overflow.
 //! - Quotients of decimals are rounded to 16 digits after the point or more.
-//! - Floating-point numbers are not divided by zero.
+//! - Divisions of floating-point numbers by zero fail.
 //! - Casts of floating-point numbers and decimals to integers round.
 //! - Casts of texts to bytes parse them: `'\x00ff'`.
 //! - Casts of timestamps to text have a blank between date and time: `2024-06-01 12:00:00`.
 //! - Casts of lists, structs and maps to text are DuckDB's: `[1, NULL]`, `{'a': 1}`.
-//! - Instants are dates, times and parts of them in the session's time zone.
+//! - Timestamps with time zone become dates, times and their parts in the session's time zone.
 //! - `lag` and `lead` with a null offset return null.
 //! - A null in VALUES for a column that is NOT NULL is refused by the table.
 //!
@@ -83,8 +83,8 @@ fn with_nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(changed?.data)
 }
 
-/// Gives the expressions of a node PostgreSQL's semantics; sets `quotients` if one of them divides
-/// decimals by the operator, which has another type.
+/// Gives the expressions of a node PostgreSQL's semantics. Sets `quotients` if a division of
+/// decimals was replaced, so that the types of the expressions above it change.
 fn with_semantics(
     plan: LogicalPlan,
     zone: &str,
@@ -208,7 +208,8 @@ fn rewrite_with(
     })
 }
 
-/// A call over local times in the session's time zone. Its instants stay in their own.
+/// Converts the arguments of a call that are timestamps with time zone to the session's time zone;
+/// a result that is one is converted back to the zone of the argument.
 fn in_zone(
     mut call: ScalarFunction,
     schema: &dyn ExprSchema,

@@ -68,14 +68,15 @@ impl<F: FnMut(&mut String)> VisitorMut for Names<F> {
     }
 }
 
-/// Returns the names of the sequences that calls below a node take.
+/// Returns the names of the sequences in the calls of these functions in a node.
 pub(super) fn named(node: &mut dyn Walk) -> Vec<String> {
     let mut found = Vec::new();
     let _ = node.walk(&mut Names(|name: &mut String| found.push(name.clone())));
     found
 }
 
-/// Replaces the schema of the sequences that calls below a node take.
+/// Replaces the schema `from` by `to` in the names of sequences in the calls of these functions in
+/// a node. A name with a catalog is not changed.
 pub(super) fn rename_schema(node: &mut dyn Walk, from: &str, to: &str) {
     let rename = |name: &mut String| {
         if let TableReference::Partial { schema, table } = TableReference::parse_str(name)
@@ -87,7 +88,7 @@ pub(super) fn rename_schema(node: &mut dyn Walk, from: &str, to: &str) {
     let _ = node.walk(&mut Names(rename));
 }
 
-/// True if a text may call a function over sequences.
+/// True if a text contains the name of one of these functions.
 pub(super) fn may_call(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     FUNCTIONS.iter().any(|name| text.contains(name))

@@ -1,4 +1,4 @@
-//! Options of sequences as written, and the options of a sequence that follow from them.
+//! Options in CREATE SEQUENCE and ALTER SEQUENCE, and the resulting options of the sequence.
 
 use datafusion::common::plan_datafusion_err;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -9,7 +9,7 @@ use terrace_table::error::SqlError;
 use super::dialect::TerraceDialect;
 use super::words::{refused, take_all};
 
-/// Options of a sequence as written. Those that are not written are `None`.
+/// Options in a CREATE SEQUENCE or ALTER SEQUENCE; `None` for those that it does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SequenceChanges {
     data_type: Option<SequenceType>,
@@ -27,7 +27,7 @@ pub struct SequenceChanges {
 }
 
 impl SequenceChanges {
-    /// Returns the options of a sequence for a column of a type.
+    /// Parses `text`, the options of a SERIAL or identity column, for a column of `data_type`.
     ///
     /// # Errors
     /// Errors of the text of the options.
@@ -41,7 +41,8 @@ impl SequenceChanges {
         Ok(Self { data_type: Some(data_type), ..changes.map_err(refused)? })
     }
 
-    /// Returns the number that RESTART says, or that a sequence with these options begins with.
+    /// Returns the next number after RESTART: its value, or without one the START of `options`;
+    /// `None` if RESTART is not among the changes.
     pub(super) fn restart(&self, options: &SequenceOptions) -> Option<i64> {
         self.restart.map(|value| value.unwrap_or(options.start))
     }

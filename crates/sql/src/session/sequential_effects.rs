@@ -1,7 +1,8 @@
-//! Rows of one partition that call functions with side effects, in their order.
+//! A physical optimizer rule that keeps functions with side effects in the order of their rows.
 //!
-//! DataFusion deals the rows of one partition out to several threads for a projection that computes
-//! something. Rows that are sorted would take the numbers of a sequence out of their order.
+//! DataFusion distributes the rows of one partition over several ones (round robin) below a
+//! projection that computes expressions. Sorted rows would then get the numbers of a sequence in
+//! another order. The rule removes such a repartitioning.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _};
 
 use super::side_effects::is_one;
 
-/// Keeps such rows in one partition.
+/// The physical optimizer rule.
 #[derive(Debug)]
 pub(super) struct SequentialEffects;
 

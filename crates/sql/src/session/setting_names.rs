@@ -27,7 +27,8 @@ const TIME_ZONE: &str = "timezone";
 /// The tier that the budget limits.
 const DRAM: &str = "dram";
 
-/// Returns DataFusion's name for a setting; `None` if it has no other name.
+/// Returns DataFusion's name for a setting that PostgreSQL or DuckDB name differently; `None` for
+/// any other name.
 pub(super) fn known_as(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "search_path" | "schema" => Some(DEFAULT_SCHEMA),
@@ -90,8 +91,8 @@ pub(super) fn of_time_zone(statement: Statement) -> Statement {
     Statement::Statement(Box::new(SqlStatement::Set(set)))
 }
 
-/// The value of a time zone: its name, DEFAULT for the words LOCAL and DEFAULT, and the offset of a
-/// number of hours.
+/// The value for a SET of the time zone: a name unchanged, DEFAULT for the words LOCAL and DEFAULT,
+/// and an offset such as `+02:00` for a number of hours.
 fn zone(value: &Expr) -> Expr {
     let named = |name: &str| Expr::value(Value::SingleQuotedString(name.to_owned()));
     let hours = |value: &Expr| match value {
@@ -121,7 +122,7 @@ fn zone(value: &Expr) -> Expr {
     }
 }
 
-/// A setting until the end of a transaction.
+/// A setting that SET LOCAL has changed until the end of the transaction.
 pub(super) struct LocalSetting {
     /// DataFusion's name.
     pub(super) key: String,

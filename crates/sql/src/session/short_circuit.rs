@@ -1,4 +1,4 @@
-//! Conditions that keep others from failing: `y <> 0 AND x / y > 1`.
+//! Guards for operands of AND and OR that may fail: in `y <> 0 AND x / y > 1`, no division by zero.
 //!
 //! DataFusion computes both operands of AND and OR for all rows of a batch, unless the first one
 //! decides nearly all of them. The second one then fails for rows that the first one excludes. It
@@ -59,7 +59,7 @@ const PARTIAL: &[&str] = &[
 /// Maximum nesting of operands that are guarded: each may be computed twice by the one around it.
 const DEPTH_MAX: usize = 6;
 
-/// Returns a plan whose conditions keep later ones from failing; `None` if there are none to keep.
+/// Guards the operands of AND and OR that may fail in all nodes of a plan; `None` if it has none.
 ///
 /// # Errors
 /// If an expression does not fit its node.
@@ -162,8 +162,8 @@ pub(super) fn guarded(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     guarded_in(expr, schema, false, 0)
 }
 
-/// Guards the operands within an expression, below `depth` other ones that are guarded. Those of a
-/// condition may change places, and its unknown is false.
+/// Guards the operands within an expression that is itself below `depth` guarded operands. If
+/// `is_condition`, operands may change places, and unknown counts as false.
 fn guarded_in(expr: Expr, schema: &DFSchema, is_condition: bool, depth: usize) -> Result<Expr> {
     if depth == DEPTH_MAX || !is_guarded(&expr, Some(schema))? {
         return Ok(expr);

@@ -263,7 +263,7 @@ fn has_options(options: &ShowStatementOptions) -> bool {
         }
 }
 
-/// The options without the schema, which the rows were chosen by.
+/// The options without the schema, since the rows were already selected by it.
 fn unplaced(options: &ShowStatementOptions) -> ShowStatementOptions {
     ShowStatementOptions { show_in: None, ..options.clone() }
 }

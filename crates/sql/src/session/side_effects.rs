@@ -36,7 +36,7 @@ use datafusion::physical_plan::{
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
-/// The functions.
+/// The functions with side effects.
 const FUNCTIONS: [&str; 2] = ["nextval", "setval"];
 
 /// The name of the node.
@@ -77,7 +77,7 @@ pub(super) fn is_one(name: &str) -> bool {
     FUNCTIONS.contains(&name)
 }
 
-/// The plan of a result, all of whose columns are read.
+/// Rewrites a plan all of whose columns are read.
 fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mapped = match above_sort(plan)? {
         LogicalPlan::Limit(limit) if limit.skip.is_some() => {
@@ -104,7 +104,7 @@ fn part_of(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     part(plan).map(Transformed::yes)
 }
 
-/// A plan whose columns may be left unread.
+/// Rewrites a plan of which some columns may not be read.
 fn part(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = above_sort(plan)?.map_children(part_of)?.data;
     let plan = plan.map_expressions(in_subqueries)?.data;
@@ -188,13 +188,13 @@ fn computed(subquery: Subquery) -> Result<Subquery> {
     Ok(Subquery { subquery: Arc::new(plan), ..subquery })
 }
 
-/// Returns a plan whose rows are computed as the plan has them, and only as far as they are read:
-/// conditions on its columns stay above it, and limits are pushed below.
+/// Puts an [`EvaluatedNode`] above a plan: conditions on its columns stay above the node, and
+/// limits are pushed below it.
 pub(super) fn evaluated(input: LogicalPlan) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(EvaluatedNode { input, is_whole: true }) })
 }
 
-/// Reads all columns of its input.
+/// Logical node that reads all columns of its input, so that none is dropped.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct EvaluatedNode {
     input: LogicalPlan,

@@ -29,7 +29,7 @@ pub(super) fn write_out(expr: &mut Expr) {
     *expr = of_others(value, others);
 }
 
-/// A value behind further accesses.
+/// Applies the accesses `others` that follow a slice to `value`.
 fn of_others(value: Expr, others: Vec<AccessExpr>) -> Expr {
     match others.is_empty() {
         true => value,

@@ -1,4 +1,5 @@
-//! The snapshot that a statement reads: all tables as of one commit of the catalog.
+//! Pinning of the tables in a plan to a snapshot, so that a statement reads all of them as of one
+//! commit of the catalog.
 //!
 //! Names are resolved in the statement's snapshot ([`crate::names`]). A prepared statement holds no
 //! version of a table, which would be outdated and could not be freed; each run uses its own

@@ -14,7 +14,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
-/// The rule; it runs after all rules of DataFusion.
+/// The optimizer rule. It runs after all rules of DataFusion.
 #[derive(Debug)]
 pub(super) struct SoftLimits;
 

@@ -1,4 +1,4 @@
-//! Joins of a FROM that DataFusion's planner lacks.
+//! Rewrites of joins that DataFusion's planner lacks.
 //!
 //! `SEMI JOIN` and `ANTI JOIN` are joins of the left side. A GLOBAL join, POSITIONAL or ASOF, is
 //! put into parentheses with all tables on its left, for the planner of such relations.
@@ -43,7 +43,8 @@ pub(super) fn write_out(table: &mut TableWithJoins) {
     }
 }
 
-/// Rewrites the joins within parentheses, unless they are one that is GLOBAL.
+/// Rewrites the joins within parentheses, unless they are a single GLOBAL join, which is the result
+/// of this rewrite.
 pub(super) fn write_out_nested(factor: &mut TableFactor) {
     if let TableFactor::NestedJoin { table_with_joins, .. } = factor
         && !matches!(table_with_joins.joins.as_slice(), [join] if join.global)

@@ -52,7 +52,8 @@ pub(super) use pivot::{ON, PIVOT, VALUE};
 pub(super) use sample::SAMPLE;
 use tokens::{QUERY_WORDS, is};
 
-/// Words that only texts with one of these clauses have; others are parsed as they are.
+/// Words of these clauses. A text without any of them, and without a clause that the function
+/// `tokens` tests for itself, is not rewritten.
 const WORDS: [&str; 17] = [
     "table",
     "percent",
@@ -102,7 +103,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, ParserError> {
     pivot::write_out(&sample::write_out(&nested::write_out(&tokens))?)
 }
 
-/// Refuses `""`, which is no name.
+/// Refuses the empty name `""`.
 fn refuse_empty_names(tokens: &[TokenWithSpan]) -> Result<(), ParserError> {
     let is_empty = |token: &&TokenWithSpan| match &token.token {
         Token::Word(word) => word.quote_style.is_some() && word.value.is_empty(),
@@ -125,7 +126,13 @@ fn table(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
         // A query follows in the definition of a macro.
         let is_query = next.is_some_and(|next| QUERY_WORDS.iter().any(|word| is(next, word)));
         let is_name = next.is_some_and(|next| matches!(next.token, Token::Word(_))) && !is_query;
-        match is(token, "table") && is_name && tokens::begins_query(&tokens[..place]) {
+        // `ANALYZE TABLE t` is no query, `EXPLAIN ANALYZE TABLE t` is.
+        let mut before = tokens[..place].iter().rev();
+        let is_analyzed = before.next().is_some_and(|token| is(token, "analyze"))
+            && before.next().is_none_or(|token| token.token == Token::SemiColon);
+        let is_query =
+            is(token, "table") && is_name && tokens::begins_query(&tokens[..place]) && !is_analyzed;
+        match is_query {
             true => written.extend(tokens::words("SELECT * FROM")),
             false => written.push(token.clone()),
         }

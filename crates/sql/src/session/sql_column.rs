@@ -1,4 +1,4 @@
-//! Types of columns, as DataFusion plans them.
+//! Planning of column definitions by DataFusion, outside of CREATE TABLE.
 
 use datafusion::arrow::datatypes::Field;
 use datafusion::execution::SessionState;

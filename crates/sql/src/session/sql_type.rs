@@ -1,4 +1,4 @@
-//! Names of types, as a statement writes them.
+//! Names of types and identifiers in the syntax of SQL.
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::sql::sqlparser::keywords::{
@@ -10,8 +10,8 @@ use terrace_table::catalog::DEFAULT_SCHEMA;
 
 use super::enums::field::{enum_of, list_enum_of};
 
-/// The name of a column's type in SQL: a column that is defined with it has the type. A type that
-/// no definition gives has Arrow's name.
+/// The SQL name of the type of a column, with which the column could be defined. A type that SQL
+/// cannot name has Arrow's name.
 #[must_use]
 pub fn of(field: &Field) -> String {
     if let Some((schema, name)) = enum_of(field).or_else(|| list_enum_of(field)) {

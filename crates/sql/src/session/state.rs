@@ -47,7 +47,7 @@ use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names, SequenceUse}
 use crate::sessions::SessionInfo;
 use crate::{functions, scalar, series};
 
-/// Number of sessions so far, which gives each its name in the ledger.
+/// Number of sessions opened so far in this process, from which each takes its own number.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
 /// A session of an engine, with its settings, external tables, prepared statements and open
@@ -55,19 +55,19 @@ static SESSIONS: AtomicU64 = AtomicU64::new(0);
 pub struct Session {
     pub(super) engine: Arc<EngineState>,
     pub(super) context: SessionContext,
-    /// A copy of the context's state for the next statement.
+    /// A copy of the context's state, kept between statements.
     pub(super) copy: StateCopy,
     pub(super) names: Arc<MainCatalog>,
     pub(super) transaction: OpenTransaction,
     /// The role that the session has logged in with; `None` is unrestricted.
     pub(super) login_role: Option<Arc<str>>,
-    /// The role of SET ROLE.
+    /// The role that SET ROLE has chosen; `None` if the session acts as its login role.
     pub(super) acting_role: ActingRole,
-    /// The session's seat in its tenant.
+    /// Keeps the session counted among the open sessions of its tenant.
     seat: Option<Arc<Seat>>,
     /// True if transactions are READ ONLY by default.
     pub(super) reads_only: Arc<AtomicBool>,
-    /// True once a temporary table loses its rows, or is dropped, with a transaction.
+    /// True once the session has a temporary table with ON COMMIT DELETE ROWS or DROP.
     pub(super) ends_rows: AtomicBool,
     /// Settings to restore at the end of the transaction.
     pub(super) locals: Mutex<Vec<LocalSetting>>,
@@ -338,7 +338,8 @@ fn config(engine: &EngineState) -> SessionConfig {
 }
 
 /// Bytes that each partition of a sort reserves for merging: DataFusion's 10 MiB, or less if the
-/// reservations of all partitions of two sorts would exceed an eighth of the budget.
+/// reservations of all partitions of two sorts would exceed an eighth of the budget, but at least
+/// 512 KiB.
 fn sort_reservation_bytes(budget: u64, partitions: usize) -> usize {
     let sorts = 2 * to_u64(NonZeroUsize::new(partitions).map_or(1, NonZeroUsize::get));
     to_usize((budget / 8 / sorts).clamp(512 * KIB, 10 * MIB))

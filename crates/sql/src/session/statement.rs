@@ -51,7 +51,7 @@ pub enum SessionStatement {
     Query {
         /// The action.
         action: QueryAction,
-        /// The query's number.
+        /// Number of the query in `terrace.queries`.
         id: u64,
     },
     /// A statement that creates, alters or drops a tenant.
@@ -84,7 +84,7 @@ pub enum SessionStatement {
     Explain(Box<ExplainStatement>),
     /// CHECKPOINT, VACUUM or ANALYZE.
     Maintenance(MaintenanceStatement),
-    /// A statement about a secret for files of other machines.
+    /// CREATE SECRET or DROP SECRET, for remote files.
     Secret(SecretStatement),
     /// A statement that defines or drops functions or macros.
     Routine(Box<RoutineStatement>),
@@ -128,8 +128,8 @@ impl SessionStatement {
         }
     }
 
-    /// The columns of a statement that has the same ones whatever it is about; `None` for any
-    /// other.
+    /// The result columns of a statement whose kind alone determines them; `None` for any other
+    /// statement.
     pub(super) fn fixed_schema(&self) -> Option<SchemaRef> {
         match self {
             Self::Summarize(_) => Some(summarize::schema()),
@@ -148,7 +148,7 @@ impl SessionStatement {
 }
 
 impl SessionStatement {
-    /// True for `SET`, which changes only the session.
+    /// True for SET and USE, which begin no statement of a transaction.
     pub(super) fn is_setting(&self) -> bool {
         let Self::Sql(statement) = self else { return false };
         let Statement::Statement(statement) = statement.as_ref() else { return false };

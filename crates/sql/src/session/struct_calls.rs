@@ -1,5 +1,4 @@
-//! DuckDB's functions of structs, whose arguments have names, and of lists and maps that are other
-//! functions here.
+//! Rewrites of DuckDB's functions of structs, lists and maps as calls of DataFusion's functions.
 //!
 //! ```text
 //! struct_pack(a := 1, b := 2)    named_struct('a', 1, 'b', 2)
@@ -74,7 +73,7 @@ fn rename(function: &mut Function, name: &str) {
     function.name = ObjectName::from(vec![Ident::new(name)]);
 }
 
-/// Writes the names of the arguments behind the first `plain` ones as arguments of their own.
+/// Puts the name of each argument after the first `plain` ones before it, as an argument: a text.
 fn write_names(function: &mut Function, plain: usize) -> Result<(), SqlError> {
     let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
     if !list.args.iter().any(|arg| matches!(arg, FunctionArg::Named { .. })) && plain > 0 {

@@ -18,14 +18,15 @@
 //!                   ELSE true END
 //! ```
 //!
-//! An EXISTS over an aggregation without groups, which returns a row even for no input, is true, or
-//! has the truth of its HAVING; one over an OFFSET counts the rows. DataFusion would test for rows
-//! of the aggregation's input.
+//! An EXISTS over an aggregation without groups, which returns a row even for no input, becomes
+//! true, or the condition of its HAVING; one over an OFFSET becomes a comparison of a count.
+//! DataFusion would test for rows of the aggregation's input.
 //!
 //! Conditions of `S` on the outer row alone are moved out of it (`outer_conditions`).
 //!
-//! The column of `S` gets a name that is unique in the statement. Rows of `S` that may differ the
-//! next time, as those of a volatile function or of a LIMIT, are evaluated once (`unnest/once.rs`).
+//! The column of `S` gets a name that is unique in the statement. If a second evaluation of `S`
+//! could return other rows, as with a volatile function or a LIMIT, it is evaluated once
+//! (`unnest/once.rs`).
 
 use std::sync::Arc;
 
@@ -425,7 +426,7 @@ fn scalar(rows: LogicalPlanBuilder, aggregate: Expr) -> Result<Expr> {
     Ok(Expr::ScalarSubquery(as_subquery(plan)))
 }
 
-/// A test that a plan returns a row, in a form that can be planned in this position.
+/// A condition that is true if a plan returns a row, in a form that can be planned in `position`.
 fn exists(plan: LogicalPlan, position: Position) -> Result<Expr> {
     match position {
         // Without references to outer rows there is nothing to join on, and one row is enough.
@@ -436,7 +437,7 @@ fn exists(plan: LogicalPlan, position: Position) -> Result<Expr> {
     }
 }
 
-/// A test that a plan returns a row, as a scalar subquery.
+/// A condition that is true if a plan returns a row: a scalar subquery that counts.
 fn has_rows(plan: LogicalPlan) -> Result<Expr> {
     let is_correlated = !plan.all_out_ref_exprs().is_empty();
     let rows = LogicalPlanBuilder::from(plan);

@@ -133,7 +133,7 @@ fn unpivoted(
     )
 }
 
-/// The column at a place of the input.
+/// The name of the input's column of index `at`.
 fn source(at: usize) -> Column {
     Column::new_unqualified(format!("column {at}"))
 }
@@ -241,7 +241,8 @@ fn shown(value: Expr, data_type: &DataType) -> Expr {
     }
 }
 
-/// A value in a form whose different values can be counted; `None` for a type that has none.
+/// Converts a value to a type whose distinct values can be counted; `None` if there is no such
+/// type.
 fn comparable(value: Expr, data_type: &DataType) -> Option<Expr> {
     let is_counted = data_type.is_integer()
         || data_type.is_string()
@@ -271,7 +272,7 @@ fn number(value: Expr, data_type: &DataType) -> Option<Expr> {
     Some(cast(whole, DataType::Float64))
 }
 
-/// A number, or null for one that has no place in an order.
+/// A number, or null for NaN and infinities, which quantiles leave out.
 fn finite(number: Expr) -> Result<Expr> {
     let is_finite =
         number.clone().gt(lit(f64::NEG_INFINITY)).and(number.clone().lt(lit(f64::INFINITY)));

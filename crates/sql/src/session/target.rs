@@ -81,7 +81,7 @@ impl TableProvider for TargetTable {
         Some(statistics)
     }
 
-    /// Supports filters inexactly: they prune chunks, and rows are filtered above.
+    /// Returns `Inexact` for each filter: it prunes chunks here, and rows are filtered above.
     fn supports_filters_pushdown(
         &self,
         filters: &[&Expr],

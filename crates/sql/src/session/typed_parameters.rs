@@ -1,8 +1,8 @@
-//! Parameters as operands, with the types that the caller knows.
+//! Casts of parameters that are operands to the types that the caller knows.
 //!
 //! DataFusion gives a parameter the type of the other operand: `now() - $1` would be a difference
 //! of two timestamps, also if `$1` is an interval. The operand becomes a cast to the known type
-//! before the statement is planned. Of `$1 || $2` without known types, both are texts, as in
+//! before the statement is planned. In `$1 || $2` without known types, both are texts, as in
 //! PostgreSQL.
 
 use std::mem;
@@ -34,7 +34,8 @@ impl Operands<'_> {
     }
 }
 
-/// The type of an operand of a sum that differs from that of the other operand.
+/// The SQL type that a parameter of type `of` is cast to: intervals and integers, which may differ
+/// from the type of the other operand. `None` for other types.
 fn operand_type(of: &DataType) -> Option<SqlType> {
     match of {
         DataType::Interval(_) => Some(SqlType::Interval { fields: None, precision: None }),

@@ -1,4 +1,5 @@
-//! Types of columns, and the semantics of their values in queries.
+//! Column types beyond those of DataFusion (UUID, JSON, CHAR(n), intervals and others): planning of
+//! their names, and the semantics of their values in queries.
 
 mod array_literals;
 mod choices;
@@ -28,7 +29,8 @@ pub(super) use struct_rows::name_fields;
 pub(super) use text_forms::name_columns;
 pub(super) use values::rewrite;
 
-/// Writes out literals, functions of texts, and comparisons with lists; leaves any other expression
+/// Rewrites literals, functions of texts, and comparisons with lists before planning, as described
+/// in `literals`, `array_literals`, `text_forms` and `quantified`; leaves any other expression
 /// unchanged.
 pub(super) fn write_out(expr: &mut Expr) {
     array_literals::write_out(expr);

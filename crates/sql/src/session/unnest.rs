@@ -27,8 +27,8 @@
 //!
 //! The rule works from the innermost subquery outwards. References to queries further out stay in
 //! the joins that it makes, and are bound when the enclosing subquery is unnested. Subqueries in
-//! ORDER BY, GROUP BY, aggregates, windows and conditions of joins become columns of a projection
-//! below first (`positions`).
+//! ORDER BY, GROUP BY, aggregates, windows and conditions of joins first become columns of a
+//! projection below their node (`positions`).
 //!
 //! `L` is evaluated twice, once for `D`. If the two could differ in `C` (`repeatable`), its rows
 //! are stored when it is evaluated first, and read again (`once`).

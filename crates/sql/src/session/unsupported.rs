@@ -1,5 +1,5 @@
-//! Statements of PostgreSQL that are refused as such, so that a client is told what to do instead
-//! of where its text cannot be parsed.
+//! Statements of PostgreSQL that are not supported: refused with an alternative, in place of a
+//! syntax error.
 
 use datafusion::sql::sqlparser::parser::Parser;
 use terrace_table::error::SqlError;
@@ -7,7 +7,7 @@ use terrace_table::error::SqlError;
 use super::refusal::refused;
 use super::words::is_word;
 
-/// The first words of the statements, and what to do instead.
+/// The first words of the statements, and the alternative that the error names.
 const STATEMENTS: [(&[&str], &str); 8] = [
     (&["do"], "there is no procedural language; send its statements by themselves"),
     (&["listen"], "sessions do not send messages to each other; read a table from time to time"),

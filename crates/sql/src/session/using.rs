@@ -1,4 +1,4 @@
-//! Joins by common columns, USING and NATURAL, rewritten with explicit conditions before planning.
+//! Rewrites of joins by common columns, USING and NATURAL, as joins with ON before planning.
 //!
 //! Such a join outputs each common column once, before all others, with the value of the side that
 //! has a row: the left side for an inner or left join, the right side for a right join, the first

@@ -1,4 +1,4 @@
-//! Calls of functions whose results differ between calls, in parsed statements.
+//! Search for calls of volatile functions in parsed statements.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{Expr, VisitorMut};
 
 use super::walk::Walk;
 
-/// True if a node calls such a function.
+/// True if a node calls a volatile function, whose result differs between calls.
 pub(super) fn is_in(state: &SessionState, node: &mut impl Walk) -> bool {
     node.walk(&mut Calls(state)).is_break()
 }

@@ -22,7 +22,7 @@ pub trait Walk {
     fn walk(&mut self, visitor: &mut Visitor<'_>) -> ControlFlow<()>;
 }
 
-/// Forwards every visit.
+/// Forwards every visit to a dynamic visitor.
 struct Passing<'a, 'v>(&'a mut Visitor<'v>);
 
 macro_rules! pass_on {

@@ -1,4 +1,4 @@
-//! Distances of window frames.
+//! Window frames whose distances, the offsets of their bounds, are expressions.
 //!
 //! ```text
 //! sum(x) OVER (ORDER BY k RANGE BETWEEN $1 PRECEDING AND 1 + 1 FOLLOWING)
@@ -6,10 +6,10 @@
 //!     ORDER BY k ROWS UNBOUNDED PRECEDING)
 //! ```
 //!
-//! The planner takes literals alone for distances, and reads those of RANGE as texts, without a
-//! type. Behind the parser a frame with other distances becomes a mark among the keys of its window
-//! (`window_frames`). After types are coerced, an analyzer rule takes the mark out, computes the
-//! distances, and compares their types with that of the key as PostgreSQL does
+//! DataFusion's planner takes only literals as distances, and reads those of RANGE as texts,
+//! without a type. After parsing, a frame with other distances becomes a mark among the keys of its
+//! window (`window_frames`). After types are coerced, an analyzer rule removes the mark, computes
+//! the distances, and compares their types with that of the key as PostgreSQL does
 //! (`window_distances/addition.rs`).
 //!
 //! A distance that is null or negative fails when the query runs, as in PostgreSQL: the columns of
@@ -42,7 +42,7 @@ use addition::{Distance, added};
 /// The function that stands for a frame with distances.
 pub(super) const MARK: &str = "window frame distances";
 
-/// More rows than a partition has.
+/// A number of rows that no partition exceeds.
 pub(super) const FAR_ROWS: u64 = 1_000_000_000_000_000;
 
 /// A call that stands among the keys of a window until the rule takes it out.
@@ -153,7 +153,8 @@ pub(super) fn typed(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<E
     Ok(if is_typed { Transformed::yes(expr) } else { Transformed::no(expr) })
 }
 
-/// The words of a mark: the units of its frame, and the kinds of the bounds.
+/// The words of a mark, such as `range preceding following`: the units of its frame, and the kinds
+/// of its bounds.
 fn words(expr: &Expr) -> Vec<&str> {
     match expr {
         Expr::Literal(words, _) => {
@@ -188,8 +189,8 @@ fn with_distances(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::WindowFunction(window)))
 }
 
-/// The frame of a mark, over keys that its distances can be added to; the text of the error that it
-/// fails with when the query runs.
+/// The frame of a mark, whose `order` keys get types that its distances can be added to; an inner
+/// `Err` is the text of the error with which the query fails when it runs.
 fn frame_of(
     mut args: Vec<Expr>,
     order: &mut Vec<Sort>,
@@ -231,7 +232,8 @@ fn frame_of(
     })
 }
 
-/// The bound that a word of a mark stands for, with the next distance; the text of an error.
+/// The bound that a word of a mark stands for, with the next distance if it needs one; `Err` is the
+/// text of the error with which the query fails when it runs.
 fn bound(
     word: Option<&str>,
     is_start: bool,

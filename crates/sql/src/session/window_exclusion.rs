@@ -29,7 +29,7 @@ use super::guards::has_any;
 /// The function that marks an exclusion.
 pub(super) const MARK: &str = "window frame excludes";
 
-/// A call that stands among the keys of a window until the rule takes it out.
+/// A function whose call among the keys of a window marks an exclusion until the rule removes it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Mark {
     signature: Signature,

@@ -1,4 +1,5 @@
-//! Window frames without rows, frames that PostgreSQL refuses, and distances that are expressions.
+//! Rewrites of window frames before planning: empty frames, frames that PostgreSQL refuses, and
+//! frames whose distances are expressions.
 //!
 //! A frame whose end is before its start has no rows. DataFusion refuses it. It becomes one that
 //! ends before the first row of any partition, and that no aggregate has to remove rows from:
@@ -127,7 +128,7 @@ fn is_empty(frame: &WindowFrame) -> bool {
     less.zip(more).is_some_and(|(less, more)| less < more)
 }
 
-/// The call that stands for a frame among the keys of its window.
+/// The call of [`MARK`] that states a frame among the keys of its window.
 fn mark(frame: WindowFrame) -> Expr {
     use WindowFrameBound::{CurrentRow, Following, Preceding};
     let mut words = frame.units.to_string().to_lowercase();

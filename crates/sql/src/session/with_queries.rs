@@ -8,8 +8,8 @@
 //! WITH c AS (SELECT random() AS r) SELECT * FROM c AS a, c AS b
 //!   ->  WITH c AS (SELECT * FROM (SELECT random() AS r) AS "rows of WITH") ...
 //! ```
-//! A query with a call of a volatile function that one place names is evaluated as it is written,
-//! as far as its rows are read: PostgreSQL pushes no condition into it.
+//! A query that calls a volatile function and has one reference is not merged with the query around
+//! it, as in PostgreSQL: no condition is pushed into it.
 //!
 //! The alias marks the query. The planner of relations decides by its plan ([`Mark::apply`]).
 
@@ -76,8 +76,9 @@ impl Mark {
         }
     }
 
-    /// Makes the copies of the marked rows those of one evaluation, if they have to be. Rows that
-    /// depend on an outer row stay as they are.
+    /// Puts a node above the marked plan: for `Several`, if two evaluations could differ, and for
+    /// `Materialized`, one that evaluates it once for all copies; for `Volatile`, one that no
+    /// condition is pushed through. A plan that depends on an outer row stays unchanged.
     ///
     /// # Errors
     /// If the plan cannot be rebuilt.
@@ -95,7 +96,8 @@ impl Mark {
     }
 }
 
-/// Makes AS MATERIALIZED of the columns that stand for it.
+/// Replaces the columns that mark AS MATERIALIZED (`spelling/materialized.rs`) by the flag of the
+/// syntax tree.
 pub(super) fn read_columns(query: &mut Query) {
     let Some(with) = &mut query.with else { return };
     for query in &mut with.cte_tables {
@@ -122,7 +124,8 @@ pub(super) fn write_out(state: &SessionState, statement: &mut Statement) -> Resu
     mark(state, statement)
 }
 
-/// Marks the WITH queries of a statement, also if it makes a view.
+/// Marks the WITH queries of a statement as [`write_out`] does, also if the statement creates a
+/// view.
 ///
 /// # Errors
 /// As [`write_out`].
@@ -137,7 +140,7 @@ pub(crate) fn mark(state: &SessionState, statement: &mut Statement) -> Result<()
     marker.error.map_or(Ok(()), Err)
 }
 
-/// The number of relations of each name without a schema.
+/// Counts the relations of each name without a schema.
 #[derive(Default)]
 struct Names {
     has_queries: bool,
@@ -236,8 +239,8 @@ impl VisitorMut for Marker<'_> {
     }
 }
 
-/// Makes a query a marked relation of another, which has its columns. A query that names itself
-/// stays the query of a WITH RECURSIVE, inside of the relation.
+/// Wraps a query as `SELECT * FROM (query) AS mark`. A query that names itself stays a query of a
+/// WITH RECURSIVE inside of the marked relation.
 fn enclose(query: &mut Cte, mark: Mark, is_recursive: bool) -> Result<(), SqlError> {
     let is_rows = matches!(
         query.query.body.as_ref(),

@@ -1,4 +1,4 @@
-//! Columns of the tables of the engine's state, and their values.
+//! Helpers that build the columns of the tables in the schema `terrace`, and their values.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

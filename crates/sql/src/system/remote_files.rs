@@ -1,4 +1,4 @@
-//! `terrace.remote_files`: the cache of files of other machines.
+//! `terrace.remote_files`: statistics of the cache of remote files (S3, HTTP).
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;

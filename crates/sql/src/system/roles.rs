@@ -1,4 +1,4 @@
-//! `terrace.roles`: the roles that clients log in with.
+//! `terrace.roles`: all roles, with their options; clients can log in with those that have LOGIN.
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::datatypes::{DataType, Field};

@@ -1,4 +1,4 @@
-//! `terrace.secrets`: the secrets for files of other machines, without the keys.
+//! `terrace.secrets`: the secrets for remote files (S3, HTTP), without the keys.
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::datatypes::{DataType, Field};

@@ -23,7 +23,7 @@ pub struct TierReport {
     pub written_bytes: u64,
     /// Pages promoted into the tier from a slower one.
     pub promoted: u64,
-    /// Pages demoted into the tier from a faster one.
+    /// Pages demoted into the tier from a faster one; for the store, all writes of extents.
     pub demoted: u64,
     /// Pages evicted from memory from this tier.
     pub evicted: u64,

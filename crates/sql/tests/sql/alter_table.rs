@@ -231,3 +231,32 @@ async fn altered_tables_survive_a_restart_and_free_what_they_drop() {
     show(&session, "INSERT INTO big VALUES (0, 'new')").await;
     check(&session, &[("SELECT * FROM big WHERE k = 0", "0 new 4")]).await;
 }
+
+/// The actions of a statement apply in their order.
+#[tokio::test]
+async fn a_generated_column_has_no_dropped_column() {
+    let engine = engine(64 * MIB);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE g (a INT, b INT); INSERT INTO g VALUES (1, 2)").await;
+    let text = "ALTER TABLE g DROP COLUMN a, ADD COLUMN c INT GENERATED ALWAYS AS (a + 1) STORED";
+    let found = error(&session, text).await;
+    assert!(found.contains("a") && found.contains("does not exist"), "{found}");
+    let text = "ALTER TABLE g DROP COLUMN a, ADD COLUMN c INT GENERATED ALWAYS AS (b + 1) STORED";
+    show(&session, text).await;
+    check(&session, &[("SELECT * FROM g", "2 3")]).await;
+    show(&session, "ALTER TABLE IF EXISTS nosuch OWNER TO root").await;
+}
+
+/// The rows of a query would not be compared with the conditions.
+#[tokio::test]
+async fn a_table_of_a_query_has_no_conditions() {
+    let engine = engine(64 * MIB);
+    let session = engine.session().expect("session");
+    for text in [
+        "CREATE TABLE c (a INT CHECK (a > 0)) AS SELECT -1",
+        "CREATE OR REPLACE TABLE c (a INT, CHECK (a > 0)) AS SELECT -1",
+    ] {
+        let found = error(&session, text).await;
+        assert!(found.contains("CHECK and rows of a query"), "{found}");
+    }
+}

@@ -152,6 +152,15 @@ async fn extensions_name_the_compression() {
     }
     home.run("COPY (SELECT 1 AS a) TO '@/plain.csv.gz' (COMPRESSION none)").await;
     assert_eq!(home.read("plain.csv.gz"), "a\n1\n");
+    home.run("CREATE TABLE t (a INT)").await;
+    for format in ["csv", "json"] {
+        home.run(&format!("COPY (SELECT 7 AS a) TO '@/x.dat' (FORMAT {format}, COMPRESSION gzip)"))
+            .await;
+        home.run(&format!("COPY t FROM '@/x.dat' (FORMAT {format}, COMPRESSION gzip)")).await;
+    }
+    home.check(&[("SELECT count(*), min(a), max(a) FROM t", "2 7 7")]).await;
+    home.refuse(&[("COPY t FROM '@/x.dat' (FORMAT csv, COMPRESSION lz)", &["none, gzip", "lz"])])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -82,6 +82,11 @@ const DUCKDB: &[(&str, &str)] = &[
         "false a,b {1: 2, 2: 1}",
     ),
     ("SELECT list_unique([1,1,NULL,2]), list_any_value([NULL,2,3])", "2 2"),
+    // Both zeros are equal.
+    ("SELECT list_unique([0.0::DOUBLE, -0.0::DOUBLE])", "1"),
+    ("SELECT array_remove([-0.0::DOUBLE], 0.0::DOUBLE)", "[]"),
+    ("SELECT width_bucket(-0.0::DOUBLE, ARRAY[0.0::DOUBLE])", "1"),
+    ("SELECT map_extract(map {0.0::DOUBLE: 'a'}, -0.0::DOUBLE)", "[a]"),
     ("SELECT list_first([1,2]), list_last([1,2]), list_first([]::int[])", "1 2 "),
     ("SELECT list_sort([3,NULL,1]), list_sort([3,NULL,1], 'DESC')", "[1, 3, ] [3, 1, ]"),
     (

@@ -263,3 +263,15 @@ async fn the_number_of_calls_is_bounded() {
     assert!(text.contains("a statement too complex: f12(x)"), "{text}");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
+
+/// A statement that fails has changed none of the temporary macros.
+#[tokio::test]
+async fn temporary_macros_change_together() {
+    let engine = engine(64 * MIB);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TEMP MACRO f(a, b) AS a + b; CREATE TEMP MACRO g(a) AS a").await;
+    error(&session, "CREATE TEMP MACRO f(a) AS -a, (a, b) AS a - b").await;
+    error(&session, "SELECT f(1)").await;
+    error(&session, "DROP MACRO g, nosuch").await;
+    check(&session, &[("SELECT f(1, 2), g(3)", "3 3")]).await;
+}

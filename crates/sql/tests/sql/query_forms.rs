@@ -236,6 +236,21 @@ async fn operators_of_other_databases_work() {
 }
 
 #[tokio::test]
+async fn a_table_is_named_sample() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE sample AS SELECT 1 AS id; CREATE TABLE u AS SELECT 1 AS id").await;
+    show(&session, "DELETE FROM u USING sample WHERE u.id = sample.id").await;
+    show(
+        &session,
+        "MERGE INTO u USING sample ON u.id = sample.id WHEN NOT MATCHED THEN INSERT VALUES (5)",
+    )
+    .await;
+    show(&session, "ANALYZE TABLE sample").await;
+    check(&session, &[("SELECT id FROM u", "5")]).await;
+}
+
+#[tokio::test]
 async fn rows_are_sampled() {
     check_all(&[
         ("SELECT count(*) FROM emp TABLESAMPLE BERNOULLI (100)", "6"),

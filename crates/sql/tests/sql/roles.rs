@@ -337,3 +337,37 @@ async fn texts_of_statements_have_no_passwords_and_keys() {
     drop(owner);
     engine.close().expect("closed");
 }
+
+/// A DROP of several roles drops all of them or none.
+#[tokio::test]
+async fn roles_are_dropped_together() {
+    let (engine, owner) = with_roles().await;
+    show(&owner, "CREATE ROLE one; CREATE ROLE two; CREATE SCHEMA s; ALTER SCHEMA s OWNER TO two")
+        .await;
+    for text in ["DROP ROLE one, nosuch", "DROP ROLE one, two", "DROP ROLE IF EXISTS one, two"] {
+        error(&owner, text).await;
+        show(&owner, "GRANT one TO two; REVOKE one FROM two").await;
+    }
+    show(&owner, "DROP SCHEMA s; DROP ROLE IF EXISTS one, nosuch, two").await;
+    let text = error(&owner, "DROP ROLE one").await;
+    assert!(text.contains("one"), "{text}");
+    drop(owner);
+    engine.close().expect("closed");
+}
+
+/// Functions and types have owners, too.
+#[tokio::test]
+async fn owners_of_functions_and_types_are_not_dropped() {
+    let (engine, owner) = with_roles().await;
+    show(&owner, "CREATE ROLE r; CREATE FUNCTION f(a INT) RETURNS INT RETURN a + 1").await;
+    show(&owner, "ALTER FUNCTION f OWNER TO r").await;
+    let text = error(&owner, "DROP ROLE r").await;
+    assert!(text.contains("owns or has a privilege on function public.f"), "{text}");
+    show(&owner, "DROP FUNCTION f; CREATE TYPE mood AS ENUM ('ok')").await;
+    show(&owner, "ALTER TYPE mood OWNER TO r").await;
+    let text = error(&owner, "DROP ROLE r").await;
+    assert!(text.contains("type public.mood"), "{text}");
+    show(&owner, "DROP TYPE mood; DROP ROLE r").await;
+    drop(owner);
+    engine.close().expect("closed");
+}

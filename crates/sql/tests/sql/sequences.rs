@@ -306,6 +306,13 @@ async fn no_number_is_given_again_after_a_restart() {
         show(&session, made).await;
         let numbers = next(&session, "r", 40).await;
         assert!(numbers.ends_with(" 118"), "{numbers}");
+        // Numbers that another increment reserved are not those that are given.
+        show(&session, "CREATE SEQUENCE q; SELECT nextval('q')").await;
+        show(&session, "ALTER SEQUENCE q INCREMENT BY 2").await;
+        assert!(next(&session, "q", 1).await.ends_with('3'));
+        for number in 1..32 {
+            assert_eq!(next(&session, "q", 1).await, (3 + 2 * number).to_string());
+        }
         drop(session);
         engine.close().expect("closed");
         118
@@ -314,6 +321,8 @@ async fn no_number_is_given_again_after_a_restart() {
     let session = engine.session().expect("session");
     let number: i64 = next(&session, "r", 1).await.parse().expect("number");
     assert!(number > last && number % 3 == 1, "{number}");
+    let number: i64 = next(&session, "q", 1).await.parse().expect("number");
+    assert!(number > 65 && number % 2 == 1, "{number}");
     check(&session, &[("SELECT nextval('fresh')", "8")]).await;
     show(&session, "INSERT INTO t (a) VALUES (3)").await;
     check(&session, &[("SELECT count(DISTINCT id), min(id) FROM t", "3 1")]).await;

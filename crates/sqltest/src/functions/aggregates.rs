@@ -9,10 +9,10 @@ use super::run::Run;
 use super::shape::{Argument, of_aggregate};
 use crate::error::Result;
 
-/// Names that take no arguments here, or are syntax.
+/// Names that are not called: they are syntax of GROUP BY, or take no arguments here.
 const LEFT_OUT: [&str; 2] = ["grouping", "grouping_id"];
 
-/// Functions whose result depends on the order of distinct values, which is any.
+/// Functions whose result depends on the order of distinct values, which is unspecified.
 const LISTS: [&str; 10] = [
     "any_value",
     "arbitrary",
@@ -26,8 +26,8 @@ const LISTS: [&str; 10] = [
     "mode",
 ];
 
-/// Calls a function over rows of the table: none, nulls, ordinary ones and all; with DISTINCT, by
-/// group, and over a window frame that moves.
+/// Calls a function over several sets of rows of the table: no rows, nulls, ordinary values, and
+/// all values; also with DISTINCT, by group, and over a moving window frame.
 ///
 /// # Errors
 /// If DuckDB's process ended.

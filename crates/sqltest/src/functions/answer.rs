@@ -63,13 +63,13 @@ pub enum Verdict {
     RefusedByAll,
     /// Terrace refuses, and a database answers.
     Refused,
-    /// The answer is that of no database.
+    /// Terrace's answer differs from those of all other databases.
     Different,
     /// No database has the function for these types.
     Unjudged,
 }
 
-/// Returns the verdict on an answer by those of other databases.
+/// Compares Terrace's answer with those of the other databases.
 #[must_use]
 pub fn verdict(own: &Answer, judges: &[Answer]) -> Verdict {
     let answers = judges.iter().any(|judge| matches!(judge, Answer::Values(_)));

@@ -3,7 +3,7 @@
 use datafusion::arrow::datatypes::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use std::sync::Arc;
 
-/// A database that is asked.
+/// A database, in whose dialect a call is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Database {
     /// Terrace.
@@ -14,7 +14,7 @@ pub enum Database {
     Postgres,
 }
 
-/// Number of values that are typical; the others are special.
+/// Number of typical values of each type; the values after them are special ones, such as null.
 pub const TYPICAL: usize = 2;
 /// Maximum number of special values of a type.
 pub const SPECIAL_MAX: usize = 7;
@@ -134,7 +134,8 @@ impl Kind {
         })
     }
 
-    /// Returns the type of the literals in Terrace, by which calls are chosen.
+    /// Returns the Arrow type of the literals in Terrace, by which the combinations of types that a
+    /// function takes are chosen.
     #[must_use]
     pub fn data_type(self) -> DataType {
         match self {
@@ -155,8 +156,8 @@ impl Kind {
         }
     }
 
-    /// Returns a value as a literal: the first [`TYPICAL`] ones are typical. `None` if the database
-    /// has no such type.
+    /// Returns the type's value number `value` as a literal; `None` if the database has no such
+    /// type.
     #[must_use]
     pub fn literal(self, value: usize, of: Database) -> Option<String> {
         let name = self.name(of)?;

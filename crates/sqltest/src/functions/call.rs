@@ -3,7 +3,7 @@
 use super::argument::{Database, KINDS, Kind, SPECIAL_MAX, TYPICAL};
 use super::shape::Argument;
 
-/// Number of places of arguments that have special values.
+/// Number of arguments, from the first, that take special values; further ones have typical values.
 const PLACES: usize = 3;
 /// The row whose values are all null.
 const NULLS: usize = TYPICAL + PLACES * SPECIAL_MAX;
@@ -16,17 +16,18 @@ const INSERT_ROWS: usize = 5;
 /// Maximum number of calls of one combination of types.
 const CALLS_MAX: usize = 150;
 
-/// A call of a function, without its name.
+/// The arguments of a call, each with one of its values.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     arguments: &'a [Argument],
     /// The row of the table that has the values of the arguments.
     pub row: usize,
-    /// The place of the literal among the words of an argument.
+    /// Index of the literal that an argument of the kind `Argument::Words` has.
     word: usize,
 }
 
-/// The place among a type's values of the value of a row, for an argument at a place.
+/// Returns the index, among the values of a type, of the value that a row of the table has for the
+/// argument at `place`.
 fn value(row: usize, place: usize) -> usize {
     match row {
         0..TYPICAL => (place + row) % TYPICAL,
@@ -40,13 +41,14 @@ fn column(kind: Kind, place: usize) -> String {
     format!("{}{}", format!("{kind:?}").to_lowercase(), place % PLACES)
 }
 
-/// True for a type that columns of the table have.
+/// True for a type that the table has columns of.
 fn is_stored(kind: Kind) -> bool {
     kind != Kind::Map
 }
 
 impl<'a> Call<'a> {
-    /// Returns the calls with arguments of these types.
+    /// Returns the calls with arguments of these types: one for each row with values that no
+    /// earlier row has, and for each literal.
     #[must_use]
     pub fn all(arguments: &'a [Argument]) -> Vec<Self> {
         let words = |argument: &Argument| match argument {
@@ -119,7 +121,7 @@ pub fn tame_rows(arguments: &[Argument]) -> Vec<usize> {
     (0..TYPICAL).chain(nulls).chain([NULLS]).filter(|row| is_used(arguments, *row)).collect()
 }
 
-/// Returns the rows that have values of their own, for arguments of these types.
+/// Returns the rows whose values for these arguments no earlier row has.
 #[must_use]
 pub fn used_rows(arguments: &[Argument]) -> Vec<usize> {
     (0..ROWS).filter(|row| is_used(arguments, *row)).collect()

@@ -14,10 +14,10 @@ use crate::fuzz::peer::Duck;
 use crate::postgres::{Postgres, message};
 use crate::value::Value;
 
-/// Functions of PostgreSQL that are no rows of its catalog.
+/// Functions of PostgreSQL that are syntax, and have no row in `pg_proc`.
 const SYNTAX: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 
-/// The other databases.
+/// DuckDB and PostgreSQL, if they are installed, with the names of their functions.
 pub struct Peers {
     duck: Option<(Duck, BTreeSet<String>)>,
     postgres: Option<(Postgres, BTreeSet<String>)>,
@@ -47,14 +47,14 @@ impl Peers {
             || of(self.postgres.as_ref().map(|(_, functions)| functions))
     }
 
-    /// True if both are there: an answer of neither is a difference only then.
+    /// True if both databases run. Answers are compared only then.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.duck.is_some() && self.postgres.is_some()
     }
 
-    /// Returns the answers to a query that is made for a name of the function and a database;
-    /// `None` if the database has no such query.
+    /// Returns the answers of DuckDB and PostgreSQL. `query` makes the query for one of the
+    /// function's names and a database; it returns `None` if the database cannot be asked.
     ///
     /// # Errors
     /// If DuckDB's process ended.
@@ -128,7 +128,7 @@ fn ask_duck(duck: &mut Duck, query: String) -> Result<Answer> {
     })
 }
 
-/// Returns the values of the only column of a query, which is JSON.
+/// Returns PostgreSQL's answer to a query whose only column is JSON.
 async fn ask_postgres(postgres: &Postgres, query: &str) -> Answer {
     match postgres.client().simple_query(query).await {
         Ok(messages) => Answer::Values(messages.iter().filter_map(json_value).collect()),

@@ -18,7 +18,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Returns the functions that are called.
+    /// Returns the functions of a session, without those that are left out.
     #[must_use]
     pub fn of(session: &Session) -> Self {
         let state = session.context().state();

@@ -1,4 +1,4 @@
-//! One run over all functions: asks, judges and counts.
+//! State of a run over all functions: the databases, the known differences and the counts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,16 +18,17 @@ use crate::outcome::{Outcome, execute};
 
 /// Memory budget of the engine in bytes.
 const DRAM_BYTES: u64 = 128 << 20;
-/// Duration from which a call is a fault: each has a few rows.
+/// Duration from which a call counts as a fault, since each call has only a few rows.
 const SLOW: Duration = Duration::from_secs(3);
 
-/// A run.
+/// A run over all functions.
 pub struct Run {
     database: Database,
     peers: Peers,
     known: Known,
     tally: Tally,
-    /// True if every call without a verdict is printed.
+    /// True if calls that Terrace alone refuses, and calls that no other database knows, are
+    /// printed.
     shows: bool,
 }
 
@@ -61,8 +62,8 @@ impl Run {
         self.peers.have(names)
     }
 
-    /// Asks Terrace; notes a fault if the call panics, takes too long, or ends with an internal
-    /// error.
+    /// Runs a query in Terrace and returns its answer. Records a fault if it panics, takes too
+    /// long, or ends with an internal error.
     pub async fn answer(&mut self, query: &str) -> Answer {
         let began = Instant::now();
         let outcome = execute(self.database.session(), query).await;
@@ -120,7 +121,8 @@ impl Run {
         Ok(())
     }
 
-    /// Notes a difference between Terrace's answers to a call with literals and one with columns.
+    /// Compares Terrace's answers to a call with literals and to the same call with columns, and
+    /// records a difference that is not known.
     pub fn compare(&mut self, call: &str, literals: &Answer, columns: &Answer) {
         self.tally.compared();
         if !columns.agrees(literals) && !self.known.has(call) {
@@ -129,7 +131,7 @@ impl Run {
         }
     }
 
-    /// Notes a call that is refused over columns and answered with literals.
+    /// Counts a call that is refused over columns and answered with literals.
     pub fn refused_columns(&mut self, call: &str, error: &Answer) {
         self.tally.constant();
         if self.shows {

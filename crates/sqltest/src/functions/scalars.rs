@@ -9,10 +9,10 @@ use super::run::Run;
 use super::shape::{Argument, of_scalar};
 use crate::error::Result;
 
-/// Number of combinations of types that a function of no other database is called with.
+/// Maximum number of combinations of types for a function that no other database has.
 const SHAPES_OF_OWN: usize = 2;
 
-/// Calls a function with all arguments of at most so many combinations of types.
+/// Calls a function with all arguments of at most `shapes` combinations of types.
 ///
 /// # Errors
 /// If DuckDB's process ended.

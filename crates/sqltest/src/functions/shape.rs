@@ -82,7 +82,7 @@ const LONGER: &[&[Kind]] = &[
     &[Kind::Int, Kind::Int, Kind::Int, Kind::Int],
 ];
 
-/// All combinations of types that are tried.
+/// Returns all combinations of types that are tried.
 fn candidates() -> Vec<Vec<Kind>> {
     let mut all = vec![Vec::new()];
     all.extend(KINDS.iter().map(|kind| vec![*kind]));
@@ -98,7 +98,8 @@ fn fields(kinds: &[Kind]) -> Vec<FieldRef> {
     kinds.iter().map(field).collect()
 }
 
-/// The types of the coerced arguments, if the function takes them.
+/// Returns the types to which arguments of `kinds` are coerced; `None` if the function does not
+/// take them.
 fn coerced(function: &impl UDFCoercionExt, kinds: &[Kind]) -> Option<Vec<FieldRef>> {
     fields_with_udf(&fields(kinds), function).ok()
 }
@@ -118,8 +119,8 @@ fn is_text(of: &DataType) -> bool {
     }
 }
 
-/// Chooses at most so many combinations that a function takes, at first those that it takes as they
-/// are.
+/// Chooses at most `count` combinations of types that a function takes, first those that it takes
+/// without a cast.
 fn chosen(
     name: &str,
     count: usize,
@@ -152,7 +153,7 @@ fn chosen(
     shapes
 }
 
-/// Returns the arguments that a scalar function is called with, at most so many combinations.
+/// Returns the arguments that a scalar function is called with, at most `count` combinations.
 pub fn of_scalar(function: &ScalarUDF, count: usize) -> Vec<Vec<Argument>> {
     chosen(function.name(), count, |kinds| {
         let taken = coerced(function, kinds)?;
@@ -168,7 +169,7 @@ pub fn of_scalar(function: &ScalarUDF, count: usize) -> Vec<Vec<Argument>> {
     })
 }
 
-/// Returns the arguments that an aggregate function is called with, at most so many combinations.
+/// Returns the arguments that an aggregate function is called with, at most `count` combinations.
 pub fn of_aggregate(function: &AggregateUDF, count: usize) -> Vec<Vec<Argument>> {
     let shapes = chosen(function.name(), count, |kinds| coerced(function, kinds));
     // The names that stand for other functions take anything here.

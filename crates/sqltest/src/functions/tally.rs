@@ -33,13 +33,13 @@ impl Tally {
         *self.verdicts.entry(name).or_default() += 1;
     }
 
-    /// Notes a fault of a statement.
+    /// Records a fault of a statement.
     pub fn fault(&mut self, statement: &str, what: &str) {
         let what = what.lines().next().unwrap_or_default();
         self.faults.push(format!("{statement}\n    {what}"));
     }
 
-    /// Notes a difference that is not known.
+    /// Records a difference that is not known.
     pub fn different(&mut self, line: String) {
         self.differences.push(line);
     }
@@ -54,7 +54,7 @@ impl Tally {
         self.compared += 1;
     }
 
-    /// Counts a call that is possible with constants alone.
+    /// Counts a call that is answered with literals and refused over columns.
     pub fn constant(&mut self) {
         self.constant += 1;
     }

@@ -1,4 +1,4 @@
-//! Values of Terrace's results.
+//! Conversion of Terrace's results to values.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;

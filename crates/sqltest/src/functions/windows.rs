@@ -36,7 +36,7 @@ pub async fn check(run: &mut Run, name: &str) -> Result<()> {
     let names = [name.to_owned()];
     for arguments in arguments(name) {
         for window in WINDOWS {
-            // With peers, the value of a row depends on its order among them.
+            // If rows tie in the order, the value of a row depends on its place among them.
             if window == "ORDER BY id / 5" && !arguments.is_empty() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Functions that need certain literals, and functions that are not compared.
+//! Functions that need certain literals as arguments, and functions that are not called.
 
 /// Literals that a function needs at a place: its name, the place, and the literals.
 const WORDS: &[(&str, usize, &[&str])] = &[
@@ -139,8 +139,8 @@ const FRACTIONS: &[&str] = &["0.5", "0.0", "1.0", "0.3"];
 const SEPARATORS: &[&str] = &["','", "''"];
 const LENGTHS: &[&str] = &["2", "1"];
 
-/// Functions that are not called: their results are of no other database, of no two calls the same,
-/// or names of types.
+/// Functions that are not called: no other database has their results, the results differ from call
+/// to call, or they are names of types.
 const LEFT_OUT: &[&str] = &[
     "arrow_field",
     "arrow_metadata",
@@ -166,7 +166,8 @@ const LEFT_OUT: &[&str] = &[
     "version",
 ];
 
-/// Returns the literals that a function needs at a place.
+/// Returns the literals that a function needs as its argument at `place`; `None` if it takes any
+/// value there.
 #[must_use]
 pub fn words(name: &str, place: usize) -> Option<&'static [&'static str]> {
     let found = WORDS.iter().find(|(of, at, _)| *of == name && *at == place);

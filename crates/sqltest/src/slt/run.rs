@@ -158,7 +158,7 @@ impl Run {
     }
 }
 
-/// The reason that a refusal is counted under.
+/// Returns the reason under which a refusal is counted.
 fn reason_of(message: &str) -> String {
     let shared = SHARED.iter().find(|(part, _)| message.contains(part));
     shared.map_or_else(|| reason(message), |(_, shared)| (*shared).to_owned())

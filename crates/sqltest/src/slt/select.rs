@@ -28,7 +28,7 @@ pub fn scripts(archive: &Archive, options: &SltOptions) -> Result<Vec<String>> {
     Ok(chosen.into_iter().map(|(name, _)| name.to_owned()).collect())
 }
 
-/// True for one generated script in ten, and for every other script.
+/// True for one generated script in ten, and for every script that is not generated.
 fn in_tenth(name: &str) -> bool {
     !GENERATED.iter().any(|prefix| name.starts_with(prefix)) || hash(name).is_multiple_of(10)
 }

@@ -17,14 +17,16 @@ pub const FRESH: [&str; 3] = [
     "CREATE SCHEMA scratch",
 ];
 
-/// The statement behind which a connection to Terrace or PostgreSQL creates the tables.
+/// Statement that sets the schema in which a connection to Terrace or PostgreSQL creates the
+/// tables.
 pub const TABLES_PATH: &str = "SET search_path = public";
 
-/// The statement behind which DuckDB creates the tables.
+/// Statement that sets the schema in which DuckDB creates the tables.
 pub const TABLES_PATH_OF_DUCK: &str = "SET search_path = 'main'";
 
-/// The statement by which a connection to Terrace or PostgreSQL finds both.
+/// Statement that makes the tables and the schema of scripts visible to a connection to Terrace or
+/// PostgreSQL.
 pub const PATH: &str = "SET search_path = scratch, public";
 
-/// The statement by which DuckDB finds both.
+/// Statement that makes both visible to DuckDB.
 pub const PATH_OF_DUCK: &str = "SET search_path = 'scratch,main'";

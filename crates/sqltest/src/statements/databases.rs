@@ -14,7 +14,8 @@ use crate::error::{CheckError, Result};
 use crate::fuzz::peer::Duck;
 use crate::postgres::Postgres;
 
-/// Attempts to empty the schema of scripts: the session of an earlier one may still be ending.
+/// Maximum number of attempts to empty the schema of scripts, since the session of the previous
+/// script may not have ended.
 const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -23,7 +24,8 @@ pub struct Databases {
     terrace: Terrace,
     postgres: Postgres,
     duck: Option<Duck>,
-    /// Connections for scripts of one statement, which leave nothing behind.
+    /// Connections to Terrace and PostgreSQL that are reused for scripts of one statement, which
+    /// leave no state in a session.
     kept: Option<[Client; 2]>,
 }
 
@@ -32,7 +34,7 @@ pub struct Databases {
 pub struct Verdict {
     /// Number of statements that were compared, for each judge.
     pub compared: usize,
-    /// Number of them that all refused.
+    /// Number of them that both databases refused.
     pub refused: usize,
     /// The differences.
     pub differences: Vec<Difference>,
@@ -163,8 +165,8 @@ impl Databases {
 }
 
 impl Verdict {
-    /// Compares the replies to the last of these statements. Returns true if no statement behind it
-    /// can be compared.
+    /// Compares the replies to the last of these statements. Returns true if later statements
+    /// cannot be compared.
     fn add(
         &mut self,
         peer: &'static str,

@@ -10,7 +10,8 @@ const ORDERED: &str = "/* ordered */";
 pub struct Difference {
     /// The other database.
     pub peer: &'static str,
-    /// The kind of the difference, with what both say, by which equal differences are found.
+    /// Kind of the difference, such as `types: integer, not text`; equal differences have the same
+    /// kind.
     pub kind: String,
     /// The statements up to the one that differs.
     pub statements: Vec<String>,
@@ -35,7 +36,8 @@ impl Difference {
     }
 }
 
-/// Returns the kinds in which two replies differ, and true if later statements may follow from it.
+/// Returns the kinds of the differences between two replies, and true if later statements may
+/// differ as a consequence.
 #[must_use]
 pub fn kinds(statement: &str, ours: &Reply, theirs: &Reply) -> (Vec<String>, bool) {
     let ends = |kind: String| (vec![kind], true);

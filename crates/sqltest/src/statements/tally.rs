@@ -7,7 +7,7 @@ use super::databases::Verdict;
 use super::difference::Difference;
 use super::reply::Reply;
 
-/// The kind of differences that are told apart by their statements alone.
+/// Kind of differences of which each is printed; of any other kind only the first is.
 const ROWS: &str = "rows";
 
 /// Counts of scripts, statements and differences.

@@ -8,9 +8,9 @@ pub fn of_micros(micros: i64) -> Option<String> {
     timestamp_us_to_datetime(micros).map(|moment| moment.to_string())
 }
 
-/// Returns the text of a date or moment with a blank before the time, without zeros at its end, the
-/// zone UTC and midnight, and with the number of a year before 1 as 0 and less; `None` for other
-/// texts.
+/// Returns the canonical text of a date or timestamp: a blank before the time, no trailing zeros,
+/// no zone UTC, no time at midnight, and years before 1 as 0 and negative numbers. `None` for any
+/// other text.
 #[must_use]
 pub fn normal(text: &str) -> Option<String> {
     let (text, is_before) = match text.strip_suffix(" BC") {

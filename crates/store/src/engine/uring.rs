@@ -12,8 +12,8 @@ use terrace_sys::uring::Ring;
 use super::Engine;
 use crate::blocks::{Done, Io};
 
-/// Maximum transfers of one batch in flight. Throughput of the reference device levels off at 32
-/// for 4 KiB reads and at 4 for 256 KiB.
+/// Maximum requests of one batch in flight. Throughput of the reference device levels off at 32 for
+/// 4 KiB reads and at 4 for 256 KiB.
 const RING_DEPTH: u32 = 64;
 /// Maximum number of concurrent batches; further threads wait for a ring. 16 rings take about 0.3
 /// MiB.

@@ -35,7 +35,7 @@ impl FieldWriter {
 /// Decoder that takes the fields of a record one after another. Its error says what was missing.
 pub(super) struct FieldReader<'a>(&'a [u8]);
 
-/// Description of what a record lacks.
+/// Reason that a record cannot be encoded or decoded, as a text.
 pub(super) type Missing = String;
 
 impl<'a> FieldReader<'a> {

@@ -1,5 +1,5 @@
 //! Definitions as autocommit statements: each is applied to a draft and committed at once. If
-//! another commit conflicts, the definition is repeated on the catalog as it is then.
+//! another commit conflicts, the definition is repeated on a new snapshot.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Catalog {
         self.define(|draft| draft.create_schema(name, keep)).await
     }
 
-    /// Drops a schema, with `cascade` its tables and views too, atomically. Returns true if it
+    /// Drops a schema, with `cascade` all of its objects too, atomically. Returns true if it
     /// existed.
     ///
     /// # Errors

@@ -15,7 +15,8 @@ use crate::access::Access;
 use crate::error::SqlError;
 use crate::table::Table;
 
-/// A change of the names of a catalog.
+/// One change of the names of a catalog. It has the objects that it replaces: if these are not the
+/// current ones when it is applied, another commit has changed them.
 #[derive(Clone)]
 pub(super) enum Definition {
     CreateSchema {
@@ -77,7 +78,7 @@ pub(super) enum Definition {
     },
     /// Changes nothing, and conflicts with a change of what it depends on.
     Depend(Dependency),
-    /// Owner and grants of a table or view, or of the schema if `object` is `None`.
+    /// Owner and grants of a table, view or sequence, or of the schema if `object` is `None`.
     PutAccess {
         schema: String,
         object: Option<String>,
@@ -254,7 +255,7 @@ impl Definition {
         }
     }
 
-    /// Returns the table that the definition makes.
+    /// Returns the table that the definition adds to the catalog, if it adds one.
     pub(super) fn made(&self) -> Option<&Arc<Table>> {
         match self {
             Self::PutTable { table, .. } | Self::AlterTable { table, .. } => Some(table),
@@ -262,7 +263,7 @@ impl Definition {
         }
     }
 
-    /// Returns the table that the definition removes.
+    /// Returns the table that the definition removes from the catalog, if it removes one.
     pub(super) fn dropped(&self) -> Option<&Arc<Table>> {
         match self {
             Self::PutTable { replaced, .. } => replaced.as_ref().map(|replaced| &replaced.table),
@@ -294,7 +295,7 @@ fn alter(schemas: &mut Schemas, before: &Arc<Table>, table: &Arc<Table>) -> Resu
     move_notes(schemas, from, to)
 }
 
-/// Replaces an object that is stored as text; a type without an object is dropped.
+/// Replaces an object that is stored as text by `object`; `None` drops it.
 ///
 /// # Errors
 /// As [`Definition::apply`]; [`SqlError::TypeInUse`] for a type that a column is of.

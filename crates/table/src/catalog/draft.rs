@@ -33,7 +33,7 @@ pub struct Draft {
     is_of_transaction: bool,
 }
 
-/// A table with row changes.
+/// A table whose rows a draft changes, and the changes.
 #[derive(Clone)]
 pub(super) struct ChangedTable {
     pub(super) table: Arc<Table>,
@@ -91,7 +91,7 @@ impl Draft {
         Ok(true)
     }
 
-    /// Drops a schema, with `cascade` its tables and views too. Returns true if it existed.
+    /// Drops a schema, with `cascade` all of its objects too. Returns true if it existed.
     ///
     /// # Errors
     /// [`SqlError::SchemaNotEmpty`] without `cascade`.
@@ -210,7 +210,7 @@ impl Draft {
         self.tables.get(&table.id()).map(|changed| changed.changes.sketches())
     }
 
-    /// Adds the rows of a new table.
+    /// Adds a new table to the tables with row changes, with `changes` that add its rows.
     fn put_rows(&mut self, table: &Arc<Table>, changes: Changes) {
         let (base, is_new) = (table.snapshot(), true);
         let changed = ChangedTable { table: Arc::clone(table), is_new, base, changes };
@@ -261,7 +261,8 @@ impl Draft {
         self.define(Definition::Depend(Dependency::Table(Arc::clone(table))))
     }
 
-    /// Makes the definitions of the draft conflict with the making of other views than these.
+    /// Makes the definitions of the draft conflict with the creation of any view that is not among
+    /// `views`.
     ///
     /// # Errors
     /// [`SqlError::Conflict`] if there are others already.
@@ -269,8 +270,8 @@ impl Draft {
         self.define(Definition::Depend(Dependency::Views(Arc::clone(views))))
     }
 
-    /// Makes the definitions of the draft conflict with the making of other views than those of a
-    /// snapshot.
+    /// Makes the definitions of the draft conflict with the creation of any view that is not in
+    /// `snapshot`.
     ///
     /// # Errors
     /// As [`Draft::depend_on_views`].
@@ -344,7 +345,8 @@ impl Draft {
         self.show(table);
     }
 
-    /// Makes a role the owner of a new object, which has neither owner nor grants.
+    /// Makes a role the owner of an object that has neither owner nor grants; without `owner`, or
+    /// for any other object, changes nothing.
     ///
     /// # Errors
     /// None, except for a draft that contradicts itself.
@@ -360,7 +362,8 @@ impl Draft {
         if is_new { self.put_access(schema, object, access) } else { Ok(()) }
     }
 
-    /// Sets the owner and grants of a table or view, or of the schema if `object` is `None`.
+    /// Sets the owner and grants of a table, view or sequence, or of the schema if `object` is
+    /// `None`.
     ///
     /// # Errors
     /// [`SqlError::Missing`], [`SqlError::MissingSchema`].

@@ -68,7 +68,7 @@ pub(super) struct Loaded {
     /// Name, SLA and limits.
     pub tenants: Vec<(String, TenantRecord)>,
     pub roles: Vec<(String, Role)>,
-    /// Schema, and table or view; `None` for the schema itself.
+    /// Schema, and table, view or sequence; `None` for the schema itself.
     pub access: Vec<(String, Option<String>, Access)>,
     /// Schema, kind, name and object.
     pub texts: Vec<(String, TextKind, String, SchemaText)>,
@@ -85,7 +85,7 @@ impl Loaded {
     }
 }
 
-/// Outcome of a transaction that failed.
+/// Failure of a transaction of the catalog's file, and its effect.
 pub(super) enum CommitFailure {
     /// No change was made.
     RolledBack(SqlError),
@@ -337,7 +337,8 @@ impl FileTransaction<'_> {
         self.change(|write| Ok(write.open_table(ROLES)?.remove(name).map(drop)?))
     }
 
-    /// Stores the owner and grants of a table or view, or of the schema if `object` is `None`.
+    /// Stores the owner and grants of a table, view or sequence, or of the schema if `object` is
+    /// `None`; removes them if `access` is `None`.
     pub(super) fn put_access(
         &self,
         schema: &str,

@@ -27,14 +27,14 @@ impl DatabaseId {
     }
 }
 
-/// Contents of a label.
+/// Label of a store: the database that it belongs to, and the lifetime of that database.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub(super) id: DatabaseId,
     pub(super) lifetime: Lifetime,
 }
 
-/// Contents of the page where the label belongs.
+/// Contents of the store's first page, in which a label is stored.
 enum Found {
     Nothing,
     Label(Label),

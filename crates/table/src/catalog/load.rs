@@ -40,7 +40,8 @@ pub(super) fn check_size(store: &Store, loaded: &Loaded) -> Result<(), SqlError>
     Ok(())
 }
 
-/// Claims the extents of every chunk and creates a page for each segment.
+/// Builds the names of a catalog from the contents of its file. Claims the extents of every chunk
+/// in the store, and creates a page of the pool for each segment.
 pub(super) fn names(
     loaded: Loaded,
     journal: &Arc<Journal>,

@@ -2,7 +2,7 @@
 
 use super::bytes::Missing;
 
-/// A failure of reading the catalog's file.
+/// A failure of reading the catalog's file: of redb, or a record that is not as it was written.
 pub(super) enum LoadFailure {
     Read(redb::Error),
     Damaged(String),

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::error::SqlError;
 use crate::transaction::LockTimeout;
 
-/// A table, as its lock identifies it.
+/// Table that can be locked: the lock is by id, and errors have the name.
 pub(crate) trait Lockable {
     /// Returns its id.
     fn id(&self) -> u64;
@@ -48,7 +48,7 @@ struct Lock {
     queue: VecDeque<(Number, oneshot::Sender<()>)>,
 }
 
-/// Identifies a holder.
+/// Number of a lock holder: a transaction of several statements, or an autocommit statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Number {
     Transaction(u64),

@@ -89,7 +89,8 @@ impl Snapshot {
     }
 }
 
-/// Makes `member` a member of `role`.
+/// Makes `member` a direct member of `role`. A member stays one, and gets the ADMIN OPTION if
+/// `membership` has it.
 pub(super) fn add(
     roles: &mut Roles,
     role: &str,

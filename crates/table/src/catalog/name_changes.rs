@@ -1,4 +1,5 @@
-//! Changes of the names of a schema, each of which expects what it replaces.
+//! Changes of the names of a schema. Each takes the object that it replaces, and fails if another
+//! commit has changed that object.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ impl SchemaNames {
     /// Adds a table in the place of `replaced`.
     ///
     /// # Errors
-    /// [`SqlError::Conflict`] if the name is not that of `replaced`, or of nothing.
+    /// [`SqlError::Conflict`] if the name is not that of `replaced`, or if it is taken although
+    /// nothing is replaced.
     pub(super) fn put_table(
         &mut self,
         table: &Arc<Table>,
@@ -47,7 +49,7 @@ impl SchemaNames {
     }
 
     /// Adds a view in the place of `replaced`. Returns false if the name is not that of `replaced`,
-    /// or of nothing.
+    /// or is taken without `replaced`.
     pub(super) fn put_view(
         &mut self,
         name: &str,
@@ -73,8 +75,8 @@ impl SchemaNames {
         true
     }
 
-    /// Replaces the access to an object, or to the schema itself (`None`). Returns false if it is
-    /// not `replaced`.
+    /// Replaces the access to an object, or to the schema itself (`None`). Returns false if the
+    /// current access is not `replaced`, or there is no such object.
     pub(super) fn replace_access(
         &mut self,
         object: Option<&str>,
@@ -92,7 +94,8 @@ impl SchemaNames {
         true
     }
 
-    /// Replaces an object that is stored as text. Returns false if it is not `replaced`.
+    /// Replaces an object that is stored as text; `object` of `None` removes it. Returns false if
+    /// the current one is not `replaced`.
     pub(super) fn replace_text(
         &mut self,
         key: (TextKind, String),
@@ -141,8 +144,8 @@ impl SchemaNames {
         Ok(())
     }
 
-    /// Replaces the comments on an object, or on the schema itself (`None`). Returns false if they
-    /// are not `replaced`.
+    /// Replaces the comments on an object, or on the schema itself (`None`). Returns false if the
+    /// current comments are not `replaced`, or there is no such object.
     pub(super) fn replace_comments(
         &mut self,
         object: Option<&str>,

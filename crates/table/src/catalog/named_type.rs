@@ -1,4 +1,4 @@
-//! Columns of named types: their fields have schema and name of the type in their metadata.
+//! Columns of named types: the metadata of their Arrow fields holds schema and name of the type.
 
 use datafusion::arrow::datatypes::Field;
 
@@ -9,14 +9,15 @@ use crate::table::Table;
 const SCHEMA: &str = "terrace.type.schema";
 const NAME: &str = "terrace.type.name";
 
-/// Returns schema and name of the type that a field names.
+/// Returns schema and name of the named type of a field; `None` for a built-in type.
 #[must_use]
 pub fn named_type(field: &Field) -> Option<(&str, &str)> {
     let metadata = field.metadata();
     Some((metadata.get(SCHEMA)?.as_str(), metadata.get(NAME)?.as_str()))
 }
 
-/// Returns a field that names a type by schema and name, or none.
+/// Returns a copy of `field` with the named type `named`, a schema and a name; `None` removes the
+/// named type.
 #[must_use]
 pub fn with_named_type(field: &Field, named: Option<(&str, &str)>) -> Field {
     let mut metadata = field.metadata().clone();
@@ -29,7 +30,8 @@ pub fn with_named_type(field: &Field, named: Option<(&str, &str)>) -> Field {
     field.clone().with_metadata(metadata)
 }
 
-/// Returns a column that is of a type, with its table.
+/// Returns the description of a column that has the type `named`, for an error; `None` if no column
+/// has it.
 pub(super) fn user_of(schemas: &Schemas, named: (&str, &str)) -> Option<String> {
     let tables = schemas.values().flat_map(|schema| schema.tables.values());
     tables.into_iter().find_map(|table| {
@@ -39,7 +41,7 @@ pub(super) fn user_of(schemas: &Schemas, named: (&str, &str)) -> Option<String> 
     })
 }
 
-/// Returns the type of a table's column that is missing.
+/// Returns schema and name of a type that a column of the table has and that does not exist.
 pub(super) fn missing_type(schemas: &Schemas, table: &Table) -> Option<String> {
     let fields = table.schema().fields().iter();
     let mut named = fields.filter_map(|field| named_type(field));

@@ -16,14 +16,14 @@ use crate::table::Table;
 /// Roles by name.
 pub(super) type Roles = RedBlackTreeMapSync<String, Arc<Role>>;
 
-/// The tables, views and objects stored as text of one schema, by name, and the access to them.
+/// The objects of one schema by name, with their owners, grants and comments.
 #[derive(Clone, Default)]
 pub(super) struct SchemaNames {
     pub(super) tables: RedBlackTreeMapSync<String, Arc<Table>>,
     pub(super) views: RedBlackTreeMapSync<String, Arc<str>>,
     pub(super) texts: SchemaTexts,
     pub(super) sequences: RedBlackTreeMapSync<String, Arc<Sequence>>,
-    /// By table or view; an object without an owner and grants is absent.
+    /// By table, view or sequence; an object without an owner and grants is absent.
     pub(super) access: RedBlackTreeMapSync<String, Arc<Access>>,
     /// Access to the schema itself.
     pub(super) own: Option<Arc<Access>>,

@@ -16,8 +16,8 @@ pub(super) const TENANTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::ne
 
 /// Key: name. Databases older than roles have neither this table nor the next.
 pub(super) const ROLES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("roles");
-/// Key: schema, kind and object: [`OBJECT`] and the name of a table or view, or [`SCHEMA`] and no
-/// name for the schema itself.
+/// Key: schema, kind and object: [`OBJECT`] and the name of a table, view or sequence, or
+/// [`SCHEMA`] and no name for the schema itself.
 pub(super) const ACCESS: TableDefinition<'_, (&str, u8, &str), &[u8]> =
     TableDefinition::new("access");
 pub(super) const SCHEMA: u8 = 0;
@@ -30,7 +30,7 @@ pub(super) const TEXTS: TableDefinition<'_, (&str, u8, &str), &[u8]> =
 /// SLA and limits of a tenant.
 pub(super) type TenantRecord = (Option<String>, TenantLimits);
 
-/// Reads all of them.
+/// Reads all tenants: name, SLA and limits.
 pub(super) fn load_tenants(
     read: &redb::ReadTransaction,
 ) -> Result<Vec<(String, TenantRecord)>, LoadFailure> {
@@ -48,7 +48,7 @@ pub(super) fn load_tenants(
     Ok(tenants)
 }
 
-/// Reads all of them.
+/// Reads all roles by name.
 pub(super) fn load_roles(read: &redb::ReadTransaction) -> Result<Vec<(String, Role)>, LoadFailure> {
     let table = match read.open_table(ROLES) {
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
@@ -64,7 +64,7 @@ pub(super) fn load_roles(read: &redb::ReadTransaction) -> Result<Vec<(String, Ro
     Ok(roles)
 }
 
-/// Reads all of them.
+/// Reads all owners and grants: schema, object (`None` for the schema itself) and access.
 pub(super) fn load_access(
     read: &redb::ReadTransaction,
 ) -> Result<Vec<(String, Option<String>, Access)>, LoadFailure> {
@@ -83,7 +83,7 @@ pub(super) fn load_access(
     Ok(all)
 }
 
-/// Reads all of them.
+/// Reads all objects that are stored as text: schema, kind, name and object.
 pub(super) fn load_texts(
     read: &redb::ReadTransaction,
 ) -> Result<Vec<(String, TextKind, String, SchemaText)>, LoadFailure> {

@@ -1,8 +1,9 @@
-//! Properties of tables beside their columns' names and types: defaults, checks and comments.
+//! Properties of tables other than the names and types of columns: defaults, generated and identity
+//! columns, CHECK constraints and comments.
 
 use std::collections::BTreeMap;
 
-/// Properties of a table. Expressions are kept as the text that they were written as.
+/// Properties of a table. Expressions are stored as SQL text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     /// Properties by column. A column without any is absent.
@@ -11,7 +12,7 @@ pub struct Properties {
     pub checks: BTreeMap<String, String>,
     /// Comment on the table.
     pub comment: Option<String>,
-    /// Effect of the end of a transaction on a temporary table.
+    /// Effect of the end of a transaction on a temporary table; `None` leaves the table unchanged.
     pub on_commit: Option<OnCommit>,
 }
 
@@ -107,7 +108,7 @@ impl Properties {
         self.of(column)?.identity
     }
 
-    /// Changes the properties of a column.
+    /// Calls `change` with the properties of a column; properties without any value are removed.
     pub fn change(&mut self, column: &str, change: impl FnOnce(&mut ColumnProperties)) {
         let mut properties = self.columns.remove(column).unwrap_or_default();
         change(&mut properties);

@@ -145,7 +145,7 @@ fn schema_from_bytes(bytes: &[u8]) -> Result<SchemaRef, Missing> {
     Ok(reader.map_err(|error| error.to_string())?.schema())
 }
 
-/// Byte in place of an encoding before a value that all rows have.
+/// Code in place of that of an encoding, for a column with one value in all rows.
 const CONSTANT: u8 = 255;
 
 /// Record of a chunk's column.
@@ -172,7 +172,7 @@ impl BodyRecord {
         }
     }
 
-    /// Encodes the record in a version of the chunk's.
+    /// Encodes the record as part of a chunk record of this version.
     fn write(&self, version: u8, fields: &mut FieldWriter) -> Result<(), Missing> {
         match self {
             Self::Stored { stored, encoding, len_bytes } => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::verifier::Verifier;
 
-/// A role of the database.
+/// A role of the database: a user, a group of users, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// True if clients may log in with it.

@@ -60,8 +60,8 @@ impl Catalog {
     /// Changes a role.
     ///
     /// # Errors
-    /// [`SqlError::MissingRole`]; [`SqlError::Refused`] if no administrator would be left; errors
-    /// of `change` and of the catalog's file.
+    /// [`SqlError::MissingRole`]; [`SqlError::MissingTenant`]; [`SqlError::Refused`] if no
+    /// administrator would be left; errors of `change` and of the catalog's file.
     pub async fn alter_role(
         self: &Arc<Self>,
         name: &str,
@@ -81,29 +81,44 @@ impl Catalog {
         .await
     }
 
-    /// Drops a role, and ends its memberships and those of its members. Returns true if it existed.
+    /// Drops roles, all of them or none, and ends their memberships and those of their members.
+    /// Returns the names of roles that do not exist.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] while it owns something or holds a privilege, and for the last
+    /// [`SqlError::MissingRole`] for one that does not exist, unless `if_exist`;
+    /// [`SqlError::Refused`] while one owns an object or holds a privilege, and for the last
     /// administrator; errors of the catalog's file.
-    pub async fn drop_role(self: &Arc<Self>, name: &str) -> Result<bool, SqlError> {
-        let name = name.to_owned();
+    pub async fn drop_roles(
+        self: &Arc<Self>,
+        names: Vec<String>,
+        if_exist: bool,
+    ) -> Result<Vec<String>, SqlError> {
         self.change(move |catalog| {
-            let mut roles = catalog.names().roles.clone();
-            if !roles.remove_mut(&name) {
-                return Ok(false);
+            let (mut roles, mut missing) = (catalog.names().roles.clone(), Vec::new());
+            for name in names {
+                if !roles.remove_mut(&name) {
+                    missing.push(name);
+                    continue;
+                }
+                if let Some(held) = catalog.snapshot().held_by(&name) {
+                    return Err(SqlError::Refused {
+                        what: format!(
+                            "dropping role {name}, which owns or has a privilege on {held}"
+                        ),
+                        instead: format!(
+                            "drop that or say ALTER ... OWNER TO, and REVOKE ALL ON ... FROM {name}"
+                        ),
+                    });
+                }
+                membership::forget(&mut roles, &name);
             }
-            if let Some(held) = catalog.snapshot().held_by(&name) {
-                return Err(SqlError::Refused {
-                    what: format!("dropping role {name}, which owns or has a privilege on {held}"),
-                    instead: format!(
-                        "drop that or say ALTER ... OWNER TO, and REVOKE ALL ON ... FROM {name}"
-                    ),
-                });
+            match missing.first() {
+                Some(name) if !if_exist => Err(SqlError::MissingRole { name: name.clone() }),
+                _ => {
+                    catalog.settle_roles(roles)?;
+                    Ok(missing)
+                }
             }
-            membership::forget(&mut roles, &name);
-            catalog.settle_roles(roles)?;
-            Ok(true)
         })
         .await
     }
@@ -174,7 +189,11 @@ impl Snapshot {
             }
             let mut objects = schema.access.iter();
             let held = objects.find(|(_, access)| access.names(role));
-            held.map(|(object, _)| format!("{name}.{object}"))
+            let mut texts = schema.texts.iter();
+            let text = texts.find(|(_, object)| object.owner.as_deref() == Some(role));
+            held.map(|(object, _)| format!("{name}.{object}")).or_else(|| {
+                text.map(|((kind, object), _)| format!("{} {name}.{object}", kind.noun()))
+            })
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Objects of a schema that the catalog stores as text: functions and types.
 //!
-//! The catalog keeps the text and the owner of each; the session gives the text its meaning.
+//! The catalog keeps the text, owner and comment of each; a session parses the text.
 
 use rpds::RedBlackTreeMapSync;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ const WITH_COMMENT: u8 = 2;
 /// Kind of an object that is stored as text. Objects of different kinds may have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TextKind {
-    /// A function or macro. Its name in the catalog includes what tells it from functions of the
-    /// same name.
+    /// A function or macro. Its name in the catalog is a key that includes its parameters, as
+    /// functions may be overloaded.
     Function,
     /// A type.
     Type,
@@ -49,7 +49,7 @@ impl TextKind {
     }
 }
 
-/// An object that is stored as text.
+/// A function or type, stored as the text of its definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaText {
     /// The text that defines the object.

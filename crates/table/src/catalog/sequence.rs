@@ -17,10 +17,10 @@ use super::journal::Journal;
 use super::sequence_options::{Position, SequenceEnd, SequenceOptions};
 use crate::error::SqlError;
 
-/// Numbers that are reserved beyond those that a call takes.
+/// Minimum count of numbers that are reserved beyond those that a call takes.
 const RESERVED: u64 = 32;
 
-/// A sequence of the catalog.
+/// A sequence of the catalog. Its methods may be called by any thread.
 pub struct Sequence {
     id: u64,
     schema_name: String,
@@ -34,8 +34,10 @@ pub struct Sequence {
 #[derive(Debug)]
 struct Counter {
     position: Position,
-    /// Numbers that can be given before the catalog has to be written.
+    /// Numbers that can be given before the catalog has to be written, counted by `reserved_by`.
     reserved: u64,
+    /// The options of the definition that has reserved them. Others give other numbers.
+    reserved_by: SequenceOptions,
     /// False until a commit names the sequence: nothing is durable before.
     is_stored: bool,
 }
@@ -49,7 +51,8 @@ impl Sequence {
         journal: Arc<Journal>,
     ) -> Self {
         let position = Position { value: options.start, is_called: false };
-        let counter = Counter { position, reserved: 0, is_stored: false };
+        let reserved_by = options;
+        let counter = Counter { position, reserved: 0, reserved_by, is_stored: false };
         let counter = Arc::new(Mutex::new(counter));
         Self { id, schema_name, name, options, counter, journal }
     }
@@ -60,14 +63,14 @@ impl Sequence {
         self
     }
 
-    /// Returns this sequence as the catalog's file has it.
+    /// Returns this sequence, marked as stored in the catalog's file.
     pub(super) fn stored(self) -> Self {
         self.counter().is_stored = true;
         self
     }
 
-    /// Returns the same sequence under another name, or with other options. Both give each number
-    /// once.
+    /// Returns the same sequence under another name, or with other options. Both share one counter,
+    /// so that no number is given by each of them.
     #[must_use]
     pub fn altered(&self, name: &str, options: SequenceOptions) -> Self {
         Self {
@@ -80,7 +83,8 @@ impl Sequence {
         }
     }
 
-    /// Returns the same sequence in another schema. Both give each number once.
+    /// Returns the same sequence in another schema. Both share one counter, as those of
+    /// [`Sequence::altered`].
     #[must_use]
     pub fn moved(&self, schema: &str) -> Self {
         Self { schema_name: schema.to_owned(), ..self.altered(&self.name, self.options) }
@@ -110,7 +114,8 @@ impl Sequence {
         &self.options
     }
 
-    /// Returns the last number given, or the next one if the second value is false.
+    /// Returns the last number given and true; or the number to be given next and false, if none
+    /// was given since the sequence was created or set.
     #[must_use]
     pub fn last(&self) -> (i64, bool) {
         let Position { value, is_called } = self.counter().position;
@@ -131,8 +136,9 @@ impl Sequence {
             numbers.push(position.value);
         }
         let taken = u64::try_from(count).unwrap_or(u64::MAX);
-        if taken > counter.reserved {
+        if taken > counter.reserved || counter.reserved_by != self.options {
             counter.reserved = taken + self.reserve(&counter, position)?;
+            counter.reserved_by = self.options;
         }
         counter.reserved -= taken;
         counter.position = position;
@@ -154,7 +160,8 @@ impl Sequence {
         Ok(count)
     }
 
-    /// Sets the position. Blocks on the device.
+    /// Sets the position, as `setval` does: `value` is the last number given if `is_called`,
+    /// otherwise the next one. Blocks on the device.
     ///
     /// # Errors
     /// [`SqlError::SequenceBounds`]; [`SqlError::Dropped`]; errors of the catalog's file.

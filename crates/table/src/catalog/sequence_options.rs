@@ -45,15 +45,16 @@ pub struct SequenceOptions {
     pub data_type: SequenceType,
     /// First number.
     pub start: i64,
-    /// Difference of two numbers.
+    /// Difference of two consecutive numbers; negative for a descending sequence.
     pub increment: i64,
     /// Least number.
     pub min: i64,
     /// Greatest number.
     pub max: i64,
-    /// Count of numbers that are reserved together.
+    /// Count of numbers that are durably reserved together: at least 32, at most 65,536.
     pub cache: i64,
-    /// True if the sequence begins anew behind its last number.
+    /// True if an ascending sequence continues with `min` after `max`, and a descending one with
+    /// `max` after `min`.
     pub cycles: bool,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Position {
     pub(super) is_called: bool,
 }
 
-/// The end that a sequence has reached.
+/// The bound that a sequence without CYCLE cannot pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SequenceEnd {
     Maximum,
@@ -73,7 +74,7 @@ pub(super) enum SequenceEnd {
 }
 
 impl SequenceOptions {
-    /// Returns the number after `value`.
+    /// Returns the number after `value`, or the end that the sequence has reached.
     pub(super) fn after(&self, value: i64) -> Result<i64, SequenceEnd> {
         let next = value.checked_add(self.increment);
         match next.filter(|next| (self.min..=self.max).contains(next)) {

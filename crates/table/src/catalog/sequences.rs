@@ -23,7 +23,7 @@ impl Catalog {
         Arc::new(Sequence::new(id, names, options, Arc::clone(&self.journal)))
     }
 
-    /// Creates a sequence to replace `before`, which begins anew with `value`.
+    /// Creates a sequence to replace `before`, with a counter of its own that begins with `value`.
     pub fn restarted_sequence(
         &self,
         before: &Sequence,

@@ -18,8 +18,9 @@ use crate::table::{Table, TableVersion};
 /// Change numbers of uncommitted names; those of commits count from zero.
 static UNCOMMITTED: AtomicU64 = AtomicU64::new(1 << 63);
 
-/// The schemas, tables and views of the database as of one commit, with the rows that each table
-/// had then. Cheap to clone. All that it names stays readable for as long as the snapshot is held.
+/// The schemas with their objects, and the roles, of the database as of one commit, with the rows
+/// that each table had then. Cheap to clone. All tables in it stay readable for as long as the
+/// snapshot is held.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(super) schemas: Schemas,
@@ -77,9 +78,9 @@ impl Snapshot {
         schema.is_some_and(|it| it.has(Some(name)))
     }
 
-    /// Returns the owner and grants of a table or view, or of the schema if `object` is `None`;
-    /// `None` if it has neither. Every role can look up tables of the schema `public` until that is
-    /// revoked.
+    /// Returns the owner and grants of a table, view or sequence, or of the schema if `object` is
+    /// `None`; `None` if it has neither. Every role can look up objects of the schema `public`
+    /// until that is revoked.
     #[must_use]
     pub fn access(&self, schema: &str, object: Option<&str>) -> Option<&Access> {
         static OF_PUBLIC: LazyLock<Access> = LazyLock::new(|| {

@@ -25,7 +25,8 @@ use crate::tasks::Tasks;
 use crate::write::MergeQueue;
 use terrace_governor::pins::PagePins;
 
-/// An open catalog.
+/// An open catalog: the names of all objects, the file that makes them durable, and the pool that
+/// holds the pages of tables.
 pub struct Catalog {
     pub(super) journal: Arc<Journal>,
     pool: Pool,
@@ -147,7 +148,7 @@ impl Catalog {
         names.next_table - 1
     }
 
-    /// Runs a change of names that involves no rows.
+    /// Runs a change of names that involves no rows, while no other change of names runs.
     pub(super) async fn change<T: Send + 'static>(
         self: &Arc<Self>,
         change: impl FnOnce(&Self) -> Result<T, SqlError> + Send + 'static,

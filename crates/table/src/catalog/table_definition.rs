@@ -25,7 +25,7 @@ pub struct TableDefinition {
     pub owner: Option<String>,
 }
 
-/// Behavior of a definition whose name is taken.
+/// Behavior of a CREATE statement whose name is taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum IfExists {
     /// Fail with [`SqlError::Exists`](crate::error::SqlError::Exists).

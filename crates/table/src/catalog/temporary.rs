@@ -8,7 +8,7 @@ use super::draft::Draft;
 use super::state::Catalog;
 use crate::error::SqlError;
 
-/// Begin of the names of schemas of temporary objects.
+/// Prefix of the names of schemas of temporary objects.
 const PREFIX: &str = "pg_temp_";
 
 impl Catalog {

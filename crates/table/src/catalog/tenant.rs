@@ -6,7 +6,7 @@ use terrace_market::{Sla, SlaError};
 
 use terrace_governor::limits::TenantLimits;
 
-/// A tenant's SLA and limits.
+/// A tenant: the SLA and limits of its sessions and queries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tenant {
     /// SLA of those of its sessions that set none of their own: the penalties for slow queries.

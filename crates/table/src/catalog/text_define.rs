@@ -10,7 +10,7 @@ use super::snapshot::Snapshot;
 use crate::error::SqlError;
 
 impl Snapshot {
-    /// Returns an object that is stored as text.
+    /// Returns the function or type of this name; the name of a function is its key.
     #[must_use]
     pub fn text(&self, kind: TextKind, schema: &str, name: &str) -> Option<Arc<SchemaText>> {
         self.schemas.get(schema)?.texts.get(&(kind, name.to_owned())).cloned()
@@ -24,7 +24,7 @@ impl Snapshot {
         all.map(|((_, name), object)| (name.clone(), Arc::clone(object))).collect()
     }
 
-    /// Returns true if a schema has an object of this kind.
+    /// Returns true if any schema has an object of this kind.
     #[must_use]
     pub fn has_texts(&self, kind: TextKind) -> bool {
         let first = (kind, String::new());

@@ -5,14 +5,14 @@
 //! with the highest benefit are chosen first, until a heap is full. A segment that already is in
 //! that heap counts half as much again (hysteresis), so that segments do not move back and forth.
 
-/// A segment that may be moved.
+/// A segment whose placement the engine chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// Recent reads.
     pub(super) reads: u32,
     /// Bytes that it takes in a heap.
     pub(super) bytes: u64,
-    /// Index of the heap that it is in.
+    /// Index of the heap that it is in; `None` if it is in none of them.
     pub(super) at: Option<usize>,
 }
 
@@ -23,7 +23,8 @@ impl Candidate {
     }
 }
 
-/// Returns the heap of each candidate. `rooms` are the bytes of the heaps, the fastest first.
+/// Returns the index of the heap that each candidate is to be in; `None` for the pool. `rooms` are
+/// the bytes available in each heap, the fastest heap first.
 pub(super) fn plan(candidates: &[Candidate], rooms: &[u64]) -> Vec<Option<usize>> {
     let mut homes = vec![None; candidates.len()];
     for (heap, mut room) in rooms.iter().copied().enumerate() {

@@ -83,7 +83,7 @@ pub struct HeapDefinition {
 }
 
 impl HeapDefinition {
-    /// Parses the options of the statement.
+    /// Parses the options of CREATE HEAP: keys and values.
     pub fn of(options: &[(String, String)]) -> Result<Self, SqlError> {
         let mut definition = Self {
             memory: Memory::Dram,
@@ -211,7 +211,7 @@ pub struct NamedHeap {
     /// Unique number, also among heaps of the same name.
     number: u64,
     memory: Memory,
-    /// True once dropped: no more segments move to the heap.
+    /// True once the heap is dropped: no more segments are copied to it.
     dropped: RwLock<bool>,
     /// Number of frames that the budget had refused to its region at the last check.
     denied: AtomicU64,
@@ -253,8 +253,8 @@ impl NamedHeap {
         !self.memory.is_beyond()
     }
 
-    /// Returns the bytes of DRAM that it may have but has not, if the budget has refused it some
-    /// since the last call; otherwise zero.
+    /// Returns the bytes of DRAM that its region may still take, if the budget has refused frames
+    /// to the region since the last call; otherwise zero.
     pub(super) fn lacks(&self) -> u64 {
         let Some(region) = self.heap.region() else { return 0 };
         let denied = region.denied();
@@ -269,7 +269,7 @@ impl NamedHeap {
     }
 }
 
-/// The heaps of an engine.
+/// Registry of the heaps of an engine, by name.
 #[derive(Debug, Default)]
 pub struct Heaps {
     named: Mutex<BTreeMap<String, Arc<NamedHeap>>>,
@@ -280,7 +280,9 @@ impl Heaps {
         lock(&self.named)
     }
 
-    /// Creates a heap; with `keep`, an existing heap is left as it is.
+    /// Creates a heap; with `keep`, an existing heap is left as it is. The heap takes DRAM of
+    /// `budget`, and has its file in `directory` unless the definition names another. `tiers` are
+    /// the names of the pool's tiers, which no heap may have.
     pub fn create(
         &self,
         name: &str,

@@ -56,7 +56,7 @@ pub fn forget_reads(version: &TableVersion, scope: &Scope) {
     }
 }
 
-/// Moves one segment; false if it is there already.
+/// Moves one segment. Returns false if it is in the target already.
 pub(super) async fn move_segment(
     chunk: &Chunk,
     column: usize,

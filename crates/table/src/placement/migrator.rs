@@ -29,9 +29,10 @@ use terrace_governor::pins::PagePins;
 const ROUND: Duration = Duration::from_secs(1);
 /// Maximum back-off for a heap without room.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Maximum number of bytes that the engine moves on its own in a round.
+/// Bytes of segments that the thread moves in a round, at most; a larger segment is moved if it is
+/// the first one.
 const MOVED_BYTES_MAX: u64 = 256 * MIB;
-/// Maximum number of bytes that the pool makes room for, per region and round.
+/// Maximum bytes of DRAM that are freed for one region in a round.
 const FED_BYTES_MAX: u64 = 64 * MIB;
 
 /// Parts of the engine that the thread works on.
@@ -109,7 +110,7 @@ impl fmt::Debug for Migrator {
     }
 }
 
-/// A segment to be placed.
+/// A segment of a table with requested placements.
 struct Own {
     table: Arc<Table>,
     chunk: Arc<Chunk>,
@@ -136,8 +137,8 @@ struct Round<'a> {
 }
 
 /// Back-off for targets without room: a failed attempt costs a read of the segment, so no segment
-/// of at least that size is tried there in the same round, and a target that accepted nothing in a
-/// round is tried ever less often.
+/// of at least that size is tried there in the same round, and the intervals at which a target that
+/// accepted nothing is tried double up to [`PAUSE_MAX`].
 #[derive(Default)]
 struct Paces(HashMap<PlaceNumber, Pace>);
 
@@ -148,9 +149,9 @@ type PlaceNumber = Option<u64>;
 struct Pace {
     pause: Duration,
     until: Option<Instant>,
-    /// Number of segments that it accepted in this round.
+    /// Number of segments that were moved to the target in this round.
     moved: usize,
-    /// Bytes of the smallest segment that it did not accept.
+    /// Bytes of the smallest segment that the target had no room for in this round.
     refused: Option<u64>,
 }
 
@@ -260,8 +261,8 @@ impl Round<'_> {
         }
     }
 
-    /// Moves a segment as requested, unless it is there already, another task is moving segments of
-    /// the table, or the request has changed.
+    /// Moves a segment to `target`, unless it is there already, another task is moving segments of
+    /// the table, `request` is no longer that of the segment, or the round has moved enough.
     fn put(&mut self, own: &Own, request: &PlacementRequest, target: &Target) {
         let bytes = own.taken_bytes();
         let is_first = self.left_bytes == MOVED_BYTES_MAX;

@@ -121,8 +121,8 @@ impl PlacementRequests {
         }
     }
 
-    /// Takes over the requests for a table that is altered. `columns` has, for each column of the
-    /// new table, the index of the column that it was.
+    /// Takes over the requests of `before`, the table that ALTER TABLE replaces. `columns` has, for
+    /// each column of the new table, the index of that column in the previous one, if it was there.
     pub fn inherit(&self, before: &Self, columns: impl Iterator<Item = Option<usize>>) {
         let (before, mut requests) = (before.requests().clone(), self.requests());
         for (column, index) in columns.enumerate() {

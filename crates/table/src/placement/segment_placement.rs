@@ -59,8 +59,8 @@ impl SegmentPlacement {
         self.reads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, halve).unwrap_or(0)
     }
 
-    /// Switches later reads to `copy`, or to the pool. The caller keeps the heap from being
-    /// dropped.
+    /// Switches later reads to `copy`, or to the pool if it is `None`. The caller keeps the heap
+    /// from being dropped.
     pub(super) fn switch(&self, copy: Option<Arc<Copied>>) {
         let mut current = write(&self.copy);
         let before = std::mem::replace(&mut *current, copy);

@@ -8,7 +8,7 @@ use terrace_sys::size::to_u64;
 
 use crate::placement::Copied;
 
-/// Location from which the bytes of segments were read.
+/// Location from which the bytes of segments were read: DRAM, slower memory, or the store.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Dram,

@@ -31,7 +31,7 @@ pub(super) struct ChunkOpener {
     ahead: ReadAhead,
 }
 
-/// State that turns chunks into batches.
+/// Reader of the chunks of a scan, which returns their blocks as batches.
 struct Reader {
     version: Arc<TableVersion>,
     /// Columns that are read, in the order of the table.
@@ -127,7 +127,7 @@ impl Reader {
         Ok(batches.boxed())
     }
 
-    /// Projects one block.
+    /// Returns the columns of a block as a batch, after the projection of the scan.
     fn batch(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(self.chunks.schema());

@@ -9,7 +9,7 @@ use terrace_governor::pins::PagePins;
 pub struct ScanOptions {
     /// Number of partitions of the scan, at most the number of chunks.
     pub partitions: usize,
-    /// Bytes of chunks that are prefetched.
+    /// Bytes of segments that are prefetched behind the chunk that a partition reads.
     pub ahead_bytes: u64,
     /// Account of the bytes that batches pin.
     pub pins: Arc<PagePins>,

@@ -46,8 +46,8 @@ impl ChunkOrder {
     }
 }
 
-/// Returns the indices of all chunks of a version in the order in which they are taken: that of the
-/// table, unless `order` is given.
+/// Returns the indices of all chunks of a version in the order in which a scan reads them: `order`,
+/// or else the order of the table.
 pub(super) fn sequence(version: &TableVersion, order: Option<ChunkOrder>) -> Vec<usize> {
     let mut sequence: Vec<usize> = (0..version.chunks.len()).collect();
     if let Some(order) = order {

@@ -29,7 +29,7 @@ struct Shared {
     latest: Mutex<Latest>,
 }
 
-/// The filters as of their last change since then.
+/// The filters as of their last change since the beginning of the scan.
 #[derive(Default)]
 struct Latest {
     tracking: Option<DynamicFilterTracking>,

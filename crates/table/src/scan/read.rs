@@ -31,7 +31,7 @@ pub struct ChunkReader {
     counters: Option<ScanCounters>,
 }
 
-/// The blocks of a chunk, in order.
+/// Reader of the blocks of one chunk, in order.
 pub struct Blocks {
     reader: Arc<ChunkReader>,
     chunk: Arc<Chunk>,
@@ -55,7 +55,7 @@ enum Source {
     Each(usize),
 }
 
-/// Segments that are pinned, or copies of encoded ones.
+/// Segments of all columns of a chunk: pinned, or copies of compact ones.
 struct SegmentBlocks {
     segments: Vec<Segment>,
     next: usize,
@@ -118,8 +118,9 @@ impl ChunkReader {
         Ok(Blocks { reader: Arc::clone(self), chunk: Arc::clone(chunk), source })
     }
 
-    /// Finds the rows of each block of a chunk, if that is not known and a column that is read has
-    /// the same value in all rows. Any segment tells it, best one that is read anyway.
+    /// Finds the number of rows of each block of a chunk, unless it is known or no column that is
+    /// read needs it: a column with one value in all rows has no blocks of its own. Every other
+    /// segment of the chunk stores it; takes the smallest that is read anyway, or else of all.
     async fn find_layout(&self, chunk: &Chunk) -> Result<(), SqlError> {
         let read = || self.columns.iter().map(|column| &chunk.columns[*column]);
         if chunk.layout().is_some() || read().all(|segment| segment.constant().is_none()) {
@@ -144,7 +145,7 @@ impl ChunkReader {
         Ok(())
     }
 
-    /// Returns the rows of a column that has the same value in all of them; `None` for any other.
+    /// Returns a segment that repeats the value of a constant column; `None` for any other column.
     fn constant(&self, chunk: &Chunk, index: usize) -> Result<Option<Segment>, SqlError> {
         let Some(constant) = chunk.columns[self.columns[index]].constant() else {
             return Ok(None);
@@ -229,7 +230,7 @@ impl ChunkReader {
         Ok(copied.into_source())
     }
 
-    /// Copies a column: its blocks, or its encoded bytes, which are fewer.
+    /// Copies a column: its blocks, or the encoded bytes of a compact segment, which are fewer.
     fn copied(&self, segment: &Segment, index: usize) -> Result<CopiedColumn, SqlError> {
         if segment.compact().is_some() {
             let copied = segment.copied().map_err(|source| self.malformed(index, source))?;

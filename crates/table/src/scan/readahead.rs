@@ -18,7 +18,7 @@ struct Plan {
     /// Indices of the chunks in the order of the queue, and the position of each in it.
     sequence: Vec<usize>,
     places: Vec<usize>,
-    /// By index of the chunk.
+    /// By index of the chunk: true once it was opened or prefetched.
     asked: Vec<AtomicBool>,
     /// Read-ahead distance in bytes.
     bytes: u64,
@@ -35,12 +35,13 @@ impl ReadAhead {
         Self { plan: Arc::new(Plan { sequence, places, asked, bytes }) }
     }
 
-    /// Returns the position of a chunk in the queue.
+    /// Returns the position of a chunk in the order in which the scan reads them.
     pub(super) fn place(&self, chunk: usize) -> usize {
         self.plan.places.get(chunk).copied().unwrap_or(usize::MAX)
     }
 
-    /// Prefetches the chunks that follow `chunk`, which is being opened.
+    /// Prefetches `columns` of the chunks behind `chunk`, which is being opened, except for chunks
+    /// that `filter` prunes.
     pub(super) fn opened(
         &self,
         chunk: usize,

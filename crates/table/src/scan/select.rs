@@ -8,7 +8,7 @@
 //! Selection removes rows that an operator above would remove, and need not remove all of them:
 //! that operator applies its filter to its input anyway. A filter over decoded columns that passes
 //! most rows is soon left to the operator, since applying it twice would cost more than it saves;
-//! so is a filter beside which no other column has to be decoded. The filters of joins and top-k
+//! so is a filter that saves the decoding of no other column. The filters of joins and top-k
 //! operators are unknown before the scan begins, or become narrower while it runs. They are read
 //! again for each chunk, and applied to plain segments too: filtered rows need not travel to the
 //! operator that made the filter, through exchanges and other joins.
@@ -64,7 +64,7 @@ struct Latest {
     conjuncts: Vec<Arc<Conjunct>>,
 }
 
-/// One conjunct of the filters.
+/// One of the conditions that the filters join by AND, and the counts of its input and kept rows.
 struct Conjunct {
     condition: Arc<dyn PhysicalExpr>,
     /// Schema of the columns that the condition reads.
@@ -86,9 +86,9 @@ pub(super) struct ChunkFacts {
     by_value: BTreeMap<usize, Option<Vec<bool>>>,
 }
 
-/// The remaining rows of a block.
+/// The rows of a block that are left by the filters.
 pub(super) enum Left {
-    /// So many that all are decoded.
+    /// All rows, or so many of them that decoding all is faster.
     All,
     /// The rows of this mask.
     Some(BooleanBuffer),
@@ -130,7 +130,7 @@ impl RowFilter {
         !self.changing.is_empty() || segments.iter().any(|segment| segment.compact().is_some())
     }
 
-    /// Returns the current conditions.
+    /// Returns the conditions of the fixed filters, and the current ones of dynamic filters.
     fn conjuncts(&self) -> Vec<Arc<Conjunct>> {
         let mut conjuncts = self.fixed.clone();
         for Changing { filter, latest } in &self.changing {
@@ -148,7 +148,8 @@ impl RowFilter {
         conjuncts
     }
 
-    /// Returns the rows of a block that may match. Columns decoded for that are left in `decoded`.
+    /// Returns the rows of a block that may match. Columns that were decoded for that are put into
+    /// `decoded`, by index among the columns that the scan reads.
     pub(super) fn rows(
         &self,
         segments: &[Segment],
@@ -335,7 +336,7 @@ impl Conjunct {
     }
 }
 
-/// Returns the remaining rows of the columns of a block; columns in `decoded` are not read again.
+/// Returns the rows `left` of all columns of a block; columns in `decoded` are not decoded again.
 pub(super) fn read(
     segments: &[Segment],
     block: usize,
@@ -358,7 +359,8 @@ pub(super) fn read(
     Ok(arrays)
 }
 
-/// Places the bits of `holds` at the positions of the bits set in `of`, one for each.
+/// Returns as many bits as `of` has: the n-th bit of `holds` at the position of the n-th bit that
+/// is set in `of`, and zeros elsewhere.
 fn spread(holds: &BooleanBuffer, of: &BooleanBuffer) -> BooleanBuffer {
     let mut bits = BooleanBufferBuilder::new(of.len());
     bits.append_n(of.len(), false);

@@ -80,7 +80,7 @@ impl CompactPlan {
     }
 }
 
-/// The blocks of a compact segment.
+/// An opened compact segment, whose blocks are decoded on request.
 #[derive(Debug)]
 pub struct CompactBlocks {
     column: Column,

@@ -69,7 +69,7 @@ impl Constant {
         &self.value
     }
 
-    /// Returns an array of so many rows.
+    /// Returns an array of `rows` rows, each with the constant value.
     ///
     /// # Errors
     /// Errors of Arrow.

@@ -39,7 +39,7 @@ pub struct Segment {
     data_type: DataType,
     header: Header,
     compact: Option<CompactBlocks>,
-    /// Value of all rows, and the blocks that they are in, of a column without a segment.
+    /// For a constant column, which has no segment on the store: its value, and the chunk's layout.
     repeated: Option<(ArrayRef, Layout)>,
 }
 
@@ -208,7 +208,7 @@ impl Segment {
     }
 }
 
-/// One node of the directory.
+/// A decoded node of the directory: one array of a block, without its children.
 struct Node {
     len: usize,
     nulls: Option<NullBuffer>,

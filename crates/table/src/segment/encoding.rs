@@ -8,7 +8,8 @@ use std::str::FromStr;
 pub enum Encoding {
     /// Arrow layout, read without a copy.
     Plain,
-    /// Compressed, decoded on each read. Segments that do not shrink are stored plain.
+    /// Compressed, decoded on each read. Segments whose pages would shrink by less than an eighth
+    /// are stored plain.
     #[default]
     Compact,
 }

@@ -1,4 +1,4 @@
-//! Layout of a chunk: the rows of its blocks.
+//! Layout of a chunk: the number of rows of each of its blocks.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use datafusion::arrow::compute::take;
 use super::error::SegmentError;
 use super::format::{BLOCK_ENTRY_BYTES, HEADER_BYTES, Header, Words, is_sealed, wide};
 
-/// The rows of each block of a chunk, which all of its segments share.
+/// The number of rows of each block of a chunk, the same for all of its segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout(Arc<[usize]>);
 
@@ -53,14 +53,14 @@ impl Layout {
         self.0.iter().sum()
     }
 
-    /// Returns the rows of a block; `None` if there is no such block.
+    /// Returns the number of rows of a block; `None` if there is no such block.
     #[must_use]
     pub fn block_rows(&self, index: usize) -> Option<usize> {
         self.0.get(index).copied()
     }
 }
 
-/// Returns an array of so many rows, each the only value of `value`.
+/// Returns an array of `rows` rows, each the only value of `value`.
 ///
 /// # Errors
 /// Errors of Arrow.

@@ -15,7 +15,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Returns the lower bound for `value`.
+    /// Returns the lower bound for the minimum `value` of a segment.
     #[must_use]
     pub fn below(value: ScalarValue) -> Self {
         let short = match &value {
@@ -37,7 +37,8 @@ impl Bound {
         }
     }
 
-    /// Returns the upper bound for `value`, or `None` if no short value is greater.
+    /// Returns the upper bound for the maximum `value` of a segment, or `None` if no value of at
+    /// most [`BOUND_BYTES`] is greater.
     #[must_use]
     pub fn above(value: ScalarValue) -> Option<Self> {
         let long = text(&value).map(str::len).or_else(|| binary(&value).map(<[u8]>::len));

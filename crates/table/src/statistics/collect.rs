@@ -19,7 +19,7 @@ use super::views::ordered_views;
 use crate::error::SqlError;
 use crate::sketch::{Sketch, hash_bytes, hash_word};
 
-/// Size of a first block from which the 4 KiB of a dense sketch pay off.
+/// Rows of a first block above which a dense sketch, of 4 KiB, is used from the start.
 const MANY: usize = 1_024;
 
 /// Collector of the statistics of one column of one chunk.

@@ -90,7 +90,7 @@ impl PruningStatistics for ChunkPruning<'_> {
     }
 }
 
-/// Compiles a filter to a predicate over statistics; a dynamic filter is taken as it is now.
+/// Compiles a filter to a predicate over statistics, with the current state of dynamic filters.
 ///
 /// # Errors
 /// If statistics cannot decide the filter.

@@ -14,7 +14,7 @@ type List = Vec<Arc<Chunk>>;
 pub struct Chunks(LazyLock<List, Box<dyn FnOnce() -> List + Send>>);
 
 impl Chunks {
-    /// Returns a list that `build` returns when it is first read.
+    /// Returns a list of chunks that is built by `build` when it is first read.
     pub(crate) fn later(build: impl FnOnce() -> List + Send + 'static) -> Self {
         Self(LazyLock::new(Box::new(build)))
     }

@@ -27,7 +27,7 @@ pub struct TableVersion {
     pub number: u64,
     /// Number of those commits that removed or changed rows; the others only added rows.
     pub rewrites: u64,
-    /// Chunks in row order: oldest first, except for chunks rewritten by UPDATE.
+    /// Chunks in row order: by [place](crate::chunk::Chunk::place), and by id within one place.
     pub chunks: Chunks,
     schema: SchemaRef,
     /// Source of the sketches of the table's columns: they stay in the catalog's file, and are read
@@ -37,7 +37,8 @@ pub struct TableVersion {
 }
 
 impl TableVersion {
-    /// Builds a version with these chunks of the table of the id beside `sketches`.
+    /// Builds a version of a table with these chunks. `sketches` is the source of the sketches, and
+    /// the id of the table in it.
     pub(super) fn new(
         number: u64,
         rewrites: u64,

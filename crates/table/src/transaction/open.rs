@@ -23,10 +23,10 @@ pub enum TransactionStatus {
     Failed,
 }
 
-/// An open transaction.
+/// An open transaction of several statements: its changes so far, its savepoints and its locks.
 pub struct Transaction {
     catalog: Arc<Catalog>,
-    /// Shared with the parts of its statements.
+    /// Shared with the transactions of [`Transaction::for_parts`].
     locks: Arc<Holder>,
     state: Mutex<State>,
 }
@@ -45,8 +45,8 @@ struct State {
     statements: u64,
     is_read_only: bool,
     phase: Phase,
-    /// The changes of the parts of a statement, in order; `None` if each change is seen by the
-    /// next.
+    /// In a transaction of [`Transaction::for_parts`]: the changes of the parts, in order, which
+    /// are not applied yet. `None` in any other, which applies each change at once.
     collected: Option<Vec<Collected>>,
 }
 
@@ -66,7 +66,7 @@ enum Phase {
 }
 
 impl Transaction {
-    /// Begins a transaction.
+    /// Begins a transaction. Its first statement determines the snapshot that it reads.
     pub fn begin(catalog: &Arc<Catalog>, is_read_only: bool) -> Self {
         let (savepoints, phase) = (vec![], Phase::Open);
         let (draft, begun, collected, statements) = (None, None, None, 0);
@@ -75,9 +75,10 @@ impl Transaction {
         Self { catalog, locks, state: Mutex::new(state) }
     }
 
-    /// Returns a transaction for the parts of one statement. Each of them sees this transaction as
-    /// it is now, and none sees the changes of another, which [`Transaction::add_parts`] applies.
-    /// It has the locks of this transaction.
+    /// Returns a transaction for the parts of one statement: the INSERT, UPDATE, DELETE and MERGE
+    /// queries of its WITH clause, and its main query. Each of them sees this transaction as it is
+    /// now, and none sees the changes of another, which [`Transaction::add_parts`] applies. The
+    /// parts share the locks of this transaction.
     ///
     /// # Errors
     /// As [`Transaction::statement`].
@@ -352,7 +353,7 @@ impl Transaction {
         Ok(is_locked)
     }
 
-    /// Brings the snapshot of the transaction in step with a table that it has locked.
+    /// Updates the snapshot of the transaction after it has locked a table, or reports a conflict.
     async fn read_locked(&self, table: &Arc<Table>, limit: &LockTimeout) -> Result<(), SqlError> {
         // Waits for the end of a merge that began before the lock was taken.
         let writer = table.lock_writer_within(limit).await?;
@@ -361,7 +362,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Verifies that the chunks of a locked table in the transaction's snapshot still exist.
+    /// Verifies that the chunks of a locked table in the transaction's snapshot still exist. Takes
+    /// the current version after a mere merge of chunks, and the current snapshot of the catalog
+    /// before the first change of the first statement; otherwise missing chunks are a conflict.
     fn follow(&self, table: &Arc<Table>) -> Result<(), SqlError> {
         let mut state = self.state();
         let is_first = state.statements <= 1;

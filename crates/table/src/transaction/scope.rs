@@ -228,8 +228,9 @@ impl Rewrite {
         self.define(catalog, alter).await
     }
 
-    /// Replaces this table as [`Rewrite::alter`] does, by one that lacks what a view may use.
-    /// `views` are those that do not, or that `release` drops.
+    /// Replaces this table as [`Rewrite::alter`] does, by one that lacks a column or another
+    /// property that views may depend on. `views` are the views that the caller has checked: none
+    /// of them depends on it, except for those that `release` drops.
     ///
     /// # Errors
     /// As [`Rewrite::alter`]; [`SqlError::Conflict`] if another view has been made since; errors of
@@ -251,7 +252,7 @@ impl Rewrite {
         self.define(catalog, alter).await
     }
 
-    /// Replaces this table by a new one with its rows.
+    /// Replaces this table by `table`, a new one whose rows `changes` adds.
     ///
     /// # Errors
     /// [`SqlError::Conflict`], [`SqlError::LockTimeout`]; errors of the commit.

@@ -90,7 +90,8 @@ impl Rewrites {
     }
 
     /// Replaces the tables by successors with the same rows, which their changes add: one for each
-    /// of [`Rewrites::tables`], in that order. `before` and `after` are the rest of the definition.
+    /// of [`Rewrites::tables`], in that order. `before` and `after` are called with the draft
+    /// before and after these replacements, for the other changes of the statement.
     ///
     /// # Errors
     /// [`SqlError::Exists`] if the name of a new table is taken; [`SqlError::Conflict`],

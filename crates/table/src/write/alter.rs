@@ -54,7 +54,7 @@ impl ColumnSource {
     }
 }
 
-/// The rows of an altered table, in the making.
+/// Builder of the chunks of an altered table.
 struct Altered<'a> {
     before: &'a Arc<Table>,
     after: &'a Arc<Table>,
@@ -149,7 +149,8 @@ impl<'a> Altered<'a> {
         })
     }
 
-    /// Computes the values that are the same in all rows, once.
+    /// Computes the columns that have the same value in all rows, and moves those whose value is
+    /// short from `computed` to `constants`.
     fn find_constants(&mut self) -> Result<(), SqlError> {
         let options = RecordBatchOptions::new().with_row_count(Some(1));
         let row =
@@ -181,7 +182,7 @@ impl<'a> Altered<'a> {
         SqlError::Segment { table: self.after.full_name(), column, source }
     }
 
-    /// Returns the column of a chunk in which all rows have a value.
+    /// Returns the column of a chunk of `rows` rows that has a constant value.
     fn constant_segment(
         &self,
         constant: &Constant,
@@ -296,7 +297,7 @@ impl<'a> Altered<'a> {
         Ok(segments)
     }
 
-    /// Adds a chunk of the kept segments of `chunk` and of the `computed` ones.
+    /// Adds a chunk that shares the kept segments of `chunk` and has the `computed` ones.
     fn share(&mut self, chunk: &Chunk, computed: Vec<Arc<ColumnSegment>>) -> Result<(), SqlError> {
         let mut computed = computed.into_iter();
         let mut segments = Vec::with_capacity(self.sources.len());

@@ -1,4 +1,4 @@
-//! Cutting a stream of batches into blocks of the size that segments need.
+//! Division of a stream of batches into blocks, of limited rows and bytes.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,8 @@ pub(super) struct Blocker {
     pieces: VecDeque<Columns>,
     rows: usize,
     bytes: usize,
-    /// True for rows that the table has already.
+    /// True for rows whose texts have been converted for their columns already, such as those read
+    /// from the table itself.
     is_of_table: bool,
 }
 
@@ -42,7 +43,7 @@ impl Blocker {
         Self { table, schema, pieces: VecDeque::new(), rows: 0, bytes: 0, is_of_table: false }
     }
 
-    /// Returns the same buffer, for rows that the table has already.
+    /// Returns the same buffer, for rows whose texts have been converted already.
     pub(super) fn of_table(self) -> Self {
         Self { is_of_table: true, ..self }
     }

@@ -63,19 +63,19 @@ impl Changes {
         Self { added, removed: Removed::These(Arc::default()), sketches, is_merge: false }
     }
 
-    /// Returns a merge: the chunks hold the rows of the removed ones, whose values the columns'
-    /// sketches contain already.
+    /// Returns the same additions as a merge: the added chunks hold the rows of the `removed` ones,
+    /// whose values the columns' sketches contain already.
     pub fn merging(self, removed: HashSet<u64>) -> Self {
         let sketches = Arc::default();
         Self { removed: Removed::These(Arc::new(removed)), sketches, is_merge: true, ..self }
     }
 
-    /// Returns the same additions, replacing these chunks.
+    /// Returns the same additions, with the removal of the chunks of these ids.
     pub fn replacing(self, removed: HashSet<u64>) -> Self {
         Self { removed: Removed::These(Arc::new(removed)), ..self }
     }
 
-    /// Returns the same additions, replacing all chunks.
+    /// Returns the same additions, with the removal of all existing chunks.
     pub fn replacing_all(self) -> Self {
         Self { removed: Removed::All, ..self }
     }
@@ -111,7 +111,7 @@ impl Changes {
         }
     }
 
-    /// Removes added chunks, and existing ones.
+    /// Removes the chunks of these ids, whether they were added by these changes or existed before.
     fn remove(&mut self, mut gone: HashSet<u64>) {
         if gone.is_empty() {
             return;
@@ -131,8 +131,7 @@ impl Changes {
         kept
     }
 
-    /// Returns the chunks of a version after the changes, as [`Changes::kept`] does, once they are
-    /// read.
+    /// As [`Changes::kept`], but computes the list when it is first read.
     pub fn kept_later(&self, version: &Arc<TableVersion>) -> Chunks {
         let (version, sketches) = (Arc::clone(version), Arc::default());
         let changes = Self { sketches, ..self.clone() };

@@ -30,9 +30,9 @@ pub struct ChunkWriter {
     written: Vec<Arc<Chunk>>,
     sketches: Vec<Sketch>,
     reservation: MemoryReservation,
-    /// Place of the chunks, if that is not their ids.
+    /// Place of the chunks in the table ([`Chunk::place`]); `None` for their ids.
     place: Option<u64>,
-    /// Terms of the rows; `None` if the table has them already.
+    /// Constraints on the rows, and store of returned values; `None` for rows that need neither.
     terms: Option<Terms>,
 }
 
@@ -56,13 +56,14 @@ impl ChunkWriter {
         }
     }
 
-    /// Returns the same writer, for rows that are added on these terms.
+    /// Returns the same writer, for rows that are checked against the constraints of `terms`, and
+    /// whose values its store takes.
     pub(super) fn under(self, terms: Terms) -> Self {
         Self { terms: Some(terms), ..self }
     }
 
-    /// Returns the same writer, for rows that the table has already and that satisfy its
-    /// constraints.
+    /// Returns the same writer, for rows that are known to satisfy the constraints, such as those
+    /// read from the table itself.
     pub(super) fn unchecked(self) -> Self {
         Self { terms: None, blocker: self.blocker.of_table(), ..self }
     }
@@ -178,8 +179,8 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Starts writing the gathered rows as a chunk, after the previous chunk. A chunk is full if no
-    /// more rows fit; otherwise it may be merged with others.
+    /// Starts writing the gathered rows as a chunk, once the previous chunk is written. `is_full`:
+    /// the chunk has no room for more rows; any other may be merged with others later.
     async fn seal(&mut self, is_full: bool) -> Result<(), SqlError> {
         self.land().await?;
         if self.gathered.rows() == 0 {

@@ -1,4 +1,4 @@
-//! New values in some rows of a block.
+//! Replacement of values in some rows of a block, as by UPDATE.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) fn with_columns(
     Ok(RecordBatch::try_new_with_options(nullable, columns, &options)?)
 }
 
-/// Returns the rows with further columns, which get no names of their own.
+/// Returns the rows with further columns, whose names are only numbers.
 pub(super) fn with_more_columns(
     rows: &RecordBatch,
     more: &[ArrayRef],

@@ -15,7 +15,7 @@ use crate::sketch::Sketch;
 use crate::statistics::{Collector, SegmentStatistics};
 use crate::table::Table;
 
-/// Blocks collected for a chunk.
+/// Blocks that are collected until they make a chunk.
 pub(super) struct Gathered {
     blocks: Vec<Columns>,
     /// Plans of each column, in the order of the blocks.
@@ -70,8 +70,8 @@ impl Drop for FreshPages<'_> {
     }
 }
 
-/// Maximum ratio of a compact segment's pages to those of the plain one; above it decoding does not
-/// pay off.
+/// Maximum ratio, as a fraction, of the bytes of a compact segment's page to those of the plain
+/// one's: above it decoding does not pay off.
 const WORTHWHILE: (usize, usize) = (7, 8);
 
 /// A segment in its chosen encoding.
@@ -123,7 +123,7 @@ impl Encoded {
     }
 }
 
-/// Properties of a chunk other than its rows.
+/// Properties of a chunk that its writer decides.
 #[derive(Copy, Clone)]
 pub(super) struct Sealed {
     /// Its place in the table, if that is not its id.
@@ -132,7 +132,7 @@ pub(super) struct Sealed {
     pub(super) is_full: bool,
 }
 
-/// Encodes and persists a chunk. Blocks on the pool and the device.
+/// Encodes the gathered blocks as a chunk, and persists it. Blocks on the pool and the device.
 pub(super) fn write_chunk(
     table: &Table,
     gathered: Gathered,

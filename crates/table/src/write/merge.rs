@@ -34,7 +34,7 @@ use crate::table::{Table, TableVersion};
 
 /// Minimum number of chunks to merge in a run that still grows.
 pub(crate) const WIDTH_MIN: usize = 8;
-/// Maximum number of chunks per merge: one commit names all of them.
+/// Maximum number of chunks per merge, which bounds the size of its commit.
 const WIDTH_MAX: usize = 4_096;
 /// A chunk of at least this many rows or encoded bytes, or one whose writer had no room for the
 /// next row, is never merged.
@@ -67,7 +67,8 @@ impl Size {
     }
 }
 
-/// Returns the neighbours to be merged next, if any are worth it.
+/// Returns the range of neighbouring chunks to be merged next by size-tiered compaction; `None` if
+/// no merge is worth its cost.
 fn pick(sizes: &[Size]) -> Option<Range<usize>> {
     let open = sizes.iter().rposition(|size| !size.is_small).map_or(0, |last| last + 1);
     for end in (open + 1..=sizes.len()).rev() {
@@ -88,14 +89,15 @@ fn pick(sizes: &[Size]) -> Option<Range<usize>> {
     None
 }
 
-/// Returns the first neighbours that are small, worth it or not.
+/// Returns the range of the first neighbouring chunks that are small, even if merging them is not
+/// worth its cost.
 fn pick_any(sizes: &[Size]) -> Option<Range<usize>> {
     let begin = sizes.windows(2).position(|pair| pair.iter().all(|size| size.is_small))?;
     let run = sizes[begin..].iter().take_while(|size| size.is_small).count();
     Some(begin..begin + fitting(&sizes[begin..begin + run]).max(2))
 }
 
-/// Chooses the neighbours to be merged next.
+/// Function that chooses the range of neighbouring chunks to be merged next.
 type Pick = fn(&[Size]) -> Option<Range<usize>>;
 
 /// Sum of the rows and bytes of chunks, limited to those of one chunk.
@@ -136,7 +138,7 @@ fn newest_tier(sizes: &[Size]) -> usize {
     if is_enough && newest <= sum.rows - newest { width } else { 0 }
 }
 
-/// Returns the number of chunks, counted from the oldest, that fit one chunk.
+/// Returns the number of chunks, counted from the oldest, whose rows fit into one chunk.
 fn fitting(sizes: &[Size]) -> usize {
     let mut sum = Sum::default();
     sizes.iter().take(WIDTH_MAX).take_while(|size| sum.add(size)).count()
@@ -163,7 +165,8 @@ impl Table {
         pick(&sizes.collect::<Vec<_>>())
     }
 
-    /// Merges some small chunks, if any are worth it. `is_stopped` is polled between chunks.
+    /// Merges the range of small chunks that size-tiered compaction chooses next, if there is one.
+    /// `is_stopped` is polled between chunks.
     ///
     /// # Errors
     /// Errors of the pool, the store and the catalog. Then nothing has changed.
@@ -175,10 +178,9 @@ impl Table {
         self.merge_picked(memory, is_stopped, pick).await
     }
 
-    /// Merges neighbouring small chunks until no two of them are left, whether they are worth it or
-    /// not. Ends early if statements keep removing them meanwhile, or if a transaction has
-    /// rewritten
-    /// rows of the table.
+    /// Merges neighbouring small chunks until no two of them are left, even if that is not worth
+    /// its cost. Ends early if statements keep removing them meanwhile, or if a transaction has
+    /// rewritten rows of the table.
     ///
     /// # Errors
     /// Errors of the pool, the store and the catalog. Then earlier merges stay.
@@ -198,7 +200,7 @@ impl Table {
         Ok(())
     }
 
-    /// Merges the chunks that `pick` picks.
+    /// Merges the range of chunks that `pick` chooses in the current version, if it chooses one.
     async fn merge_picked(
         self: &Arc<Self>,
         memory: &Arc<dyn MemoryPool>,

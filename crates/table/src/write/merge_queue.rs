@@ -17,7 +17,7 @@ const GATHER: Duration = Duration::from_millis(100);
 const DEFER: Duration = Duration::from_secs(2);
 /// Initial and maximum back-off after a merge that was not completed.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
-/// Maximum rest after a merge.
+/// Maximum pause after a merge.
 const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Outcome of a merge.
@@ -33,7 +33,7 @@ pub(crate) enum Merged {
     Stopped,
 }
 
-/// A table whose small chunks can be merged.
+/// Interface of a table whose small chunks can be merged, as the merge thread uses it.
 pub(crate) trait Mergeable: Send + Sync + 'static {
     /// Returns its id.
     fn id(&self) -> u64;
@@ -47,7 +47,8 @@ pub(crate) trait Mergeable: Send + Sync + 'static {
     /// Returns true while transactions of several statements are open, on whichever table.
     fn has_transactions(&self) -> bool;
 
-    /// Merges some small chunks, if any are worth it. `is_stopped` is polled between chunks.
+    /// Merges the range of small chunks to be merged next, if there is one. `is_stopped` is polled
+    /// between chunks.
     fn merge<'a>(
         self: Arc<Self>,
         memory: &'a Arc<dyn MemoryPool>,
@@ -58,7 +59,7 @@ pub(crate) trait Mergeable: Send + Sync + 'static {
     fn count_failure(&self);
 }
 
-/// A table in the queue.
+/// Entry of a table in the queue.
 pub(super) struct Waiting {
     table: Weak<dyn Mergeable>,
     id: u64,
@@ -103,7 +104,7 @@ impl MergeQueue {
         self.note_any(&(Arc::clone(table) as Arc<dyn Mergeable>));
     }
 
-    /// Does the same for a table of any kind.
+    /// As [`MergeQueue::note`], for a table behind a trait object.
     pub(super) fn note_any(&self, table: &Arc<dyn Mergeable>) {
         if !table.wants_merge() {
             return;
@@ -139,7 +140,8 @@ impl MergeQueue {
         }
     }
 
-    /// Puts a table back if its merge is to wait for open transactions; otherwise returns it.
+    /// Puts a table back into the queue, and returns `None`, if its merge is to wait for open
+    /// transactions; otherwise returns the table.
     pub(super) fn defer(&self, mut waiting: Waiting, table: &dyn Mergeable) -> Option<Waiting> {
         if waiting.since.elapsed() >= DEFER || !table.has_transactions() {
             return Some(waiting);
@@ -149,7 +151,7 @@ impl MergeQueue {
         None
     }
 
-    /// Puts a table back whose merge was not completed.
+    /// Puts a table whose merge was not completed back into the queue, after a back-off.
     pub(super) fn retry(&self, mut waiting: Waiting) {
         waiting.pause = (2 * waiting.pause).clamp(PAUSE.0, PAUSE.1);
         waiting.due = Instant::now() + waiting.pause;
@@ -163,7 +165,8 @@ impl MergeQueue {
         queue.waiting.push(waiting);
     }
 
-    /// Waits for as long as the last merge took, or until the thread is to stop.
+    /// Waits for as long as the last merge took, but at most [`REST_MAX`], or until the thread is
+    /// to stop.
     pub(super) fn rest(&self, took: Duration) {
         let queue = self.queue();
         let took = took.min(REST_MAX);

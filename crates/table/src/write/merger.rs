@@ -1,11 +1,10 @@
 //! Background thread that merges small chunks.
 //!
 //! A commit that leaves chunks worth a merge puts its table in the queue. The thread takes tables
-//! out of it one at a time, after a short delay so that more chunks come together, and rests after
-//! each merge for as long as it took: queries keep at least half of the machine and the device.
-//! While transactions are open the delay is up to two seconds, since a merge between the first read
-//! of a transaction and its first change of the table is a conflict. A failed merge is retried
-//! after a back-off that doubles.
+//! out of it one at a time, after a short delay so that more chunks come together, and pauses after
+//! each merge for as long as it took, but at most a second. While transactions are open the delay
+//! is up to two seconds, since a merge between the first read of a transaction and its first change
+//! of the table is a conflict. A failed merge is retried after a back-off that doubles.
 //!
 //! A merge takes memory like any write statement: as a named consumer of the ledger, which takes
 //! what is free and writes a chunk early if nothing is.

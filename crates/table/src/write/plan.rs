@@ -139,7 +139,7 @@ pub fn truncate_plan(table: &Arc<Table>) -> Arc<dyn ExecutionPlan> {
 type Statement =
     dyn Fn(Arc<TaskContext>, Option<Returning>) -> BoxFuture<'static, Result<u64>> + Send + Sync;
 
-/// The rows that a statement returns.
+/// Result of a statement: the number of changed rows, nothing, or values of the changed rows.
 enum Outcome {
     Count,
     Nothing,

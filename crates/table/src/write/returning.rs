@@ -30,14 +30,14 @@ pub struct ReturnedColumns {
     pub schema: SchemaRef,
 }
 
-/// Store of the values of changed rows.
+/// Store of the values that a statement returns. Clones share the store.
 #[derive(Clone)]
 pub struct Returning {
     columns: ReturnedColumns,
     rows: Arc<Mutex<Option<StoredBatches>>>,
 }
 
-/// Terms of a change of rows.
+/// Constraints on the rows that a statement writes, and the store of the values that it returns.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
     /// Constraints that the new rows must satisfy.
@@ -57,7 +57,7 @@ impl Returning {
         Ok(Self { columns: columns.clone(), rows: Arc::new(Mutex::new(Some(rows))) })
     }
 
-    /// Adds the values of changed rows.
+    /// Evaluates the expressions on changed rows, and adds their values.
     ///
     /// # Errors
     /// Errors of the expressions and of the store.

@@ -51,7 +51,8 @@ impl Table {
         Box::pin(async move { self.delete_in(&Scope::ALONE, filter, terms, memory).await })
     }
 
-    /// Deletes as [`Table::delete`] does, possibly in a transaction, on these terms.
+    /// Deletes as [`Table::delete`] does, possibly in a transaction. The store of `terms` takes
+    /// values of the deleted rows.
     pub(crate) async fn delete_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -83,7 +84,8 @@ impl Table {
         )
     }
 
-    /// Updates as [`Table::update`] does, possibly in a transaction, on these terms.
+    /// Updates as [`Table::update`] does, possibly in a transaction. `terms` has constraints on the
+    /// new rows, and the store of values of these rows.
     pub(crate) async fn update_in(
         self: &Arc<Self>,
         scope: &Scope,
@@ -109,8 +111,8 @@ impl Table {
     }
 
     /// Rewrites the chunks with rows of `selection`, without these rows or with their new values,
-    /// adds its new rows, and returns the number of all these rows. Of a chunk with new values, all
-    /// rows are checked.
+    /// adds its new rows, and returns the number of rows deleted, updated and added. Of a chunk
+    /// with new values, all rows are checked against the constraints of `terms`.
     pub async fn rewrite_rows(
         self: &Arc<Self>,
         rewrite: Rewrite,
@@ -166,7 +168,7 @@ impl Table {
     }
 }
 
-/// The rows that a statement changes.
+/// Selection of the rows that a statement changes, and their new values.
 pub enum Selection {
     /// Rows for which a condition over their own values is true.
     Condition(ByCondition),
@@ -213,10 +215,10 @@ impl Selection {
     }
 }
 
-/// Selected rows of one chunk, and their change.
+/// Rows of one chunk that a statement changes, and the change.
 enum Picked {
     Masked {
-        /// One per block.
+        /// One mask per block of the chunk, set for the rows to be changed.
         masks: VecDeque<BooleanArray>,
         count: usize,
         assignments: Option<Arc<[Assignment]>>,

@@ -1,4 +1,4 @@
-//! Rows that a plan selected by their numbers, in the order of the table.
+//! Changes of rows that a plan returns by number: the position of a row in the table, from zero.
 //!
 //! A batch of the plan has these columns: the number of the row, the action for a MERGE, the new
 //! values, and then those columns that RETURNING needs and that are not of the table.
@@ -44,7 +44,7 @@ impl RowAction {
     }
 }
 
-/// The values that a plan returns for each row.
+/// Kind of the statement, which decides about the columns that the plan returns.
 #[derive(Clone)]
 enum Change {
     Delete,
@@ -53,7 +53,7 @@ enum Change {
     Merge(MergedColumns),
 }
 
-/// The columns of a MERGE.
+/// The columns of the table to which a MERGE assigns values.
 #[derive(Clone, Debug)]
 pub struct MergedColumns {
     /// Columns of the table that the plan returns values of: all of them, in order, if rows are
@@ -84,7 +84,7 @@ impl Change {
 pub struct ByNumber {
     rows: SendableRecordBatchStream,
     change: Change,
-    /// Batch that was read and is not used up.
+    /// Batch of the plan that was read, and whose rows were not all picked yet.
     current: Option<RecordBatch>,
     last: Option<u64>,
 }
@@ -94,17 +94,19 @@ impl ByNumber {
         Self { rows, change, current: None, last: None }
     }
 
-    /// Selects rows to be deleted.
+    /// Selects the rows whose numbers `rows` returns, to be deleted.
     pub fn deleted(rows: SendableRecordBatchStream) -> Self {
         Self::new(rows, Change::Delete)
     }
 
-    /// Selects rows to be updated in these columns of the table.
+    /// Selects the rows whose numbers `rows` returns, to be updated in the columns of the table
+    /// with these indices.
     pub fn updated(rows: SendableRecordBatchStream, columns: Vec<usize>) -> Self {
         Self::new(rows, Change::Update(columns.into()))
     }
 
-    /// Selects rows to be updated, deleted and inserted.
+    /// Selects the rows of a MERGE, to be updated, deleted or inserted as the column of actions
+    /// says.
     pub fn merged(rows: SendableRecordBatchStream, merged: MergedColumns) -> Self {
         Self::new(rows, Change::Merge(merged))
     }
@@ -201,7 +203,7 @@ pub(super) struct NumberedRows {
     /// Their columns of the plan.
     values: RecordBatch,
     change: Change,
-    /// Number of them that were in previous blocks.
+    /// Number of selected rows in previous blocks.
     used: usize,
     /// Number of rows of the chunk in previous blocks.
     passed: usize,
@@ -253,7 +255,7 @@ impl NumberedRows {
     }
 }
 
-/// A mask of these places of a block.
+/// Returns a mask of `rows` rows that is set at `places`.
 fn mask_of(rows: usize, places: impl Iterator<Item = usize>) -> BooleanArray {
     let mut bits = BooleanBufferBuilder::new(rows);
     bits.append_n(rows, false);
@@ -291,7 +293,7 @@ fn changed(
     with_columns(block.num_rows(), arrays, schema)
 }
 
-/// The rows of a MERGE that are updated.
+/// Returns the rows of `values` whose action is [`RowAction::Update`].
 fn updates(values: &RecordBatch) -> Result<RecordBatch, SqlError> {
     let actions = values.column(1).as_primitive::<UInt8Type>().values().iter();
     let is_update = actions.map(|action| *action == RowAction::Update.code());

@@ -1,4 +1,4 @@
-//! Texts as values of the types of their columns: UUID, JSON, VARCHAR(n).
+//! Conversion of texts to the stored form of their column's type: UUID, JSON, VARCHAR(n).
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
@@ -7,7 +7,8 @@ use terrace_functions::columns::{Usage, conform};
 
 use crate::error::SqlError;
 
-/// Returns the values that are stored for those of a column, which have its type's layout.
+/// Returns the values as they are stored in a column: checked and converted for its type. Their
+/// Arrow type is already that of `field`.
 ///
 /// # Errors
 /// For a text that is no value of the column's type.

@@ -1,4 +1,5 @@
-//! Helper of the line editor: completion of words, and statements over several lines.
+//! Helper of the line editor: completes words, and decides when an input of several lines is
+//! complete.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -11,7 +11,7 @@ use crate::error::{CliError, Result};
 use crate::sql::meta::unquoted;
 
 /// Runs `\copy TABLE from 'FILE' (...)` or `\copy TABLE | (QUERY) to 'FILE' (...)`; `stdin` and
-/// `stdout` are files too. Returns the number of rows.
+/// `stdout` stand for the standard streams. Returns the number of rows.
 ///
 /// # Errors
 /// Errors of the file, of the rows and of the statement.
@@ -42,7 +42,7 @@ pub async fn run(session: &Session, text: &str) -> Result<u64> {
     copied.map_err(|error| CliError::Usage(error.to_string()))
 }
 
-/// Runs `COPY ... TO STDOUT`: writes its rows behind what was written to standard output before.
+/// Runs `COPY ... TO STDOUT`: appends its rows to standard output, which may be a file.
 ///
 /// # Errors
 /// Errors of the output and of the statement.
@@ -88,7 +88,7 @@ fn parts(text: &str) -> Option<Parts> {
     None
 }
 
-/// Splits off the name of a file, and returns the rest.
+/// Splits a text into the name of a file, without its quotes, and the options that follow it.
 fn file(text: &str) -> Option<(String, String)> {
     let end = match text.strip_prefix('\'') {
         Some(quoted) => quoted.find('\'')? + 2,

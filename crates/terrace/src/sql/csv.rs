@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// Writer of one result.
+/// Writer of one result as CSV, or as plain values separated by `|`.
 pub struct CsvPrinter<W: Write> {
     output: W,
     /// Lines that are not written yet.

@@ -32,8 +32,7 @@ pub async fn definitions(session: &Session, name: Option<&str>) -> Result<String
     Ok(text)
 }
 
-/// Returns the names of all tables and views, in the order in which they can be created: tables
-/// before views.
+/// Returns the quoted names of all tables, and then of all views, each sorted by schema and name.
 fn all(session: &Session) -> Vec<String> {
     let mut relations = session.names().relations();
     relations.retain(|relation| relation.kind != RelationKind::System);

@@ -1,4 +1,4 @@
-//! Output of `\d`, `\df`, `\dn` and `\l`: tables of a session, columns of a table, functions,
+//! Output of the commands `\d`, `\df`, `\dn` and `\l`, which list tables, columns, functions,
 //! schemas and databases.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::error::{CliError, Result};
 use crate::sql::meta::Listed;
 use crate::text_table::TextTable;
 
-/// Schemas of tables that describe others, which are not listed.
+/// Schemas of the catalog, which are not listed.
 const HIDDEN: [&str; 2] = ["information_schema", "pg_catalog"];
 
 /// Lists the tables and views of every schema except [`HIDDEN`].
@@ -99,7 +99,7 @@ pub fn schemas(context: &SessionContext) -> TextTable {
     list
 }
 
-/// Lists the databases: there is one.
+/// Lists the only database; `data` is its directory.
 pub fn databases(data: &str) -> TextTable {
     let mut list = TextTable::new(["database", "data"]).wide();
     list.push([terrace_sql::DATABASE.to_owned(), data.to_owned()]);

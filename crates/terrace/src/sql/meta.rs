@@ -4,7 +4,7 @@ use clap::ValueEnum as _;
 
 use crate::args::Format;
 
-/// A command.
+/// A command of the prompt that is not SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meta {
     /// List tables and views.
@@ -21,9 +21,9 @@ pub enum Meta {
     Definitions(Option<String>),
     /// Quit the program.
     Quit,
-    /// Turn the timing of statements on or off; `None` changes it.
+    /// Turn the timing of statements on or off; `None` toggles it.
     Timing(Option<bool>),
-    /// Print each value of a row on a line of its own, or rows as a table again.
+    /// Toggle expanded output, which prints each value of a row on a line of its own.
     Expanded,
     /// Change the format of results; `None` prints it.
     Mode(Option<Format>),
@@ -79,7 +79,7 @@ EXPLAIN ANALYZE statement        what a statement did
 SET name = value                 settings of the session; SHOW ALL lists them
 ";
 
-/// The alternative to commands about indexes.
+/// The answer to commands about indexes.
 const NO_INDEXES: &str = "there are no indexes: scans skip chunks by the minimum and maximum of \
                           their columns, which terrace.segments lists";
 
@@ -104,7 +104,8 @@ pub fn parse(line: &str) -> Option<Meta> {
     Some(command.unwrap_or_else(|| Meta::Unknown(text.to_owned())))
 }
 
-/// Returns the command of a line that begins with a backslash, as psql has them.
+/// Returns the command of a line that begins with a backslash, as in psql. `name` is its first
+/// word, `given` its argument.
 fn slashed(name: &str, given: Option<String>) -> Option<Meta> {
     Some(match (name, given) {
         ("d", None) => Meta::List(Listed::All),
@@ -125,7 +126,7 @@ fn slashed(name: &str, given: Option<String>) -> Option<Meta> {
     })
 }
 
-/// Returns the command of a line that begins with a dot, as DuckDB and SQLite have them.
+/// Returns the command of a line that begins with a dot, as in DuckDB and SQLite.
 fn dotted(name: &str, given: Option<String>) -> Option<Meta> {
     Some(match (name, given) {
         ("help", None) => Meta::Help,
@@ -145,7 +146,8 @@ fn dotted(name: &str, given: Option<String>) -> Option<Meta> {
     })
 }
 
-/// Returns the value of a switch; `None` for neither on nor off.
+/// Parses the argument `on` or `off`: `Some(None)` if there is no argument, `None` if it is another
+/// word.
 fn switch(given: Option<String>) -> Option<Option<bool>> {
     match given.map(|word| word.to_ascii_lowercase()).as_deref() {
         None => Some(None),

@@ -10,8 +10,8 @@ use terrace_server::ColumnNames;
 
 use crate::args::Format;
 
-/// The columns of a result under the names that are printed. The keys of JSON objects differ: of
-/// columns of one name the second is `name_1`.
+/// Returns the columns of a result under the names that are printed. Keys of JSON objects are made
+/// unique: the second column called `name` becomes `name_1`.
 pub fn printed(names: ColumnNames, schema: &SchemaRef, format: Format) -> SchemaRef {
     let named = names.give(schema);
     match format {
@@ -39,7 +39,7 @@ fn with_distinct_names(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()))
 }
 
-/// The rows of a batch under the names of `schema`.
+/// Returns a batch with its columns renamed to those of `schema`.
 ///
 /// # Errors
 /// If the batch has another number of columns.

@@ -1,13 +1,14 @@
-//! Place of a syntax error: the line of the statement, and a mark below it.
+//! Excerpt for a syntax error: the line of the statement, and a mark below the position of the
+//! error.
 
 use terrace_sql::SqlError;
 
 use crate::error::CliError;
 
-/// Maximum number of characters of the line that are shown on either side of the place.
+/// Maximum number of characters of the line that are shown on either side of the position.
 const CONTEXT: usize = 60;
 
-/// Adds the line of its place to the error of a statement, if the error has one.
+/// Adds an excerpt of `statement` to its error, if the error's message has a position.
 pub fn shown(error: SqlError, statement: &str) -> CliError {
     match place(&error.to_string()).and_then(|place| excerpt(statement, place)) {
         Some(excerpt) => CliError::Syntax { error: Box::new(error), excerpt },
@@ -15,7 +16,7 @@ pub fn shown(error: SqlError, statement: &str) -> CliError {
     }
 }
 
-/// Returns the line and column at the end of a parser's message, which counts from 1.
+/// Returns the line and column at the end of a parser's message, both counted from 1.
 fn place(message: &str) -> Option<(usize, usize)> {
     let (_, place) = message.rsplit_once("at Line: ")?;
     let (line, column) = place.split_once(", Column: ")?;
@@ -28,7 +29,7 @@ fn excerpt(statement: &str, (line, column): (usize, usize)) -> Option<String> {
     let text = statement.lines().nth(line.checked_sub(1)?)?;
     let at = column.checked_sub(1)?;
     let first = at.saturating_sub(CONTEXT);
-    // A tab is as wide as the blank that stands for it.
+    // A tab is shown as one blank, so that the mark is below the right character.
     let blank = |letter: char| if letter.is_control() { ' ' } else { letter };
     let shown: String = text.chars().skip(first).take(2 * CONTEXT).map(blank).collect();
     let label = format!("LINE {line}: ");

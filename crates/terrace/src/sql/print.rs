@@ -34,8 +34,8 @@ pub struct Style {
     pub is_expanded: bool,
 }
 
-/// Returns the rows with timestamps as they are shown, `2024-06-01 12:00:00`, and in `zone` those
-/// with a time zone. JSON keeps them: it has timestamps of ISO 8601.
+/// Converts timestamps to the text that is shown, `2024-06-01 12:00:00`; those with a time zone are
+/// shown in `zone`. For JSON they stay as they are, and are written in ISO 8601.
 ///
 /// # Errors
 /// For a timestamp out of the range of the calendar.
@@ -46,15 +46,15 @@ pub fn with_moments(batch: RecordBatch, style: Style, zone: Tz) -> Result<Record
     }
 }
 
-/// Writer of one result.
+/// Writer of one result in one of the formats.
 pub enum Printer<W: Write> {
     /// Aligned columns.
     Table(Box<TablePrinter<W>>),
     /// Comma-separated values.
     Csv(CsvPrinter<W>),
-    /// One array.
+    /// One JSON array of objects.
     Json(JsonWriter<W, JsonArray>),
-    /// One object a line.
+    /// One JSON object per line.
     Ndjson(JsonWriter<W, LineDelimited>),
 }
 

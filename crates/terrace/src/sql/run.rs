@@ -25,7 +25,7 @@ use crate::sql::{copy, definition, describe, names, position};
 /// Bytes of output that are buffered before they are written.
 const OUTPUT_BYTES: usize = 1 << 16;
 
-/// Maximum depth of files that run each other.
+/// Maximum depth of nested files (`\i`).
 const INCLUDES_MAX: usize = 16;
 
 /// Runs statements and commands of one session.
@@ -75,7 +75,8 @@ impl Runner {
         while self.interrupts.recv().now_or_never().flatten().is_some() {}
     }
 
-    /// Begins a statement, whose planning the next Ctrl-C ends.
+    /// Returns the stop of a statement that begins: it becomes due, and ends planning, at the next
+    /// Ctrl-C.
     fn stop(&self) -> Arc<Stop> {
         self.is_interrupted.store(false, Ordering::Relaxed);
         let is_interrupted = Arc::clone(&self.is_interrupted);
@@ -197,7 +198,7 @@ impl Runner {
     }
 }
 
-/// Notes each Ctrl-C.
+/// Sets `is_interrupted` at each Ctrl-C.
 async fn watched(mut interrupts: Signal, is_interrupted: Arc<AtomicBool>) {
     while interrupts.recv().await.is_some() {
         is_interrupted.store(true, Ordering::Relaxed);

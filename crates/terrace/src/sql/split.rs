@@ -20,8 +20,8 @@ pub fn statements(text: &str) -> Vec<&str> {
     found
 }
 
-/// True if the text ends with a complete statement: only blanks and comments follow the last
-/// semicolon.
+/// True if only blanks and comments follow the last semicolon of the text, so that no statement is
+/// incomplete.
 pub fn is_complete(text: &str) -> bool {
     let mut rest = text;
     while let Some(end) = end_of_statement(rest) {
@@ -30,7 +30,7 @@ pub fn is_complete(text: &str) -> bool {
     is_blank(rest)
 }
 
-/// Returns the position of the semicolon that ends the first statement.
+/// Returns the position of the semicolon that ends the first statement; `None` if it is not ended.
 fn end_of_statement(text: &str) -> Option<usize> {
     let mut at = 0;
     while at < text.len() {
@@ -87,8 +87,8 @@ fn quoted_length(text: &str, quote: char) -> usize {
     text[1..].find(quote).map_or(text.len(), |at| at + 2)
 }
 
-/// Returns the length of an escaped text, as `E'it\'s'`: neither a character behind a backslash nor
-/// a doubled quote ends it.
+/// Returns the length of a text with escapes, such as `E'it\'s'`: neither a quote after a backslash
+/// nor a doubled quote ends it.
 fn escaped_length(text: &str) -> usize {
     let mut letters = text.char_indices().skip(2).peekable();
     while let Some((at, letter)) = letters.next() {

@@ -25,7 +25,8 @@ pub struct PageCosts {
     pub page_bytes: u64,
     /// Copy from memory to memory, neither of them cached.
     pub copy_us: f64,
-    /// Fill with a copy through userfaultfd (`UFFDIO_COPY`); `None` if it is not supported.
+    /// Fill with a copy through userfaultfd (`UFFDIO_COPY`); `None` if the kernel lacks
+    /// `UFFDIO_COPY` or `UFFDIO_MOVE`.
     pub fault_copy_us: Option<f64>,
     /// Fill with the memory of another page through userfaultfd (`UFFDIO_MOVE`); `None` if it is
     /// not supported.

@@ -17,7 +17,7 @@ use crate::timing::{scattered, us_each};
 pub struct Choice {
     /// The chosen mover.
     pub mover: Mover,
-    /// Human-readable reason.
+    /// Reason for the choice, in words.
     pub why: String,
     /// Measured costs; empty on a machine with one node.
     pub costs: Vec<MoverCost>,

@@ -16,7 +16,8 @@ pub struct Sample {
     pub seconds: f64,
     /// Operations of each kind.
     pub operations: Vec<u64>,
-    /// Latencies of steps.
+    /// Latencies of the steps whose latency was taken, one in
+    /// [`Workload::latency_every`](super::Workload::latency_every).
     pub latency: Quantiles,
     /// The memory tiers, fastest first.
     pub tiers: Vec<TierSample>,

@@ -12,7 +12,7 @@ use crate::table::Table;
 /// Maximum number of warehouses.
 pub const WAREHOUSES_MAX: u32 = 65_535;
 
-/// Size of the database.
+/// Size of the database, in warehouses and in rows for each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Number of warehouses, at least one.

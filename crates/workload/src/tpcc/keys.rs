@@ -2,7 +2,7 @@
 //!
 //! Numbers are big-endian and take no more bytes than they need: a district and the line of an
 //! order one, a warehouse and a customer two, an item three. Pages are searched by the first four
-//! bytes after the common prefix of their keys, and with short numbers these tell most keys apart.
+//! bytes after the common prefix of their keys, and with short numbers these distinguish most keys.
 
 /// Sizes of keys in bytes.
 const WAREHOUSE_BYTES: usize = 2;
@@ -108,8 +108,8 @@ pub(super) fn named(warehouse: u32, district: u32, last: &[u8]) -> Named {
     bytes
 }
 
-/// Key of a customer by last and first name. Customers with the same names are told apart by the
-/// number at the end.
+/// Key of a customer by last and first name. The number at the end distinguishes customers with the
+/// same names.
 pub(super) fn customer_by_name(
     named: &Named,
     first: &[u8],

@@ -47,7 +47,8 @@ impl Mix {
     /// All workloads.
     pub const ALL: [Mix; 6] = [Mix::A, Mix::B, Mix::C, Mix::D, Mix::E, Mix::F];
 
-    /// Returns the usual operation, and the other one with its percentage.
+    /// Returns the two operations of the workload, the usual one first, and the percentage of the
+    /// second.
     #[must_use]
     pub fn operations(self) -> (Operation, Operation, u64) {
         match self {

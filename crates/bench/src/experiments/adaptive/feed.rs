@@ -29,7 +29,8 @@ pub struct Trace {
     pub period: u64,
 }
 
-/// Changes a grant batch by batch, and samples the bytes held beyond it.
+/// Sets the grant of an operator batch by batch, and samples the bytes that the operator holds
+/// beyond it.
 #[derive(Debug)]
 pub struct Watch {
     memory: FixedMemory,
@@ -47,7 +48,8 @@ impl Watch {
         Watch { memory, trace, steps: zero(), over_sum: zero(), over_max: zero() }
     }
 
-    /// Notes that a batch was read or emitted: samples the overshoot and sets the next limit.
+    /// Called when a batch is read or emitted: samples the bytes held beyond the limit, and sets
+    /// the next limit.
     pub fn step(&self) {
         let step = self.steps.fetch_add(1, Ordering::Relaxed);
         // Memory reclaimed before this batch must have been released by now.

@@ -1,4 +1,4 @@
-//! Cases of the experiment: memory, sizes and operations.
+//! Cases of the experiment: memory that holds the objects, object sizes, and operations.
 
 use std::time::Duration;
 
@@ -12,13 +12,12 @@ use crate::error::BenchError;
 pub(super) const PUBLISHED_OBJECTS: u64 = 10_000_000;
 /// Block size of regions, as published.
 pub(super) const BLOCK_BYTES: u64 = 256 * KIB;
-/// Maximum bytes of touched objects, so that runs can be repeated by the dozen without wearing out
-/// a device.
+/// Maximum bytes of objects in cases that touch them, which limits the writes to the device.
 pub(super) const TOUCHED_BYTES_MAX: u64 = 256 * MIB;
 /// Time limit for the replacement of objects: with metadata in a region a step may take
 /// milliseconds.
 pub(super) const CHURN_SECONDS_MAX: f64 = 3.0;
-/// Number of concurrent queries: their state is five times the memory cap of the region.
+/// Number of concurrent queries. Their state is four times the memory cap of the region.
 pub(super) const QUERIES: usize = 8;
 /// Approximate bytes of the state of a query.
 const QUERY_BYTES: u64 = 5 * MIB;
@@ -179,7 +178,8 @@ impl Case {
         (bytes + 64 * MIB).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Returns true if only the allocator itself can touch memory of the region.
+    /// Returns true if objects are in a region and never touched: then only the allocator touches
+    /// the region.
     pub(super) fn shows_the_allocator(&self) -> bool {
         self.place.is_beyond() && !self.touches
     }

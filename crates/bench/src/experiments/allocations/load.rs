@@ -28,7 +28,7 @@ const CAP_AT_END_BYTES: u64 = GIB;
 /// Number of bytes written to each object in cases that touch objects.
 const TOUCH_BYTES: usize = 8;
 
-/// Conditions of the runs.
+/// Conditions that all runs share.
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     /// Number of allocations of the largest run.
@@ -104,7 +104,7 @@ pub(super) fn measure(
         (None, Memory::Node) => Backing::Node { node: stage.node, bytes: to_usize(bytes) },
         (None, _) => Backing::Dram { bytes: to_usize(bytes) },
     };
-    // Without thread caches every call reaches the arena and its metadata, as published.
+    // Thread caches are off, as published, so that every call reaches the arena and its metadata.
     let config =
         HeapConfig { metadata, thread_caches: false, ..HeapConfig::new("allocations", memory) };
     let heap = Heap::new(config).map_err(refused)?;
@@ -193,7 +193,7 @@ fn churn(heap: &Heap, case: &Case, objects: u64, steps: u64, mut chance: Random)
     }
     let time = began.elapsed();
     for object in held {
-        // Not freed one by one, but with the heap.
+        // The objects are freed with the heap, not one by one.
         object.leak();
     }
     Ok(Took { operations, time, outside })

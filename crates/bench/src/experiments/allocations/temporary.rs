@@ -1,8 +1,8 @@
 //! Temporary state of queries: sorted runs that were moved out of DRAM, a growing hash table, and
 //! the states of its groups.
 //!
-//! Every new query builds its own state; the oldest one reads all of its state and ends. So objects
-//! of all sizes are allocated in bursts, and each burst is freed at once.
+//! Every new query builds its own state; then the oldest query reads all of its state and ends. So
+//! objects of all sizes are allocated in bursts, and the objects of a burst are freed together.
 
 use std::collections::VecDeque;
 use std::time::Instant;

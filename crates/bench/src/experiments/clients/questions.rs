@@ -7,7 +7,8 @@ use crate::tpch::query::Query;
 /// TPC-H queries with large joins and groupings.
 const HEAVY_QUERIES: [u32; 3] = [18, 21, 9];
 
-/// A sort of the whole table, a join of it with itself, and strings that grow without bound.
+/// Names and texts of queries that sort all of `lineitem`, join it with itself, and aggregate its
+/// comments into long strings.
 const STRESS: [(&str, &str); 3] = [
     (
         "the sort of lineitem",
@@ -29,7 +30,8 @@ const STRESS: [(&str, &str); 3] = [
 /// TPC-H queries of a few milliseconds.
 const SHORT_QUERIES: [u32; 5] = [6, 12, 14, 2, 11];
 
-/// Returns the heavy queries; each client begins with another one.
+/// Returns the heavy queries in the order of client number `client`: each client begins with a
+/// different one.
 pub(super) fn heavy_questions(scale: f64, client: usize) -> Result<Vec<Question>> {
     let mut questions = Vec::new();
     for (number, (name, text)) in HEAVY_QUERIES.iter().zip(STRESS) {

@@ -10,7 +10,8 @@ pub const VALUE_BYTES: (usize, usize) = (50, 100);
 /// Stride of the look-up order: a prime, so that it visits each of any smaller number of pairs
 /// once.
 const STEP: u64 = 2_654_435_761;
-/// Maximum number of pairs: below the stride, so that it is not a multiple of the stride.
+/// Maximum number of pairs, below the stride [`STEP`], so that the stride is coprime to the number
+/// of pairs.
 pub const PAIRS_MAX: u64 = 1 << 31;
 
 /// Buffer for one key and value.
@@ -39,7 +40,7 @@ impl Pair {
         fill(&mut self.value, &mut seed);
     }
 
-    /// As `set`, for the key only; the value and its length are unchanged.
+    /// Replaces the key by that of a number; the value and its length are unchanged.
     pub fn set_key(&mut self, number: u64) {
         let mut seed = hash(number);
         self.key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -63,7 +64,7 @@ impl Default for Pair {
     }
 }
 
-/// Returns true if a value has the length and the first bytes that belong to a number.
+/// Returns true if a value has the length and the first bytes of the value of pair `number`.
 pub fn belongs(value: &[u8], number: u64) -> bool {
     let mut seed = hash(!number);
     let span = VALUE_BYTES.1 - VALUE_BYTES.0 + 1;

@@ -19,7 +19,8 @@ const EXAMPLE_FRAMES: [u64; 2] = [300, 50];
 /// Number of points of a drawn curve.
 const POINTS: u32 = 400;
 
-/// Number of I/Os of a sort by the printed formula and by Terrace's.
+/// Number of I/Os of a sort of `input_pages` in `pages` frames, by the paper's formula and by
+/// Terrace's.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Formula {
     input_pages: u64,
@@ -143,8 +144,8 @@ pub(super) fn figure_3() -> Lines {
     Lines { panels: vec![left, right] }
 }
 
-/// Returns the bytes of the first of two consumers after a mechanism has settled, starting from
-/// halves.
+/// Returns the bytes that the first of two consumers holds at the equilibrium of a mechanism, if
+/// each starts with half of `budget`.
 fn settle(kind: Kind, budget: u64, curves: [&Curve; 2]) -> u64 {
     let snapshots: Vec<Snapshot> = (0..)
         .zip(curves)

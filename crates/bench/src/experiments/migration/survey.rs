@@ -2,11 +2,11 @@
 //! this kernel, for batches of 1 to 2,048 pages.
 //!
 //! Pages are visited in scattered order in two mappings of 8 MiB, one on the first node and one on
-//! the last, and calls alternate between the directions. A figure is that of the best of five
-//! rounds, each of all pages or 250 ms: other load on the machine only ever adds time.
+//! the last, and calls alternate between the directions. Each result is the best of five rounds,
+//! since other load on the machine only adds time; a round visits all pages, but ends after 250 ms.
 //!
 //! The example `migrate` of `terrace-tier` includes this file: it runs on emulated machines, which
-//! are too small for the command line. So it uses no crate above that one.
+//! are too small for the command line. So it uses no crate above `terrace-tier`.
 
 use std::io;
 use std::time::{Duration, Instant};

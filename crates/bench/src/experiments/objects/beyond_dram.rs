@@ -1,8 +1,8 @@
 //! A store larger than DRAM, whose objects are in a region over a file.
 //!
-//! A quarter of the objects' bytes may be in memory, or as much as the user gave. A read of an
-//! object that is not in memory faults its block in, so the cost of a get depends on the fault
-//! rate.
+//! The memory cap of the region is a quarter of the objects' bytes, or the budget that the user
+//! gave. A read of an object that is not in memory faults its block in, so the cost of a get
+//! depends on the fault rate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const BLOCK_BYTES: [u64; 2] = [4 << 10, 64 << 10];
 const SHARE: u64 = 4;
 /// Minimum memory cap in bytes.
 const CAP_BYTES_MIN: u64 = 2 * MIB;
-/// Memory of slabs beyond the objects in them: one 16th, and some further slabs.
+/// Memory of slabs in addition to the bytes of objects: a sixteenth of these, and a fixed amount.
 const SLACK: u64 = 16;
 const SLABS_BYTES: u64 = 8 * MIB;
 /// Number of gets between two checks of the stop flag.
@@ -98,7 +98,8 @@ pub(super) fn measure(
                 for threads in [1, config.threads.max(2)] {
                     let what = format!("{}, {threads} threads, round {round}", popularity.name());
                     observe(&format!("blocks of {}, {what}", format_bytes(block_bytes)));
-                    // Each run draws other objects: those of the previous run are in memory.
+                    // Each run draws different objects, since those of the previous run are in
+                    // memory.
                     let seed = |thread| to_u64((round * 16 + threads) * 64 + thread);
                     let draws: Vec<Vec<ObjectId>> =
                         (0..threads).map(|it| popularity.draw(&ids, seed(it))).collect();
@@ -134,8 +135,8 @@ fn empty(
     Ok((store.map_err(|error| refused(&error))?, region))
 }
 
-/// Runs gets in threads for twice the duration of a run, of which the second half counts. It takes
-/// longer if the device has served nothing by then.
+/// Runs gets in a thread for each of `draws`, for twice the duration of a run, and measures the
+/// second half. It takes longer if no read of the device has completed by then.
 fn run(
     config: &Config,
     store: &ObjectStore,

@@ -1,6 +1,6 @@
 //! Figure 8: breakdown of the time of a get.
 //!
-//! The same reads are executed up to each of their steps, alternated; the time of a step is the
+//! The same gets are executed up to each of their steps, in alternation; the time of a step is the
 //! difference of two medians. So no clock is read within a get, which would take about as long as
 //! the get itself.
 
@@ -32,15 +32,15 @@ const TURNS: usize = 3;
 const PUBLISHED: &str = "id and lock some 10 ns each, below 1 us by 128 threads; the rest, which \
                          is most, the bytes (16 kB)";
 
-/// Objects that are read.
+/// Length of the objects that are read, and number of objects they are drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Case {
-    /// Random objects out of all.
+    /// Random objects of 32 bytes, drawn from the whole store.
     Cold,
-    /// Random objects out of a few.
+    /// Random objects of 32 bytes, drawn from the few of [`HOT`].
     Hot,
-    /// Random objects out of all, with the length of the study's.
+    /// Random objects of 16 KiB, as in the study, drawn from the whole store.
     Long,
 }
 
@@ -56,7 +56,7 @@ impl Case {
     }
 }
 
-/// Times of reads up to each step.
+/// Median time of a get that ends after each of its steps, for objects of one case.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Breakdown {
     case: Case,
@@ -143,7 +143,7 @@ pub(super) fn measure(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<
     Ok(found)
 }
 
-/// Fills a store with the same number of bytes for any length of objects.
+/// Fills a store with objects of length `len`: about as many bytes as `objects` short objects have.
 fn fill(objects: u64, len: usize) -> Result<(ObjectStore, Vec<ObjectId>)> {
     let store = store()?;
     let (bytes, objects) = (vec![7; len], (objects / (len / SHORT) as u64).max(64));
@@ -152,7 +152,8 @@ fn fill(objects: u64, len: usize) -> Result<(ObjectStore, Vec<ObjectId>)> {
     Ok((store, ids))
 }
 
-/// Executes the reads up to each step, repeatedly for the duration of a run.
+/// Times the gets up to each of their steps, in turns, for the duration of a run, and returns the
+/// medians.
 fn turns(
     config: &Config,
     store: &ObjectStore,

@@ -2,13 +2,12 @@
 //!
 //! A store with a fixed amount of memory is filled with objects of 32 bytes. A random half of them
 //! is removed, and objects of 16 to 128 bytes are created until the store is full again. Then
-//! threads create objects and remove a random object of their own for each; a thread whose create
-//! is refused removes some more. Finally objects are removed until 90 % of the freed bytes are in
-//! use, and threads create and remove equal numbers of bytes.
+//! threads create objects, and for each remove a random object of their own; a thread whose create
+//! is refused removes further ones. Finally objects are removed until 90 % of the freed bytes are
+//! in use, and threads create and remove equal numbers of bytes.
 //!
-//! Close to the limit a create must first make room, and filling up takes long in a large store: it
-//! ends after as many seconds as the churn lasts, and the report says if the store was full by
-//! then.
+//! Close to the limit a create must first compact memory, and a large store fills up slowly:
+//! filling ends after the seconds of the churn, and the report says if the store was full by then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -58,7 +57,7 @@ pub(super) struct Churn {
     /// Share of the freed bytes that is in use again in the full store, before and after the churn.
     share_at_start: f64,
     share_at_end: f64,
-    /// True if a create was refused by then.
+    /// True if a create had been refused at the start and at the end of the churn.
     full_at_start: bool,
     full_at_end: bool,
     turns: Vec<Turn>,
@@ -86,7 +85,7 @@ struct Turn {
     samples: Vec<Sample>,
 }
 
-/// State at one moment.
+/// Occupancy and rate at one point in time.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Sample {
     seconds: f64,
@@ -223,7 +222,7 @@ pub(super) fn measure(plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<Churn
     })
 }
 
-/// A store that is full.
+/// A store that was filled, partly emptied and filled again, and the ids of its objects.
 struct Full {
     store: ObjectStore,
     ids: Vec<ObjectId>,
@@ -374,7 +373,7 @@ struct Counts {
 /// Duration beyond which a create must have made room first.
 const SLOW_NS: u64 = 1_000_000;
 
-/// Objects that are removed for each create.
+/// Amount that a thread removes for each create: one object, or as many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaves {
     One,

@@ -85,7 +85,7 @@ pub(super) fn measure(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<
     Ok(measured)
 }
 
-/// Returns an upper bound of the memory of objects of one kind, including their overhead.
+/// Returns an estimate of the memory of objects of one kind, including an overhead of 3 bytes each.
 fn needed_bytes(objects: u64, lens: (u64, u64)) -> u64 {
     objects.saturating_mul(lens.0.midpoint(lens.1) + 3).saturating_add(64 << 20)
 }

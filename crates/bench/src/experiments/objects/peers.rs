@@ -1,8 +1,8 @@
-//! In-memory maps of keys and values compared with the store, which do the same work in turns.
+//! In-memory hash maps compared with the store: all run the same operations, in turns.
 //!
-//! Each is created once, one after the other, with its final capacity from the beginning, so that
-//! the resident bytes include no memory left behind by growth. All stay until the end, and are
-//! measured alternately.
+//! The store and the maps are created one after the other, each with its final capacity, so that
+//! the resident bytes include no memory that growth has left. All remain until the end of the
+//! experiment.
 
 #[cfg(feature = "peers")]
 mod measurement;

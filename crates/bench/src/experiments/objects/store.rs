@@ -8,7 +8,7 @@ use crate::error::{BenchError, Result};
 /// Bytes of address space of a store; only used addresses take memory.
 pub(super) const ADDRESS_BYTES: u64 = 64 * GIB;
 
-/// Returns the error of the experiment for one of the store.
+/// Wraps an error of the store as a [`BenchError::Engine`].
 pub(super) fn refused(error: &ObjectError) -> BenchError {
     BenchError::Engine(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Targets for the store.
+//! Targets of the object store, which the report shows beside the measurements.
 
 use serde::Serialize;
 

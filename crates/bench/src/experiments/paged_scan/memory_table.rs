@@ -1,8 +1,8 @@
 //! DataFusion's in-memory table with the statistics of another table.
 //!
-//! DataFusion orders joins by statistics, and its own in-memory tables have fewer of them. So that
-//! a comparison of scans and operators does not become one of join orders, the other engine gets
-//! the statistics of Terrace's tables.
+//! DataFusion orders joins by statistics, and its own in-memory tables have fewer of them. With the
+//! statistics of Terrace's tables DataFusion chooses join orders from the same data, so that the
+//! comparison is one of scans and operators.
 
 use std::fmt;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl TableProvider for TwinTable {
     }
 }
 
-/// Scan of the in-memory table; only the statistics differ from its own.
+/// Scan of the in-memory table with the given statistics.
 #[derive(Clone, Debug)]
 struct TwinSource {
     inner: Arc<dyn DataSource>,

@@ -1,8 +1,9 @@
 //! Effect of background migration on the latency of readers.
 //!
 //! Readers access popular records of a tree that fits in DRAM and the remote tier together. The set
-//! of popular records shifts periodically, so that promotion and demotion never come to rest.
-//! Compared with a policy that never promotes, under which nothing migrates after the first second.
+//! of popular records shifts periodically, so that pages are promoted and demoted all the time.
+//! This is compared with a policy that never promotes, under which no page migrates after the first
+//! second.
 
 use clap::{Args, value_parser};
 use serde::Serialize;
@@ -19,7 +20,7 @@ use crate::measure::median;
 use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Finding, Setting};
 
-/// Default DRAM, and number of records that take about four times as much.
+/// Default bytes of DRAM, and default number of records, which take about four times as much.
 const DRAM_BYTES: u64 = 256 * MIB;
 const RECORDS: u64 = 6_000_000;
 /// Size of the remote tier, as a multiple of DRAM, and the additional latency of a fix there.
@@ -89,7 +90,7 @@ struct Summary {
     target: f64,
 }
 
-/// Latency of readers during migration.
+/// Experiment `background`: latency of readers during migration.
 pub(crate) struct Background;
 
 impl Experiment for Background {

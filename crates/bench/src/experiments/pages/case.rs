@@ -1,4 +1,4 @@
-//! One run of a workload.
+//! Case of an experiment over pages: one run of a workload.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) enum Load {
         tuples: u64,
         batch: usize,
     },
-    /// Other records become popular every `shift_seconds`.
+    /// YCSB with Zipf skew `theta`; the set of popular records changes every `shift_seconds`.
     Ycsb {
         mix: Mix,
         records: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Measured {
     pub(crate) report: Report,
 }
 
-/// Figures of a run, as reports have them.
+/// Figures of a run, as in reports.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) workload: String,
@@ -111,13 +111,13 @@ pub(crate) struct Figures {
 
 /// Loaded data of a workload, ready to run.
 pub(crate) trait Ready {
-    /// Runs the workload for the duration of its case, after a warm-up.
+    /// Runs the workload for the duration of its case, after a warm-up of `warm_up_seconds`.
     ///
     /// # Errors
     /// Fails if the workload fails.
     fn measure(&self, warm_up_seconds: f64, observe: &mut dyn FnMut(&str)) -> Result<Measured>;
 
-    /// Checks the data.
+    /// Checks that the data are consistent after the run.
     ///
     /// # Errors
     /// Fails if the data are inconsistent.
@@ -128,7 +128,8 @@ struct Loaded<W> {
     case: Case,
     workload: W,
     check: fn(&W) -> Result<()>,
-    // Fields are dropped in this order: the store's file goes last.
+    // Fields are dropped in this order, so that the store's file is removed after the pool is
+    // closed.
     pool: Pool,
     _own_store: OwnStore,
 }
@@ -185,7 +186,8 @@ impl Case {
         Ok(measured)
     }
 
-    /// Loads the data; `name` is that of the store in `home` if the user gave none.
+    /// Creates the pool and loads the data; `name` is the file name of the store in `home` if the
+    /// user gave none.
     ///
     /// # Errors
     /// As [`Case::run`].
@@ -246,7 +248,7 @@ impl Case {
         let own = TierSpec::file(file, None);
         let store = self.store.as_ref().unwrap_or(&own);
         if let Some(store) = store.open_store().map_err(refused)? {
-            // Temporary: the next run may reuse the file.
+            // The store is temporary, so that the next run may reuse the file.
             store.settle(Label { id: 0, lifetime: Lifetime::Temporary }).map_err(refused)?;
             config.store = Some(Arc::new(store));
         }
@@ -296,7 +298,7 @@ impl Case {
     }
 }
 
-/// Converts an error of the pool, the tiers or the workloads.
+/// Wraps an error of the pool, the tiers or the workloads as a [`BenchError::Engine`].
 fn refused(error: impl fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
 }

@@ -1,8 +1,8 @@
 //! Break-even of remote memory: throughput per dollar.
 //!
 //! Measures queries per second and dollar of memory and storage, over sizes of a remote tier: the
-//! break-even analysis of vmcache^n (2026), whose remote memory pays from one to two times DRAM on
-//! and gains 41 and 87 queries per second and dollar at two and four times.
+//! break-even analysis of vmcache^n (2026), whose remote memory pays if it is larger than one to
+//! two times DRAM, and gains 41 and 87 queries per second and dollar at two and four times DRAM.
 
 use serde::Serialize;
 use terrace_sys::size::{GIB, format_bytes};
@@ -34,7 +34,7 @@ struct Point {
     per_second: f64,
     dollars: f64,
     per_second_and_dollar: f64,
-    /// Difference per dollar to the result without remote memory.
+    /// Difference of the throughput per dollar to that without remote memory.
     gain: f64,
 }
 
@@ -45,7 +45,7 @@ struct Summary {
     break_even_share: Option<f64>,
 }
 
-/// Throughput per dollar over the size of a remote tier.
+/// Experiment `cost`: throughput per dollar over the size of a remote tier.
 pub(crate) struct Cost;
 
 impl Experiment for Cost {
@@ -110,7 +110,7 @@ fn summarise(rows: &[Row], name: &str, dram_bytes: u64, prices: &Prices) -> Summ
     for quarters in [0].into_iter().chain(QUARTERS) {
         let share = quarters as f64 / 4.0;
         let dollars = fixed + gib(dram_bytes as f64) * share * prices.remote;
-        // From the ratio, which cancels slow periods of the device.
+        // Computed from the ratio of pairs, which cancels slow periods of the device.
         let [_, _, ratio] = medians(rows, name, LATENCY_NS, quarters);
         let per_second = two_tiers * if quarters == 0 { 1.0 } else { ratio };
         let per_second_and_dollar = per_second / dollars;

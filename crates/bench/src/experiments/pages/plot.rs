@@ -9,7 +9,8 @@ use terrace_workload::driver::{Report, Sample, write_csv};
 use crate::error::{BenchError, Result};
 use crate::report::{Line, Lines, Panel};
 
-/// Draws the throughput and residency of runs by the second.
+/// Draws the throughput and the resident bytes of named runs over time, from their samples of each
+/// second.
 pub(super) fn by_second(runs: &[(String, &Report)]) -> Lines {
     let line = |name: &str, report: &Report, value: &dyn Fn(&Sample) -> f64| Line {
         name: name.to_owned(),
@@ -42,7 +43,8 @@ pub(super) fn by_second(runs: &[(String, &Report)]) -> Lines {
     }
 }
 
-/// Writes the samples of a run to the file `path`, or to one beside it with the run's name.
+/// Writes the samples of a run as CSV to the file `path`, or if `name` is given to a file next to
+/// it whose name includes `name`.
 ///
 /// # Errors
 /// [`BenchError::File`].

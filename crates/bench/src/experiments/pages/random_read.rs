@@ -1,4 +1,4 @@
-//! Look-ups of random tuples in a tree over pages, one by one and in batches.
+//! Look-ups of random tuples in a B-tree over pages, one by one and in batches.
 
 use clap::{Args, value_parser};
 
@@ -26,7 +26,7 @@ pub(crate) struct RandomReadOptions {
     workload: WorkloadOptions,
 }
 
-/// Look-ups of random tuples.
+/// Experiment `random-read`: look-ups of random tuples.
 pub(crate) struct RandomRead;
 
 impl Experiment for RandomRead {

@@ -23,12 +23,13 @@ use crate::setting::{Finding, Setting};
 pub(super) const QUARTERS: [u64; 5] = [1, 2, 4, 8, 16];
 /// Additional latencies of a fix in the remote tier, in nanoseconds.
 const LATENCIES_NS: [u64; 2] = [0, 250];
-/// Default DRAM, and amounts of data of about six times as much.
+/// Default bytes of DRAM, and default numbers of warehouses and tuples, whose data are about six
+/// times as large.
 const DRAM_BYTES: u64 = 256 * MIB;
 const WAREHOUSES: u32 = 14;
 const TUPLES: u64 = 11_000_000;
 
-/// Warm-up in seconds of a run that is not the first over its data.
+/// Warm-up in seconds of each run after the first over the same data.
 const AGAIN_SECONDS: f64 = 1.0;
 
 /// Published throughput with these sizes relative to two tiers: TPC-C with 32 GB of DRAM and 8 to
@@ -101,7 +102,7 @@ struct Config {
     rounds: usize,
 }
 
-/// Figures of a run with the remote tier, and of its counterpart without.
+/// Figures of a run with the remote tier, and of the run without it that is paired with it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -135,7 +136,7 @@ struct Summary {
     published_tpcc_ratios: [f64; 5],
 }
 
-/// Throughput over the size of a remote tier.
+/// Experiment `n-tier`: throughput over the size of a remote tier.
 pub(crate) struct NTier;
 
 impl Experiment for NTier {
@@ -172,8 +173,8 @@ pub(super) fn measure(
         let sizes = latencies_ns.iter().flat_map(|ns| QUARTERS.map(|quarters| (*ns, quarters)));
         for (latency_ns, quarters) in sizes {
             let mut say = |text: &str| observe(&format!("{text}, remote {quarters}/4"));
-            // The speed of devices varies over minutes: both are run in turn, over data of their
-            // own.
+            // The speed of devices varies over minutes, so runs with and without the tier
+            // alternate, each over its own data.
             let prepare = |quarters, file, say: &mut dyn FnMut(&str)| {
                 case((setting, options), name, latency_ns, quarters)?.prepare(
                     home.path(),
@@ -246,8 +247,8 @@ fn case(
     })
 }
 
-/// Returns the medians of a point: throughput with the remote tier, without it, and of the ratios
-/// of pairs.
+/// Returns three medians for one workload, latency and size: throughput with the remote tier,
+/// throughput without it, and the ratio within a pair.
 pub(super) fn medians(rows: &[Row], name: &str, latency_ns: u64, quarters: u64) -> [f64; 3] {
     let same =
         |row: &&Row| row.name == name && row.quarters == quarters && row.latency_ns == latency_ns;

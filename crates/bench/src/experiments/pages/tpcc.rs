@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::experiment::{Common, Experiment};
 use crate::setting::{Finding, Setting};
 
-/// Default number of warehouses: the published one, for this kind of machine.
+/// Default number of warehouses, as published for a machine of this kind.
 const WAREHOUSES: u32 = 2;
 
 /// Options of the experiment.
@@ -22,7 +22,7 @@ pub(crate) struct TpccOptions {
     workload: WorkloadOptions,
 }
 
-/// TPC-C over trees in pages.
+/// Experiment `tpcc`: TPC-C over B-trees in pages.
 pub(crate) struct Tpcc;
 
 impl Experiment for Tpcc {

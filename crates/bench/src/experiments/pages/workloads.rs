@@ -1,4 +1,4 @@
-//! Throughput and latency of trees over pages, in either placement.
+//! Throughput and latency of B-trees over pages, in framed and in mapped placement.
 //!
 //! The workloads of the studies of vmcache (Leis et al., SIGMOD 2023, section 5) and of its n-tier
 //! successor: TPC-C, look-ups of random tuples one by one and in batches, and YCSB. With the
@@ -19,7 +19,7 @@ use crate::measure::median;
 use crate::report::{Bars, Grid, Picture, Report, Series};
 use crate::setting::{Finding, Setting};
 
-/// Default number of tuples or records: the published one, for this kind of machine.
+/// Default number of tuples or records, as published for a machine of this kind.
 pub(super) const TUPLES: u64 = 10_000_000;
 const DRAM_BYTES: u64 = 4 * GIB;
 
@@ -82,7 +82,7 @@ pub(super) fn run(
     let mut runs = Vec::new();
     for round in 0..setting.rounds.get() {
         for (at, _) in cases.iter().enumerate() {
-            // Each round begins with another case, so that none is always the first.
+            // Each round begins with a different case, so that no case is always the first.
             let at = (at + round) % cases.len();
             let measured = cases[at].run(home.path(), observe)?;
             if let Some(csv) = &options.csv {

@@ -28,7 +28,7 @@ pub(crate) struct YcsbOptions {
     workload: WorkloadOptions,
 }
 
-/// The mixes of YCSB.
+/// Experiment `ycsb`: the mixes of YCSB over a B-tree in pages.
 pub(crate) struct Ycsb;
 
 impl Experiment for Ycsb {

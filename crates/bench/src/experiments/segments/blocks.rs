@@ -16,11 +16,11 @@ const RETAIN: [&str; 2] = ["on", "off"];
 const PUBLISHED_BEST: [(&str, &str); 2] = [("tpch", BLOCK), ("tpcds", "32KiB")];
 /// Only block size with which retaining is faster, as published for TPC-H.
 const PUBLISHED_ON_IS_FASTER: &str = "4KiB";
-/// Factor for the number of passes in DRAM: they take a tenth of the time, and all others are
-/// compared with them.
+/// Factor for the number of passes in DRAM, which take a tenth of the time of the others and are
+/// the baseline for all of them.
 const IN_DRAM_PASSES: usize = 3;
 
-/// Results for one memory.
+/// Results for one kind of memory, by block size.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Curve {
     pub(super) benchmark: &'static str,

@@ -42,12 +42,12 @@ impl Figure {
         }
     }
 
-    /// Returns true if two engines run its queries in turn.
+    /// Returns true if the figure is measured on a pair of engines that run the queries in turn.
     pub(super) fn is_of_pairs(self) -> bool {
         matches!(self, Figure::Fitting | Figure::Queries)
     }
 
-    /// Returns true if the figure is measured by queries.
+    /// Returns true if the figure is measured by running queries, false if by moving tables only.
     pub(super) fn asks(self) -> bool {
         matches!(self, Figure::Blocks | Figure::Fitting | Figure::Queries)
     }

@@ -15,7 +15,7 @@ const CAP_BYTES_MIN: u64 = 16 * MIB;
 /// Both locations of metadata.
 pub(super) const BOTH: [Metadata; 2] = [Metadata::Separate, Metadata::Together];
 
-/// Returns two cases in order in even rounds, and reversed in odd ones.
+/// Returns `both` in order in even rounds, and reversed in odd rounds.
 pub(super) fn in_turn<T>(round: usize, both: [T; 2]) -> [T; 2] {
     let [first, second] = both;
     if round.is_multiple_of(2) { [first, second] } else { [second, first] }
@@ -40,8 +40,8 @@ impl HeapCase {
         HeapCase { memory: "dram".into(), case: "dram".into(), options }
     }
 
-    /// As [`HeapCase::dram`], as the baseline of `memory`: each memory is compared with DRAM
-    /// measured at the same time.
+    /// Returns the heap of [`HeapCase::dram`] as the baseline of `memory`: each kind of memory is
+    /// compared with DRAM measured at the same time.
     pub(super) fn dram_beside(memory: &str, data_bytes: u64) -> HeapCase {
         HeapCase { case: beside(memory), ..HeapCase::dram(data_bytes) }
     }
@@ -90,8 +90,8 @@ pub(super) fn case(block: &str, retain: &str) -> String {
     format!("{block}, retain {retain}")
 }
 
-/// Returns the bytes of address space: an arena that retains freed memory takes a fifth more than
-/// the data.
+/// Returns the bytes of address space of a heap for the data: an arena that retains freed memory
+/// takes a fifth more than the data, and this is ample for it.
 fn size(data_bytes: u64) -> u64 {
     2 * data_bytes + 256 * MIB
 }
@@ -100,7 +100,7 @@ fn cap(data_bytes: u64) -> u64 {
     (data_bytes / CAP_SHARE).max(CAP_BYTES_MIN)
 }
 
-/// Queries that run, and the number of their runs.
+/// Order and number of the runs of the queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Passes {
     /// No queries: the tables are only moved.

@@ -1,5 +1,5 @@
-//! Cost of memory beyond DRAM for queries if everything fits in DRAM; about a percent, as published
-//! (section IV.B).
+//! Cost for queries of a heap beyond DRAM if all of its data fit in DRAM: about a percent, as
+//! published (section IV.B).
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ const PUBLISHED: f64 = 1.01;
 /// Factor for the number of runs of each query in a round, as they are short.
 const PASSES: usize = 3;
 
-/// Results for one memory.
+/// Results for one kind of memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fit {
     pub(super) benchmark: &'static str,

@@ -1,4 +1,4 @@
-//! Two engines with the same tables in different places.
+//! Two engines with the same tables in different heaps.
 //!
 //! The expected difference is smaller than the drift of a machine's speed within a minute, so the
 //! two engines run each query directly one after the other. Each round creates their heaps anew;

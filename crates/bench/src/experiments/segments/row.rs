@@ -8,7 +8,7 @@ use terrace_heap::HeapStats;
 use super::figure::Figure;
 use crate::measure::mean;
 
-/// Bytes that the move of the tables took, as the allocator counts them.
+/// Bytes that the tables take in their heap, as the allocator counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Footprint {
     pub(super) small_bytes: u64,

@@ -15,13 +15,14 @@ pub(super) fn engine_count(options: &SegmentOptions) -> u64 {
     1 + u64::from(options.figures.iter().any(|figure| figure.is_of_pairs()))
 }
 
-/// Returns the configuration of one of `engines` engines, with a budget for everything at a scale,
-/// heaps included, as far as memory suffices.
+/// Returns the configuration of one of `engines` engines. Unless the user gave a budget, it is
+/// enough for all tables at `scale` and their heaps, as far as the memory of the machine suffices.
 pub(super) fn engine(setting: &Setting, scale: f64, engines: u64) -> EngineConfig {
     let mut config = setting.engine.clone();
     if !setting.dram_is_named {
-        // The budget also holds the heap in DRAM and operators, beside the pool. The default budget
-        // is half of the memory: the rest is for emulated memory, which no budget counts.
+        // The budget is for the pool, the heap in DRAM and operators. The default budget is half of
+        // the machine's memory; the other half is for emulated memory, which is not charged to a
+        // budget.
         config.dram_bytes = (config.dram_bytes / engines).min(2 * ample_dram(scale));
     }
     config

@@ -40,7 +40,7 @@ pub(super) struct Tables {
     pub(super) data_bytes: u64,
     names: Vec<&'static str>,
     texts: Texts,
-    /// Answers of the same tables before they were moved.
+    /// Answers of the queries before the tables were moved.
     expected: KeptAnswers,
     session: Session,
     _engine: Engine,
@@ -121,7 +121,7 @@ impl Tables {
         })
     }
 
-    /// Moves the tables back.
+    /// Moves the tables back to the pool, by dropping the heap.
     pub(super) async fn leave(&self) -> Result<()> {
         self.run(&format!("DROP HEAP {HEAP}")).await
     }
@@ -191,7 +191,8 @@ async fn texts(
     }
 }
 
-/// Computes the current answers; for TPC-DS with more rows than the LIMIT, to detect ties.
+/// Computes the answers over the tables as they are; for TPC-DS with more rows than the LIMIT, to
+/// detect ties.
 async fn answers(session: &Session, benchmark: Benchmark, texts: &Texts) -> Result<Answers> {
     let mut answers = Answers::new();
     for (number, text) in texts {

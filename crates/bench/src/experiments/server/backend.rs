@@ -1,4 +1,4 @@
-//! Servers of PostgreSQL's protocol, in processes of their own.
+//! Servers of PostgreSQL's protocol, each in a separate process.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -27,8 +27,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Returns the options of psql and pgbench that connect to it; the database is an argument of
-    /// its own.
+    /// Returns the options with which psql and pgbench connect to the address. The database is not
+    /// among them: it is a positional argument.
     pub(super) fn options(&self) -> [String; 6] {
         let (host, port, user) = (self.host.clone(), self.port.to_string(), self.user.to_owned());
         ["-h".into(), host, "-p".into(), port, "-U".into(), user]
@@ -40,7 +40,7 @@ impl Address {
 pub(crate) struct Tail(Arc<Mutex<Vec<String>>>);
 
 impl Tail {
-    /// Reads a pipe to its end, in a thread of its own.
+    /// Starts a thread that reads `pipe` to its end.
     pub(super) fn of(pipe: Option<impl Read + Send + 'static>) -> Tail {
         let tail = Tail::default();
         let lines = Arc::clone(&tail.0);
@@ -79,7 +79,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Returns true while its process runs.
+    /// Returns true while the server's process runs.
     pub(super) fn is_running(&mut self) -> bool {
         matches!(self.process.0.try_wait(), Ok(None))
     }
@@ -88,7 +88,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         if let Some(stop) = &mut self.stop {
-            // The process is killed if that does not help.
+            // A process that this does not stop is killed.
             let _ = stop.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
         self.process.end();
@@ -121,7 +121,7 @@ pub(crate) fn serve(
         .args(["serve", "--listen", "127.0.0.1:0", "--flight", "127.0.0.1:0"])
         .args(["--dram", &budget.dram_bytes.to_string()])
         .args(["--threads", &budget.threads.to_string()])
-        // The experiment has connections of its own in addition to those of the clients.
+        // The experiment opens further connections in addition to those of the clients.
         .args(["--connections", &(budget.clients + 8).to_string()]);
     for tier in tiers {
         command.arg("--tier").arg(tier.to_string());
@@ -136,10 +136,10 @@ pub(crate) fn serve(
     let (mut said, mut flight) = (String::new(), String::new());
     if let Some(output) = process.0.stdout.take() {
         let mut output = BufReader::new(output);
-        // An empty line means that the process has ended.
+        // An empty line without a line end means that the process has ended.
         let _ = output.read_line(&mut said);
         let _ = output.read_line(&mut flight);
-        // Further lines must not block it.
+        // Further lines are read too, so that the process does not block on a full pipe.
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
     }
     let port = said.split_once("127.0.0.1:").map(|(_, rest)| rest);

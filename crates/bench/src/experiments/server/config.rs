@@ -1,4 +1,4 @@
-//! Conditions of a run.
+//! Conditions of a run of the experiment.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ const DRAM_BYTES: u64 = 768 * MIB;
 /// TPC-H queries with large joins and groupings.
 const HEAVY_QUERIES: [u32; 4] = [3, 9, 18, 21];
 
-/// Conditions as the report has them.
+/// Conditions of a run, as in the report.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Config {
     pub(super) scale: f64,
@@ -37,7 +37,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Returns the conditions that the options ask for.
+    /// Returns the conditions for the parameters and options of a run.
     pub(super) fn of(setting: &Setting, options: &ServerOptions) -> Config {
         let mut options = options.clone();
         if setting.queries_are_named {

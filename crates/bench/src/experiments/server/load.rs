@@ -1,8 +1,8 @@
 //! The load: many clients that run heavy queries concurrently on one server with little memory.
 //!
-//! Each client runs every query once, in an order of its own, and has finished when all of them are
-//! answered correctly. Engines without a server run in Python processes, one for each client or one
-//! for all.
+//! Each client runs every query once, in its own random order, and has finished when all of them
+//! are answered correctly. Engines without a server run in Python processes, one for each client or
+//! one for all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ use crate::tpch::query::Query;
 /// Maximum number of kinds of errors that are reported for an engine.
 const ERRORS_MAX: usize = 5;
 
-/// Interval at which the end of a part is checked.
+/// Interval at which the end of a part is checked, and time before the deadline after which no
+/// query starts.
 pub(super) const SLACK: Duration = Duration::from_millis(20);
 
 /// An engine, and the connection of the clients to it.
@@ -43,7 +44,7 @@ pub(super) enum Engine {
     /// A process of DuckDB for each client, each with an equal share of the budget.
     #[serde(rename = "DuckDB, one process each, parts of the budget")]
     DuckDbParts,
-    /// The same, each with the whole budget: the processes do not know of each other.
+    /// A process of DuckDB for each client, each with the whole budget, as without coordination.
     #[serde(rename = "DuckDB, one process each, the budget each")]
     DuckDbEach,
     /// A server of PostgreSQL.
@@ -84,7 +85,7 @@ pub(super) struct LoadRow {
     pub(super) finished: usize,
     pub(super) asked: usize,
     pub(super) answered: usize,
-    /// Number of queries that failed, timed out, or were not sent any more.
+    /// Number of queries that failed, timed out, or were not sent before the deadline.
     pub(super) failed: usize,
     pub(super) wrong: usize,
     /// Number of processes that the kernel killed for lack of memory; `None` if it does not report
@@ -104,7 +105,8 @@ pub(super) struct LoadRow {
 }
 
 impl LoadRow {
-    /// Creates the row of an engine that could not be started.
+    /// Creates the row of an engine that could not be started: all of its queries have failed with
+    /// `error`.
     pub(super) fn none(engine: Engine, config: &Config, error: &BenchError) -> LoadRow {
         let lost = |_| vec![failed(format!("not started: {error}")); config.queries.len()];
         let questions = |client: Vec<Reply>| {
@@ -142,7 +144,7 @@ fn failed(error: String) -> Reply {
     Reply { error: Some(error), ..Reply::default() }
 }
 
-/// Running engines, with their clients.
+/// A running engine: its clients, its server or processes, and their control group.
 struct Running {
     sessions: Vec<Session>,
     server: Option<Backend>,
@@ -150,7 +152,7 @@ struct Running {
     group: Option<Arc<ControlGroup>>,
 }
 
-/// Returns the queries of a client in an order of its own.
+/// Returns the queries in the random order of client number `client`.
 pub(super) fn questions(config: &Config, client: usize) -> Result<Vec<Question>> {
     let question = |number: &u32| Ok(Question::of(Query::of(*number)?, config.scale));
     let mut questions = config.queries.iter().map(question).collect::<Result<Vec<_>>>()?;
@@ -245,7 +247,8 @@ async fn start_duckdb(
         Engine::DuckDbParts => dram / u64::try_from(clients.max(1)).unwrap_or(1),
         _ => dram,
     };
-    // All at once, as clients arrive; the kernel may kill some while others start.
+    // All processes start at once, as clients would arrive; the kernel may kill some while others
+    // start.
     let started = (0..clients).map(|_| arena.start_reader(share, 1, group()));
     for started in join_all(started).await {
         match started {

@@ -16,7 +16,7 @@ use crate::flag::seconds;
 pub(crate) enum Part {
     /// Many clients with heavy queries.
     Load,
-    /// Short queries of a client with a priority beside the load.
+    /// Short queries of a client with a priority, concurrently with the load.
     Priority,
     /// Cost of the protocol.
     Wire,

@@ -1,4 +1,4 @@
-//! PostgreSQL over a cluster of its own, as an engine to compare with.
+//! PostgreSQL with a temporary database cluster, as an engine to compare with.
 //!
 //! PostgreSQL does not run as root: if this program does, the server runs as the user `postgres`.
 
@@ -20,7 +20,7 @@ use crate::suite::child::{Kept, output, start};
 use crate::suite::table::Generated;
 use crate::tpch::table::Table;
 
-/// Directory below which Debian and others keep one version each.
+/// Directory with a subdirectory for each installed version on Debian and others.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// Superuser of the cluster, and the system's user that runs it instead of root.
@@ -30,8 +30,8 @@ const USER: &str = "postgres";
 const START: Duration = Duration::from_secs(60);
 
 /// A quarter of the budget is for shared buffers, as PostgreSQL's manual advises; the clients share
-/// the rest. A query has several sorts and hash tables, each of which may take twice `work_mem`: so
-/// it is a part of the client's share.
+/// the rest. A query has several sorts and hash tables, each of which may take twice `work_mem`, so
+/// `work_mem` is an eighth (1 / `WORK`) of a client's share.
 const SHARED: u64 = 4;
 const WORK: u64 = 8;
 
@@ -46,7 +46,7 @@ ALTER TABLE orders ADD PRIMARY KEY (o_orderkey);
 ALTER TABLE lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber);
 VACUUM ANALYZE;";
 
-/// A cluster of databases and the programs that serve it.
+/// A database cluster in a temporary directory, and the programs of PostgreSQL that serve it.
 pub(super) struct Postgres {
     programs: PathBuf,
     version: String,
@@ -92,7 +92,7 @@ impl Postgres {
         self.home.path().join("data")
     }
 
-    /// Creates a command for a program of PostgreSQL, run by the user that may.
+    /// Creates a command for a program of PostgreSQL, which runs as the owner of the cluster.
     fn program(&self, name: &str) -> Command {
         let path = self.programs.join(name);
         let mut command = match self.owner {
@@ -157,7 +157,7 @@ impl Postgres {
             format!("max_connections={}", clients + 20),
             format!("shared_buffers={}kB", shared.max(128)),
             format!("work_mem={work}kB"),
-            // With JIT each process would compile its queries in memory of its own.
+            // JIT is off: with it each process would take further memory to compile its queries.
             "jit=off".to_owned(),
             format!("effective_cache_size={}kB", (dram_bytes >> 10).max(1024)),
         ] {
@@ -233,7 +233,7 @@ fn owner() -> Result<Option<(u32, u32)>> {
     found.map(Some).ok_or_else(|| BenchError::Peer(missing.to_owned()))
 }
 
-/// Returns a port of this machine that is free now.
+/// Returns a TCP port that is currently free.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     let address = listener.map_err(|error| BenchError::Peer(format!("no free port: {error}")))?;

@@ -1,4 +1,4 @@
-//! Short queries of a client with a priority, on an idle server and beside the load.
+//! Short queries of a client with a priority, on an idle server and concurrently with the load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ const SLA: &str = "SET terrace.sla = 'latency 50ms penalty 10 per 50ms, priority
 /// Timeout of a short query, or of a query of the load.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Durations of short queries.
+/// Latencies of short queries under one condition.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PriorityRow {
-    /// True if measured beside the load, false if on an idle server.
+    /// True if measured concurrently with the load, false if on an idle server.
     pub(super) beside_load: bool,
     /// True if the client has a priority.
     pub(super) has_priority: bool,
@@ -76,8 +76,8 @@ impl Seen {
     }
 }
 
-/// Measures short queries with a priority on an idle server, beside the load, and beside it without
-/// a priority.
+/// Measures short queries with a priority on an idle server, with a priority during the load, and
+/// without one during the load.
 ///
 /// # Errors
 /// Fails if the server cannot be started or the priority cannot be set.
@@ -90,7 +90,8 @@ pub(super) async fn run(
     let server = serve(&config.program, Some(&arena.tables()), &[], config.budget(), group)?;
     let time = Duration::from_secs_f64(config.options.short_seconds);
     let mut urgent = client(&server, true).await?;
-    // One unmeasured pass, so that both start with the data of the queries in memory.
+    // One pass that is not measured, so that all measurements start with the data of the queries in
+    // memory.
     short(&mut urgent, config, Duration::ZERO, &AtomicBool::new(false)).await?;
     observe("short queries on an idle server");
     let idle = short(&mut urgent, config, time, &AtomicBool::new(false)).await?;
@@ -113,7 +114,7 @@ async fn client(server: &Backend, has_priority: bool) -> Result<Psql> {
     }
 }
 
-/// Runs short queries beside the load, which continues until they have ended.
+/// Runs short queries during the load, which continues until they have ended.
 async fn beside(
     server: &Backend,
     client: &mut Psql,
@@ -157,8 +158,8 @@ async fn short(
     }
 }
 
-/// Runs heavy queries of a client, in turns until the short ones have ended; the last one is
-/// abandoned.
+/// Runs the heavy queries of a client repeatedly until the short queries have ended; the query that
+/// runs then is abandoned.
 async fn heavy(
     mut session: Psql,
     number: usize,

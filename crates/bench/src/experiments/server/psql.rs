@@ -122,7 +122,8 @@ impl Psql {
         }
     }
 
-    /// Returns the error message with which psql has ended.
+    /// Returns an error message for a lost connection, with the last line that psql has written to
+    /// standard error.
     async fn lost(&self) -> String {
         tokio::time::sleep(LAST_WORDS).await;
         let last = self.errors.last();

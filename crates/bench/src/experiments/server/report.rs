@@ -39,9 +39,9 @@ struct Ratio {
 
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
-    /// Number of Terrace's clients that finished, and of all.
+    /// Number of Terrace's clients that finished, and of all its clients.
     finished: Option<(usize, usize)>,
-    /// 95th percentile of short queries with a priority beside the load, relative to an idle
+    /// 95th percentile of short queries with a priority during the load, relative to an idle
     /// server.
     short_p95_over_idle: Option<f64>,
     wire: Vec<Ratio>,
@@ -61,7 +61,8 @@ impl Measured {
         }
     }
 
-    /// Compares a case of Terrace with the same on PostgreSQL.
+    /// Compares a case of Terrace with the same case of PostgreSQL; `None` if there is no such
+    /// pair.
     fn ratio(&self, row: &WireRow) -> Option<Ratio> {
         let of = |other: &&WireRow| {
             other.engine == Engine::Postgres

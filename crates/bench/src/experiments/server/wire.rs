@@ -1,8 +1,8 @@
 //! Cost of the protocol: empty queries by pgbench, and rows in binary by psql's COPY and by Arrow
 //! Flight SQL.
 //!
-//! Both servers run at once; each measurement is taken on one after the other, round after round,
-//! and the first one changes from round to round.
+//! Both servers run all the time. In each round a measurement is taken on one server and then on
+//! the other; the first one changes from round to round.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -93,7 +93,7 @@ impl Rounds {
     }
 }
 
-/// Measures the servers against each other.
+/// Measures all cases on all servers.
 ///
 /// # Errors
 /// Fails if pgbench is missing, the rows cannot be created, or the servers do not send the same

@@ -1,4 +1,4 @@
-//! Engine that a trace is played on: in this process, or a server that clients connect to.
+//! Engine on which a trace is replayed: in this process, or a server that clients connect to.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
@@ -27,14 +27,14 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Factory of engines over the same tables, each of which starts with cold caches.
 pub(super) enum EngineFactory<'a> {
-    /// In this process.
+    /// Opens engines in this process.
     Local(&'a Database),
-    /// `terrace serve` with this program.
+    /// Starts `terrace serve`, with the program at this path.
     Wire(PathBuf, &'a EngineConfig),
 }
 
 impl EngineFactory<'_> {
-    /// Opens an engine with a way to share memory, and with connections of all tenants.
+    /// Opens an engine with a policy for sharing memory, and [`READY`] connections of each tenant.
     ///
     /// # Errors
     /// Fails if the engine does not open, the server does not start, or a statement is refused.
@@ -70,7 +70,8 @@ enum Access {
     Wire(Box<Backend>),
 }
 
-/// An engine with the connections of its tenants: a request takes an idle one.
+/// An engine and the connections of its tenants. A request takes an idle connection of its tenant,
+/// or opens one.
 pub(super) struct TenantEngine {
     engine: Access,
     rule: Rule,

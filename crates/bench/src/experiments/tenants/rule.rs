@@ -1,24 +1,24 @@
-//! Tenants, and the ways to share memory between them.
+//! The tenants, and the policies for sharing memory between them.
 
-/// The tenants and their SLAs. Those of scans and sorts are the trace's; the penalty of a late
-/// look-up is that of the many look-ups that it stands for.
+/// The tenants and their SLAs. The SLAs of scans and sorts are those of the trace; the penalty of a
+/// late look-up is higher, since each replayed look-up stands for many.
 pub(super) const TENANTS: [(&str, &str); 3] = [
     ("lookups", "latency 20ms penalty 0.5"),
     ("scans", "latency 100ms penalty 1 per 1s"),
     ("sorts", "latency 300ms penalty 3 per 1s"),
 ];
 
-/// A way to share memory: the market, and the priority of look-ups.
+/// A policy for sharing memory: the market mechanism, and the priority of look-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) name: &'static str,
-    /// Its name as an option.
+    /// Name of the policy as a value of the option `--rules`.
     pub(super) option: &'static str,
     pub(super) market: &'static str,
     pub(super) priority: Option<u8>,
 }
 
-/// All ways to share memory, the baselines first.
+/// All policies, the baselines first.
 pub(super) const RULES: [Rule; 5] = [
     Rule { name: "static split", option: "static", market: "static", priority: None },
     Rule { name: "demand driven", option: "demand", market: "demand", priority: None },

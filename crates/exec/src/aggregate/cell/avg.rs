@@ -14,8 +14,9 @@ use super::interface::{Cell, Input, Room, Taken, nulls, put, taken};
 use crate::functions::{array, natives, out_of_range};
 use crate::rows::Slots;
 
-/// A count of values and their sum. The function does the division. `U` is the type of unsigned
-/// values, where `V` is that of signed ones.
+/// A count of values and their sum; DataFusion's accumulator of `function` divides them. `V` is the
+/// native type of signed values, `U` that of unsigned ones, `S` that of the sum; `count` and `sum`
+/// are offsets in a row's extra bytes.
 pub(super) struct Avg<V, S, U = V> {
     count: usize,
     sum: usize,

@@ -22,8 +22,8 @@ use super::sum::Sum;
 use crate::floats::Float;
 use crate::functions::{Kind, Wide, array, kind, state_type, stock};
 
-/// Returns the cell of an aggregate whose state is kept in the rows; `None` for any other
-/// aggregate.
+/// Returns the cell of an aggregate, and allocates its state in `room`; `None` if the state of
+/// `function` is not of fixed size or has no cell, so that an accumulator must keep it.
 ///
 /// # Errors
 /// DataFusion's, if it rejects the aggregate.
@@ -78,7 +78,7 @@ pub(in super::super) fn counts_rows(function: &AggregateFunctionExpr) -> bool {
 
 type Chosen = Option<Box<dyn Cell>>;
 
-/// Returns a sum in a wider type than its result, as in [`crate::functions`].
+/// Returns the cell of a sum whose state is wider than its result, as in [`crate::functions`].
 fn wide_sum(room: &mut Room, result: &DataType) -> Chosen {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Duration, Int64, UInt64};
     let sum = state_type(result)?;
@@ -94,7 +94,7 @@ fn wide_sum(room: &mut Room, result: &DataType) -> Chosen {
     })
 }
 
-/// Returns a sum in the type of its result.
+/// Returns the cell of a sum whose state has the type of its result.
 fn sum(room: &mut Room, data_type: &DataType) -> Chosen {
     Some(match data_type {
         DataType::Int64 | DataType::Decimal64(..) | DataType::Duration(_) => {
@@ -146,7 +146,8 @@ fn avg(
     })
 }
 
-/// Minimum or maximum of two values.
+/// The choice between minimum and maximum. `replaces` and `replaces_float` return true if `new`
+/// replaces the state `old`; `start` and `start_float` are the initial states.
 trait Extreme: 'static {
     fn replaces<T: PartialOrd>(new: &T, old: &T) -> bool;
     fn replaces_float<T: Float>(new: T, old: T) -> bool;

@@ -8,7 +8,8 @@ use super::interface::{Cell, Input, Room, Taken, put, taken};
 use crate::functions::{array, natives};
 use crate::rows::Slots;
 
-/// A count of rows.
+/// The number of rows that are neither null nor filtered out; `count` is its offset in a row's
+/// extra bytes.
 #[derive(Debug)]
 pub(super) struct Count {
     count: usize,

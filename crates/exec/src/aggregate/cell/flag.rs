@@ -1,4 +1,4 @@
-//! `bool_and` and `bool_or`: a truth value that every row is combined with.
+//! `bool_and` and `bool_or`: the conjunction or disjunction of a group's Boolean values.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use datafusion::common::Result;
 use super::interface::{Cell, Input, Room, Taken, nulls, put, taken};
 use crate::rows::Slots;
 
-/// A truth value, and a flag that is set once there was one.
+/// A Boolean state, and a flag that is set once a value was not null; both are offsets in a row's
+/// extra bytes.
 #[derive(Debug)]
 pub(super) struct Flag {
     value: usize,

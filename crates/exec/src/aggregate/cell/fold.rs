@@ -10,7 +10,8 @@ use super::interface::{Cell, Input, Room, Taken, nulls, put, taken};
 use crate::functions::{array, natives};
 use crate::rows::Slots;
 
-/// A value, and a flag that is set once there was one.
+/// A folded value, and a flag that is set once a value was not null; both are offsets in a row's
+/// extra bytes.
 pub(super) struct Fold<T, F> {
     value: usize,
     seen: usize,

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 
 use crate::rows::Slots;
 
-/// The arguments of one aggregate for one batch.
+/// The input of one aggregate from one batch.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Input<'a> {
     /// Arguments, or states to be merged; empty if the aggregate reads no value.
@@ -20,14 +20,14 @@ pub(in super::super) struct Input<'a> {
     pub(in super::super) states: bool,
 }
 
-/// Rows of a batch that an aggregate takes.
+/// Rows of a batch that an aggregate takes: neither null nor filtered out.
 #[derive(Clone, Debug)]
 pub(super) enum Taken {
     All,
     Some(Vec<u32>),
 }
 
-/// Operations on one aggregate's state in the rows.
+/// Operations on the states of one aggregate, which lie in the rows of the groups.
 ///
 /// Per batch: [`Cell::begin`], then [`Cell::start`] creates the new groups, then [`Cell::take`].
 pub(in super::super) trait Cell: Send + Debug {
@@ -37,18 +37,19 @@ pub(in super::super) trait Cell: Send + Debug {
     /// Writes the initial state of a group created by the batch to the extra bytes of its row.
     fn start(&self, row: &mut [u8]);
 
-    /// Writes the state of a group without any taken row.
+    /// Writes the state of a group of which no row is taken to the extra bytes of its row.
     fn neutral(&self, row: &mut [u8]) {
         self.start(row);
     }
 
-    /// Updates the states of the rows' groups with the batch.
+    /// Updates states with the values or states of a batch; slot `n` of `slots` is the group of
+    /// row `n`.
     fn take(&mut self, slots: &mut Slots<'_>, input: Input<'_>) -> Result<()>;
 
-    /// Returns the states, as DataFusion's accumulator does.
+    /// Returns the states of the groups in `slots`, in the columns of DataFusion's accumulator.
     fn states(&self, slots: &Slots<'_>) -> Result<Vec<ArrayRef>>;
 
-    /// Returns the results.
+    /// Returns the results of the groups in `slots`.
     fn evaluate(&self, slots: &Slots<'_>) -> Result<ArrayRef>;
 }
 
@@ -57,7 +58,8 @@ pub(in super::super) trait Cell: Send + Debug {
 pub(in super::super) struct Room(pub(in super::super) usize);
 
 impl Room {
-    /// Allocates one value, aligned in the row as well as eight bytes allow.
+    /// Allocates a value of type `T`, aligned to its size or to eight bytes, whichever is less;
+    /// returns its offset.
     pub(in super::super) fn take<T>(&mut self) -> usize {
         let align = size_of::<T>().clamp(1, 8);
         let offset = self.0.next_multiple_of(align);
@@ -72,7 +74,7 @@ pub(super) fn put<T: ArrowNativeType>(row: &mut [u8], offset: usize, value: T) {
     row[offset..offset + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Returns a null buffer with nulls where a flag is not set; none if all are set.
+/// Returns a null buffer that is null where `seen` is zero; `None` if no element is zero.
 pub(super) fn nulls(seen: &[u8]) -> Option<NullBuffer> {
     if seen.iter().all(|seen| *seen != 0) {
         return None;

@@ -12,10 +12,11 @@ use super::interface::{Cell, Input, Room, Taken, nulls, put, taken};
 use crate::functions::{array, natives, out_of_range};
 use crate::rows::Slots;
 
-/// Converts sums to results.
+/// Converts sums and their nulls to results of a type; the text names the function in errors.
 pub(super) type Finish<S> = fn(&str, Vec<S>, Option<NullBuffer>, &DataType) -> Result<ArrayRef>;
 
-/// A sum, and a flag that is set once there was a value.
+/// A sum, and a flag that is set once a value was not null; both are offsets in a row's extra
+/// bytes. `V` is the native type of the values, `S` that of the sum.
 pub(super) struct Sum<V, S> {
     sum: usize,
     seen: usize,

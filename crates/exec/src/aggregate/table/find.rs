@@ -8,8 +8,8 @@ use crate::aggregate::directory::Found;
 use crate::rows::Columns;
 
 impl Table {
-    /// Finds or creates the groups of the rows in `work.open`; their addresses go to
-    /// `work.addresses`.
+    /// Finds or creates the groups of the rows in `work.open`, and writes their addresses to
+    /// `work.addresses`; `keys` are those of the whole batch.
     pub(super) fn find_or_make(&mut self, keys: &Columns) -> Result<()> {
         if self.work.open.is_empty() {
             return Ok(());
@@ -35,8 +35,9 @@ impl Table {
         Ok(())
     }
 
-    /// Moves open rows to the new groups or to those to be compared; rows that find no slot stay
-    /// open. Returns true if the directory is full.
+    /// Moves each open row to `work.made` if it reserved an empty slot, or to `work.alike` if it
+    /// found a slot with its salt; rows that find no slot stay open. Returns true if the directory
+    /// is full.
     fn probe(&mut self, work: &mut Work) -> bool {
         work.made.clear();
         work.alike.clear();
@@ -57,7 +58,7 @@ impl Table {
         kept > 0
     }
 
-    /// Appends the rows of new groups.
+    /// Appends a row per group of `work.made` to its partition.
     fn make(&mut self, keys: &Columns, work: &mut Work) -> Result<()> {
         if work.made.is_empty() {
             return Ok(());
@@ -95,8 +96,8 @@ impl Table {
         Ok(())
     }
 
-    /// Compares keys with those of the rows found; rows that differ are open again, from the next
-    /// slot on.
+    /// Compares the keys of `work.alike` with those of the groups found; rows that differ are open
+    /// again and continue at the next slot.
     fn compare(&mut self, keys: &Columns, work: &mut Work) -> Result<()> {
         if work.alike.is_empty() {
             return Ok(());
@@ -138,7 +139,7 @@ impl Table {
         Ok(())
     }
 
-    /// Groups rows by the partition of their hash.
+    /// Returns the rows of each partition, by their hashes.
     pub(super) fn split(&self, rows: &[u32], hashes: &[u64]) -> Vec<Vec<u32>> {
         let mut parts = vec![Vec::new(); self.parts.len()];
         for row in rows {

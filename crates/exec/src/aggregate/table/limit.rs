@@ -1,22 +1,24 @@
-//! The limit of groups that cannot leave memory.
+//! Limit on the size of a group whose states cannot be spilled.
 
 use datafusion::common::Result;
 
 use super::{LEVELS_MAX, Table};
 use crate::error::ExecError;
 
-/// Bytes of states beside the rows from which a group may be too large for memory.
+/// Bytes of states outside of the rows below which the limit is not checked.
 const OVERSIZED_MIN: u64 = 16 << 20;
 
 impl Table {
-    /// Returns true if spilling makes smaller tables. One group is one row in any partition, unless
-    /// it is computed from values in order; and rows with the same hash stay together.
+    /// Returns true if spilling makes smaller tables. A single group cannot be divided, unless its
+    /// result is computed from values in order; and rows with the same hash stay together, so the
+    /// level is bounded.
     pub(super) fn is_divisible(&self) -> bool {
         let is_divisible = self.groups > 1 || (self.groups == 1 && self.program.picks());
         is_divisible && self.level < LEVELS_MAX
     }
 
-    /// Refuses a group whose values cannot leave memory and are more than all of it.
+    /// Returns an error if the states outside of the rows cannot be spilled and exceed all of
+    /// memory.
     ///
     /// # Errors
     /// [`ExecError::GroupTooLarge`].

@@ -10,8 +10,9 @@ use crate::aggregate::spill::{Part, columns};
 use crate::rows::{RowAddress, RowPages};
 
 impl Table {
-    /// Begins the output of results: returns those of the states beside the rows, by group; the
-    /// results of states aside are `picked`.
+    /// Begins the output of results: returns those of the states outside of the rows, one column
+    /// per aggregate, indexed by group. `picked` are the results of the pickers, in the order of
+    /// the aggregates.
     ///
     /// # Errors
     /// The aggregate's own.
@@ -35,7 +36,8 @@ impl Table {
         Ok(values)
     }
 
-    /// Begins the output of states: returns those beside the rows, by group.
+    /// Begins the output of states: returns the columns of those outside of the rows, indexed by
+    /// group.
     ///
     /// # Errors
     /// The aggregate's own.
@@ -85,7 +87,8 @@ impl Table {
         Ok(output)
     }
 
-    /// Reads groups of a partition that another table spilled, as a batch to be aggregated.
+    /// Reads groups of a partition that another table spilled, as a batch of states to aggregate.
+    /// `addresses` are those of `part.rows`, `beside` those of `part.beside`.
     ///
     /// # Errors
     /// As [`crate::rows::Rows::gather`].

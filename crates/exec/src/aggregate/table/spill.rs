@@ -12,14 +12,15 @@ use crate::aggregate::spill::{Part, columns};
 use crate::aggregate::values::{StateColumn, States};
 use crate::rows::{Columns, RowAddress, RowLayout, RowPages};
 
-/// Minimum number of pages that a partition should have, where pages can be that small.
+/// Number of pages of a partition that the page limit aims at when rows are split.
 const PAGES_PER_PART: usize = 8;
 /// Maximum number of rows whose states are written at once.
 const ROWS_AT_ONCE: usize = 8192;
 
 impl Table {
-    /// Spills all groups: splits their rows into partitions, unpins them, and clears the directory.
-    /// Returns the bytes unpinned.
+    /// Spills all groups: splits their rows into partitions if they are not yet, writes the states
+    /// outside of the rows to pages, unpins all pages, and clears the directory. Returns the bytes
+    /// unpinned.
     ///
     /// # Errors
     /// The pool's, if it has no page left.
@@ -71,7 +72,8 @@ impl Table {
         Ok(unpinned)
     }
 
-    /// Writes the states beside the rows to pages of their own, in the order of the rows.
+    /// Writes the states outside of the rows to pages, in the order of the rows. A list of values
+    /// is cut into pieces; each further piece gets a row of its own with the group's keys.
     fn write_beside(&mut self) -> Result<()> {
         let (Some(number), Some(layout)) = (self.layouts.number, self.layouts.beside.clone())
         else {
@@ -109,7 +111,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes the states beside the rows out of the table, by group.
+    /// Takes the states outside of the rows out of the accumulators, indexed by group.
     fn take_states(&mut self) -> Result<States> {
         let mut columns = Vec::new();
         for (state, aggregate) in self.states.iter_mut().zip(self.program.aggregates()) {
@@ -147,7 +149,8 @@ fn copy(
     Ok(())
 }
 
-/// Appends rows with the keys and hashes of those at `addresses`, and `start` for their states.
+/// Appends copies of the rows at `addresses`, with their keys and hashes and the initial states
+/// `start`.
 fn repeat(rows: &mut RowPages, addresses: &[RowAddress], start: &[u8]) -> Result<()> {
     for addresses in addresses.chunks(ROWS_AT_ONCE) {
         let own = rows.resolve(addresses.iter().copied())?;

@@ -26,13 +26,13 @@ use super::types::Types;
 use super::{Sum, one};
 use crate::functions::wide::{array, natives, state_type};
 
-/// Returns true for arguments whose averages are computed here.
+/// Returns true for argument types whose averages are computed here: after coercion, all integers.
 pub(in crate::functions) fn is_exact(argument: &DataType) -> bool {
     matches!(argument, DataType::Int64 | DataType::UInt64)
 }
 
-/// Returns the type to which an argument of type `from` is cast: an integer, an interval or an
-/// untyped null.
+/// Returns the type to which `avg` casts an argument of type `from`, for an integer, an interval or
+/// an untyped null; `None` for other types.
 pub(in crate::functions) fn coerced(from: &DataType) -> Option<DataType> {
     match from {
         DataType::UInt64 => Some(DataType::UInt64),
@@ -58,7 +58,7 @@ pub(in crate::functions) fn state_fields(
     Ok(vec![field("count", DataType::UInt64), field("sum", types.sum)])
 }
 
-/// Calls a generic function with the type of the argument.
+/// Calls a generic function with the Arrow type of the argument.
 macro_rules! of_argument {
     ($argument:expr, $function:ident($($with:expr),*)) => {
         match $argument {
@@ -101,7 +101,7 @@ pub(in crate::functions) fn groups(argument: &DataType) -> Result<Box<dyn Groups
     of_argument!(argument, of_many(Types::of_average(argument)))
 }
 
-/// Integers whose sums are wider.
+/// Integer types whose averages are computed from a sum in 128 bits.
 trait Integer: ArrowPrimitiveType<Native: Into<i128>> {}
 
 impl Integer for Int64Type {}
@@ -152,7 +152,7 @@ fn quotient(sum: i128, count: u64) -> f64 {
     if sum < 0 { -quotient } else { quotient }
 }
 
-/// The average of one group, or of a frame.
+/// The average of one group or of a window frame.
 struct Average<V>(Sum<V, i128>);
 
 impl<V> fmt::Debug for Average<V> {

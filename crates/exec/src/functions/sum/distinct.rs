@@ -13,7 +13,8 @@ use datafusion::logical_expr::Accumulator;
 use super::types::{Finish, Types};
 use crate::functions::wide::{Wide, array, out_of_range};
 
-/// Creates the accumulator of a group, whose distinct values `stock` collects.
+/// Creates the accumulator of a group, whose distinct values `stock` collects; `finish` computes
+/// the result from their sum and number.
 pub(super) fn distinct<V, S>(
     types: Types,
     stock: Box<dyn Accumulator>,
@@ -38,7 +39,7 @@ where
     Box::new(SlidingDistinct { types, sum, counts, finish, values: PhantomData::<fn(V)> })
 }
 
-/// The sum of distinct values, which DataFusion's accumulator collects.
+/// A sum or average of the distinct values of a group, which DataFusion's accumulator collects.
 struct Distinct<V, S> {
     types: Types,
     stock: Box<dyn Accumulator>,
@@ -85,17 +86,17 @@ where
     }
 }
 
-/// The sum of the distinct values of a sliding frame.
+/// A sum or average of the distinct values of a sliding window frame.
 struct SlidingDistinct<V: ArrowPrimitiveType, S> {
     types: Types,
     sum: S,
-    /// The number of times that each value is in the frame.
+    /// Each value in the frame and its number of occurrences.
     counts: HashMap<Bits, (V::Native, usize)>,
     finish: Finish<S>,
     values: PhantomData<fn(V)>,
 }
 
-/// The bytes of a value, which are the same for equal integers of Arrow.
+/// The bytes of an integer of up to 256 bits, padded with zeros.
 type Bits = [u8; 32];
 
 fn bits_of<T: ArrowNativeType>(value: T) -> Bits {

@@ -103,13 +103,13 @@ where
     }
 }
 
-/// Returns the nulls of groups without a value.
+/// Returns a null buffer that is null for groups without a value; `None` if all have one.
 pub(super) fn nulls(seen: Vec<bool>) -> Option<NullBuffer> {
     let nulls = NullBuffer::new(BooleanBuffer::from(seen));
     (nulls.null_count() > 0).then_some(nulls)
 }
 
-/// Returns the nulls of states of single rows: of rows that are null or filtered out.
+/// Returns a null buffer for states of single rows: null for rows that are null or filtered out.
 pub(in crate::functions) fn nulls_of_taken(
     of_values: Option<&NullBuffer>,
     filter: Option<&BooleanArray>,

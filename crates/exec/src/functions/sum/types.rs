@@ -1,4 +1,4 @@
-//! Types of sums, and arithmetic in them.
+//! Result and state types of sums, and arithmetic of sums.
 
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use datafusion::arrow::buffer::NullBuffer;
@@ -11,7 +11,7 @@ use crate::functions::wide::{Wide, array, out_of_range, state_type};
 /// Computes the result from a sum and the number of its values.
 pub(super) type Finish<S> = fn(&Types, S, u64) -> Result<ScalarValue>;
 
-/// The types of a sum.
+/// The type of a sum's result and that of its state.
 #[derive(Clone, Debug)]
 pub(super) struct Types {
     pub(super) result: DataType,
@@ -66,8 +66,8 @@ impl Types {
     }
 }
 
-/// Returns the sum of 64-bit integers: of their halves, several of which a processor adds at a
-/// time.
+/// Returns the sum of 64-bit integers, by separate sums of their 32-bit halves: this loop is
+/// vectorized.
 fn total_of_integers(values: &[i64]) -> i128 {
     // Chunks so short that the sums of halves fit.
     let sums = values.chunks(1 << 20).map(|values| {

@@ -1,7 +1,8 @@
-//! An aggregate function over frames that exclude rows.
+//! Aggregate functions over frames that exclude rows.
 //!
-//! Each row has a new state: of a long part of its frame it merges the states of blocks of rows,
-//! which are computed once for the partition, and adds the rows before and behind them.
+//! The result of each row is computed from an empty state: for a long part of its frame, the states
+//! of whole blocks of rows, which are computed once per partition, are merged into it, and the rows
+//! before and after these blocks are added.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,33 +51,34 @@ impl ExcludingAggregate {
         }
     }
 
-    /// Ignores rows whose arguments occurred in the frame already.
+    /// If true, rows whose arguments occurred before in the frame are ignored (DISTINCT).
     #[must_use]
     pub fn with_distinct(mut self, is_distinct: bool) -> Self {
         self.is_distinct = is_distinct;
         self
     }
 
-    /// Ignores rows whose argument is null.
+    /// If true, rows whose argument is null are ignored (IGNORE NULLS).
     #[must_use]
     pub fn with_ignored_nulls(mut self, ignores_nulls: bool) -> Self {
         self.ignores_nulls = ignores_nulls;
         self
     }
 
-    /// Takes a condition as the last argument, and ignores rows for which it is not true.
+    /// If true, the last argument is a condition, and rows for which it is not true are ignored
+    /// (FILTER).
     #[must_use]
     pub fn with_filter(mut self, is_filtered: bool) -> Self {
         self.is_filtered = is_filtered;
         self
     }
 
-    /// Number of arguments of the aggregate function, of all that are given.
+    /// Returns the number of arguments of the aggregate function, out of `given` ones.
     fn arguments(&self, given: usize) -> usize {
         given.saturating_sub(usize::from(self.is_filtered))
     }
 
-    /// The aggregate function over columns; literals remain.
+    /// Builds the aggregate function over columns of its arguments; literals stay literals.
     fn over(&self, given: &[Arc<dyn PhysicalExpr>], fields: &[FieldRef]) -> Result<Function> {
         let count = self.arguments(given.len());
         let columns = fields.iter().take(count).enumerate();

@@ -1,4 +1,4 @@
-//! The rows that a frame excludes.
+//! The rows that a window frame excludes.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::partition;
 use datafusion::common::Result;
 
-/// The rows around the current one that a frame does without.
+/// The rows that EXCLUDE removes from a window frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exclusion {
     /// The current row.
@@ -18,7 +18,7 @@ pub enum Exclusion {
 }
 
 impl Exclusion {
-    /// Returns the name of an exclusion, as it is written behind EXCLUDE.
+    /// Returns the exclusion as it is written after EXCLUDE.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Exclusion {
         }
     }
 
-    /// Returns the exclusion with a name.
+    /// Returns the exclusion with this name, in any case; `None` if there is none.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let all = [Self::CurrentRow, Self::Group, Self::Ties];

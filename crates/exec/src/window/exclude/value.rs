@@ -24,7 +24,7 @@ pub enum Pick {
 }
 
 impl Pick {
-    /// Returns the row that a window function picks, by its name.
+    /// Returns the row that the window function `name` picks; `None` for other functions.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let all = [Self::First, Self::Last, Self::Nth];
@@ -40,7 +40,7 @@ impl Pick {
     }
 }
 
-/// A value of one row of a frame that excludes rows.
+/// Window function that returns the argument's value in one row of a frame that excludes rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ExcludingValue {
     pick: Pick,

@@ -26,7 +26,7 @@ pub(super) const STEPS_MAX: usize = 1 << 26;
 /// Bytes of a text that are compared or matched in a step.
 const STEP_BYTES: usize = 64;
 
-/// The use of the values that are found.
+/// Receiver of the values that are found.
 enum Sink<'s, 'v> {
     All(&'s mut Vec<Item<'v>>),
     /// Becomes true with the first value, which ends the evaluation.
@@ -177,7 +177,7 @@ impl<'v> Evaluation<'v> {
         Ok(unwrapped)
     }
 
-    /// Counts values before they are kept.
+    /// Adds `count` values to those kept in memory; an error above [`VALUES_MAX`].
     fn keep(&mut self, count: usize) -> Found<()> {
         self.values = self.values.saturating_add(count);
         match self.values > VALUES_MAX {
@@ -188,7 +188,7 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    /// Counts steps, before they are taken.
+    /// Adds `steps` to the steps taken; an error above [`STEPS_MAX`].
     fn spend(&mut self, steps: usize) -> Found<()> {
         self.steps = self.steps.saturating_add(steps);
         match self.steps > STEPS_MAX {
@@ -375,12 +375,12 @@ impl<'v> Evaluation<'v> {
         Ok(false)
     }
 
-    /// Nothing, or a fault unless the structure is ignored.
+    /// Returns false, or the fault of a missing part unless faults of the structure are ignored.
     fn missing(&self, fault: impl Fn() -> String) -> Found<bool> {
         if self.ignores_structure { Ok(false) } else { Err(Fault::Value(fault())) }
     }
 
-    /// Evaluates without faults of the structure.
+    /// Evaluates with faults of the structure ignored.
     fn tolerant(&mut self, evaluate: impl FnOnce(&mut Self) -> Found<bool>) -> Found<bool> {
         let outer = mem::replace(&mut self.ignores_structure, true);
         let result = evaluate(self);
@@ -388,8 +388,8 @@ impl<'v> Evaluation<'v> {
         result
     }
 
-    /// Follows steps from the values at some levels within a value. The values within each other
-    /// are a list, since nested filters of deep documents would recurse too far.
+    /// Follows `steps` from the values at the levels `first` to `last` below `item`. The traversal
+    /// has its own stack, since recursion in nested filters of deep documents could overflow.
     fn descend(
         &mut self,
         steps: &'v [Step],
@@ -398,7 +398,7 @@ impl<'v> Evaluation<'v> {
         sink: &mut Sink<'_, 'v>,
     ) -> Found<bool> {
         let (is_lax, are_leaves) = (self.path.is_lax, first == u32::MAX);
-        // Each with the place of its next child.
+        // The stack of values that enclose the current one, each with the index of its next child.
         let mut open = if last > 0 { vec![(item, 0)] } else { Vec::new() };
         loop {
             let level = u32::try_from(open.len()).unwrap_or(u32::MAX);
@@ -466,7 +466,7 @@ impl<'v> Evaluation<'v> {
         Ok(false)
     }
 
-    /// The first and the last position of a subscript.
+    /// Evaluates the bounds of the subscript `from to to`; without `to` both are `from`.
     fn range(&mut self, from: &'v Expr, to: Option<&'v Expr>) -> Found<(i128, i128)> {
         let from = self.position(from)?;
         let to = match to {
@@ -486,7 +486,8 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    /// The size of a value that is no array; `None` if the structure is ignored.
+    /// The size of a value that is no array: 1 in lax mode, else a fault; `None` if faults of the
+    /// structure are ignored.
     fn single(&self) -> Found<Option<Item<'v>>> {
         if self.path.is_lax {
             return Ok(Some(Item::Word(Cow::Borrowed("1"))));
@@ -495,7 +496,7 @@ impl<'v> Evaluation<'v> {
         Ok(None)
     }
 
-    /// Follows steps from an object of each name and value of an object.
+    /// `.keyvalue()`: follows steps from an object with `key`, `value` and `id` for each member.
     fn pairs(&mut self, next: &'v [Step], item: &Item<'v>, sink: &mut Sink<'_, 'v>) -> Found<bool> {
         let object = match item {
             Item::Node(object) => *object,
@@ -542,7 +543,8 @@ impl<'v> Evaluation<'v> {
         }
     }
 
-    /// Joins conditions, of which one that is `decisive` decides.
+    /// Combines conditions by AND (`decisive` is false) or OR (true): the first that equals
+    /// `decisive` ends the evaluation.
     fn fold(&mut self, all: &'v [Condition], decisive: bool) -> Found<Option<bool>> {
         let mut joined = Some(!decisive);
         for condition in all {

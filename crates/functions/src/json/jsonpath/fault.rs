@@ -1,8 +1,8 @@
-//! Reasons for the end of an evaluation.
+//! Errors of the evaluation of a path.
 
 use datafusion::common::DataFusionError;
 
-/// The reason for the end of an evaluation.
+/// Error of the evaluation of a path.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// A value of another structure or type than the path wants, which `silent` suppresses.
@@ -13,12 +13,12 @@ pub(super) enum Fault {
 
 pub(super) type Found<T> = Result<T, Fault>;
 
-/// The fault of a value.
+/// Returns [`Fault::Value`] with this message.
 pub(super) fn fault<T>(text: impl Into<String>) -> Found<T> {
     Err(Fault::Value(text.into()))
 }
 
-/// The result without faults of values, which are unknown.
+/// The result with faults of values turned into `None`, unknown.
 pub(super) fn known<T>(result: Found<T>) -> Found<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! The functions of paths.
+//! SQL functions that evaluate paths, such as `jsonb_path_query_array`.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub(in super::super) fn functions() -> Vec<Definition> {
     ]
 }
 
-/// The path of the last row, which is mostly that of all.
+/// Cache of the last path; mostly all rows have the same one.
 #[derive(Default)]
 struct Paths {
     known: Option<(String, JsonPath)>,
@@ -48,8 +48,8 @@ impl Paths {
     }
 }
 
-/// Maps an evaluation of each row, unless one of its arguments is null; a fault is null if it is
-/// suppressed. True is passed for rows whose faults are suppressed.
+/// Calls `map` with the evaluation of each row, and true if the row's faults are suppressed.
+/// Returns null for rows with a null argument or a suppressed fault.
 fn each<T>(
     call: &Call,
     mut map: impl FnMut(Evaluation<'_>, bool) -> std::result::Result<Option<T>, Fault>,
@@ -83,7 +83,7 @@ fn each<T>(
     rows.collect()
 }
 
-/// The values that a path finds, in silence those before a fault.
+/// The values that a path finds; only those before a fault if faults are suppressed.
 fn found<T>(
     evaluation: Evaluation<'_>,
     silent: bool,
@@ -165,7 +165,7 @@ fn first(call: &Call) -> Result<ArrayRef> {
     call.each_text(|row| Ok(texts.get(row).and_then(Option::as_deref)))
 }
 
-/// The values as a list, of which `jsonb_path_query` has a row each.
+/// The values that a path finds as a list; `jsonb_path_query` returns a row for each element.
 fn list(call: &Call) -> Result<ArrayRef> {
     let mut room = Room::default();
     let lists = each(call, |evaluation, silent| {
@@ -179,14 +179,17 @@ fn list(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// The bytes of the texts of a batch of rows.
+/// Counter of the bytes of a function's results for one batch, which limits them.
 #[derive(Default)]
 struct Room {
     bytes: usize,
 }
 
 impl Room {
-    /// The text of a value.
+    /// The text of a value, whose bytes are added to the counter.
+    ///
+    /// # Errors
+    /// If the batch has too many bytes.
     fn text(&mut self, call: &Call, item: &Item<'_>) -> Result<String> {
         let mut out = String::new();
         item.write(&mut out);

@@ -16,7 +16,7 @@ pub(super) enum Item<'v> {
     /// A number, a boolean or null.
     Word(Cow<'v, str>),
     Text(Cow<'v, str>),
-    /// An object of the name and the value of a member, and the id of its object.
+    /// An object that `.keyvalue()` returns: name and value of a member, and the id of its object.
     Pair {
         name: &'v str,
         value: &'v Value<'v>,
@@ -101,7 +101,7 @@ impl<'v> Item<'v> {
         }
     }
 
-    /// The value at a place within an array or object.
+    /// The element of an array, or the value of the member of an object, at index `place`.
     pub(super) fn child(&self, place: usize) -> Option<Self> {
         match self {
             Self::Node(Value::Array(elements)) => elements.get(place).map(Self::Node),
@@ -129,7 +129,8 @@ impl<'v> Item<'v> {
         }
     }
 
-    /// True if two values compare so; `None` if they cannot be compared.
+    /// True if `comparison` holds between this value and `other`; `None` if they cannot be
+    /// compared.
     pub(super) fn compare(&self, comparison: Comparison, other: &Self) -> Option<bool> {
         let (own, given) = (self.kind(), other.kind());
         let order = match (own, given) {

@@ -7,7 +7,8 @@ use super::item::Item;
 use super::number::{Number, of_double, with_sign};
 use super::syntax::Method;
 
-/// Returns the result of a method that has one; for the size of a value that is no array, `single`.
+/// Returns the result of `method`, unless it is `.keyvalue()`, which has many; `single` is the
+/// result of `.size()` for a value that is no array.
 ///
 /// # Errors
 /// If the method does not take the value.

@@ -6,16 +6,16 @@ use std::fmt;
 use super::super::value::{amount, parts};
 use super::syntax::Operator;
 
-/// Digits of a quotient that PostgreSQL computes at least.
+/// Minimum number of significant digits of a quotient in PostgreSQL.
 const QUOTIENT_DIGITS: i64 = 16;
-/// Decimal digits of a digit of PostgreSQL's `numeric`.
+/// Number of decimal digits in one group of PostgreSQL's `numeric`, which has base 10,000.
 const GROUP: i64 = 4;
-/// Digits behind the point that a number has at most.
+/// Maximum number of digits behind the point.
 const SCALE_MAX: u32 = 1_000;
-/// Digits of a double that are certain.
+/// Number of significant decimal digits that every double preserves.
 const DOUBLE_DIGITS: usize = 15;
 
-/// A number of up to 38 digits, in units of its last digit.
+/// A decimal number of up to 38 digits: `units` divided by 10 to the power of `scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number {
     units: i128,
@@ -92,7 +92,7 @@ impl Number {
         Some(Self { units, scale })
     }
 
-    /// The power of ten thousand of the first group of four digits, and that group.
+    /// The first base-10,000 digit, as `numeric` stores numbers: its exponent and its value.
     fn first(self) -> (i64, u32) {
         if self.units == 0 {
             return (0, 0);
@@ -151,7 +151,7 @@ pub(super) fn order(left: &str, right: &str) -> Option<Ordering> {
     Some(if is_negative { order.reverse() } else { order })
 }
 
-/// The number without its sign, or with the other one.
+/// The absolute value of a number if `is_kept`, else the negated number.
 pub(super) fn with_sign(word: &str, is_kept: bool) -> String {
     let is_zero = amount(word).is_some_and(|(_, digits, _)| digits.is_empty());
     match word.strip_prefix('-') {
@@ -161,7 +161,8 @@ pub(super) fn with_sign(word: &str, is_kept: bool) -> String {
     }
 }
 
-/// The number of a text of a double; `None` for any other text.
+/// Parses a text as a double, and returns it as a JSON number of 15 digits; `None` for any other
+/// text.
 pub(super) fn of_double(text: &str) -> Option<String> {
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
     let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite())?;

@@ -4,16 +4,17 @@ use std::collections::HashMap;
 
 use super::super::value::Value;
 
-/// The ids of the objects of some documents: their places in the order of the texts.
+/// Assigns ids to the objects in the documents of an evaluation: 0, 1, ... in the order in which
+/// they begin.
 ///
-/// PostgreSQL's are places in its binary form; that of the whole document is 0 here too.
+/// PostgreSQL's ids are offsets in its binary form; that of the whole document is 0 there too.
 #[derive(Debug, Default)]
 pub(super) struct ObjectIds<'v> {
     places: HashMap<*const Value<'v>, u64>,
 }
 
 impl<'v> ObjectIds<'v> {
-    /// The id of an object of one of the documents, which are those of every call.
+    /// The id of `object`, which is in one of `documents`; all calls have the same documents.
     pub(super) fn of(
         &mut self,
         object: &'v Value<'v>,

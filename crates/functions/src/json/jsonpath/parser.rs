@@ -48,9 +48,9 @@ struct Parser<'a> {
     tokens: &'a [(usize, Token)],
     next: usize,
     depth: usize,
-    /// The filters that the next token is within, in which `@` is possible.
+    /// Number of filters that enclose the next token; `@` is only valid in a filter.
     in_filters: usize,
-    /// The subscripts, in which `last` is possible.
+    /// Number of subscripts that enclose the next token; `last` is only valid in a subscript.
     in_subscripts: usize,
 }
 
@@ -109,7 +109,7 @@ impl Parser<'_> {
         self.joined(Self::comparison, "&&", Condition::All)
     }
 
-    /// Parses an operand, or several conditions with a sign between them.
+    /// Parses an operand, or several conditions with `&&` or `||` between them.
     fn joined(
         &mut self,
         operand: fn(&mut Self) -> Parsed<Either>,

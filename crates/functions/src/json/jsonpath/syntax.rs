@@ -1,4 +1,4 @@
-//! Parsed paths.
+//! Syntax tree of parsed paths.
 
 use std::cmp::Ordering;
 

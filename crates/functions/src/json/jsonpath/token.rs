@@ -1,6 +1,6 @@
-//! Words and signs of a path.
+//! Tokenizer of paths.
 
-/// A part of a path.
+/// A token of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Sign(&'static str),
@@ -13,7 +13,7 @@ pub(super) enum Token {
     End,
 }
 
-/// The signs, of which longer ones precede those that they begin with.
+/// Operators and punctuation; longer ones precede their prefixes, since the first match is taken.
 const SIGNS: [&str; 28] = [
     "**", "&&", "||", "==", "!=", "<>", "<=", ">=", "$", "@", ".", "*", "[", "]", "(", ")", "{",
     "}", "?", ",", "+", "-", "/", "%", "!", "<", ">", ":",
@@ -201,7 +201,7 @@ impl<'a> Lexer<'a> {
         Ok(letter)
     }
 
-    /// Reads the character of a number of hexadecimal digits, or of those within braces.
+    /// Reads a code point of `digits` hexadecimal digits, or of digits within braces.
     fn of_code(&mut self, digits: usize) -> Result<char, Malformed> {
         let first = self.code(digits)?;
         let code = match first {

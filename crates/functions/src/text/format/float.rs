@@ -35,7 +35,7 @@ fn exponent(text: &str) -> String {
     }
 }
 
-/// A number with so many significant digits, without zeros at its end.
+/// A number with up to `precision` significant digits, without zeros at its end.
 fn general(magnitude: f64, precision: usize) -> String {
     let precision = precision.max(1);
     let places = precision - 1;

@@ -2,7 +2,7 @@
 
 use datafusion::common::{Result, exec_err};
 
-/// Digits and characters of one value, at most.
+/// Maximum width and precision of a field.
 const WIDTH_MAX: usize = 10_000;
 
 /// A part of a template.

@@ -20,13 +20,13 @@ pub(crate) const BATCH_HEAD_BYTES: usize = 44;
 /// Offset of the first byte that the checksum of a head covers.
 const SUMMED: usize = 12;
 
-/// Head of a batch.
+/// Header of a batch, without its salt; the [module](self) shows its layout in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchHead {
     /// Bytes of the batch's changes.
     pub(crate) len: u64,
-    /// Length of the file that was on the device when this was written; 0 if even the log before
-    /// may not have been.
+    /// Bytes of the file that were on the device when this batch was written; 0 if even the log
+    /// before this one may not have been there completely.
     pub(crate) synced: u64,
     /// The batch before.
     pub(crate) after: Link,

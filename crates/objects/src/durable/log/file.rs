@@ -14,7 +14,7 @@ use crate::durable::files::{Files, StoredFile, directory_of};
 use crate::error::ObjectError;
 
 /// State of a log file on the device: how much of it survives a power loss. Syncs use this and need
-/// neither the pending changes nor the lock of the file, so that writes continue beside them.
+/// neither the pending changes nor the lock of the file, so that writes continue meanwhile.
 pub(crate) struct Device {
     file: Box<dyn StoredFile>,
     pub(crate) path: PathBuf,
@@ -70,18 +70,20 @@ pub(crate) struct LogFile {
     len: u64,
     /// A write failed, so the contents of the file are unknown.
     failed: bool,
-    /// The batch before the first one, and the last one.
+    /// The batch before the first one of this file, and the last batch written.
     pub(crate) first: Link,
     last: Link,
-    /// End of the last batch with changes, and the synced length that the last batch records.
+    /// End of the last batch with changes, and the synced length that the last batch records, both
+    /// in bytes from the beginning of the file.
     filled: u64,
     said: u64,
-    /// Bytes of the logs before this one that no dump has replaced yet.
+    /// Bytes of the logs before this one that were written since the store was opened, and that no
+    /// dump has replaced yet.
     pub(crate) earlier: u64,
 }
 
 impl LogFile {
-    /// Makes a new log, durably.
+    /// Creates a new log file with this head, durably.
     pub(crate) fn create(
         files: &dyn Files,
         path: PathBuf,
@@ -122,12 +124,12 @@ impl LogFile {
         std::mem::replace(self, next)
     }
 
-    /// Bytes of this log and of those before it that no dump has replaced yet.
+    /// Bytes of this log and of the `earlier` ones.
     pub(crate) fn bytes(&self) -> u64 {
         self.earlier + self.len
     }
 
-    /// Writes changes as one batch.
+    /// Writes changes as one batch to the end of the file, without a sync.
     pub(crate) fn write(&mut self, changes: &mut Changes) -> io::Result<()> {
         self.is_ours()?;
         let synced = self.device.synced.load(Ordering::Acquire);

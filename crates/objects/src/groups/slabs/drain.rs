@@ -1,4 +1,4 @@
-//! Draining: the runs in the emptiest slabs move elsewhere.
+//! Draining of slabs: the choice of slabs whose runs defragmentation moves elsewhere.
 
 use terrace_sys::size::{to_u64, to_usize};
 use terrace_sys::sync::lock;
@@ -17,8 +17,8 @@ pub(crate) enum Need {
     Room(u64),
 }
 
-/// Most slabs drained at once for a caller that waits for a run of at most a slab: some
-/// milliseconds of work.
+/// Maximum number of slabs drained at once for a caller that waits for a run of at most a slab:
+/// some milliseconds of work.
 const HURRIED_SLABS: usize = 8;
 
 impl Slabs {

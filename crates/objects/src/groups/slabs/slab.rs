@@ -1,4 +1,4 @@
-//! State of one slab beside its bitmap.
+//! State of one slab, except for the bitmap of its used granules.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -13,14 +13,20 @@ pub(super) const WORTH_GRANULES: usize = SLAB_GRANULES / 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum State {
+    /// Without memory, and not charged to the budget.
     Empty = 0,
+    /// A group of threads allocates from the slab.
     Open = 1,
+    /// In use, but no group of threads allocates from it.
     Idle = 2,
+    /// Defragmentation moves its runs to other slabs, or to lower granules of this one; nothing
+    /// else is allocated from it.
     Draining = 3,
+    /// Part of a run that is longer than a slab.
     Large = 4,
 }
 
-/// State of a slab beside its bitmap. Zero bytes are an empty slab.
+/// State of a slab, except for the bitmap of its used granules. Zero bytes are an empty slab.
 pub(super) struct Slab {
     state: AtomicU32,
     /// Granules that are neither claimed nor about to be claimed; meaningless while the slab is

@@ -1,10 +1,10 @@
-//! Arguments of functions, which may have any type.
+//! Conversions of arguments of functions, which may have any type.
 
 use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
-/// Returns an argument as a text.
+/// Returns an argument as a text; `None` if it is null or its type has no text form.
 pub(super) fn text(argument: &ScalarValue) -> Option<String> {
     match argument.cast_to(&DataType::Utf8) {
         Ok(ScalarValue::Utf8(text)) => text,
@@ -12,7 +12,7 @@ pub(super) fn text(argument: &ScalarValue) -> Option<String> {
     }
 }
 
-/// Returns an argument as an integer, if it is one or the text of one.
+/// Returns an argument that is an integer or the text of one; `None` for any other.
 pub(super) fn integer(argument: &ScalarValue) -> Option<i64> {
     match argument.cast_to(&DataType::Int64) {
         Ok(ScalarValue::Int64(number)) => number,

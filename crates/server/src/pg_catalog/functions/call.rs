@@ -24,7 +24,7 @@ pub(super) struct Call<'a> {
     objects: OnceCell<Arc<Objects>>,
     routines: OnceCell<Vec<RoutineReport>>,
     enums: OnceCell<Vec<EnumReport>>,
-    /// The fields of the arguments, which have their types.
+    /// The types of the arguments, as fields.
     pub(super) fields: Vec<FieldRef>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
             || self.path.schemas().iter().any(|known| known == schema)
     }
 
-    /// Returns the name of an object as a statement of the session writes it.
+    /// Returns the quoted name of an object, with its schema unless unqualified names find it.
     pub(super) fn visible_name(&self, schema: &str, name: &str) -> String {
         match self.is_visible(schema) {
             true => quote(name),
@@ -88,7 +88,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the name of the type that a text of a definition names.
+    /// Returns PostgreSQL's name of the type that `text`, a part of a stored definition, names.
     pub(super) fn type_named(&self, text: &str) -> String {
         if let Some(of) = types::by_any_name(text) {
             return of.sql_name.to_owned();
@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the error for a name that does not exist.
+/// Returns the error for a `name` that no object has; `what` is the kind of object.
 pub(super) fn missing(what: &str, name: &str) -> DataFusionError {
     plan_datafusion_err!("{what} {name:?} not found")
 }

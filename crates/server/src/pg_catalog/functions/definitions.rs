@@ -1,8 +1,8 @@
-//! Functions that return definitions and descriptions.
+//! Functions that return definitions of objects and comments on them, such as `pg_get_viewdef`.
 //!
-//! Of the definitions that these functions return, the database has those of views, types,
-//! defaults, CHECK constraints and comments: it has no indexes or triggers. So all other functions
-//! return null, as PostgreSQL's do for an unknown OID.
+//! The database has definitions of views, types, defaults and CHECK constraints, and comments.
+//! Functions about other objects, such as indexes and triggers, return null, as PostgreSQL's do for
+//! an unknown OID.
 
 use datafusion::common::{Result, ScalarValue};
 use futures::FutureExt as _;

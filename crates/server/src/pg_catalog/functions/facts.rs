@@ -13,12 +13,12 @@ use crate::failure::{Failure, SqlState};
 /// The encoding of all texts, by PostgreSQL's number.
 pub(in crate::pg_catalog) const UTF8: i64 = 6;
 
-/// Defines a function for a fact that the server does not have.
+/// Defines a function without arguments whose value the server does not know: it returns null.
 const fn none(name: &'static str, returns: Returns) -> Definition {
     lenient(name, (0, 0), returns, |_, _| Ok(Value::Null))
 }
 
-/// Defines a function for a count that is not kept.
+/// Defines a function for a statistic that is not counted: it returns 0.
 const fn zero(name: &'static str) -> Definition {
     strict(name, (1, 1), Returns::Int8, |_, _| Ok(0.into()))
 }
@@ -125,7 +125,7 @@ fn backend(arguments: &[ScalarValue]) -> Result<i32> {
     }
 }
 
-/// Returns a size in the largest unit of which there are at least ten.
+/// Returns a size with its unit, as `pg_size_pretty` does: the next larger unit begins at 10 240.
 fn pretty(bytes: i64) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut number, mut unit) = (bytes, 0);

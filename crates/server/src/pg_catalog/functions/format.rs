@@ -14,7 +14,7 @@ use super::texts::literal;
 
 /// Maximum number of values of `format`.
 const VALUES_MAX: usize = 32;
-/// Maximum width that a value is padded to, in characters.
+/// Maximum width in characters to which a value is padded.
 const WIDTH_MAX: usize = 1000;
 
 pub(super) const FUNCTIONS: &[Definition] =

@@ -1,4 +1,5 @@
-//! Functions: their definitions, and their form for DataFusion.
+//! Definition of a function of `pg_catalog`, and its implementation as a DataFusion scalar
+//! function.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -54,7 +55,8 @@ pub(super) struct Definition {
     pub(super) body: Body,
 }
 
-/// Defines a function without effects that is null if an argument is.
+/// Defines a stable function that returns null if an argument is null. `arguments` are the minimum
+/// and maximum number of arguments.
 pub(super) const fn strict(
     name: &'static str,
     arguments: (usize, usize),
@@ -65,7 +67,7 @@ pub(super) const fn strict(
     Definition { name, arguments, returns, is_strict: true, volatility, body }
 }
 
-/// Defines a function that is called with nulls as well.
+/// Defines a stable function that is also called with null arguments.
 pub(super) const fn lenient(
     name: &'static str,
     arguments: (usize, usize),
@@ -75,7 +77,7 @@ pub(super) const fn lenient(
     Definition { is_strict: false, ..strict(name, arguments, returns, body) }
 }
 
-/// Defines a function that has an effect, once for each row.
+/// Defines a volatile function: it has a side effect for each row.
 pub(super) const fn acting(
     name: &'static str,
     arguments: (usize, usize),

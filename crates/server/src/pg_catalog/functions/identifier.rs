@@ -2,7 +2,7 @@
 
 use super::keywords::is_reserved;
 
-/// Returns a name as it is written in a statement.
+/// Returns a name as a statement must write it: quoted, unless it is a plain identifier.
 pub(super) fn quote(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

@@ -106,8 +106,8 @@ const TYPE: Kind = Kind {
 const FUNCTION: Kind = Kind {
     what: "function",
     oid: |call, text| {
-        // Of several functions of a name, a text with types in parentheses, as `regprocedure` has
-        // them, means the one with this number of parameters.
+        // Of several functions with one name, a text with types in parentheses (`regprocedure`)
+        // selects the one with as many parameters.
         let (name, listed) = text.split_once('(').unwrap_or((text, ")"));
         let count = match listed.trim_end_matches([')', ' ']) {
             "" => 0,
@@ -140,7 +140,7 @@ const FUNCTION: Kind = Kind {
     },
 };
 
-/// Returns the name of a function that is built in.
+/// Returns the name of the built-in function with an OID.
 fn built_in(call: &Call<'_>, oid: i64) -> Option<String> {
     let of_type = types::functions().find(|(known, _)| *known == oid);
     let own = || {

@@ -10,7 +10,7 @@ use super::argument::{integer, text};
 use super::call::Call;
 use super::function::{Definition, Returns, strict};
 
-/// The schema that shows the state of the engine.
+/// The schema whose relations report the state of the engine.
 const ENGINE: &str = "terrace";
 
 /// Defines a privilege check that every role passes.
@@ -61,8 +61,8 @@ fn missing_role(name: String) -> DataFusionError {
     SqlError::MissingRole { name }.into()
 }
 
-/// Parses the arguments of a privilege check: the role, the object, and the privileges, of which
-/// one is enough.
+/// Parses the arguments of a privilege check into the role, the object, and the privileges, one of
+/// which suffices.
 fn question<'a>(
     call: &Call<'_>,
     arguments: &'a [ScalarValue],
@@ -113,7 +113,8 @@ fn has_schema_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Va
 }
 
 /// True if a role is another or its member (MEMBER), has its privileges (USAGE), may act as it
-/// (SET), or may change its members (WITH ADMIN OPTION); one of several is enough.
+/// (SET), or may change its members (WITH ADMIN OPTION). Of several listed privileges, one
+/// suffices.
 fn pg_has_role(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let (role, other, privileges) = match arguments {
         [other, privileges] => (call.source.facts.acting_role(), other, privileges),

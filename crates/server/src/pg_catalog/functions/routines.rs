@@ -1,5 +1,5 @@
-//! Functions that describe functions: `pg_get_function_arguments` and the like. Those that are
-//! built in take any arguments.
+//! Functions that describe functions: `pg_get_function_arguments` and the like. They describe the
+//! functions and macros of users; of built-in functions no parameters are known.
 
 use datafusion::common::ScalarValue;
 use terrace_sql::session::RoutineReport;

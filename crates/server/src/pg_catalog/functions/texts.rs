@@ -53,7 +53,8 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
 ];
 
-/// Returns a LIKE pattern with a backslash in place of another escape character.
+/// Converts a LIKE pattern with another escape character to one whose escape character is a
+/// backslash.
 fn like_escape(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let [pattern, escape] = arguments else { return Ok(Value::Null) };
     let (pattern, escape) = (text(pattern).unwrap_or_default(), text(escape).unwrap_or_default());
@@ -100,7 +101,7 @@ fn quoted(arguments: &[ScalarValue]) -> String {
     quote(&arguments.first().and_then(text).unwrap_or_default())
 }
 
-/// Returns an argument as a literal of a statement.
+/// Returns the first argument as a literal of SQL, as `quote_literal` does.
 pub(super) fn literal(arguments: &[ScalarValue]) -> String {
     let text = arguments.first().and_then(text).unwrap_or_default().replace('\'', "''");
     match text.contains('\\') {

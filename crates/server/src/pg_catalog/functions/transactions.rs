@@ -1,7 +1,7 @@
 //! Functions on transaction numbers, which clients compare to detect changes.
 //!
-//! Rows of the catalog do not record which transaction has written them, so all numbers have the
-//! same age: a client that asks for rows younger than a number receives all rows.
+//! Rows of the catalog do not record the transaction that has written them, so `age` is 0 for all
+//! numbers: a client that requests the rows younger than a transaction receives all rows.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -18,7 +18,7 @@ const FROZEN: i64 = 2;
 const CURRENT: i64 = 3;
 
 pub(super) const FUNCTIONS: &[Definition] = &[
-    // Reads no column, but is not a constant: PostgreSQL's `xmin` may be compared with a parameter.
+    // A function instead of a constant: PostgreSQL's `xmin` may be compared with a parameter.
     Definition {
         volatility: Volatility::Immutable,
         ..strict("frozen_xid", (0, 0), Returns::Xid, |_, _| Ok(FROZEN.into()))

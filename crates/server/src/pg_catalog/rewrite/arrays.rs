@@ -11,7 +11,7 @@ use super::names::folded;
 use super::tree::{expression, null, take};
 use super::{empty, memberships, recursion, tables};
 
-/// Returns `'{a,b}'` as an array of texts; `None` for another expression.
+/// Converts the literal `'{a,b}'` to an array of texts; `None` for any other expression.
 pub(super) fn written(expr: &Expr) -> Option<Expr> {
     let text = match expr {
         Expr::Nested(inner) => return written(inner),
@@ -90,8 +90,9 @@ pub(super) fn of_subquery(expr: &mut Expr) {
     *expr = call("coalesce", [query, empty]);
 }
 
-/// Returns `a` for `SELECT x FROM unnest(a) x`, and `array_prefixed('text', a)` for `SELECT 'text'
-/// | x FROM unnest(a) x`, since DataFusion cannot use columns of outer queries there.
+/// Returns the array `a` for `SELECT x FROM unnest(a) x`, and `array_prefixed('text', a)` for
+/// `SELECT 'text' || x FROM unnest(a) x`: DataFusion plans no `unnest` over columns of an outer
+/// query.
 fn of_items(query: &mut Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
     let [from] = select.from.as_mut_slice() else { return None };
@@ -115,8 +116,8 @@ fn of_items(query: &mut Query) -> Option<Expr> {
     }
 }
 
-/// Makes a query return its rows as one array, in their order. False if the query is more than a
-/// plain SELECT of one column.
+/// Makes a query return its rows as one array, in their order. Returns false and changes nothing
+/// unless the query is a plain SELECT of one column.
 fn aggregate(query: &mut Query) -> bool {
     let Query { body, order_by, limit_clause, .. } = query;
     let SetExpr::Select(select) = body.as_mut() else { return false };

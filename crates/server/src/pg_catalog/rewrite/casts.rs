@@ -1,7 +1,7 @@
 //! Rewrites casts to types of the catalog.
 //!
-//! `x::regclass` is the OID in comparisons and calculations, and the name where it is shown: as a
-//! column of the result, or cast further to a text.
+//! `x::regclass` is the OID of the relation in comparisons and calculations, but its name in a
+//! column of the result, and when it is cast further to a text.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, CharacterLength, DataType, Expr, Ident, Select, SelectItem,
@@ -14,7 +14,8 @@ use super::names::{self, folded, last};
 use super::tree::{take, type_named};
 use crate::pg_catalog::{definition, types};
 
-/// Returns the functions that convert to the OID and to the name, for a type of the catalog.
+/// Returns the functions that convert a value to the OID and to the name, for a type such as
+/// `regclass`; `None` for a type that is not one of the catalog.
 fn functions(data_type: &DataType) -> Option<(&'static str, &'static str)> {
     let name = match data_type {
         DataType::Regclass => "regclass".to_owned(),
@@ -32,7 +33,8 @@ fn functions(data_type: &DataType) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// True for a type that marks a statement as one that refers to the catalog.
+/// True for a type of the catalog, such as `regclass` or `oid`: a statement with a cast to it
+/// refers to the catalog.
 pub(super) fn is_of_catalog(data_type: &DataType) -> bool {
     match data_type {
         DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => is_of_catalog(item),
@@ -56,7 +58,8 @@ fn operand(expr: &mut Expr) -> Option<(&mut Expr, &'static str, &'static str)> {
     }
 }
 
-/// Rewrites the columns of a result to show names instead of OIDs.
+/// Rewrites columns of a result that are casts to types of the catalog: the column has names in
+/// place of OIDs.
 pub(super) fn shown(select: &mut Select) {
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
@@ -70,7 +73,8 @@ pub(super) fn shown(select: &mut Select) {
     }
 }
 
-/// Rewrites the columns of a result whose values are functions to show the functions' names.
+/// Rewrites the columns of a result that are catalog columns of type `regproc`: the result has the
+/// functions' names in place of OIDs.
 pub(super) fn functions_shown(body: &mut SetExpr) {
     let SetExpr::Select(select) = body else { return };
     for item in &mut select.projection {
@@ -89,7 +93,8 @@ pub(super) fn functions_shown(body: &mut SetExpr) {
     }
 }
 
-/// Rewrites a cast of a column of functions to a text, to give the functions' names.
+/// Rewrites a cast of a catalog column of type `regproc` to a text: the text is the function's
+/// name.
 pub(super) fn function_as_text(expr: &mut Expr) {
     if let Expr::Cast { expr: inner, data_type, .. } = expr
         && is_text(data_type)
@@ -99,7 +104,8 @@ pub(super) fn function_as_text(expr: &mut Expr) {
     }
 }
 
-/// Returns the name of a catalog column whose values are functions, such as `typreceive`.
+/// Returns the name of a catalog column of type `regproc`, such as `typreceive`; `None` for any
+/// other expression.
 fn function_column(expr: &Expr) -> Option<Ident> {
     let name = match expr {
         Expr::Identifier(name) => name,
@@ -109,7 +115,8 @@ fn function_column(expr: &Expr) -> Option<Ident> {
     definition::is_of_functions(&folded(name)).then(|| name.clone())
 }
 
-/// Returns `to_regclass('t')` as the name of the table.
+/// Converts `to_regclass('t')`, and the like, to an expression for the name in place of the OID;
+/// `None` for any other expression.
 fn to_name(expr: &mut Expr) -> Option<Expr> {
     let Expr::Function(function) = &*expr else { return None };
     let name = match last(&function.name).as_str() {
@@ -123,7 +130,8 @@ fn to_name(expr: &mut Expr) -> Option<Expr> {
     Some(call(name, [take(expr)]))
 }
 
-/// Rewrites the operands of an operator other than `||` to OIDs.
+/// Rewrites operands of a binary operator that are casts to types of the catalog: they become OIDs,
+/// unless the operator is `||`.
 pub(super) fn compared(expr: &mut Expr) {
     let Expr::BinaryOp { left, op, right } = expr else { return };
     if matches!(op, BinaryOperator::StringConcat) {
@@ -136,7 +144,8 @@ pub(super) fn compared(expr: &mut Expr) {
     }
 }
 
-/// Rewrites a cast without types of the catalog.
+/// Rewrites a cast to a type of the catalog, or a type that only PostgreSQL names so, to one that
+/// DataFusion can plan.
 pub(super) fn plain(expr: &mut Expr) {
     let Expr::Cast { expr: inner, data_type, .. } = &mut *expr else { return };
     if let Some((oid, _)) = functions(data_type) {
@@ -180,7 +189,8 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Text | DataType::Varchar(_) | DataType::CharacterVarying(_))
 }
 
-/// Returns a PostgreSQL type as a type of DataFusion; `None` if DataFusion has it under this name.
+/// Converts the name of a PostgreSQL type to one that DataFusion knows; `None` if DataFusion knows
+/// the type by the same name.
 fn of_postgres(data_type: &DataType) -> Option<DataType> {
     match data_type {
         DataType::Array(ArrayElemTypeDef::SquareBracket(item, length)) => {

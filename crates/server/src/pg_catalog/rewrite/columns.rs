@@ -39,7 +39,7 @@ pub(super) fn named(select: &mut Select) {
     }
 }
 
-/// Returns a name that no column has yet.
+/// Returns `name` with the first number from 2 that makes it unique, and adds it to `taken`.
 fn free(name: &str, taken: &mut HashSet<String>) -> String {
     let mut number = 2;
     while !taken.insert(format!("{name}_{number}")) {

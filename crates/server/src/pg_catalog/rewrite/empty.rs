@@ -54,7 +54,8 @@ fn never_has_rows(table: &TableFactor) -> bool {
     is_own && known.is_some_and(|of| tables::is_empty(of.name))
 }
 
-/// Removes subqueries from a query without rows, and tables that are computed from other tables.
+/// Removes subqueries, and functions over columns of other tables, from a query that never has
+/// rows.
 pub(super) fn columns(select: &mut Select) {
     if !has_no_rows(select) {
         return;
@@ -82,7 +83,8 @@ pub(super) fn columns(select: &mut Select) {
     }
 }
 
-/// Replaces a condition that contains a subquery by false: there are no rows to meet it.
+/// Replaces a join condition that contains a subquery by false, which changes nothing: the query
+/// has no rows.
 fn never_met(condition: &mut Expr) {
     if condition.walk(&mut Unplanned).is_break() {
         *condition = Expr::Value(Value::Boolean(false).into());

@@ -1,5 +1,5 @@
-//! Rewrites the recursive query for all roles that a role is a member of, as an array in a row of
-//! that role: DataFusion plans no recursive query that refers to an outer one.
+//! Rewrites the recursive subquery by which clients list all roles that the role of the outer row
+//! is a member of. DataFusion plans no recursive query that refers to an outer query.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr,
@@ -69,7 +69,8 @@ fn first_role(first: &Select) -> Option<Expr> {
     }
 }
 
-/// True for a SELECT that goes from members to the roles that they are members of.
+/// True for a recursive part that joins `pg_auth_members` by its member: it finds the roles that
+/// the previous roles are members of.
 fn leads_up(next: &Select) -> bool {
     let is_memberships = |table: &TableFactor| match table {
         TableFactor::Table { name, .. } => last(name) == "pg_auth_members",
@@ -113,7 +114,7 @@ fn selects(select: &Select, name: &str) -> bool {
     })
 }
 
-/// True for a column of this name, of whatever table.
+/// True for a column of this name, qualified by any table or none.
 fn is_column(expr: &Expr, name: &str) -> bool {
     match expr {
         Expr::Identifier(ident) => folded(ident) == name,

@@ -1,4 +1,5 @@
-//! Names in statements: their form for look-up, and those with a meaning of their own.
+//! Names in statements: case folding, the catalog's schemas, and functions that are treated
+//! specially.
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 
@@ -8,7 +9,7 @@ use crate::pg_catalog::schemas::{INFORMATION_SCHEMA, SCHEMA};
 pub(super) const WORDS: &[&str] =
     &["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
 
-/// Functions that return several rows in PostgreSQL, and a list of them here.
+/// Functions that return several rows in PostgreSQL. Here they return one list, which is expanded.
 pub(super) const SETS: &[&str] =
     &["_pg_expandarray", "aclexplode", "generate_subscripts", "pg_partition_ancestors"];
 
@@ -38,7 +39,7 @@ pub(super) fn is_of_catalog(name: &ObjectName) -> bool {
     schema.is_some_and(|schema| schema == SCHEMA || schema == INFORMATION_SCHEMA)
 }
 
-/// Removes the catalog's schema from a name.
+/// Removes the qualifiers from a name in `pg_catalog` or `information_schema`.
 pub(super) fn strip(name: &mut ObjectName) {
     if is_of_catalog(name) {
         let skipped = name.0.len().saturating_sub(1);

@@ -44,7 +44,7 @@ pub(super) fn sorted(query: &mut Query) {
     }
 }
 
-/// Computes columns that contain subqueries in a query below that of the DISTINCT ON.
+/// Moves columns that contain subqueries into an inner query, below a DISTINCT ON.
 pub(super) fn distinct(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let Some(Distinct::On(keys)) = &select.distinct else { return };

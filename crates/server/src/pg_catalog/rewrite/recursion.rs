@@ -41,7 +41,8 @@ pub(super) fn ended(query: &mut Query) {
     }
 }
 
-/// Inlines a query of one column of a CTE: returns the CTE's query with that column alone.
+/// Inlines `select`, if it reads just one column of the CTE `table`: returns `first`, the query of
+/// the CTE, with only that column.
 fn inlined(select: &Select, table: &str, first: &Select) -> Option<Select> {
     let [from] = select.from.as_slice() else { return None };
     let TableFactor::Table { name, args: None, .. } = &from.relation else { return None };

@@ -1,4 +1,4 @@
-//! Rewrites rows of a subquery as values: `row_to_json(t)`.
+//! Rewrites calls of `row_to_json(t)` for a subquery `t`, since DataFusion has no rows as values.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -24,7 +24,8 @@ pub(super) fn written(select: &mut Select) {
     }
 }
 
-/// Returns the name and the column names of a subquery in a FROM clause.
+/// Returns the name and the column names of a subquery in a FROM clause; `None` for any other
+/// table, or if a column has no name.
 fn columns(table: &TableFactor) -> Option<(String, Vec<Ident>)> {
     let TableFactor::Derived { subquery, alias: Some(alias), .. } = table else { return None };
     let SetExpr::Select(select) = subquery.body.as_ref() else { return None };

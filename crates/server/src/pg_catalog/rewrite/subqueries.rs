@@ -4,8 +4,9 @@
 //! - The value becomes `max(value)`. The catalog's subqueries return at most one value.
 //! - A condition on columns of the outer query alone moves out: `(SELECT v WHERE inner AND outer)`
 //!   becomes `CASE WHEN outer THEN (SELECT v WHERE inner) END`.
-//! - In other conditions, columns of the outer query are replaced by their equals: `i.a = o.a AND
-//!   o.a <> i.b` becomes `i.a = o.a AND i.a <> i.b`.
+//! - In other conditions, a column of the outer query is replaced by the column of the subquery
+//!   that a condition equates it with: `i.a = o.a AND o.a <> i.b` becomes `i.a = o.a AND i.a <>
+//!   i.b`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -33,7 +34,7 @@ const AGGREGATES: &[&str] = &[
     "sum",
 ];
 
-/// Rewrites a correlated subquery.
+/// Rewrites a correlated scalar subquery; leaves any other expression unchanged.
 pub(super) fn of_one_value(expr: &mut Expr) {
     if let Some(value) = of_outer_columns(expr) {
         *expr = value;
@@ -51,9 +52,9 @@ pub(super) fn of_one_value(expr: &mut Expr) {
     }
 }
 
-/// Returns a value whose own columns are each replaced by a subquery, if only the value refers to
-/// the outer query: `(SELECT i.a OR i.b = o.c FROM i WHERE i.d)` becomes `(SELECT i.a FROM i WHERE
-/// i.d) OR (SELECT i.b FROM i WHERE i.d) = o.c`.
+/// If only the selected value refers to the outer query, returns that value with each column of the
+/// subquery's own tables replaced by a subquery: `(SELECT i.a OR i.b = o.c FROM i WHERE i.d)`
+/// becomes `(SELECT i.a FROM i WHERE i.d) OR (SELECT i.b FROM i WHERE i.d) = o.c`.
 fn of_outer_columns(expr: &Expr) -> Option<Expr> {
     let Expr::Subquery(query) = expr else { return None };
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
@@ -211,7 +212,7 @@ fn equation(condition: &Expr, own: &HashSet<String>) -> Option<(String, Expr)> {
     }
 }
 
-/// Replaces outer columns by their equals.
+/// Replaces each outer column in `expr` by the own column that `equals` has for it.
 fn substitute(expr: &mut Expr, equals: &[(String, Expr)]) {
     let _ = expr.walk(&mut Each(|expr: &mut Expr| {
         if !matches!(expr, Expr::CompoundIdentifier(_)) {

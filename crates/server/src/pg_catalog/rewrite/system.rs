@@ -1,7 +1,7 @@
 //! Replaces system columns of the catalog's relations: `xmin` and `tableoid`.
 //!
-//! DataFusion has no columns outside of a schema, so they are replaced by their values. It is not
-//! recorded which transaction has written a row of the catalog: `xmin` is the number that
+//! DataFusion has no columns outside of a schema, so they are replaced by their values. The
+//! transaction that has written a row of the catalog is not recorded: `xmin` is the number that
 //! PostgreSQL gives to rows that all transactions see.
 
 use std::collections::HashMap;
@@ -45,7 +45,8 @@ pub(super) fn columns(select: &mut Select) {
     let _ = select.selection.walk(&mut columns);
 }
 
-/// Returns the name of a catalog relation in the statement, and its definition.
+/// Returns the name or alias by which the statement refers to a catalog relation, and its
+/// definition; `None` for any other table.
 pub(super) fn known(table: &TableFactor) -> Option<(String, &'static Definition)> {
     let TableFactor::Table { name, alias, args: None, .. } = table else { return None };
     let is_own = name.0.len() == 1 || is_of_catalog(name);
@@ -63,7 +64,8 @@ struct Columns {
 }
 
 impl Columns {
-    /// Returns the OID of the relation that an expression may be a column of, and the column.
+    /// Returns the OID of the catalog relation whose column an expression may be, and the column;
+    /// `None` for any other expression.
     fn find<'a>(&self, expr: &'a Expr) -> Option<(i64, &'a Ident)> {
         match expr {
             Expr::CompoundIdentifier(parts) => {

@@ -1,4 +1,5 @@
-//! Rewrites tables of statements: views of the information schema, and functions as tables.
+//! Rewrites tables in FROM clauses: views of the information schema, and functions that return
+//! rows.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
@@ -30,7 +31,8 @@ const GRANTS: &str = "SELECT CAST(NULL AS BIGINT) AS grantor, CAST(NULL AS BIGIN
                       CAST(NULL AS TEXT) AS privilege_type, CAST(NULL AS BOOLEAN) AS is_grantable \
                       WHERE false";
 
-/// Redirects a view of the information schema to `pg_catalog`, with its own name as an alias.
+/// Renames a view of the information schema to its hidden name in `pg_catalog`, with its own name
+/// as an alias.
 pub(super) fn of_information_schema(table: &mut TableFactor) {
     let TableFactor::Table { name, alias, args: None, .. } = table else { return };
     let view = last(name);

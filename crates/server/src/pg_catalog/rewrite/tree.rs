@@ -1,4 +1,4 @@
-//! Parts of syntax trees: parsed from texts, searched, and taken out of their places.
+//! Helpers for syntax trees: parsing of fragments, search, and replacement of expressions.
 
 use std::mem;
 use std::ops::ControlFlow;
@@ -17,13 +17,13 @@ pub(super) fn factors(from: &[TableWithJoins]) -> impl Iterator<Item = &TableFac
     })
 }
 
-/// Parses a text that is known to be a query.
+/// Parses a query that a rewrite has composed; `None` if it is malformed.
 pub(super) fn query(text: &str) -> Option<Box<Query>> {
     let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
     parser.and_then(|mut parser| parser.parse_query()).ok()
 }
 
-/// Parses a text that is known to be an expression.
+/// Parses an expression that a rewrite has composed; `None` if it is malformed.
 pub(super) fn expression(text: &str) -> Option<Expr> {
     let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
     parser.and_then(|mut parser| parser.parse_expr()).ok()
@@ -45,12 +45,12 @@ impl VisitorMut for Subqueries {
     }
 }
 
-/// Breaks a visit if `is` is true.
+/// Returns a break of the visit if `is` is true.
 pub(super) fn found(is: bool) -> ControlFlow<()> {
     if is { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// Returns a NULL, to replace an expression that is taken apart.
+/// Returns the literal NULL.
 pub(super) fn null() -> Expr {
     Expr::Value(Value::Null.into())
 }

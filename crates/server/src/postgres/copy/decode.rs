@@ -1,4 +1,4 @@
-//! Decoder of the rows that a COPY receives, in pieces of any size.
+//! Decoder of the rows that a COPY receives, whose bytes arrive in pieces of any size.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use super::header::check_header;
 use super::line::{Value, values_of};
 use crate::column_types::field_type;
 
-/// Number of rows, or of bytes, that completes a batch.
+/// A batch is complete with this number of rows or of bytes.
 const BATCH_ROWS: usize = 8_192;
 const BATCH_BYTES: usize = 1 << 20;
-/// Step in bytes in which the memory account of rows outside of batches grows.
+/// Unit in bytes to which the memory of rows that are in no batch yet is rounded up.
 const HELD_STEP_BYTES: usize = 64 << 10;
 /// Maximum length of a row in bytes.
 const ROW_BYTES_MAX: usize = 64 << 20;
 
-/// Decoder of bytes into batches of rows.
+/// Decodes the bytes of a COPY into batches of rows.
 pub(crate) struct RowDecoder {
     format: CopyFormat,
     schema: SchemaRef,
@@ -134,7 +134,7 @@ impl RowDecoder {
         Ok(true)
     }
 
-    /// Compares the header with the names of the columns, if that is asked for.
+    /// Compares the header with the names of the columns, if the COPY has `HEADER MATCH`.
     fn check_header(&self, line: &[u8]) -> Result<(), Failure> {
         match self.format.header() {
             CopyHeader::Match => check_header(line, &self.schema, &self.format),
@@ -162,7 +162,7 @@ impl RowDecoder {
         })
     }
 
-    /// Returns the position of the first line end.
+    /// Returns the position of the first line end that is not escaped or in quotes.
     fn end_of_line(&mut self) -> Option<usize> {
         let (quote, escape) = match &self.format {
             CopyFormat::Csv { quote, escape, .. } => (Some(*quote), *escape),
@@ -256,7 +256,7 @@ impl RowDecoder {
         Ok(true)
     }
 
-    /// Returns the end of the first row, if it is complete.
+    /// Returns the length in bytes of the first row; `None` if it is not complete.
     fn end_of_binary(&self) -> Result<Option<usize>, Failure> {
         let Some(count) = self.input.get(..2) else { return Ok(None) };
         let count = i16::from_be_bytes([count[0], count[1]]);
@@ -325,7 +325,7 @@ impl Values {
         }
     }
 
-    /// Returns the values as an array of the column's type.
+    /// Converts the values to an array of the column's type; `what` names them in errors.
     fn finish(self, data_type: &DataType, what: &str) -> Result<ArrayRef, Failure> {
         let mut texts = match self {
             Self::Binary(values) => return Ok(ScalarValue::iter_to_array(values)?),

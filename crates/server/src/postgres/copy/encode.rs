@@ -12,12 +12,12 @@ use super::super::cell::{ColumnWriter, Format};
 /// The first bytes of the binary format.
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
-/// Returns the format of values; messages encode it as a number as well.
+/// Returns the wire format of the values of a COPY: binary, or text for the text and CSV formats.
 pub(super) fn format_of(format: &CopyFormat) -> Format {
     if *format == CopyFormat::Binary { Format::Binary } else { Format::Text }
 }
 
-/// Encoder of rows in a format.
+/// Encodes rows in a format of COPY.
 pub(crate) struct RowEncoder<'a>(&'a CopyFormat);
 
 impl<'a> RowEncoder<'a> {
@@ -48,8 +48,9 @@ impl<'a> RowEncoder<'a> {
         batch: &RecordBatch,
         zone: Tz,
     ) -> Result<Vec<ColumnWriter>, ArrowError> {
-        let columns = batch.columns().iter();
-        columns.map(|array| ColumnWriter::new(array, format_of(self.0), zone)).collect()
+        let (schema, format) = (batch.schema_ref(), format_of(self.0));
+        let columns = batch.columns().iter().zip(schema.fields());
+        columns.map(|(array, field)| ColumnWriter::of_field(array, field, format, zone)).collect()
     }
 
     /// Appends a row of a batch.

@@ -1,4 +1,4 @@
-//! Values of a line, in the formats of COPY that have lines.
+//! Splits lines of the text and CSV formats of COPY into values.
 
 use terrace_sql::session::CopyFormat;
 

@@ -244,10 +244,15 @@ async fn savepoints_undo_a_part_of_a_transaction() {
     client.execute_update(insert.clone(), Some(id.clone())).await.expect("inserted");
     let savepoint_id = savepoint(&mut client, &id, "s").await;
     client.execute_update(insert, Some(id.clone())).await.expect("inserted");
-    let back = ActionEndSavepointRequest { savepoint_id, action: 2 };
-    let back = back.as_any().encode_to_vec();
-    assert_eq!(act(&mut client, "EndSavepoint", back.clone()).await, Ok(None));
-    let gone = act(&mut client, "EndSavepoint", back).await.expect_err("used");
+    let end = |action| {
+        let savepoint_id = savepoint_id.clone();
+        ActionEndSavepointRequest { savepoint_id, action }.as_any().encode_to_vec()
+    };
+    // Rolling back to a savepoint does not end it, as the protocol says; releasing it does.
+    for action in [2, 2, 1] {
+        assert_eq!(act(&mut client, "EndSavepoint", end(action)).await, Ok(None));
+    }
+    let gone = act(&mut client, "EndSavepoint", end(2)).await.expect_err("released");
     assert!(gone.contains("3B001"), "{gone}");
     client.end_transaction(id, EndTransaction::Commit).await.expect("committed");
     assert_eq!(integers(&mut client, "SELECT count(*) FROM t").await, [1]);

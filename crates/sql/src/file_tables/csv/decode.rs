@@ -18,7 +18,7 @@ use super::lines::lines_in;
 use super::plan::{FilePlan, ReadColumn};
 use crate::bytea;
 
-/// Some rows of a file.
+/// A block of consecutive rows of a file, which are not decoded yet.
 pub(super) struct CsvBlock {
     pub(super) plan: Arc<FilePlan>,
     pub(super) bytes: Vec<u8>,
@@ -131,7 +131,8 @@ impl CsvBlock {
         }
     }
 
-    /// The text of a value, as SQL writes it if it is a number; empty for one that is none.
+    /// The text of a value for the cast to `data_type`: for a numeric type, a number in the syntax
+    /// of SQL, or an empty text, which does not cast, if `text` is not a number in the format.
     fn number<'a>(&self, data_type: &DataType, text: &'a str) -> Cow<'a, str> {
         match data_type.is_numeric() {
             true => self.plan.numbers.plain(text).unwrap_or_default(),

@@ -9,7 +9,8 @@ use super::escapes;
 pub(crate) struct Dialect {
     /// Separates values.
     pub(crate) delimiter: u8,
-    /// Encloses values with special characters; only at the beginning of a value.
+    /// Encloses values that contain special characters. Quotes inside of an unquoted value have no
+    /// effect.
     pub(crate) quote: Option<u8>,
     /// Escapes a quote in quotes.
     pub(crate) escape: Option<u8>,
@@ -38,13 +39,13 @@ pub(crate) struct Value {
 pub(crate) enum Step {
     /// A row, or a blank line, which has one empty value; the next row begins here.
     Row(usize),
-    /// A comment.
+    /// A comment; the next row begins at this position.
     Comment(usize),
     /// The end of the rows before the end of the bytes.
     End,
     /// The bytes end before the row does.
     Incomplete,
-    /// A malformed row.
+    /// A malformed row: the position after it, and the reason.
     Malformed(usize, &'static str),
 }
 

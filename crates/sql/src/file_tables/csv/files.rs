@@ -18,8 +18,8 @@ use super::plan::{FilePlan, ReadColumn};
 use super::reader::CsvReader;
 use super::sniff::{Sample, Sniffed, header_names, sniff};
 
-/// Number of files whose samples determine the columns, as in DuckDB, unless the columns of all
-/// files are united by name.
+/// Number of files whose samples determine the columns, as in DuckDB; with `union_by_name`, the
+/// samples of all files do.
 const FILES_SNIFFED: usize = 10;
 
 /// A column of the table.
@@ -140,8 +140,12 @@ fn sniff_file(
 ///
 /// # Errors
 /// Errors of the file, and a malformed row.
-pub(crate) fn first_row(file: &FoundFile, options: &CsvOptions) -> Result<Option<Vec<String>>> {
-    let compression = input::compression_of(file, None);
+pub(crate) fn first_row(
+    file: &FoundFile,
+    compression: Option<FileCompressionType>,
+    options: &CsvOptions,
+) -> Result<Option<Vec<String>>> {
+    let compression = input::compression_of(file, compression);
     let sniffed = sniff_file(file, compression, options)?;
     let plan = file_plan(file, &sniffed.dialect, options);
     let input = input::open_as(file, compression, options.encoding)?;
@@ -213,12 +217,12 @@ fn differing(
     )
 }
 
-/// The names of `names` that `among` does not have.
+/// Returns the elements of `names` that are not in `among`.
 fn lacking<'a>(among: &[String], names: &'a [String]) -> Vec<&'a str> {
     names.iter().filter(|name| !among.contains(name)).map(String::as_str).collect()
 }
 
-/// The columns that samples show.
+/// The columns that are inferred from samples, with the names and types that the options set.
 fn inferred(samples: &[Sniffed], options: &CsvOptions) -> Result<Vec<TableColumn>> {
     let mut columns: Vec<(String, Guess)> = vec![];
     for sniffed in samples {
@@ -255,7 +259,7 @@ fn inferred(samples: &[Sniffed], options: &CsvOptions) -> Result<Vec<TableColumn
         .collect())
 }
 
-/// The plan of a file without columns.
+/// The plan of a file, with no columns to read yet.
 fn file_plan(file: &FoundFile, dialect: &Dialect, options: &CsvOptions) -> FilePlan {
     FilePlan {
         name: file.name(),
@@ -275,7 +279,7 @@ fn file_plan(file: &FoundFile, dialect: &Dialect, options: &CsvOptions) -> FileP
 impl CsvFiles {
     /// Number of rows, estimated from the lengths of files.
     pub(crate) fn estimated_rows(&self) -> u64 {
-        /// A usual ratio of compression.
+        /// Assumed compression ratio.
         const COMPRESSION: u64 = 4;
         let bytes = self.files.iter().map(|file| {
             let factor = if file.compression.is_compressed() { COMPRESSION } else { 1 };
@@ -294,7 +298,8 @@ impl CsvFiles {
         self.options.columns.is_some() || !self.options.names.is_empty()
     }
 
-    /// The places of the table's columns in a file with this header, and the length of its rows.
+    /// For each column of the table, its position in a file with this header, or `None` if the file
+    /// does not have it; and the number of values in a row of the file.
     fn places(
         &self,
         file: &FoundFile,

@@ -1,10 +1,10 @@
-//! Characters of numbers in delimited values: `1.234,5` in place of `1234.5`.
+//! Decimal and thousands separators of numbers in delimited values: `1.234,5` for `1234.5`.
 
 use std::borrow::Cow;
 
 use super::super::guess::Guess;
 
-/// Characters of numbers.
+/// Decimal and thousands separators of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NumberFormat {
     /// Precedes the fraction.
@@ -20,7 +20,8 @@ impl Default for NumberFormat {
 }
 
 impl NumberFormat {
-    /// A number as SQL writes it; `None` for a text that is no number in the format.
+    /// Replaces the separators of a number by those of SQL; `None` if their places are wrong. The
+    /// other characters are not checked.
     pub(super) fn plain(self, text: &str) -> Option<Cow<'_, str>> {
         if self == Self::default() {
             return Some(Cow::Borrowed(text));

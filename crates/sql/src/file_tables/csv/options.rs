@@ -43,7 +43,7 @@ pub(crate) struct CsvOptions {
     pub(crate) row_bytes_max: usize,
     pub(crate) encoding: Encoding,
     pub(crate) numbers: NumberFormat,
-    /// True for PostgreSQL's format `text`.
+    /// True for PostgreSQL's format `text`: values are not quoted, and backslashes escape.
     pub(crate) is_text: bool,
     /// True for COPY, whose columns are those of a table.
     pub(crate) is_copy: bool,

@@ -16,7 +16,7 @@ pub(crate) struct ReadColumn {
     pub(crate) is_inferred: bool,
 }
 
-/// Plan of a file.
+/// Dialect and options of a file, and the columns that are read from it.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePlan {
     /// Name of the file, for errors.

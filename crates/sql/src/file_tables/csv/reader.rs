@@ -16,7 +16,7 @@ use super::plan::FilePlan;
 const BLOCK_ROWS: usize = 8_192;
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Reader of a file.
+/// Reader of a file of delimited values.
 pub(super) struct CsvReader {
     input: Box<dyn Read + Send>,
     plan: Arc<FilePlan>,
@@ -27,7 +27,7 @@ pub(super) struct CsvReader {
 }
 
 impl CsvReader {
-    /// A reader behind the skipped lines and the header.
+    /// A reader at the beginning of `input`.
     pub(super) fn new(input: Box<dyn Read + Send>, plan: Arc<FilePlan>) -> Self {
         Self { input, plan, buffer: vec![], is_end: false, line: 1 }
     }
@@ -129,7 +129,8 @@ impl CsvReader {
         self.refuse(at, &what)
     }
 
-    /// Reads rows from `at` on; returns the position behind them.
+    /// Reads the rows of the next block from the beginning of the buffer, and adds their values to
+    /// `values`. Returns the position behind the last row.
     fn rows(&mut self, values: &mut Vec<Value>) -> Result<usize> {
         let (width, mut at, mut rows) = (self.plan.width, 0, 0);
         while rows < BLOCK_ROWS && (at < BLOCK_BYTES || rows == 0) {

@@ -39,7 +39,7 @@ struct Rows {
     malformed: usize,
 }
 
-/// Detects what the options do not determine.
+/// Detects the properties of a file that the options do not set.
 pub(crate) fn sniff(sample: Sample<'_>, options: &CsvOptions) -> Sniffed {
     let terminator = match sample.bytes.iter().find(|byte| matches!(byte, b'\n' | b'\r')) {
         Some(b'\r') if !sample.bytes.contains(&b'\n') => b'\r',
@@ -146,7 +146,7 @@ fn dialect(sample: Sample<'_>, options: &CsvOptions, terminator: u8) -> Dialect 
     best.map_or(Dialect::CSV, |(_, dialect)| dialect)
 }
 
-/// The types of the values of each column.
+/// Guesses the type of each of `width` columns from the values of the sampled rows.
 fn guesses(
     dialect: &Dialect,
     bytes: &[u8],
@@ -175,7 +175,8 @@ fn is_null(dialect: &Dialect, bytes: &[u8], value: &Value, options: &CsvOptions)
     options.nulls.iter().any(|null| null.as_bytes() == content.as_ref())
 }
 
-/// True if the first row does not have the types of the others, or if all values are text.
+/// True if the first row is a header: one of its values is a text in a column of another type, or,
+/// if no column has another type or there are no other rows, all of its values are texts.
 fn is_header(
     dialect: &Dialect,
     bytes: &[u8],

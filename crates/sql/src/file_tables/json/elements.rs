@@ -1,4 +1,4 @@
-//! Elements of JSON: the values of an array, or those that follow one another.
+//! Splitter of JSON text into elements: the values of an array, or newline-delimited values.
 
 /// Layout of the elements of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,17 +18,17 @@ pub(super) struct Splitter {
     layout: Layout,
     /// True behind the bracket of an array.
     is_open: bool,
-    /// True behind an element of an array, where a comma or the end follows.
+    /// True after an element of an array: a comma or the end of the array must follow.
     is_behind: bool,
     has_ended: bool,
 }
 
-/// Result of a step.
+/// Result of a step of the splitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Bytes between elements; the next step begins here.
     Skip(usize),
-    /// An element.
+    /// An element from `start` to before `end`; the next step begins at `end`.
     Element { start: usize, end: usize },
     /// The end of the elements.
     End,
@@ -100,8 +100,8 @@ impl Splitter {
     }
 }
 
-/// The layout of a file that begins with these bytes: an array with something behind it is one of
-/// several elements. `is_end` says that no bytes follow.
+/// The layout of a file that begins with these bytes. An array that other bytes follow is itself an
+/// element of a newline-delimited file. `is_end` says that no bytes follow.
 fn layout_of(bytes: &[u8], is_end: bool) -> Layout {
     if bytes.first() != Some(&b'[') {
         return Layout::Lines;
@@ -147,6 +147,9 @@ fn element(bytes: &[u8], start: usize, is_end: bool) -> Step {
                 return Step::Malformed(start, "a bracket closes that was not opened");
             }
             b'}' | b']' if depth > 0 => depth -= 1,
+            b',' if depth == 0 && length == 0 => {
+                return Step::Malformed(start, "a comma stands where a value is expected");
+            }
             b',' | b'}' | b']' if depth == 0 => return Step::Element { start, end },
             byte if depth == 0 && byte.is_ascii_whitespace() => {
                 return Step::Element { start, end };
@@ -180,6 +183,18 @@ mod tests {
                 Step::Incomplete => length = (length + size).min(text.len()),
                 Step::Malformed(_, what) => return Err(what),
             }
+        }
+    }
+
+    #[test]
+    fn commas_between_lines_are_refused() {
+        for (text, layout) in [
+            ("{\"a\":1},{\"a\":2}", Layout::Lines),
+            (",", Layout::Lines),
+            ("[1,,2]", Layout::Array),
+        ] {
+            let refused = split(text, layout, 3).expect_err(text);
+            assert!(refused.contains("comma"), "{text}: {refused}");
         }
     }
 

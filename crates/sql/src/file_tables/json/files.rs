@@ -17,7 +17,7 @@ use super::form::{COLUMN, Form, Types};
 use super::reader::{FilePlan, JsonReader};
 use super::shape::Shape;
 
-/// Options of JSON.
+/// Options of JSON files.
 #[derive(Clone, Debug)]
 pub(crate) struct JsonOptions {
     pub(crate) layout: Layout,
@@ -28,10 +28,10 @@ pub(crate) struct JsonOptions {
     pub(crate) element_bytes_max: usize,
     /// Skips objects that do not fit the columns.
     pub(crate) ignore_errors: bool,
-    /// True if the fields of objects are columns, false if the elements are the values of one; if
-    /// `None`, that depends on the elements.
+    /// True if the fields of objects are columns, false if the elements are the values of a single
+    /// column; if `None`, the sampled elements decide.
     pub(crate) records: Option<bool>,
-    /// True for the texts of the elements.
+    /// True if a single column holds the text of each element (`read_json_objects`).
     pub(crate) is_raw: bool,
 }
 
@@ -52,7 +52,7 @@ struct JsonFile {
     compression: FileCompressionType,
 }
 
-/// The elements read so far.
+/// Types, number and length in bytes of the elements sampled so far.
 #[derive(Default)]
 struct Sampled {
     types: Types,
@@ -129,8 +129,8 @@ impl Sampled {
         Ok(())
     }
 
-    /// The form of elements whose columns are given: a single one takes elements that are no
-    /// objects, as the first of them shows.
+    /// The form of elements whose columns are given. A single column holds the elements themselves
+    /// if the first element of the first file is not an object.
     fn form_of_columns(
         &mut self,
         columns: usize,

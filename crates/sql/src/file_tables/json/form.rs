@@ -16,9 +16,10 @@ pub(super) enum Form {
     Record,
     /// The element is the value of the only column.
     Value,
-    /// The text of the element is the value of the only column: without blanks, and null for null.
+    /// The text of the element, without the blanks between its parts, is the value of the only
+    /// column; the element `null` is a NULL.
     Json,
-    /// The text of the element, as it is.
+    /// The unchanged text of the element is the value of the only column.
     Raw,
 }
 
@@ -78,7 +79,7 @@ impl Types {
     }
 }
 
-/// The class of types in which values have a common one; `None` for nulls.
+/// The class of a type; values of different classes have no common type. `None` for nulls.
 fn class(guess: &Guess) -> Option<u8> {
     match guess {
         Guess::Null => None,

@@ -1,4 +1,4 @@
-//! Reader of a file of JSON: blocks of elements, and their columns.
+//! Reader of a JSON file: splits it into blocks of elements, and decodes them into columns.
 
 use std::io::Read;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use super::form::{COLUMN, Form, compact};
 const BLOCK_ROWS: usize = 8_192;
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Plan of a file.
+/// Properties of a JSON file, and the columns that are read from it.
 #[derive(Debug)]
 pub(super) struct FilePlan {
     /// Name of the file, for errors.
@@ -34,7 +34,7 @@ pub(super) struct FilePlan {
     pub(super) ignore_errors: bool,
 }
 
-/// Reader of a file.
+/// Reader of a JSON file.
 pub(super) struct JsonReader {
     input: Box<dyn Read + Send>,
     plan: Arc<FilePlan>,
@@ -117,7 +117,7 @@ impl Reader for JsonReader {
     }
 }
 
-/// Some elements of a file.
+/// A block of consecutive elements of a file, which are not decoded yet.
 pub(super) struct JsonBlock {
     plan: Arc<FilePlan>,
     bytes: Vec<u8>,
@@ -152,7 +152,7 @@ impl JsonBlock {
         })
     }
 
-    /// Decodes elements.
+    /// Decodes `elements`, ranges of the block's bytes, into the columns of the plan.
     fn batch(&self, elements: &[Range<usize>]) -> Result<RecordBatch, ArrowError> {
         let (before, behind) = match self.plan.form {
             Form::Record => (String::new(), ""),
@@ -183,7 +183,7 @@ impl JsonBlock {
         Ok(batch.unwrap_or_else(|| RecordBatch::new_empty(Arc::clone(&self.plan.schema))))
     }
 
-    /// The texts of elements.
+    /// Returns `elements` as texts, after checking that they are JSON.
     fn texts(&self, elements: &[Range<usize>]) -> Result<RecordBatch, ArrowError> {
         let json_error = |error: &dyn std::fmt::Display| ArrowError::JsonError(error.to_string());
         let mut texts = StringViewBuilder::with_capacity(elements.len());
@@ -204,7 +204,8 @@ impl JsonBlock {
         RecordBatch::try_new_with_options(schema, columns, &options)
     }
 
-    /// Decodes the elements one by one, to skip or to name those that do not fit.
+    /// Decodes the elements one by one: skips those that do not fit the columns if the plan ignores
+    /// errors, and otherwise returns an error with the line of the first.
     fn decode_each(&self) -> Result<RecordBatch> {
         let mut batches = vec![];
         for (element, (line, _)) in self.elements.iter().zip(self.elements()) {

@@ -1,4 +1,4 @@
-//! Types of values of JSON, inferred as DuckDB infers them.
+//! Inference of column types from JSON values, as in DuckDB.
 
 use std::fmt;
 

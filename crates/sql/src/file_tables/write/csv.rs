@@ -20,12 +20,13 @@ pub(super) struct CsvEncoder {
     pub(super) has_header: bool,
     /// Columns whose values are always quoted; `*` stands for all.
     pub(super) force_quote: Vec<String>,
-    /// True for backslash escapes in place of quotes.
+    /// True if values are not quoted, and backslashes escape special characters.
     pub(super) is_text: bool,
 }
 
 impl CsvEncoder {
-    /// The options of DuckDB: a header, and nulls without quotes.
+    /// The defaults of the format `csv`, which are DuckDB's: a header, and nulls as empty values
+    /// without quotes.
     pub(super) const CSV: Self = Self {
         delimiter: b',',
         quote: b'"',

@@ -1,4 +1,5 @@
-//! Directories beside the target of a COPY, whose files are renamed when all of them are complete.
+//! Temporary directory next to the target of a COPY; its files are renamed to the target when all
+//! of them are complete.
 
 use std::fs;
 use std::io;
@@ -12,7 +13,7 @@ use datafusion::datasource::physical_plan::FileSinkConfig;
 /// Number of stagings so far, which makes their names unique.
 static STAGINGS: AtomicU64 = AtomicU64::new(0);
 
-/// Directory in which files are written, and the place that they move to.
+/// Temporary directory in which a COPY writes its files, and the target that they move to.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     directory: PathBuf,
@@ -40,7 +41,7 @@ impl Directory {
         let number = STAGINGS.fetch_add(1, Ordering::Relaxed);
         let name = format!(".{}.{}-{number}.tmp", name.display(), std::process::id());
         let directory = parent.join(name);
-        // The extension of the compression decides nothing here.
+        // Renamed to the target later, so that an extension for the compression is not needed.
         let single = is_single.then(|| directory.join(format!("file.{}", config.file_extension)));
         let written = match &single {
             Some(file) => url_of(file, "")?,
@@ -105,7 +106,7 @@ fn move_into(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The address of a path, in which special characters are escaped.
+/// The `file://` URL of a path with special characters escaped, and `end` appended.
 fn url_of(path: &Path, end: &str) -> Result<ListingTableUrl> {
     let mut url = "file://".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {

@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{Result, plan_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 
+use super::super::input::compression_named;
 use super::csv::CsvEncoder;
 use super::interface::Encoder;
 use super::json::JsonEncoder;
@@ -26,7 +27,7 @@ enum Kind {
 }
 
 impl TextOptions {
-    /// Reads the options of delimited values; `None` if one is known to DataFusion's writer only.
+    /// Reads the options of delimited values; `None` if only DataFusion's writer knows one of them.
     ///
     /// # Errors
     /// Values of other types.
@@ -57,7 +58,7 @@ impl TextOptions {
         Ok(Some(Self { kind: Kind::Csv(encoder), compression, compression_level }))
     }
 
-    /// Reads the options of JSON; `None` if one is known to DataFusion's writer only.
+    /// Reads the options of JSON; `None` if only DataFusion's writer knows one of them.
     ///
     /// # Errors
     /// Values of other types.
@@ -83,7 +84,7 @@ impl TextOptions {
         }
     }
 
-    /// Refuses columns that the options name and the rows lack.
+    /// Refuses options that name a column that `schema` does not have.
     ///
     /// # Errors
     /// If there are any.
@@ -126,13 +127,10 @@ fn compression(options: &HashMap<String, String>) -> Result<FileCompressionType>
     let Some(name) = options.get("format.compression") else {
         return Ok(FileCompressionType::UNCOMPRESSED);
     };
-    match name.to_ascii_lowercase().as_str() {
-        "none" | "uncompressed" | "" => Ok(FileCompressionType::UNCOMPRESSED),
-        "gzip" | "gz" => Ok(FileCompressionType::GZIP),
-        "zstd" | "zst" => Ok(FileCompressionType::ZSTD),
-        "bzip2" | "bz2" => Ok(FileCompressionType::BZIP2),
-        "xz" => Ok(FileCompressionType::XZ),
-        _ => plan_err!("COMPRESSION is none, gzip, zstd, bzip2 or xz, not {name}"),
+    match compression_named(name) {
+        Some(compression) => Ok(compression),
+        None if name.is_empty() => Ok(FileCompressionType::UNCOMPRESSED),
+        None => plan_err!("COMPRESSION is none, gzip, zstd, bzip2 or xz, not {name}"),
     }
 }
 

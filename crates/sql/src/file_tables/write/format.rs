@@ -30,7 +30,7 @@ pub(super) struct StagedFactory {
 }
 
 impl StagedFactory {
-    /// A factory of the formats of `stock`. Files of other machines are written by `cloud`.
+    /// A factory of the formats of `stock`, DataFusion's factory. `cloud` writes remote files.
     pub(super) fn new(stock: Arc<dyn FileFormatFactory>, cloud: CloudFiles) -> Self {
         Self { stock, cloud }
     }
@@ -69,7 +69,7 @@ impl FileFormatFactory for StagedFactory {
 /// A format whose files appear when they are complete.
 struct StagedFormat {
     stock: Arc<dyn FileFormat>,
-    /// Options of a format that is not written by DataFusion.
+    /// Options of a text format that this module writes; `None` if DataFusion writes the format.
     text: Option<TextOptions>,
     cloud: CloudFiles,
 }

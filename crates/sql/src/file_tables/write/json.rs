@@ -1,4 +1,4 @@
-//! Encoder of objects of JSON, one in each line or in an array.
+//! Encoder of rows as JSON objects, one in each line or in an array.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::Schema;
@@ -8,10 +8,10 @@ use datafusion::common::Result;
 
 use super::interface::Encoder;
 
-/// Encoder of objects.
+/// Encoder of rows as JSON objects.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JsonEncoder {
-    /// True for an array of the objects.
+    /// True if the objects are the elements of an array.
     pub(super) is_array: bool,
     has_rows: bool,
 }

@@ -36,7 +36,8 @@ impl TextSink {
         Self { config, options }
     }
 
-    /// The columns of a file: those of the rows without the keys of its directories.
+    /// The columns that are written into a file: all but those of PARTITION BY, whose values are in
+    /// the names of directories.
     fn file_schema(&self) -> SchemaRef {
         let FileSinkConfig { output_schema, table_partition_cols, .. } = &self.config;
         if self.config.keep_partition_by_columns {

@@ -1,5 +1,6 @@
-//! Staging of written files: local files in a directory beside the target, files of S3 as uploads.
-//! They appear when all of them are complete. A COPY that fails or is cancelled leaves nothing.
+//! Staging of the files of a COPY TO: local files in a directory next to the target, files of S3 as
+//! uploads. They become visible when all of them are complete. A COPY that fails or is cancelled
+//! leaves no file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,12 +24,12 @@ use terrace_cloud::{CloudError, CloudFiles, Upload, UploadTarget};
 
 use super::directory::Directory;
 
-/// Place in which files are written, from which they move to their target.
+/// Temporary location of the files of a COPY TO until they are complete.
 #[derive(Clone, Debug)]
 pub(super) enum Staging {
-    /// A directory beside the target.
+    /// A directory next to the target.
     Local(Directory),
-    /// Uploads.
+    /// Uploads to S3 that are completed at the end.
     Remote(UploadTarget),
 }
 
@@ -120,7 +121,7 @@ impl Unfinished {
     }
 }
 
-/// The writing of files, and their move to the target.
+/// Plan node that runs a COPY TO into its staging, and then publishes the files.
 #[derive(Debug)]
 pub(super) struct StagedExec {
     input: Arc<dyn ExecutionPlan>,

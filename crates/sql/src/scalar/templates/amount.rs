@@ -14,9 +14,9 @@ use super::numbers::{Digits, NumberTemplate};
 use super::parse::is_text;
 
 const NAME: &str = "to_number";
-/// Digits of a decimal.
+/// Precision of the result, a DECIMAL.
 const PRECISION: u8 = 38;
-/// Digits behind the point if the template is no constant.
+/// Scale of the result, in digits after the point, if the template is not a constant.
 const SCALE: u8 = 10;
 
 /// `to_number(text, template)`: the number of a text such as `12,454.8-` by a template such as

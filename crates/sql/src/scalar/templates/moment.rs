@@ -30,7 +30,8 @@ struct Day {
     has_day: bool,
 }
 
-/// Returns the moment of the fields of a text.
+/// Returns the date and time that the fields `parts` denote; `text` is the text that they were read
+/// from, for errors.
 ///
 /// # Errors
 /// If a field is out of its range, or the day of a year has no year.
@@ -133,7 +134,7 @@ fn day(parts: &Parts, text: &str) -> Result<Day> {
     Ok(of)
 }
 
-/// The year of the fields of a year, a century and an era; false if there is none.
+/// The year that the fields of a year, a century and an era denote, and true if there is one.
 fn year(parts: &Parts) -> (i64, bool) {
     let century = if parts.is_bc == 0 { parts.century } else { -parts.century };
     let year = match (parts.year, parts.century) {
@@ -154,7 +155,7 @@ fn year(parts: &Parts) -> (i64, bool) {
     (year, true)
 }
 
-/// The Monday of a week of a year of weeks, as a Julian day.
+/// The Monday of an ISO week of an ISO year, as a Julian day.
 fn iso_week(year: i64, week: i64, text: &str) -> Result<i64> {
     let year = i32::try_from(year).map_err(|_| out_of_range(text))?;
     let fourth = NaiveDate::from_ymd_opt(year, 1, 4).ok_or_else(|| out_of_range(text))?;
@@ -183,7 +184,7 @@ impl Day {
         };
     }
 
-    /// Sets those of month and day that no field has set.
+    /// Sets the month and the day to those of `day_of_year`, unless a field has set them.
     fn set_day_of_year(&mut self, day_of_year: i64, text: &str) -> Result<()> {
         let first = self.first_of(1, text)?;
         let date = of_julian(julian(first).saturating_add(day_of_year - 1), text)?;

@@ -18,7 +18,8 @@ use super::moment::{Moment, moment};
 use super::pattern::Pattern;
 use super::reader::parts;
 
-/// Returns the functions of a session that take templates, in place of those of the same names.
+/// Returns `to_date` and `to_timestamp` with templates; other calls go to the functions of the same
+/// names in `session`.
 pub(crate) fn functions(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
     let both: [(&str, Instead); 2] = [("to_date", to_date), ("to_timestamp", to_timestamp)];
     let replaced = both.into_iter().filter_map(|(name, evaluate)| {

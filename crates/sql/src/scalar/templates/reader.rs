@@ -1,4 +1,4 @@
-//! Reads the fields of a template from a text, as PostgreSQL does.
+//! Parser of a text by a template of `to_date` or `to_timestamp`, as in PostgreSQL.
 //!
 //! Blanks and separators match each other, and are skipped before fields. A letter of the template
 //! skips any letter of the text. The end of the text ends the template, and what follows the
@@ -129,7 +129,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the convention of a field.
+    /// Sets the calendar to that of a field; an error if an earlier field is of another calendar.
     fn follow(&mut self, field: Field) -> Result<()> {
         let convention = match field {
             Field::IsoDayOfYear | Field::IsoDayOfWeek | Field::IsoWeek | Field::IsoYear(_) => {
@@ -191,7 +191,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an integer field that stands for itself.
+    /// Reads a field whose digits are its value, such as a month or a minute.
     fn number(&mut self, of: &FieldNode) -> Result<()> {
         let width = match of.field {
             Field::Hour12 | Field::Hour24 => 2,
@@ -422,7 +422,7 @@ fn set(slot: &mut i64, value: i64, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A year of less than four digits: the one that is nearest to 2020.
+/// The full year of a year of less than four digits: the year nearest to 2020 that ends in them.
 fn near_2020(year: i64) -> i64 {
     match year {
         ..70 => year + 2_000,

@@ -331,7 +331,8 @@ pub(super) fn keyword(text: &str) -> Option<(Field, Case, &str)> {
     None
 }
 
-/// Passes the characters of a quotation to `each`, and returns the text after it.
+/// Passes the characters of a quotation, whose opening quote precedes `text`, to `each`. Returns
+/// the text after the closing quote. A backslash escapes a character.
 pub(super) fn quotation(text: &str, mut each: impl FnMut(char)) -> &str {
     let mut characters = text.chars();
     while let Some(character) = characters.next() {

@@ -23,7 +23,7 @@ impl Session {
         lock(&self.acting_role).clone()
     }
 
-    /// Runs a statement that changes the role; true if it was one.
+    /// Runs `statement` if it changes the acting role; returns false for any other statement.
     pub(in crate::session) fn change_role(&self, statement: &Statement) -> Result<bool, SqlError> {
         let Some(change) = SetRole::of(statement) else { return Ok(false) };
         if change.is_local {

@@ -20,16 +20,17 @@ use crate::session::sequence_calls;
 use crate::session::state::{Planned, Session};
 use crate::view;
 
-/// An ALTER TABLE of a table of the database.
+/// A planned ALTER TABLE: runs when its plan is executed.
 struct Alter {
     catalog: Arc<Catalog>,
     state: SessionState,
     schema: String,
     name: String,
     operations: Vec<AlterTableOperation>,
-    /// The views that have been checked, if columns or names are lost that a view may use.
+    /// The views that planning has checked for uses of lost columns or names; `None` if nothing is
+    /// lost. The commit fails if the catalog has other views by then.
     views: Option<Arc<KnownViews>>,
-    /// The objects that are dropped with what they depend on.
+    /// The dependent objects that CASCADE drops.
     released: Vec<Object>,
 }
 
@@ -49,7 +50,8 @@ impl Session {
         self.alter_table_with(state, snapshot, alter, vec![], scope).await
     }
 
-    /// Plans an ALTER TABLE that drops other objects too, each before the one that it depends on.
+    /// Plans an ALTER TABLE that also drops the objects of `beside`, in the same change of the
+    /// catalog.
     ///
     /// # Errors
     /// As [`Session::alter_table`].
@@ -93,7 +95,7 @@ impl Session {
         };
         let mut released = refuse_used(others)?;
         released.extend(beside);
-        // Errors of the actions appear before the statement waits for others.
+        // Errors of the actions appear before the statement waits for locks.
         let operations = &alter.operations;
         let operations = sequence_calls::in_operations(&state, snapshot, &own.schema, operations)?;
         let altered = Alteration::of(&state, &table, &operations).await?;
@@ -117,11 +119,11 @@ impl Session {
     }
 }
 
-/// The objects that are dropped with what a table loses: the views that use it, and their
-/// dependents.
+/// The objects that CASCADE drops with the `lost` column or name of a table: the views that use
+/// it, and their dependents.
 ///
 /// # Errors
-/// Refuses the change if there are any, without CASCADE.
+/// [`Lost::refused`] without CASCADE, if a view uses it.
 fn released_by(
     state: &SessionState,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! Statements that other sessions see in the words of their clients.
+//! Prepared statements that other sessions see by the SQL text that the client has sent.
 
 use datafusion::arrow::datatypes::DataType;
 use futures::future::BoxFuture;
@@ -10,8 +10,8 @@ use crate::session::state::Session;
 use crate::session::statement::SessionStatement;
 
 impl Session {
-    /// Plans a statement as [`Session::prepare`] does. Other sessions see its runs as `text`, in
-    /// which its client has said it, unless it has a password or a key.
+    /// Plans a statement as [`Session::prepare`] does. `text` is its SQL as the client has sent it,
+    /// and is what other sessions see while it runs, unless it has a password or a key.
     ///
     /// # Errors
     /// As [`Session::prepare`].

@@ -23,10 +23,11 @@ use crate::session::routines::routine::DroppedRoutine;
 use crate::session::routines::syntax::parts;
 use crate::session::state::{Planned, Session};
 
-/// An object and the comment on it.
+/// A new comment on an object or on one of its columns.
 struct Comment {
     /// `None` for a comment on the object itself.
     column: Option<String>,
+    /// `None` removes the comment.
     text: Option<String>,
 }
 
@@ -163,7 +164,7 @@ impl Session {
     }
 }
 
-/// Splits the name of a column into that of its table and its own.
+/// Splits `t.a` into the name of the table and that of the column.
 fn split(name: &ObjectName) -> Result<(ObjectName, Option<String>), SqlError> {
     let mut parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
     match parts.pop() {
@@ -172,7 +173,7 @@ fn split(name: &ObjectName) -> Result<(ObjectName, Option<String>), SqlError> {
     }
 }
 
-/// Refuses a name of another kind of object, or of none.
+/// Refuses a name whose object does not exist or is not of the kind that `on` names.
 fn refuse_kind(
     on: CommentOn,
     snapshot: &Snapshot,
@@ -238,7 +239,7 @@ fn comment_on_table(catalog: Arc<Catalog>, table: &Table, comment: Comment) -> P
     Planned { plan, watched: None }
 }
 
-/// Replaces a table by one with the same rows and other properties.
+/// Locks a table, applies `change` to its properties, and keeps its rows.
 async fn describe(
     catalog: &Arc<Catalog>,
     scope: &Scope,

@@ -1,4 +1,4 @@
-//! The rows of a COPY between a client and a table.
+//! Execution of COPY between a client and a table: the statements that produce or insert its rows.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -33,16 +33,16 @@ use crate::session::state::Session;
 use crate::session::{defaults, generated};
 use crate::sessions::{HeldBytes, HeldFor, SessionInfo};
 
-/// Maximum number of batches that wait for the inserting statement.
+/// Maximum number of batches that are queued for the inserting statement.
 const WAITING_MAX: usize = 2;
 
-/// A running COPY FROM.
+/// A running COPY FROM STDIN.
 pub struct CopyIn {
-    /// Schema of the rows.
+    /// Schema that the sent rows have.
     pub schema: SchemaRef,
     /// Accepts the rows.
     pub rows: CopyRows,
-    /// The statement that inserts them, which runs while its stream is read.
+    /// The statement that inserts the rows; it makes progress only while its stream is read.
     pub handle: QueryHandle,
 }
 
@@ -137,7 +137,8 @@ impl Session {
 }
 
 impl Session {
-    /// The columns that a COPY of a table without a list sends: all that are not generated.
+    /// The select list of a COPY TO of a table without a list of columns: all that are not
+    /// generated.
     fn copied_columns(&self, name: &ObjectName) -> Result<String, SqlError> {
         let (state, current) = self.state_in(&self.scope())?;
         let Ok((target, _)) = self.target_of_copy(&state, &current, name) else {
@@ -170,7 +171,8 @@ impl Session {
     }
 }
 
-/// The columns that a COPY names, or all if it names none.
+/// The schema of the rows of a COPY FROM: the columns that it names, or if it names none, all that
+/// are not generated.
 pub(super) fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRef, SqlError> {
     let table = target.table();
     let is_generated = |field: &Field| table.properties().generated(field.name()).is_some();
@@ -201,8 +203,8 @@ pub(super) fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRe
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// The plan that inserts the rows of `rows`, whose columns have names of the target's; columns that
-/// they do not have are null, until they get defaults.
+/// The plan that inserts `rows` into `target`, matching columns by name. Columns that `rows` lacks
+/// are null; [`defaults::fill`] replaces these by their defaults.
 pub(super) fn insertion(
     target: StoredTable,
     name: &TableReference,
@@ -223,7 +225,7 @@ pub(super) fn insertion(
 }
 
 impl Incoming {
-    /// The plan that reads the rows.
+    /// The plan that scans the rows.
     fn plan(self) -> Result<LogicalPlan, SqlError> {
         let schema = Arc::clone(&self.schema);
         let source = StreamingTable::try_new(schema, vec![Arc::new(self)])?;
@@ -249,7 +251,7 @@ impl PartitionStream for Incoming {
         let rows = stream::unfold(taken, |receiver| async {
             let mut receiver = receiver?;
             match receiver.recv().await {
-                // From here on, the insertion accounts for them.
+                // From here on, the insertion accounts for the memory of the rows.
                 Some(Some((batch, _))) => Some((Ok(batch), Some(receiver))),
                 Some(None) => None,
                 None => Some((exec_err!("the rows of a COPY have ended early"), None)),

@@ -1,4 +1,4 @@
-//! The rows of a COPY of files into a table.
+//! Execution of COPY FROM a file: inserts the rows of files into a table.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::session::state::{Planned, Session};
 use crate::session::{defaults, generated};
 
 impl Session {
-    /// Plans the insertion of the rows of files. All of them are inserted, or none.
+    /// Plans the insertion of the rows of the files of `copy`, all of them or none. Requires a
+    /// superuser, because it reads files of the server.
     pub(in crate::session) async fn copy_files_in(
         &self,
         copy: CopyFrom,
@@ -27,6 +28,7 @@ impl Session {
         let (target, full) = self.target_of_copy(&state, &snapshot, &copy.table)?;
         let schema = chosen(&target, &copy.columns)?;
         let source = copy.format.source(&copy.options);
+        let source = (source, copy.options.compression.as_deref());
         let rows = file_tables::copied(&copy.path, source, &schema, self.engine.cloud())?;
         let plan = defaults::fill(&state, insertion(target, &full, rows)?)?;
         let plan = generated::computed(&state, plan)?;

@@ -64,7 +64,8 @@ impl Session {
         }
     }
 
-    /// The plan that writes the rows of all tables as of one snapshot, and then the statements.
+    /// The plan that writes one file of rows per table, all as of one snapshot, and then the files
+    /// of statements.
     async fn export(
         &self,
         export: Export,
@@ -101,7 +102,8 @@ impl Session {
         Ok(Planned { plan, watched: None })
     }
 
-    /// Runs the statements of a directory that EXPORT DATABASE has written, in one transaction.
+    /// Runs the statements of a directory that EXPORT DATABASE has written, in the current
+    /// transaction, or else in one of its own.
     async fn import(
         &self,
         directory: &Path,
@@ -133,8 +135,8 @@ impl Session {
     }
 }
 
-/// The statements of the files in a directory. The files of rows are those in it, wherever they
-/// were when they were written.
+/// The statements of the script files in `directory`. Their COPY statements read the files of rows
+/// from `directory` if it has them, even if the export was written to another path.
 fn statements_of(directory: &Path) -> Result<Vec<SessionStatement>, SqlError> {
     let mut statements = Vec::new();
     for name in [SCHEMA, LOAD] {
@@ -163,7 +165,7 @@ struct Export {
 }
 
 impl Export {
-    /// Refuses columns that a text cannot hold so that it can be read again.
+    /// Refuses nested columns in CSV and text files, from which they cannot be read back.
     fn refuse_nested(&self, table: &Table) -> Result<(), SqlError> {
         if matches!(self.format, FileFormat::Parquet | FileFormat::Json) {
             return Ok(());
@@ -183,7 +185,8 @@ impl Export {
         }
     }
 
-    /// The file of a table's rows.
+    /// The path of the file of a table's rows. `taken` has the file names of other tables, in lower
+    /// case, which it does not reuse.
     fn path(&self, table: &Table, taken: &mut HashSet<String>) -> PathBuf {
         let plain = |name: &str| -> String {
             let letter = |it: char| if it.is_alphanumeric() || it == '-' { it } else { '_' };
@@ -264,7 +267,8 @@ impl Export {
     }
 }
 
-/// The rows and the statements of an export.
+/// The contents of an export: the plans that write the files of rows, and the texts of the script
+/// files.
 struct Written {
     directory: PathBuf,
     plans: Vec<Arc<dyn ExecutionPlan>>,

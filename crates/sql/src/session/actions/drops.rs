@@ -90,7 +90,8 @@ impl Session {
     }
 
     /// Drops objects in one change of the catalog, with CASCADE those that depend on them too. If
-    /// these are parts of a table, the plan that is returned does so.
+    /// CASCADE drops columns, defaults or constraints of one table, the returned plan alters the
+    /// table and drops the objects; nothing is dropped before it runs.
     ///
     /// # Errors
     /// [`SqlError::Dependents`]; [`SqlError::TypeInUse`] for parts of several tables; errors of the
@@ -132,7 +133,7 @@ impl Session {
 }
 
 impl Drops {
-    /// The object of a name; `None` if it may be missing and is.
+    /// The object to drop by a name; `None` if it is missing and the statement has IF EXISTS.
     fn found(
         &self,
         snapshot: &Snapshot,

@@ -1,8 +1,9 @@
 //! ALTER TYPE RENAME VALUE.
 //!
-//! A column of an enum has the texts of its labels, so the tables of the type are rewritten, in the
-//! same change as the type. In PostgreSQL definitions have the number of a label; here they have
-//! its text, which is replaced in defaults. Other definitions that have the text are listed.
+//! A column of an enum stores the texts of its labels, so the tables with such columns are
+//! rewritten in the same change as the type. PostgreSQL stores the OID of a label in definitions;
+//! here they contain its text. The text is replaced in defaults; if other definitions contain it,
+//! the statement is refused and lists them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,13 +39,14 @@ use crate::session::words::refused;
 /// Characters around the elements of the text of an array: `{ok,"sad"}`.
 const ARRAY_MARKS: [char; 4] = ['{', '}', ',', '"'];
 
-/// A new text of a label.
+/// The rename of label `from` of the enum type `schema.name` to `to`.
 struct LabelRename {
     schema: String,
     name: String,
     from: String,
     to: String,
-    /// The views that have been checked.
+    /// The views that planning has checked for the label. The commit fails if the catalog has other
+    /// views by then.
     views: Arc<KnownViews>,
     state: SessionState,
 }
@@ -98,7 +100,8 @@ impl LabelRename {
         found
     }
 
-    /// Refuses the change if definitions have the text of the label, other than defaults.
+    /// Refuses the change if a definition other than a default of a column of the type contains
+    /// the text of the label.
     fn refuse_uses(&self, state: &SessionState, snapshot: &Snapshot) -> Result<(), SqlError> {
         let of_type = Object::new(Kind::Type, &self.schema, &self.name);
         let mut on = vec![of_type.clone()];
@@ -119,8 +122,8 @@ impl LabelRename {
         refuse_users(&what, &path, snapshot, found)
     }
 
-    /// The definition of a table after the change. Adds the parts that have the text of the label
-    /// and are no defaults of columns of the type to `found`.
+    /// The definition of a table after the change. Adds to `found` the parts that contain the text
+    /// of the label, except defaults of columns of the type, which get the new text.
     fn definition(
         &self,
         table: &Table,
@@ -161,7 +164,8 @@ impl LabelRename {
         })
     }
 
-    /// The text of a default that is the label; `None` for any other.
+    /// The new text of a default that is the renamed label, possibly in casts; `None` for any other
+    /// default.
     fn default_of(&self, text: &str) -> Result<Option<String>, SqlError> {
         let mut expr = parsed_expr(text)?;
         let Some(label) = literal(&mut expr).filter(|label| **label == self.from) else {
@@ -171,7 +175,8 @@ impl LabelRename {
         Ok(Some(expr.to_string()))
     }
 
-    /// The source of a column of a table.
+    /// The source of a column of the rewritten table: for a column of the type an expression that
+    /// replaces the label, else the column as it is.
     fn source(&self, columns: &SchemaRef, index: usize) -> Result<ColumnSource, SqlError> {
         let field = columns.field(index);
         if !self.is_of_type(field) {
@@ -220,7 +225,10 @@ impl LabelRename {
         rewrites.alter(catalog, &altered, |draft| self.put(draft, count), |_| Ok(())).await
     }
 
-    /// Changes the type, of which `count` tables have columns.
+    /// Renames the label in the catalog.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`] if other than `count` tables have columns of the type by now.
     fn put(&self, draft: &mut Draft, count: usize) -> Result<(), SqlError> {
         let name = format!("{}.{}", self.schema, self.name);
         if self.tables(draft.snapshot()).len() != count {
@@ -236,7 +244,7 @@ impl LabelRename {
     }
 }
 
-/// The literal that an expression is, possibly in casts.
+/// The text of an expression that is a string literal, possibly in casts or parentheses.
 fn literal(expr: &mut Expr) -> Option<&mut String> {
     match expr {
         Expr::Cast { expr, .. } | Expr::Nested(expr) => literal(expr),
@@ -262,7 +270,8 @@ fn text_of(snapshot: &Snapshot, object: &Object) -> Option<String> {
     }
 }
 
-/// True if a text has a literal, possibly in one of an array.
+/// True if the SQL `text` contains the string literal `literal`, by itself or as an element of an
+/// array literal.
 fn has_literal(text: &str, literal: &str) -> Result<bool, SqlError> {
     let tokens = Tokenizer::new(&TerraceDialect, text).tokenize();
     let tokens = tokens.map_err(|error| SqlError::from(refused(error.into())))?;

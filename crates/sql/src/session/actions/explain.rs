@@ -1,4 +1,4 @@
-//! Plans of EXPLAIN.
+//! Planning of EXPLAIN.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::session::parts;
 use crate::session::state::{Planned, Session};
 
 impl Session {
-    /// The physical plan of an EXPLAIN.
+    /// Plans an EXPLAIN. The physical plan returns the description of the explained plan as rows.
     pub(in crate::session) async fn explain(
         &self,
         explain: ExplainStatement,
@@ -31,7 +31,7 @@ impl Session {
         self.explain_plan(state, plan, &snapshot, scope, reader, (options, began)).await
     }
 
-    /// The physical plan of the EXPLAIN of a prepared statement.
+    /// Plans an EXPLAIN of a prepared statement, whose logical plan is `plan`.
     pub(in crate::session) async fn explain_prepared(
         &self,
         state: SessionState,

@@ -9,15 +9,17 @@ use terrace_table::transaction::Scope;
 
 use crate::access::{Access, Grantee, Privileges};
 use crate::session::grant::{AccessChange, GrantStatement, Objects};
+use crate::session::notice::Notice;
 use crate::session::refusal::refused;
 use crate::session::role::Grantor;
 use crate::session::state::{Planned, Session};
 
-/// A table, view or sequence, or a schema.
+/// An object whose privileges or owner change.
 struct Object {
     schema: String,
+    /// A table, view or sequence; `None` for the schema itself.
     name: Option<String>,
-    /// The privileges that it has.
+    /// The privileges that ALL stands for on an object of its kind.
     all: Privileges,
 }
 
@@ -36,6 +38,13 @@ impl Session {
             self.rights(&snapshot).require_superuser(&statement.text)?;
         }
         let objects = self.objects_of(&statement.objects, &snapshot)?;
+        if let (true, [Object { schema, name: Some(name), .. }]) =
+            (statement.if_exists, objects.as_slice())
+            && !snapshot.has_object(schema, name)
+        {
+            self.notice(Notice::missing_relation(&snapshot, "relation", schema, name));
+            return Ok(Planned::nothing());
+        }
         for object in &objects {
             let (schema, name) = (object.schema.as_str(), object.name.as_deref());
             self.rights(&snapshot).require_owner(&statement.text, schema, name)?;

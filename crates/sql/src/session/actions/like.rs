@@ -22,7 +22,7 @@ use crate::session::refusal::refused;
 use crate::session::spelling::LIKE;
 use crate::session::state::{Planned, Session};
 
-/// Returns a CREATE TABLE with the columns of another table; `None` for any other statement.
+/// Returns the CREATE TABLE of a statement if it has LIKE; `None` for any other statement.
 pub(in crate::session) fn of(statement: &Statement) -> Option<&CreateTable> {
     let Statement::Statement(statement) = statement else { return None };
     match statement.as_ref() {
@@ -31,7 +31,7 @@ pub(in crate::session) fn of(statement: &Statement) -> Option<&CreateTable> {
     }
 }
 
-/// Properties of a table that a new one like it gets too.
+/// Properties that LIKE copies from the source table in addition to its columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Included {
     defaults: bool,
@@ -45,7 +45,8 @@ impl Included {
     const ALL: Self =
         Self { defaults: true, constraints: true, generated: true, identity: true, comments: true };
 
-    /// Reads options as the spelling of LIKE writes them: `+all -identity`.
+    /// Reads the INCLUDING and EXCLUDING options, which [`crate::session::spelling`] has rewritten
+    /// as `+all -identity`.
     fn read(text: &str) -> Result<Self, SqlError> {
         let mut included = Self::default();
         for option in text.split_whitespace() {
@@ -73,7 +74,7 @@ impl Included {
     }
 }
 
-/// The table of a LIKE, and what a new one gets from it.
+/// The name of the table that a LIKE copies, and the properties that the new table gets from it.
 fn source_of(like: &CreateTableLike) -> Result<(ObjectName, Included), SqlError> {
     let mut name = like.name.clone();
     let last = name.0.last().and_then(|part| part.as_ident());
@@ -149,7 +150,7 @@ impl Session {
     }
 }
 
-/// The properties of a table that are included, without sequences.
+/// The properties of `source` that are included, except identity columns and their sequences.
 fn copied(source: &Table, included: Included) -> Properties {
     let mut properties = Properties::default();
     for (column, of_source) in &source.properties().columns {

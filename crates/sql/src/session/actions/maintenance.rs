@@ -87,7 +87,8 @@ impl Session {
             .texts("report", tables.iter().map(|_| Some(REPORT))))
     }
 
-    /// The tables of these names; without names all tables that the role owns.
+    /// The tables of these names, each of which the role must own; without names, all tables that
+    /// it owns. `doing` names the action in errors.
     fn tables_of(&self, names: &[ObjectName], doing: &str) -> Result<Vec<Arc<Table>>, SqlError> {
         let snapshot = self.names.current();
         let rights = self.rights(&snapshot);

@@ -1,4 +1,4 @@
-//! The notices of a session.
+//! Sending and taking of a session's notices.
 
 use crate::session::notice::Notice;
 use crate::session::state::Session;
@@ -11,7 +11,7 @@ impl Session {
         self.notices.take()
     }
 
-    /// Tells the client something beside the result of a statement.
+    /// Queues a notice for the client, which gets it in addition to the result of the statement.
     pub(in crate::session) fn notice(&self, notice: Notice) {
         self.notices.give(notice);
     }

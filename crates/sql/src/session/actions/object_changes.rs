@@ -54,7 +54,8 @@ impl Session {
         if let ObjectChange::Owner(role) = &alter.change {
             let change = AccessChange::Owner(role.clone());
             let (objects, text) = (Objects::Tables(vec![alter.view.clone()]), alter.to_string());
-            let statement = GrantStatement { change, objects, grantor: None, text };
+            let (grantor, if_exists) = (None, alter.if_exists);
+            let statement = GrantStatement { change, objects, grantor, if_exists, text };
             return self.change_access(statement, scope).await;
         }
         self.rights(&snapshot).require_owner("altering it", &schema, Some(&name))?;
@@ -83,8 +84,9 @@ impl Session {
         Ok(Planned::nothing())
     }
 
-    /// Changes the name, the schema or the owner of a function or type. `renamed` returns its name
-    /// in the catalog and its text, for another schema and name.
+    /// Changes the name, the schema or the owner of a function or type. `renamed` takes the new
+    /// schema, and the new name or `None` for the same one, and returns the object's new name in
+    /// the catalog and its new text.
     ///
     /// # Errors
     /// As [`Session::alter_view`].

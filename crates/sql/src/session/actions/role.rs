@@ -8,7 +8,8 @@ use crate::session::notice::Notice;
 use crate::session::role::{Grantor, RoleOption, RoleStatement};
 use crate::session::state::{Planned, Session};
 
-/// A role with options. Its new memberships are granted by `grantor`.
+/// Returns `role` with `options` applied. `grantor` is recorded as the grantor of its new
+/// memberships.
 fn with_options(mut role: Role, options: Vec<RoleOption>, grantor: Option<&str>) -> Role {
     for option in options {
         match option {
@@ -27,7 +28,7 @@ fn with_options(mut role: Role, options: Vec<RoleOption>, grantor: Option<&str>)
     role
 }
 
-/// The members that options give to a new role. Their memberships are granted by `grantor`.
+/// The members that the ROLE and ADMIN options give to a new role, with their memberships.
 fn members_of(options: &[RoleOption], grantor: Option<&str>) -> Vec<(String, Membership)> {
     let mut all = Vec::new();
     for option in options {
@@ -99,22 +100,18 @@ impl Session {
                 }
             }
             RoleStatement::Drop { names, if_exists } => {
-                for name in names {
-                    if [&role, &self.login_role]
-                        .into_iter()
-                        .any(|own| own.as_deref() == Some(&name))
-                    {
-                        return Err(SqlError::Refused {
-                            what: format!("dropping role {name}, which this session has"),
-                            instead: "log in with another superuser".to_owned(),
-                        });
-                    }
-                    if catalog.drop_role(&name).await? {
-                        continue;
-                    }
-                    if !if_exists {
-                        return Err(SqlError::MissingRole { name });
-                    }
+                let is_own = |name: &&String| {
+                    [&role, &self.login_role]
+                        .iter()
+                        .any(|own| own.as_deref() == Some(name.as_str()))
+                };
+                if let Some(name) = names.iter().find(is_own) {
+                    return Err(SqlError::Refused {
+                        what: format!("dropping role {name}, which this session has"),
+                        instead: "log in with another superuser".to_owned(),
+                    });
+                }
+                for name in catalog.drop_roles(names, if_exists).await? {
                     self.notice(Notice::missing(format_args!("role \"{name}\"")));
                 }
             }
@@ -208,7 +205,8 @@ fn refuse_public<'a>(
     }
 }
 
-/// Refuses names that have another meaning in GRANT, and names reserved by PostgreSQL.
+/// Refuses the empty name, and `public` and `none`, which have another meaning in GRANT and SET
+/// ROLE.
 fn refuse_reserved(name: &str) -> Result<(), SqlError> {
     match name {
         "public" | "none" | "" => Err(SqlError::Refused {

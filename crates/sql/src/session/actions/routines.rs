@@ -1,4 +1,4 @@
-//! Definitions of functions and macros, and the calls of them in statements.
+//! Execution of statements that define SQL functions and macros, and inlining of their calls.
 
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
@@ -24,7 +24,7 @@ use crate::session::routines::validity;
 use crate::session::state::{Planned, Session};
 
 impl Session {
-    /// Writes out the calls of functions and macros in a statement.
+    /// Inlines the calls of SQL functions and macros in a statement: replaces each by the body.
     ///
     /// # Errors
     /// Errors of the calls.
@@ -73,18 +73,27 @@ impl Session {
                 self.change_routine(&state, &snapshot, (&schema, &routine), &change, scope).await?;
             }
             RoutineStatement::Drop { routines, kind, if_exists, cascades } => {
-                let mut found = Vec::new();
+                let (mut found, mut temporary) = (Vec::new(), Vec::new());
                 for dropped in &routines {
+                    if self.has_temporary(dropped, kind)? {
+                        temporary.push(dropped);
+                        continue;
+                    }
                     let dropped = (dropped, kind);
                     found.extend(self.dropped_routines(&state, &snapshot, dropped, if_exists)?);
                 }
-                return self.drop_objects(&state, &snapshot, (&found, cascades), scope).await;
+                let done = self.drop_objects(&state, &snapshot, (&found, cascades), scope).await?;
+                let is_dropped = |of: &Routine| {
+                    temporary.iter().any(|it| of.name == it.name && is_meant(of, it, kind))
+                };
+                lock(&self.routines).retain(|of| !is_dropped(of));
+                return Ok(done);
             }
         }
         Ok(Planned::nothing())
     }
 
-    /// Refuses a definition that cannot be called.
+    /// Refuses a definition whose call cannot be inlined or, for a function, cannot be planned.
     async fn validate(
         &self,
         state: &SessionState,
@@ -110,7 +119,9 @@ impl Session {
         replace: bool,
         keep: bool,
     ) -> Result<(), SqlError> {
-        let mut known = lock(&self.routines);
+        let mut routines_of_session = lock(&self.routines);
+        // All or none.
+        let mut known = routines_of_session.clone();
         for routine in routines {
             let place = known.iter().position(|of| of.key() == routine.key());
             match place {
@@ -120,6 +131,7 @@ impl Session {
                 None => known.push(Routine { schema: None, ..routine }),
             }
         }
+        *routines_of_session = known;
         Ok(())
     }
 
@@ -204,11 +216,12 @@ impl Session {
         self.alter_text(snapshot, object, change, renamed, scope).await
     }
 
-    /// The stored function or macro that a statement means, with its schema; the role owns it.
+    /// The stored function or macro that `named` and `kind` name, with its schema. `what` names
+    /// the action in an error about the owner.
     ///
     /// # Errors
-    /// [`SqlError::Missing`]; [`SqlError::Ambiguous`]; [`SqlError::Denied`]; if a stored text is
-    /// damaged.
+    /// [`SqlError::Missing`]; [`SqlError::Ambiguous`]; [`SqlError::Denied`] if the role does not
+    /// own it; if a stored text is damaged.
     pub(super) fn owned_routine(
         &self,
         state: &SessionState,
@@ -235,7 +248,7 @@ impl Session {
         Err(SqlError::Missing { name: format!("{} {named}", kind.keyword().to_lowercase()) })
     }
 
-    /// The stored routines that a DROP names; it drops those of the session itself.
+    /// The stored routines that a DROP names.
     fn dropped_routines(
         &self,
         state: &SessionState,
@@ -243,9 +256,6 @@ impl Session {
         (dropped, kind): (&DroppedRoutine, DroppedKind),
         if_exists: bool,
     ) -> Result<Vec<Object>, SqlError> {
-        if dropped.schema.is_none() && self.drop_temporary(dropped, kind)? {
-            return Ok(Vec::new());
-        }
         let mut found = Vec::new();
         for schema in schemas(state, snapshot, dropped) {
             found = in_schema(snapshot, &schema, &dropped.name)?;
@@ -275,30 +285,29 @@ impl Session {
         Ok(objects)
     }
 
-    /// Drops routines of the session. Returns true if there were any.
-    fn drop_temporary(
-        &self,
-        dropped: &DroppedRoutine,
-        kind: DroppedKind,
-    ) -> Result<bool, SqlError> {
-        let mut known = lock(&self.routines);
+    /// True if the session has a temporary routine that a DROP names.
+    fn has_temporary(&self, dropped: &DroppedRoutine, kind: DroppedKind) -> Result<bool, SqlError> {
+        if dropped.schema.is_some() {
+            return Ok(false);
+        }
+        let known = lock(&self.routines);
         let is_it = |of: &&Routine| of.name == dropped.name && is_meant(of, dropped, kind);
         let meant: Vec<&Routine> = known.iter().filter(is_it).collect();
         refuse_several(&meant, dropped, kind)?;
-        let is_any = !meant.is_empty();
-        known.retain(|of| !is_it(&of));
-        Ok(is_any)
+        Ok(!meant.is_empty())
     }
 }
 
 /// Treatment of a definition whose name is taken.
 #[derive(Clone, Copy)]
 struct Mode {
+    /// True for OR REPLACE.
     replace: bool,
+    /// True for IF NOT EXISTS.
     keep: bool,
 }
 
-/// The schemas in which a dropped routine is looked up.
+/// The schemas in which a routine of this name is looked up, in order.
 fn schemas(state: &SessionState, snapshot: &Snapshot, dropped: &DroppedRoutine) -> Vec<String> {
     match &dropped.schema {
         Some(schema) => vec![schema.clone()],
@@ -309,7 +318,7 @@ fn schemas(state: &SessionState, snapshot: &Snapshot, dropped: &DroppedRoutine) 
     }
 }
 
-/// True if a DROP of a name means the routine.
+/// True if `routine`, whose name is that of `dropped`, also has its kind and number of parameters.
 fn is_meant(routine: &Routine, dropped: &DroppedRoutine, kind: DroppedKind) -> bool {
     let is_of_kind = match kind {
         DroppedKind::Function => routine.form != Form::TableMacro,

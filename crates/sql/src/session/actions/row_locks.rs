@@ -1,16 +1,16 @@
 //! Locks of FOR UPDATE and FOR SHARE.
 //!
-//! A transaction locks the tables whose rows are to be locked, as LOCK TABLE does, and holds the
-//! locks to its end: no other can change rows of the tables meanwhile. They are taken before the
-//! snapshot of its first statement, which so reads what the transactions have done that it has
-//! waited for.
+//! Locks are held on tables, not on rows: the clause locks each table whose rows it names, as LOCK
+//! TABLE does. The transaction holds the locks to its end, and no other transaction can update or
+//! delete rows of the tables meanwhile. The locks are taken before the snapshot of the
+//! transaction's first statement, which therefore sees the changes that it has waited for.
 //!
-//! SKIP LOCKED skips nothing of a table whose rows the statement changes: it waits for the lock of
-//! the table in any case. Statements that skipped the rows and then waited would pass the lock
-//! around, and none of them would ever find a row.
+//! SKIP LOCKED skips no rows of a table that the same statement updates or deletes from: it waits
+//! for the lock of that table in any case. Statements that skipped the rows and then waited for
+//! the same lock would pass it around, and none of them would ever find a row.
 //!
-//! A query that is a transaction by itself would give its locks back before its client has a row,
-//! so it waits for those that others hold and reads then.
+//! A query outside of a transaction block would release its locks before its client receives a
+//! row, so it only waits for the locks that other transactions hold, releases its own, and reads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,13 +41,15 @@ use crate::session::statement::SessionStatement;
 struct ToLock {
     table: Arc<Table>,
     wait: Wait,
+    /// Number of the query in its statement, as in [`RowLock`].
     query: usize,
 }
 
 impl Session {
-    /// Locks the tables whose rows the queries of a statement lock, and takes the clauses from it.
-    /// Returns true if rows are skipped, so that the statement has another meaning. Waits until the
-    /// query of `reader` is cancelled.
+    /// Locks the tables that the FOR UPDATE and FOR SHARE clauses of a statement name, and removes
+    /// the clauses from it. Returns true if SKIP LOCKED skips rows: the queries that skip are then
+    /// rewritten to return none. The wait for locks ends early if the query of `reader` is
+    /// cancelled.
     ///
     /// # Errors
     /// [`SqlError::Refused`] for rows that cannot be locked; [`SqlError::Denied`],
@@ -93,8 +95,8 @@ impl Session {
         Ok(!skipped.is_empty())
     }
 
-    /// Locks the rows of a prepared statement. Returns the statement that runs in its place if rows
-    /// are skipped.
+    /// Locks the tables of a prepared statement. If SKIP LOCKED skips rows, returns the rewritten
+    /// statement to run in its place, else `None`.
     pub(in crate::session) async fn lock_prepared_rows(
         &self,
         prepared: &SessionStatement,
@@ -107,14 +109,14 @@ impl Session {
         Ok(is_other.then_some(statement))
     }
 
-    /// Locks the tables of relations. Returns the queries whose rows are skipped.
+    /// Locks the tables of `locks`. Returns the numbers of the queries whose rows are skipped.
     async fn lock_relations(
         &self,
         locks: RowLocks,
         scope: &Scope,
     ) -> Result<BTreeSet<usize>, SqlError> {
         let mut tables = self.tables_to_lock(locks, scope).await?;
-        // In one order for all transactions, so that fewer wait for each other in a circle.
+        // All transactions lock in the order of table ids, which makes deadlocks rarer.
         tables.sort_by_key(|it| (it.table.id(), it.wait));
         let mut skipped = BTreeSet::new();
         for ToLock { table, wait, query } in &tables {
@@ -131,7 +133,7 @@ impl Session {
         Ok(skipped)
     }
 
-    /// The tables of relations, including those that views read.
+    /// The tables to lock for the relations of `locks`; for a view, the tables that it reads.
     async fn tables_to_lock(
         &self,
         RowLocks { locks, changed }: RowLocks,

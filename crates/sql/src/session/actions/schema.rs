@@ -80,7 +80,7 @@ async fn run(
         .await
 }
 
-/// Locks the tables that currently name the schema.
+/// Locks the tables that the rename has to rewrite.
 async fn lock(
     catalog: &Arc<Catalog>,
     rename: &SchemaRename,

@@ -20,7 +20,7 @@ use crate::session::sequence_calls::user_of;
 use crate::session::sequence_changes::{SequenceChanges, in_bounds};
 use crate::session::state::{Planned, Session};
 
-/// Context of a statement: names are resolved in the state's snapshot.
+/// Planning state, catalog snapshot and transaction scope of a statement about sequences.
 #[derive(Clone, Copy)]
 struct At<'a> {
     state: &'a SessionState,
@@ -145,8 +145,8 @@ impl Session {
         self.drop_objects(at.state, at.snapshot, (&found, cascades), at.scope).await
     }
 
-    /// The sequence of a name, which the role owns; `None` if it may be missing and is. The notice
-    /// calls it by `kind`.
+    /// The sequence of a name, which the role must own. If it is missing and `if_exists` holds,
+    /// returns `None` and sends a notice, which calls it a `kind`.
     fn altered_sequence(
         &self,
         at: At<'_>,
@@ -168,7 +168,7 @@ impl Session {
         Ok(Some(found))
     }
 
-    /// The sequence of a name.
+    /// The sequence of a name, on whose schema the role must have USAGE.
     fn sequence_of(&self, at: At<'_>, name: &ObjectName) -> Result<Arc<Sequence>, SqlError> {
         let reference = object_name_to_table_reference(name.clone(), true)?;
         let Name { schema, name } = self.own_name(at.state, reference)?;

@@ -5,9 +5,10 @@
 //! LOCK TABLE a IN EXCLUSIVE MODE;  LOCK a, b NOWAIT;  DISCARD TEMP;
 //! ```
 //!
-//! LOCK TABLE takes the lock that statements hold which rewrite rows of the table. It has one
-//! strength, so every mode but ACCESS SHARE, which the snapshot of the transaction gives, takes it.
-//! Statements that only add rows do not wait for it.
+//! LOCK TABLE takes the write lock of a table, which UPDATE and DELETE hold. The lock has one mode:
+//! every mode of the statement takes it, except ACCESS SHARE, which takes none, because the
+//! transaction's snapshot already protects its reads. Statements that only insert rows do not wait
+//! for the lock.
 
 use std::sync::Arc;
 
@@ -35,9 +36,9 @@ use crate::session::object_name::Name;
 use crate::session::refusal::refused;
 use crate::session::state::{Planned, Session};
 
-/// A statement about tables as wholes.
+/// TRUNCATE, LOCK TABLE or DISCARD TEMP.
 pub(in crate::session) enum TableStatement {
-    /// TRUNCATE; with `restarts`, the sequences of the tables begin again.
+    /// TRUNCATE; with `restarts`, the sequences of the tables restart at their START values.
     Truncate { names: Vec<ObjectName>, restarts: bool },
     /// LOCK TABLE.
     Lock(Lock),
@@ -45,8 +46,8 @@ pub(in crate::session) enum TableStatement {
     DiscardTemporary,
 }
 
-/// The statement about tables as wholes; `None` for any other, and for a TRUNCATE of one table
-/// without options, which DataFusion plans.
+/// Returns the TRUNCATE, LOCK TABLE or DISCARD TEMP that `statement` is; `None` for any other, and
+/// for a TRUNCATE of one table without options, which DataFusion plans.
 pub(in crate::session) fn of(statement: &Statement) -> Option<TableStatement> {
     let Statement::Statement(statement) = statement else { return None };
     match statement.as_ref() {
@@ -76,7 +77,7 @@ fn truncation(truncate: &Truncate) -> Option<TableStatement> {
 }
 
 impl Session {
-    /// Runs a statement about tables as wholes, or plans it.
+    /// Plans a TRUNCATE, or runs LOCK TABLE or DISCARD TEMP.
     ///
     /// # Errors
     /// [`SqlError::Missing`], [`SqlError::Denied`]; [`SqlError::NoTransaction`] for LOCK TABLE
@@ -112,7 +113,8 @@ impl Session {
         }
     }
 
-    /// A plan that removes all rows of tables, of all or of none.
+    /// A plan that removes all rows of the tables in one transaction; with `restarts`, also
+    /// restarts their sequences.
     async fn truncation(
         &self,
         state: &SessionState,
@@ -222,7 +224,7 @@ impl Session {
     }
 }
 
-/// True for a mode that keeps other sessions from adding rows in PostgreSQL.
+/// True for a mode that in PostgreSQL blocks INSERT by other sessions.
 fn keeps_out_additions(mode: &LockTableMode) -> bool {
     use LockTableMode::{AccessExclusive, Exclusive, Share, ShareRowExclusive};
     matches!(mode, Share | ShareRowExclusive | Exclusive | AccessExclusive)
@@ -286,7 +288,7 @@ async fn truncate_within(
     Ok(count)
 }
 
-/// The sequences of the columns of tables, as they are and as they begin again.
+/// The sequences of the columns of tables, each as it is and as restarted at its START value.
 fn restarted(
     catalog: &Catalog,
     tables: &[Arc<Table>],

@@ -1,7 +1,7 @@
 //! Temporary objects of a session.
 //!
-//! They are in a schema of the session, which is searched before the search path, and which is
-//! dropped with the session, or when the database is opened again.
+//! They are in a schema of the session, which name resolution searches before the search path. The
+//! schema is dropped when the session ends or, after a crash, when the database is opened again.
 
 use std::sync::atomic::Ordering;
 
@@ -36,15 +36,16 @@ impl Session {
         Ok(Name { schema: schema.to_owned(), name: reference.table().to_owned() })
     }
 
-    /// Notes that a temporary table changes with the end of transactions.
+    /// Records that the session has a temporary table with an ON COMMIT action, if `effect` is one.
     pub(in crate::session) fn note_on_commit(&self, effect: Option<OnCommit>) {
         if effect.is_some() {
             self.ends_rows.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Deletes the rows of temporary tables, and drops others, as their ON COMMIT says. Statements
-    /// outside of transactions call this before they begin: each has ended a transaction.
+    /// Applies ON COMMIT DELETE ROWS and ON COMMIT DROP to the session's temporary tables, outside
+    /// of a transaction. COMMIT calls this, and every statement outside of a transaction block
+    /// before it begins, because the statement before it may have committed by itself.
     ///
     /// # Errors
     /// Errors of the store and of the catalog's file.

@@ -1,4 +1,4 @@
-//! Changes of tenants.
+//! Execution of CREATE, ALTER and DROP TENANT.
 
 use terrace_table::catalog::{Tenant, TenantLimits};
 use terrace_table::error::SqlError;
@@ -8,7 +8,7 @@ use crate::session::state::{Planned, Session};
 use crate::session::tenant::TenantStatement;
 
 impl Session {
-    /// Runs a statement about a tenant.
+    /// Creates, alters or drops a tenant, and applies its new limits.
     pub(in crate::session) async fn act_on_tenant(
         &self,
         statement: TenantStatement,

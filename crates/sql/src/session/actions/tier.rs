@@ -1,4 +1,4 @@
-//! Changes of the size of a tier.
+//! Execution of ALTER TIER: resizes a memory tier.
 
 use terrace_exec::run_blocking;
 use terrace_governor::memory::DRAM_BYTES_MIN;
@@ -11,7 +11,7 @@ use crate::session::tier::AlterTier;
 use crate::session::words::listed;
 
 impl Session {
-    /// Runs a statement about a tier, which has its new size when this returns.
+    /// Resizes a memory tier; it has its new size when this returns.
     pub(in crate::session) fn alter_tier(
         &self,
         statement: &AlterTier,

@@ -37,7 +37,7 @@ impl Session {
         self.scope().fail();
     }
 
-    /// The transaction that the next statement belongs to, and the limit of its waits for locks.
+    /// The transaction that the next statement belongs to, if any, and its lock timeout.
     pub(in crate::session) fn scope(&self) -> Scope {
         let (transaction, limit) = (self.transaction().clone(), self.lock_timeout());
         match transaction {

@@ -1,4 +1,4 @@
-//! Definitions of types.
+//! Execution of CREATE, ALTER and DROP TYPE for enum types.
 
 use datafusion::common::TableReference;
 use datafusion::execution::SessionState;
@@ -18,7 +18,7 @@ use crate::session::object_change::ObjectChange;
 use crate::session::refusal::refused;
 use crate::session::state::{Planned, Session};
 
-/// Types that are built in, by the names that a definition may have for them.
+/// Names of the built-in types, which a new type may not have.
 const BUILT_IN: &[&str] = &[
     "bigint",
     "bigserial",
@@ -83,7 +83,7 @@ const BUILT_IN: &[&str] = &[
     "xid",
 ];
 
-/// Refuses a name that a type which is built in has.
+/// Refuses the name of a built-in type.
 ///
 /// # Errors
 /// [`SqlError::Refused`].
@@ -150,7 +150,7 @@ impl Session {
         Ok(Planned::nothing())
     }
 
-    /// The type of a name, which the role owns.
+    /// The type of a name, which the role must own.
     fn owned_type(
         &self,
         state: &SessionState,
@@ -227,7 +227,8 @@ impl Session {
         scope.define(self.engine.catalog(), put).await
     }
 
-    /// The type of a name, which the role owns; `None` if it may be missing and is.
+    /// The type to drop by a name, which the role must own. If it is missing and `if_exists` holds,
+    /// returns `None` and sends a notice.
     fn dropped(
         &self,
         state: &SessionState,
@@ -267,7 +268,7 @@ impl Session {
     }
 }
 
-/// Refuses a change of a type that a column is of.
+/// Refuses a change of a type that a column has. `what` names the change in the error.
 fn refuse_used(snapshot: &Snapshot, schema: &str, name: &str, what: &str) -> Result<(), SqlError> {
     for home in snapshot.schemas() {
         for table in snapshot.table_names(&home) {

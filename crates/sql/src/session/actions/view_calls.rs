@@ -1,4 +1,5 @@
-//! Views whose queries call functions or macros: they get the new body of one that is replaced.
+//! Views whose queries call functions or macros. The stored query has their bodies inlined, so
+//! replacing a function updates the texts of the views that call it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::session::state::Session;
 use crate::session::statement::SessionStatement;
 use crate::view;
 
-/// A view whose text is made again.
+/// A view whose stored text changes because a function that it calls is replaced.
 pub(super) struct RemadeView {
     schema: String,
     name: String,
@@ -49,8 +50,9 @@ impl RemadeView {
 }
 
 impl Session {
-    /// The statement of a view as written, if its query calls functions of the database. Functions
-    /// of the session are written out in it. `None` for any other statement.
+    /// The CREATE VIEW text to store beside the inlined query, if the query calls stored functions:
+    /// calls of those are kept, calls of temporary functions are inlined. `None` for any other
+    /// statement.
     ///
     /// # Errors
     /// Errors of the calls.
@@ -78,7 +80,7 @@ impl Session {
         Ok((!calls.is_empty()).then_some(WrittenView { text, calls }))
     }
 
-    /// True if a statement calls functions or macros.
+    /// True if a statement calls SQL functions or macros.
     pub(in crate::session) fn has_calls(
         &self,
         state: &SessionState,
@@ -90,8 +92,8 @@ impl Session {
         lookup.is_some_and(|lookup| !called(&lookup, &mut statement.clone()).is_empty())
     }
 
-    /// The views that have another text once functions are replaced: `after` is a snapshot with the
-    /// new ones, `names` are their names.
+    /// The views whose text changes because functions are replaced: `before` is the snapshot with
+    /// the old functions, `after` the one with the new ones, `names` are their names.
     ///
     /// # Errors
     /// [`SqlError::Denied`] for a view of another role, whose rights the new body would have;
@@ -132,7 +134,8 @@ impl Session {
         Ok(remade)
     }
 
-    /// The definition of a view, made from its statement as written.
+    /// The definition of a view with its calls inlined. `path` is the search path under which
+    /// `written`, its statement with the calls, is planned.
     async fn remade(
         &self,
         snapshot: &Snapshot,
@@ -178,7 +181,7 @@ fn damaged() -> datafusion::common::DataFusionError {
     exec_datafusion_err!("the text of a view is damaged")
 }
 
-/// The definition of a view that keeps these columns of its query alone.
+/// The definition of a view whose query returns only these columns, in this order.
 fn selecting(definition: &str, columns: &[&String]) -> Result<String, SqlError> {
     let statement = parse(definition)?.pop().and_then(SessionStatement::into_sql);
     let Some(Statement::Statement(mut statement)) = statement else {
@@ -192,13 +195,13 @@ fn selecting(definition: &str, columns: &[&String]) -> Result<String, SqlError> 
     Ok(statement.to_string())
 }
 
-/// True if a text has one of the names.
+/// True if a text may contain one of the names; a name with a quote counts as contained.
 fn mentions(text: &str, names: &BTreeSet<String>) -> bool {
     let text = text.to_lowercase();
     names.iter().any(|name| name.contains('"') || text.contains(&name.to_lowercase()))
 }
 
-/// The names, and those of the functions whose texts have one of them, directly or through others.
+/// Returns `names` and the names of the functions that call one of them, directly or indirectly.
 fn with_callers(snapshot: &Snapshot, mut names: BTreeSet<String>) -> BTreeSet<String> {
     loop {
         let before = names.len();

@@ -1,4 +1,4 @@
-//! An object of the database that others may depend on.
+//! Objects of the catalog that others may depend on.
 
 use terrace_table::catalog::{Draft, Snapshot, TextKind};
 use terrace_table::error::SqlError;
@@ -38,7 +38,7 @@ impl Object {
         Self { kind, schema: schema.to_owned(), name: name.to_owned() }
     }
 
-    /// The table, view or sequence of a name.
+    /// The table, view or sequence of a name; `None` if there is none.
     pub(in crate::session) fn relation(
         snapshot: &Snapshot,
         schema: &str,
@@ -58,7 +58,8 @@ impl Object {
         &self.kind
     }
 
-    /// The schema and the name; that of a function is its key.
+    /// The schema and the name. The name of a function is its key in the catalog, that of a part of
+    /// a table is the name of the table.
     pub(in crate::session) fn full_name(&self) -> (&str, &str) {
         (&self.schema, &self.name)
     }
@@ -80,12 +81,12 @@ impl Object {
         all
     }
 
-    /// True for a part of a table.
+    /// True for a column, a default or a constraint.
     pub(super) fn is_part(&self) -> bool {
         self.table().is_some()
     }
 
-    /// The table that the object is a part of.
+    /// The table that the object is a part of; `None` for other objects.
     pub(super) fn table(&self) -> Option<Self> {
         match self.kind {
             Kind::Column(_) | Kind::Default(_) | Kind::Constraint(_) => {
@@ -95,12 +96,13 @@ impl Object {
         }
     }
 
-    /// The name with its schema, as a statement has it.
+    /// The name with its schema, quoted for a statement.
     pub(super) fn written(&self) -> String {
         format!("{}.{}", identifier(&self.schema), identifier(&self.name))
     }
 
-    /// The action of ALTER TABLE that drops the part of a table, beside `others`.
+    /// The action of ALTER TABLE that drops the part of a table. `None` for any other object, and
+    /// for the default of a column that is dropped too, as one of `others`.
     pub(super) fn dropping(&self, others: &[Self]) -> Option<String> {
         match &self.kind {
             Kind::Column(column) => {
@@ -126,7 +128,7 @@ impl Object {
         sequences.map(|name| Self::new(Kind::Sequence, &self.schema, name)).collect()
     }
 
-    /// The name as texts of the database may have it.
+    /// The name as it appears in texts of definitions: without schema and parameters.
     pub(super) fn bare_name(&self) -> &str {
         match self.kind {
             Kind::Routine => Routine::name_in(&self.name),

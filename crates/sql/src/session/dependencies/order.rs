@@ -9,7 +9,7 @@ use terrace_table::error::SqlError;
 use super::direct;
 use super::object::{Kind, Object};
 
-/// Returns all views and functions, each behind those that it depends on.
+/// Returns all views and functions, each after those that it depends on.
 ///
 /// # Errors
 /// If a stored text is damaged.
@@ -46,7 +46,7 @@ pub(in crate::session) fn creation_order(
             }
         }
     }
-    // Recursive functions wait for each other; any order does for them.
+    // Functions that call each other are left; they can be created in any order.
     let placed: BTreeSet<Object> = ordered.iter().cloned().collect();
     ordered.extend(all.difference(&placed).cloned());
     Ok(ordered)

@@ -1,4 +1,4 @@
-//! Objects that the texts of definitions name.
+//! Search for the uses of objects in the texts of definitions.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ use crate::session::sequence_calls;
 use crate::session::walk::Walk;
 use crate::view;
 
-/// Finds the objects of a set in the texts of definitions.
+/// Finds the objects of the set `on` in the texts of definitions.
 pub(super) struct Uses<'a> {
     state: &'a SessionState,
     snapshot: &'a Snapshot,
@@ -49,7 +49,7 @@ impl<'a> Uses<'a> {
         self.on.iter().any(|it| matches!(it.kind, Kind::Sequence | Kind::Type))
     }
 
-    /// The first of the objects that a view uses.
+    /// The first of the objects that is found in the stored text of a view; `None` if it uses none.
     pub(super) fn of_view(&self, text: &str) -> Result<Option<Object>, SqlError> {
         if !self.may_be_in(text) {
             return Ok(None);
@@ -58,7 +58,8 @@ impl<'a> Uses<'a> {
         self.in_statement(&SearchPath::parse(path), statement)
     }
 
-    /// The object that a function or macro uses: by a type, or in a body that is an expression.
+    /// The first of the objects that a function or macro uses, as the type of a parameter or
+    /// result, or in a body that is an expression; `None` if it uses none.
     pub(super) fn of_routine(&self, text: &str) -> Result<Option<Object>, SqlError> {
         if !self.may_be_in(text) {
             return Ok(None);
@@ -90,7 +91,7 @@ impl<'a> Uses<'a> {
         Ok(None)
     }
 
-    /// The parts of a table that use an object, each with the object.
+    /// The parts of a table that use one of the objects, each with the first that it uses.
     pub(super) fn of_table(&self, table: &Table) -> Result<Vec<(Kind, Object)>, SqlError> {
         let mut found = Vec::new();
         for field in table.schema().fields() {
@@ -139,7 +140,7 @@ impl<'a> Uses<'a> {
         Ok(relation.or_else(|| self.in_node(path, &mut statement)))
     }
 
-    /// The function, type or sequence that an expression or a statement uses.
+    /// The first function, type or sequence of the set that an expression or a statement uses.
     fn in_node(&self, path: &SearchPath, node: &mut dyn Walk) -> Option<Object> {
         let lookup = Lookup::new(self.state, self.snapshot, &[]);
         let routines = lookup.map(|it| called(&it.within(path.clone()), node)).unwrap_or_default();
@@ -149,7 +150,7 @@ impl<'a> Uses<'a> {
         routine.or_else(|| self.data_type(path, node)).or_else(|| self.sequence(path, node))
     }
 
-    /// The type of a cast.
+    /// The first type of the set that a cast names.
     fn data_type(&self, path: &SearchPath, node: &mut dyn Walk) -> Option<Object> {
         let mut types = Types { uses: self, path, found: None };
         let _ = node.walk(&mut types);
@@ -173,7 +174,7 @@ impl<'a> Uses<'a> {
     }
 }
 
-/// Finds a type in a syntax tree.
+/// Visitor that finds a type of the set in a syntax tree.
 struct Types<'a> {
     uses: &'a Uses<'a>,
     path: &'a SearchPath,
@@ -197,7 +198,7 @@ impl Types<'_> {
         }
     }
 
-    /// The type of a name, or the table whose rows are of it.
+    /// The type of a name, or the relation of the name, whose row type it is.
     fn named(&self, name: &ObjectName) -> Option<Object> {
         let (schema, name) = parts(name)?;
         let snapshot = self.uses.snapshot;

@@ -1,4 +1,4 @@
-//! Calls and casts in parsed expressions.
+//! Construction of calls and casts for rewrites of syntax trees.
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -36,7 +36,8 @@ pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
     })
 }
 
-/// Wraps a value in an expression that the planner names after `number`.
+/// Wraps a value in `CASE number WHEN number THEN value END`, which has the same value, and a
+/// name that is unique if `number` is.
 pub(in super::super) fn with_name(value: Expr, number: usize) -> Expr {
     let number = || Expr::Value(Value::Number(number.to_string(), false).into());
     Expr::Case {

@@ -1,8 +1,8 @@
 //! The operators of JSON: `->`, `->>`, `#>`, `#>>`, `#-`, `@>`, `<@`, `?`, `?|`, `?&`, `@?` and
 //! `@@`.
 //!
-//! They bind as in PostgreSQL: between comparisons and sums. The tokenizer takes `?` for the place
-//! of a parameter, which never stands behind an operand.
+//! They bind as in PostgreSQL: between comparisons and sums. The tokenizer reads `?` as a parameter
+//! marker; behind an operand, where no marker can stand, it is the operator.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use datafusion::sql::sqlparser::parser::Parser;
@@ -13,14 +13,14 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     operator(parser).is_some()
 }
 
-/// Takes the next operator, if it is one of these.
+/// Consumes and returns the next operator if it is one of these.
 pub(super) fn take(parser: &mut Parser<'_>) -> Option<BinaryOperator> {
     let (operator, tokens) = operator(parser)?;
     (0..tokens).for_each(|_| parser.advance_token());
     Some(operator)
 }
 
-/// The operation of two operands.
+/// Builds the expression `left op right`.
 pub(super) fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }

@@ -1,7 +1,8 @@
-//! Lambdas, and list comprehensions.
+//! Syntax of lambdas and list comprehensions.
 //!
-//! `x -> x + 1`, `(x, i) -> x + i` and `lambda x, i: x + i` are lambdas as arguments of the
-//! functions that take one, behind another argument. Anywhere else `->` is the operator of JSON.
+//! `x -> x + 1`, `(x, i) -> x + i` and `lambda x, i: x + i` are lambdas if they are an argument,
+//! but not the first, of a function that takes one, or the argument of COLUMNS. Anywhere else `->`
+//! is the JSON operator.
 //! `[x + 1 FOR x IN l IF x > 1]` becomes `list_transform(list_filter(l, x -> x > 1), x -> x + 1)`;
 //! a second variable is the position in the list.
 
@@ -61,14 +62,15 @@ fn syntax(parser: &Parser<'_>) -> Option<LambdaSyntax> {
     }
 }
 
-/// True behind the comma of an argument list of a function that takes a lambda, and within COLUMNS.
+/// True if the parser is behind a comma in the arguments of a function that takes a lambda, or
+/// behind the parenthesis of COLUMNS.
 fn is_argument(parser: &Parser<'_>) -> bool {
     let before = (0..parser.index()).rev().map(|at| &parser.token_at(at).token);
     let mut before = before.filter(|token| !matches!(token, Token::Whitespace(_)));
     match before.next() {
         Some(Token::Comma) => {}
         Some(Token::LParen) => {
-            // A condition on the names of columns.
+            // COLUMNS takes a lambda that is a condition on the names of columns.
             let name = before.next();
             return matches!(name, Some(Token::Word(word)) if word.quote_style.is_none()
                 && word.value.eq_ignore_ascii_case("columns"));
@@ -139,8 +141,9 @@ pub(super) fn parse_list(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
     Ok(Expr::Array(Array { elem, named: false }))
 }
 
-/// A list comprehension with a condition whose second variable is the position in the list: the
-/// condition and the element are computed together, before elements are left out.
+/// A list comprehension with a condition, and the position in the list as second variable. The
+/// condition and the element are computed together, before elements are filtered out, because
+/// filtering changes positions.
 fn with_positions(list: Expr, names: Vec<Ident>, element: Expr, condition: Expr) -> Expr {
     let key = |name: &str| Expr::Value(Value::SingleQuotedString(name.to_owned()).into());
     let pair = call("named_struct", [key("condition"), condition, key("element"), element]);
@@ -151,7 +154,7 @@ fn with_positions(list: Expr, names: Vec<Ident>, element: Expr, condition: Expr)
     call("list_transform", [kept, of(vec![variable.clone()], field("element"))])
 }
 
-/// Parses `x IN l IF c]` behind the element and FOR.
+/// Parses `x IN l IF c]`, the part of a list comprehension after the element and FOR.
 fn comprehension(parser: &mut Parser<'_>, element: Expr) -> Result<Expr, ParserError> {
     let names = parser.parse_comma_separated(Parser::parse_identifier)?;
     parser.expect_keyword_is(Keyword::IN)?;

@@ -25,7 +25,7 @@ use super::precedence::{CONCATENATION, POWER};
 
 const GENERIC: GenericDialect = GenericDialect {};
 
-/// The precedence of the next operator, if it is one of these.
+/// The precedence of the next operator if it is `**` or GLOB; `None` for any other.
 pub(super) fn precedence(parser: &Parser<'_>) -> Option<u8> {
     if is_double_star(parser) {
         return Some(POWER);
@@ -85,13 +85,13 @@ fn word(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError
     Some(parsed.map(|expr| if negated { not(expr) } else { expr }))
 }
 
-/// Two stars without a space between them.
+/// True if two stars without a space between them come next.
 fn is_double_star(parser: &Parser<'_>) -> bool {
     let [first, second] = [0, 1].map(|place| parser.peek_nth_token_ref(place));
     first.token == Token::Mul && second.token == Token::Mul && first.span.end == second.span.start
 }
 
-/// True for the word GLOB before a pattern; elsewhere it is a name.
+/// True if the token at `place` is GLOB before a string literal; elsewhere the word is a name.
 fn is_glob(parser: &Parser<'_>, place: usize) -> bool {
     let [word, next] = [place, place + 1].map(|place| &parser.peek_nth_token_ref(place).token);
     is_word(word, "glob") && matches!(next, Token::SingleQuotedString(_))
@@ -112,8 +112,8 @@ pub(super) fn complement(operand: Expr) -> Expr {
     Expr::Nested(Box::new(binary(operand, BinaryOperator::PGBitwiseXor, ones)))
 }
 
-/// An operand with a sign. The planner knows `+` of numbers and times: of a NULL it is NULL, and
-/// of a literal in quotes its number.
+/// An operand with a sign. The planner knows unary `+` only for numbers, timestamps and intervals,
+/// so `+` of a NULL becomes NULL here, and `+` of a quoted literal a cast to a number.
 pub(super) fn signed(op: UnaryOperator, operand: Expr) -> Expr {
     if op == UnaryOperator::Plus {
         if is_null(&operand) {
@@ -137,7 +137,7 @@ fn is_text(value: &Value) -> bool {
     matches!(value, Value::SingleQuotedString(_))
 }
 
-/// True for an expression that has no other value and no type of its own.
+/// True for an expression that is always NULL and has no type of its own.
 fn is_null(expr: &Expr) -> bool {
     match plain(expr) {
         Expr::Value(value) => value.value == Value::Null,
@@ -201,7 +201,8 @@ fn glob(parser: &mut Parser<'_>, value: Expr) -> Result<Expr, ParserError> {
     Ok(binary(value, BinaryOperator::PGRegexMatch, pattern))
 }
 
-/// The regular expression of a pattern of `*`, `?`, `[a-z]` and `[!a-z]`.
+/// The regular expression that matches the same texts as a GLOB pattern of `*`, `?`, `[a-z]` and
+/// `[!a-z]`.
 pub(in super::super) fn regular_expression(pattern: &str) -> String {
     let mut written = "(?s)^".to_owned();
     let mut rest = pattern.chars();
@@ -225,7 +226,8 @@ pub(in super::super) fn regular_expression(pattern: &str) -> String {
     written
 }
 
-/// The class whose characters stand before a `]`, and the number of characters with it.
+/// The character class that `rest`, the pattern after a `[`, begins with, as a regular expression,
+/// and the number of characters of the pattern up to and including the `]`; `None` without a `]`.
 fn class(rest: &str) -> Option<(String, usize)> {
     let negated = rest.starts_with('!');
     let mut class = if negated { "[^".to_owned() } else { "[".to_owned() };
@@ -245,7 +247,7 @@ fn class(rest: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Adds a character that stands for itself.
+/// Appends a character, escaped if it may have a meaning in a regular expression.
 fn literal(written: &mut String, character: char) {
     if !character.is_alphanumeric() && !character.is_whitespace() && character.is_ascii() {
         written.push('\\');

@@ -1,7 +1,7 @@
 //! Comparisons, orders and casts of enums in expressions.
 //!
-//! A value is stored as its text. Two values are equal if their texts are; they are ordered by the
-//! places of their labels, which take the place of the values where an expression orders them.
+//! A value is stored as its text. Two values are equal if their texts are. Where an expression
+//! orders values, they are replaced by the ranks of their labels.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::kinds::{Kind, Scopes, is_null, text_of};
 use super::listing;
 use crate::session::refusal::refused;
 
-/// Finds the enum that a field is of.
+/// Returns the enum of a field; `None` if it has none.
 pub(super) type Find<'a> = &'a dyn Fn(&Field) -> Result<Option<Kind>>;
 
 /// True for a node of an expression that [`rewrite`] may change.
@@ -42,7 +42,8 @@ pub(super) fn concerns(expr: &Expr) -> bool {
     }
 }
 
-/// Gives one node of an expression the semantics of enums, after the nodes below it.
+/// Rewrites one node of an expression, whose operands are rewritten already, so that casts,
+/// comparisons and orders of enums have their semantics.
 ///
 /// # Errors
 /// For a text that is no label, and for an operation that enums do not have.
@@ -133,7 +134,7 @@ fn is_order(op: Operator) -> bool {
     matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
 }
 
-/// Makes operands comparable: literals must be labels, and in an order all become places.
+/// Makes operands comparable: literals must be labels, and if `is_order`, ranks replace all.
 fn compared(operands: &mut [&mut Expr], is_order: bool, scopes: &Scopes) -> Result<()> {
     let kinds: Vec<_> = operands.iter().map(|operand| scopes.kind(operand)).collect();
     let of = match kinds.iter().flatten().next() {
@@ -166,7 +167,8 @@ fn compared(operands: &mut [&mut Expr], is_order: bool, scopes: &Scopes) -> Resu
     Ok(())
 }
 
-/// Makes lists comparable: constants become lists of the enum, and in an order all become places.
+/// Makes lists comparable: constants become lists of the enum, and if `is_order`, all are replaced
+/// by lists of ranks.
 fn compared_lists(
     operands: &mut [&mut Expr],
     kinds: &[Option<Kind>],
@@ -193,7 +195,7 @@ fn compared_lists(
     Ok(())
 }
 
-/// The place of a value, or of a text that is a label.
+/// The rank of a value, or of a text that is a label.
 fn place(of: &Arc<EnumType>, value: Expr) -> Expr {
     if let Some(place) = text_of(&value).and_then(|text| of.rank(text)) {
         return lit(place);
@@ -224,7 +226,7 @@ fn with_set(comparison: SetComparison, scopes: &Scopes) -> Result<Expr> {
     }
 }
 
-/// Orders sort keys by the places of their values. Returns true if it has changed one.
+/// Replaces sort keys of enums by their ranks. Returns true if it has changed one.
 pub(super) fn ordered(keys: &mut [Sort], scopes: &Scopes) -> bool {
     let mut is_changed = false;
     for key in keys {
@@ -239,7 +241,8 @@ pub(super) fn ordered(keys: &mut [Sort], scopes: &Scopes) -> bool {
     is_changed
 }
 
-/// Aggregates that take the order of their argument for that of texts, or compute with it.
+/// Aggregates that are refused for enums: they would order the argument by its text, or compute
+/// with it.
 const OF_ORDER: [&str; 10] = [
     "median",
     "approx_median",
@@ -299,7 +302,7 @@ fn windowed(mut call: WindowFunction, scopes: &Scopes) -> Result<Expr> {
     Ok(Expr::WindowFunction(Box::new(call)))
 }
 
-/// Functions that order the elements of a list.
+/// Functions that order the elements of a list, which are refused for lists of enums.
 const SORTS: [&str; 10] = [
     "array_sort",
     "list_sort",

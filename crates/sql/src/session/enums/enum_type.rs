@@ -25,7 +25,7 @@ pub(in crate::session) struct EnumType {
 }
 
 impl EnumType {
-    /// Creates a type of labels.
+    /// Creates a type of `labels`, in this order.
     ///
     /// # Errors
     /// [`SqlError::Refused`] for a label that is too long or occurs twice, and for too many.
@@ -56,17 +56,17 @@ impl EnumType {
         &self.labels
     }
 
-    /// The place of a label, from zero.
+    /// The position of a label, from zero; `None` for a text that is no label.
     pub(in crate::session) fn rank(&self, label: &str) -> Option<i32> {
         self.ranks.get(label).copied()
     }
 
-    /// The text that is no label.
+    /// The error message for `text`, which is no label.
     pub(in crate::session) fn invalid(&self, text: &str) -> String {
         format!("invalid input value for enum {}: \"{text}\"", self.name)
     }
 
-    /// Adds a label. Returns false if it is one.
+    /// Adds a label at `place`. Returns false if the type already has it.
     ///
     /// # Errors
     /// [`SqlError::Refused`] for a neighbor that is no label, and as [`EnumType::new`].
@@ -85,11 +85,11 @@ impl EnumType {
         Ok(true)
     }
 
-    /// Gives a label another text, at its place.
+    /// Gives label `from` the text `to`, at the same position.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] for a text that is no label, and as [`EnumType::new`];
-    /// [`SqlError::Exists`] for one that is already.
+    /// [`SqlError::Refused`] if `from` is no label, and as [`EnumType::new`]; [`SqlError::Exists`]
+    /// if `to` is a label already.
     pub(in crate::session) fn rename(&mut self, from: &str, to: &str) -> Result<(), SqlError> {
         let Some(at) = self.labels.iter().position(|known| known == from) else {
             let what = format!("renaming '{from}', which is no label of {},", self.name);
@@ -113,7 +113,7 @@ impl EnumType {
     }
 }
 
-/// The place of a new label.
+/// The position of a new label: last, or next to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::session) enum Place {
     Last,
@@ -143,7 +143,7 @@ impl fmt::Display for EnumType {
     }
 }
 
-/// Labels as a statement writes them.
+/// Labels as a list of SQL string literals.
 pub(in crate::session) fn quoted(labels: &[String]) -> String {
     let quoted = labels.iter().map(|label| format!("'{}'", label.replace('\'', "''")));
     quoted.collect::<Vec<_>>().join(", ")

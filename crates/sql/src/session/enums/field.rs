@@ -1,19 +1,21 @@
-//! Fields whose values are of an enum: texts that name the type, and lists of such texts.
+//! Arrow fields whose values are of an enum: fields of texts or of lists of texts, with metadata
+//! that names the type.
 //!
-//! The field of a list names the type itself, so that lists have one type in Arrow, whatever they
-//! are of.
+//! For lists, the metadata is on the field of the list and not on that of its elements, so that all
+//! lists of texts have the same Arrow type.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use terrace_table::catalog::{named_type, with_named_type};
 
-/// Schema and name of the enum that the values of a field are of.
+/// Schema and name of the enum that the values of a field are of; `None` if they are of none.
 pub(in crate::session) fn enum_of(field: &Field) -> Option<(&str, &str)> {
     named_type(field).filter(|_| field.data_type().is_string())
 }
 
-/// Schema and name of the enum that the elements of the lists of a field are of.
+/// Schema and name of the enum that the elements of a field's lists are of; `None` if they are of
+/// none.
 pub(in crate::session) fn list_enum_of(field: &Field) -> Option<(&str, &str)> {
     named_type(field).filter(|_| is_list_of_texts(field.data_type()))
 }

@@ -1,4 +1,5 @@
-//! Functions of one enum, which the rewrite of a plan puts into it.
+//! Internal scalar functions of one enum, which the rewrite of a plan inserts: casts, checks of
+//! labels, and conversions between labels and ranks.
 
 use std::sync::Arc;
 
@@ -27,13 +28,13 @@ enum Action {
     TryCast,
     /// Returns true for a label, and fails for any other text.
     Check,
-    /// Returns the place of a label.
+    /// Returns the rank of a label, and fails for any other text.
     Rank,
-    /// Returns the label at a place.
+    /// Returns the label of a rank.
     Label,
 }
 
-/// A function of an enum.
+/// A scalar function of one enum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EnumFunction {
     pub(super) of: Arc<EnumType>,
@@ -58,12 +59,12 @@ pub(super) fn check(of: &Arc<EnumType>, value: Expr) -> Expr {
     called(of, Action::Check, value)
 }
 
-/// The place of a value in its enum.
+/// The rank of a value in its enum.
 pub(super) fn rank(of: &Arc<EnumType>, value: Expr) -> Expr {
     called(of, Action::Rank, value)
 }
 
-/// The value at a place.
+/// The value of a rank.
 pub(super) fn label(of: &Arc<EnumType>, place: Expr) -> Expr {
     called(of, Action::Label, place)
 }
@@ -83,7 +84,7 @@ pub(super) fn check_list(of: &Arc<EnumType>, list: Expr) -> Expr {
     called_with_list(of, Action::Check, list)
 }
 
-/// The places of the elements of a list.
+/// The ranks of the elements of a list.
 pub(super) fn rank_list(of: &Arc<EnumType>, list: Expr) -> Expr {
     called_with_list(of, Action::Rank, list)
 }
@@ -101,8 +102,8 @@ fn called_with_list(of: &Arc<EnumType>, action: Action, list: Expr) -> Expr {
     ScalarUDF::from(function).call(vec![list])
 }
 
-/// The enum that a call of one of these functions returns a value of, and true if it returns a list
-/// of them.
+/// The enum of the result of `function`, and true if that is a list. `None` for any function but
+/// the casts and `enum_label`.
 pub(super) fn returned(function: &ScalarUDF) -> Option<(&Arc<EnumType>, bool)> {
     let function = function.inner().downcast_ref::<EnumFunction>()?;
     matches!(function.action, Action::Cast | Action::TryCast | Action::Label)
@@ -163,7 +164,7 @@ impl ScalarUDFImpl for EnumFunction {
 }
 
 impl EnumFunction {
-    /// Evaluates the elements of lists.
+    /// Evaluates the function for the elements of lists.
     fn evaluate_lists(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = compute::cast(values, &list_of(DataType::Utf8View))?;
         let lists = values.as_list::<i32>();

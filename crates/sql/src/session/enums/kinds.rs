@@ -1,4 +1,4 @@
-//! Enums of expressions: those whose values are an enum's, by the columns and functions in them.
+//! Derivation of the enum of an expression from its columns and functions.
 
 use std::sync::Arc;
 
@@ -20,9 +20,10 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     pub(super) schema: DFSchemaRef,
+    /// The enum of each column of `schema`; `None` for columns of other types.
     pub(super) kinds: Vec<Option<Kind>>,
-    /// Columns of the target of a MERGE that are of an enum, by name: its conditions are over the
-    /// rows of its source and of its target.
+    /// For a change of rows, the columns of its target table that are of an enum, by name: the
+    /// expressions of a MERGE reference columns of its source and of its target.
     pub(super) target: Vec<(String, Kind)>,
 }
 
@@ -39,10 +40,11 @@ impl Rows {
     }
 }
 
-/// The columns that expressions are over: those of a node, and those of the queries around it.
+/// The columns that expressions may reference: those of a node's inputs, and those of the queries
+/// around it.
 #[derive(Default)]
 pub(super) struct Scopes {
-    /// The innermost last.
+    /// Columns of each query, the innermost last.
     pub(super) rows: Vec<Rows>,
     /// The subqueries that have been rewritten, and the enums of their first columns.
     pub(super) subqueries: Vec<(Arc<LogicalPlan>, Option<Kind>)>,
@@ -105,7 +107,7 @@ const OTHERS: [&str; 22] = [
 ];
 
 impl Scopes {
-    /// The enum of an expression; `None` if its values are no enum's.
+    /// The enum of an expression; `None` if its values are of no enum.
     pub(super) fn kind(&self, expr: &Expr) -> Option<Kind> {
         match expr {
             Expr::Column(column) => self.rows.last()?.kind(column)?,
@@ -128,7 +130,7 @@ impl Scopes {
         }
     }
 
-    /// The enum of the first column of a subquery.
+    /// The enum of the first column of a rewritten subquery; `None` if it is of none.
     pub(super) fn of_subquery(&self, subquery: &Subquery) -> Option<Kind> {
         let known = self.subqueries.iter();
         let mut known = known.filter(|(plan, _)| Arc::ptr_eq(plan, &subquery.subquery));
@@ -169,7 +171,8 @@ impl Scopes {
         }
     }
 
-    /// The enum of all expressions. Nulls are of any, and texts of that whose labels they are.
+    /// The enum that all expressions have in common; `None` if there is none. Nulls fit any enum,
+    /// and literal texts fit one that has them as labels.
     pub(super) fn common<'a>(&self, exprs: impl Iterator<Item = &'a Expr>) -> Option<Kind> {
         let exprs: Vec<_> = exprs.filter(|expr| !is_null(expr)).collect();
         let (texts, values): (Vec<_>, Vec<_>) =
@@ -180,7 +183,8 @@ impl Scopes {
     }
 }
 
-/// The kind of values beside texts: `None` if a text is no label.
+/// Returns `kind` if literal `texts` can be values of it; `None` if one is no label, or `kind` is
+/// a list.
 pub(super) fn with_texts<'a>(kind: Kind, mut texts: impl Iterator<Item = &'a str>) -> Option<Kind> {
     let fits = match &kind {
         Kind::Value(of) => texts.all(|text| of.rank(text).is_some()),
@@ -189,7 +193,7 @@ pub(super) fn with_texts<'a>(kind: Kind, mut texts: impl Iterator<Item = &'a str
     fits.then_some(kind)
 }
 
-/// The kind that all have; `None` if they differ.
+/// The kind that all of `kinds` are; `None` if they differ or there are none.
 pub(super) fn merged(mut kinds: impl Iterator<Item = Option<Kind>>) -> Option<Kind> {
     let first = kinds.next()??;
     kinds.all(|kind| kind.as_ref() == Some(&first)).then_some(first)
@@ -202,7 +206,7 @@ fn listed(kind: Kind) -> Option<Kind> {
     }
 }
 
-/// True for a null of any type.
+/// True for a literal null of any type, possibly in casts.
 pub(super) fn is_null(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(value, _) => value.is_null(),
@@ -212,7 +216,7 @@ pub(super) fn is_null(expr: &Expr) -> bool {
     }
 }
 
-/// The text of a literal.
+/// The text of a string literal; `None` for any other expression, and for null.
 pub(super) fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(

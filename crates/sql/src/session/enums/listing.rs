@@ -1,5 +1,5 @@
 //! `enum_range`, `enum_range_boundary`, `enum_first`, `enum_last` and `enum_code`: the labels of an
-//! enum and their places.
+//! enum and their ranks.
 
 use std::sync::Arc;
 
@@ -16,14 +16,15 @@ use super::functions::{cast, invalid, rank};
 use super::kinds::{Kind, Scopes, is_null, text_of};
 use crate::session::refusal::refused;
 
-/// A function of enums. The rewrite of a plan replaces its calls, by the type of their arguments.
+/// One of these functions. The rewrite of a plan replaces its calls, because the result depends on
+/// the enum of the arguments; a call that is left over fails.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Listing {
     name: &'static str,
     signature: Signature,
 }
 
-/// The functions, by number of arguments.
+/// The names of the functions, and the numbers of arguments that each takes.
 const NAMES: [(&str, &[usize]); 5] = [
     ("enum_range", &[1, 2]),
     ("enum_range_boundary", &[2]),
@@ -71,10 +72,11 @@ fn list_type() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true)))
 }
 
-/// Replaces a call by its result; `None` for a call of another function.
+/// Replaces a call by an expression of its result; `None` for a call of another function.
 ///
 /// # Errors
-/// [`terrace_table::SqlError::Refused`] for arguments that are no constants of an enum.
+/// [`terrace_table::SqlError::Refused`] if the first argument is not of an enum, or the bound of a
+/// range is not constant.
 pub(super) fn rewrite(call: &ScalarFunction, scopes: &Scopes) -> Result<Option<Expr>> {
     let name = call.func.name();
     if !NAMES.iter().any(|(known, _)| *known == name) {
@@ -105,7 +107,7 @@ pub(super) fn rewrite(call: &ScalarFunction, scopes: &Scopes) -> Result<Option<E
     }))
 }
 
-/// The place of a bound; `None` for null.
+/// The rank of the bound of a range; `None` for null, which leaves the range open.
 fn bound(of: &EnumType, value: &Expr) -> Result<Option<usize>> {
     let value = match value {
         Expr::ScalarFunction(call) if super::functions::returned(&call.func).is_some() => {

@@ -1,4 +1,4 @@
-//! Names of enums: the types that a statement can name, and the names of types in it.
+//! Resolution of the names of enum types in statements.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use crate::session::routines::syntax::parts;
 use crate::session::statement::SessionStatement;
 use crate::session::walk::Walk;
 
-/// The catalog in which a statement looks up enums; `None` if there are none.
+/// The catalog snapshot in which a statement looks up enums; `None` if it has no types.
 pub(super) fn snapshot_of(state: &SessionState) -> Option<Arc<TypeSnapshot>> {
     state.config().get_extension::<TypeSnapshot>().filter(|it| it.0.has_texts(TextKind::Type))
 }
 
-/// The enum of a schema and name.
+/// The enum of a schema and name; `None` if there is none.
 ///
 /// # Errors
 /// If the stored text is damaged.
@@ -78,7 +78,8 @@ pub(super) fn of_field(snapshot: &Snapshot, field: &Field) -> DataFusionResult<O
     }
 }
 
-/// The schema of a type, by the search path.
+/// The schema of a type: `schema` if it is named, else the first schema on the search path with a
+/// type of this name; `None` if there is none.
 pub(in crate::session) fn home(
     state: &SessionState,
     snapshot: &Snapshot,
@@ -94,7 +95,7 @@ pub(in crate::session) fn home(
     schemas.find(is_in).map(str::to_owned)
 }
 
-/// Writes the schema before the name of each enum in a statement.
+/// Qualifies the name of each enum in casts and in the columns of a CREATE TABLE with its schema.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for an array of arrays of an enum.
@@ -108,7 +109,7 @@ pub(in crate::session) fn write_out(
     names.error.map_or(Ok(()), Err)
 }
 
-/// As [`write_out`], for a statement of a session with the rights.
+/// As [`write_out`], but also checks that `rights` include USAGE on the schemas of the types.
 ///
 /// # Errors
 /// As [`write_out`]; [`SqlError::Denied`] for a type of a schema without USAGE.
@@ -153,7 +154,7 @@ pub(in crate::session) fn check_alter(
 struct Names<'a> {
     state: &'a SessionState,
     snapshot: &'a Snapshot,
-    /// The rights that the schema of a type is checked with.
+    /// Rights that must include USAGE on the schema of each type; `None` to check none.
     rights: Option<&'a Rights<'a>>,
     error: Option<SqlError>,
 }

@@ -1,5 +1,5 @@
-//! The semantics of enums in a plan: the enum of each column, from the tables up, and the
-//! expressions over them.
+//! Rewrite of a logical plan for enums: derives the enum of each column from the tables up, and
+//! rewrites the expressions over them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ use super::kinds::{Kind, Rows, Scopes, is_null, merged, text_of, with_texts};
 use super::names::{of_field, snapshot_of};
 use crate::file_tables::is_of_files;
 
-/// Gives a plan the semantics of enums. Must be applied before types are coerced.
+/// Rewrites a plan so that casts, comparisons and orders of enums have their semantics. Must be
+/// applied before types are coerced.
 ///
 /// # Errors
 /// For a text that is no label, and for an operation that enums do not have.
@@ -35,7 +36,7 @@ pub(in crate::session) fn rewrite(state: &SessionState, plan: LogicalPlan) -> Re
     }
 }
 
-/// Gives an expression over rows of `schema` the semantics of enums.
+/// Rewrites an expression over rows of `schema` as [`rewrite`] does a plan.
 ///
 /// # Errors
 /// As [`rewrite`].
@@ -52,7 +53,8 @@ pub(in crate::session) fn rewrite_expr(
     Ok(rewriter.expr(expr)?.data)
 }
 
-/// Schema and name of the enum of each of a plan's columns, or of the elements of its lists.
+/// Schema and name of the enum of each of a plan's columns, or of the elements of a column of
+/// lists; `None` for columns of other types.
 ///
 /// # Errors
 /// As [`rewrite`].
@@ -150,7 +152,7 @@ impl Rewriter<'_> {
         })
     }
 
-    /// Rewrites the query of an expression that has one.
+    /// Rewrites the subquery of an expression that is one.
     fn with_subquery(&mut self, mut expr: Expr) -> Result<Transformed<Expr>> {
         let subquery = match &mut expr {
             Expr::ScalarSubquery(subquery) => subquery,
@@ -170,7 +172,7 @@ impl Rewriter<'_> {
         Ok(Transformed::new_transformed(expr, is_changed))
     }
 
-    /// All columns of a table.
+    /// All columns of a scanned table, also those that its projection leaves out, and their enums.
     fn of_table(&self, scan: &TableScan) -> Result<Rows> {
         let schema = scan.source.schema();
         let is_of_files =
@@ -184,7 +186,7 @@ impl Rewriter<'_> {
         Ok(Rows { schema: Arc::new(schema), kinds, target: vec![] })
     }
 
-    /// The columns of the target of a change that are of an enum.
+    /// The columns of an enum in the target table of a change, by name.
     fn of_target(&self, change: &DmlStatement) -> Result<Vec<(String, Kind)>> {
         let mut columns = Vec::new();
         for field in change.target.schema().fields() {
@@ -193,7 +195,7 @@ impl Rewriter<'_> {
         Ok(columns)
     }
 
-    /// The enums of a node's columns.
+    /// The enums of the columns that a node returns.
     fn kinds(&self, plan: &LogicalPlan, inputs: &[Rows]) -> Result<Kinds> {
         let of =
             |exprs: &[Expr]| exprs.iter().map(|expr| self.scopes.kind(expr)).collect::<Kinds>();
@@ -255,8 +257,8 @@ impl Rewriter<'_> {
     }
 }
 
-/// Groups and orders a DISTINCT ON by the places of values: the first sort keys are those of its
-/// groups.
+/// Replaces enums by ranks in the keys of a DISTINCT ON and in its sort keys, which have to begin
+/// with the same expressions.
 fn of_distinct(distinct: DistinctOn, scopes: &Scopes) -> Result<Transformed<LogicalPlan>> {
     let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
     let mut groups: Vec<_> = on_expr.into_iter().map(|expr| expr.sort(true, false)).collect();
@@ -271,7 +273,7 @@ fn of_distinct(distinct: DistinctOn, scopes: &Scopes) -> Result<Transformed<Logi
     Ok(Transformed::new_transformed(plan, is_changed))
 }
 
-/// The columns of all inputs of a node.
+/// The columns of all inputs of a node, as one schema.
 fn joined(inputs: &[Rows]) -> Result<Rows> {
     let mut schema = DFSchema::empty();
     let mut kinds = Vec::new();
@@ -333,7 +335,7 @@ fn of_unnest(unnest: &Unnest, inputs: &[Rows]) -> Kinds {
     unnest.dependency_indices.iter().map(kind).collect()
 }
 
-/// The enums of columns that have the names of inputs' columns.
+/// The enums of a node's columns, taken from the columns of the same names in its inputs.
 fn by_name(schema: &DFSchema, inputs: &[Rows]) -> Kinds {
     let kind = |(qualifier, field): (Option<&datafusion::common::TableReference>, &Arc<Field>)| {
         inputs.iter().find_map(|rows| {

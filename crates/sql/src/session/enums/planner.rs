@@ -1,4 +1,4 @@
-//! Types of columns and casts that are enums.
+//! Type planner for the enum types of columns and casts.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType};
 use super::field::{field, list_field};
 use crate::session::routines::syntax::parts;
 
-/// Plans a type that is named with its schema as the enum of that name, an array of it as lists of
-/// the enum, and any other by the planner within.
+/// Plans the types that the inner planner does not know: a type that is named with its schema as
+/// the enum of that name, and an array of it as lists of the enum.
 #[derive(Debug)]
 pub(in crate::session) struct EnumColumns<P>(pub(in crate::session) P);
 

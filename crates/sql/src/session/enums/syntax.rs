@@ -23,7 +23,7 @@ use crate::session::words::{is_next as begins, is_word, name, take_all};
 pub enum TypeStatement {
     /// Creates an enum.
     Create {
-        /// The name.
+        /// Name of the type.
         name: TypeName,
         /// The labels, in order.
         labels: Vec<String>,
@@ -34,18 +34,18 @@ pub enum TypeStatement {
     },
     /// Adds a label.
     Add {
-        /// The name.
+        /// Name of the type.
         name: TypeName,
-        /// The label.
+        /// The new label.
         label: String,
-        /// The place of the label.
+        /// The position of the label.
         place: LabelPlace,
         /// True for IF NOT EXISTS.
         keep: bool,
     },
     /// Gives a label another text.
     RenameLabel {
-        /// The name.
+        /// Name of the type.
         name: TypeName,
         /// The label.
         from: String,
@@ -54,14 +54,14 @@ pub enum TypeStatement {
     },
     /// Changes name, schema or owner.
     Change {
-        /// The name.
+        /// Name of the type.
         name: TypeName,
-        /// The change.
+        /// The new name, schema or owner.
         change: ObjectChange,
     },
     /// Drops types.
     Drop {
-        /// The names.
+        /// Names of the types.
         names: Vec<TypeName>,
         /// True for IF EXISTS.
         if_exists: bool,
@@ -70,11 +70,11 @@ pub enum TypeStatement {
     },
 }
 
-/// The place of a new label.
+/// The position of a new label: last, or before or after another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelPlace(pub(in crate::session) Place);
 
-/// The name of a type, with its schema if the statement says one.
+/// The name of a type in a statement, with its schema if the statement names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeName {
     pub(in crate::session) schema: Option<String>,

@@ -1,4 +1,4 @@
-//! Texts that are written into columns of enums.
+//! Checks of the texts that are written into columns of enums.
 
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::Column;
@@ -11,8 +11,8 @@ use super::functions::{cast, cast_list, check, check_list};
 use super::kinds::Kind;
 use super::plan::of_column;
 
-/// A condition for each column of a table that is of an enum or of lists of one, with the column.
-/// It fails for a text that is no label.
+/// For each column of a table that is of an enum or of lists of one, the name of the column and a
+/// condition, whose evaluation fails for a text that is no label.
 ///
 /// # Errors
 /// If a type has been dropped.
@@ -33,7 +33,8 @@ pub(in crate::session) fn conditions(
     Ok(conditions)
 }
 
-/// A value of a column: a text that is checked if the column is of an enum.
+/// Wraps `value`, which becomes a value of the column `field`, in a cast that checks its labels if
+/// the column is of an enum.
 ///
 /// # Errors
 /// If the type has been dropped.

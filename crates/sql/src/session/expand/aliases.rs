@@ -1,11 +1,11 @@
-//! Aliases that other expressions of their SELECT use.
+//! References to the aliases of a SELECT list in other expressions of the same SELECT.
 //!
 //! ```text
 //! SELECT id + 1 AS k, k * 2 FROM t WHERE k > 5  ->  SELECT id + 1 AS k, (id + 1) * 2 FROM t
 //!                                                   WHERE id + 1 > 5
 //! ```
-//! A column of FROM of that name is meant before an alias. An expression of the SELECT list sees
-//! the aliases before it, a condition sees all.
+//! A column of FROM takes precedence over an alias of the same name. An expression of the SELECT
+//! list sees the aliases before it; WHERE, HAVING and QUALIFY see all.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use super::super::walk::{OwnExprs, Walk, walk_values};
 use super::stars::Column;
 use super::struct_stars::normal;
 
-/// True for the error of a name that may be an alias.
+/// True for the error of an unknown column, whose name may be an alias.
 pub(in super::super) fn is_cause(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::SchemaError(error, _)
         if matches!(error.as_ref(), SchemaError::FieldNotFound { .. }))
@@ -46,7 +46,8 @@ fn named(item: &SelectItem) -> Option<(String, Expr)> {
     }
 }
 
-/// Replaces the aliases of a SELECT over rows of the columns.
+/// Replaces references to the aliases of a SELECT by their expressions. `columns` are those of its
+/// FROM.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for an alias of a value that each use would compute anew.

@@ -22,7 +22,7 @@ use super::super::refusal::refused;
 use super::super::walk::{OwnExprs, walk_values};
 use super::stars::Column;
 
-/// Writes out the lambdas of a SELECT over rows of the columns.
+/// Replaces the lambdas in COLUMNS of a SELECT by lists of names. `columns` are those of its FROM.
 ///
 /// # Errors
 /// Errors of planning and computing a condition; [`SqlError::Refused`] for a lambda of several
@@ -52,7 +52,7 @@ pub(super) fn write_out(
     error.map_or(Ok(()), Err)
 }
 
-/// The names that lambdas choose from.
+/// The columns that lambdas choose from by name.
 struct Names<'a> {
     columns: &'a [Column],
     state: &'a SessionState,
@@ -89,7 +89,7 @@ impl Names<'_> {
     }
 }
 
-/// The argument of a call of COLUMNS.
+/// The argument of a call of COLUMNS; `None` for any other expression.
 fn argument(expr: &mut Expr) -> Option<&mut Expr> {
     let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
         return None;
@@ -102,7 +102,7 @@ fn argument(expr: &mut Expr) -> Option<&mut Expr> {
     }
 }
 
-/// The value of a condition for each name.
+/// The value of `condition` for each of `names`, as the value of `variable`; a null is false.
 fn conditions(
     state: &SessionState,
     variable: &str,

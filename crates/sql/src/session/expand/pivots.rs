@@ -1,4 +1,4 @@
-//! The values of the keys of a PIVOT that names none.
+//! Values of the keys of a PIVOT that lists none, read from the table before planning.
 
 use std::sync::Arc;
 
@@ -22,14 +22,15 @@ use super::super::state::{Planned, Session};
 use super::planned::planned;
 use crate::access::Rights;
 
-/// The values of a key, with the text that names their columns.
+/// The values of a key.
 pub(super) struct Values {
-    /// True if the values are texts of those of the key.
+    /// True if the key is to be cast to text, because its type has no literals.
     is_text: bool,
+    /// Each value as a literal, and the text that names its column.
     values: Vec<(Expr, String)>,
 }
 
-/// The query of the values of the first key that has none.
+/// The query that reads the values of the first key without any; `None` if there is no such key.
 pub(super) fn question(table: &mut TableFactor) -> Result<Option<Query>, SqlError> {
     let Some(key) = open_key(table).map(|key| key.clone()) else { return Ok(None) };
     let TableFactor::Pivot { table, .. } = table else { return Ok(None) };
@@ -46,7 +47,7 @@ pub(super) fn question(table: &mut TableFactor) -> Result<Option<Query>, SqlErro
     Ok(Some(query))
 }
 
-/// Gives the first key without values the values.
+/// Adds the values to the first key without any.
 pub(super) fn answer(table: &mut TableFactor, values: Values) {
     if values.is_text
         && let Some(key) = open_key(table)
@@ -102,7 +103,7 @@ fn open_arguments(table: &mut TableFactor) -> Option<&mut Vec<FunctionArg>> {
     })
 }
 
-/// Reads the values of a key, as a query of its own in the statement's snapshot.
+/// Reads the values of a key by running `query`, in the transaction of the statement.
 ///
 /// # Errors
 /// Errors of the query; [`SqlError::Refused`] for more values than columns are possible.
@@ -140,12 +141,13 @@ pub(super) async fn values(
     Ok(found)
 }
 
-/// True for a type whose values are compared as they are, false for one by its text.
+/// True for a type whose values can be written as literals. Values of other types are compared by
+/// their text.
 fn has_literals(kind: &DataType) -> bool {
     kind.is_string() || kind.is_integer() || *kind == DataType::Boolean
 }
 
-/// The literal of a value of such a type.
+/// The literal of a value, for a type with literals.
 fn literal(value: &ScalarValue, text: &str) -> Expr {
     let kind = value.data_type();
     if kind.is_string() {

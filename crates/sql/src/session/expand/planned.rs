@@ -1,4 +1,4 @@
-//! Plans of the queries that a statement asks before it is planned.
+//! Planning of the auxiliary queries that rewriting a statement needs.
 
 use datafusion::common::DataFusionError;
 use datafusion::execution::SessionState;
@@ -10,7 +10,7 @@ use terrace_table::error::SqlError;
 use crate::access::{Rights, check_plan};
 use crate::session::{list_literals, using};
 
-/// The plan of a query about tables.
+/// Plans an auxiliary query, and checks that `rights` allow it.
 pub(super) async fn planned(
     state: &SessionState,
     rights: &Rights<'_>,

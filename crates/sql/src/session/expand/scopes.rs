@@ -1,4 +1,4 @@
-//! The WITH queries that a part of a statement sees.
+//! The WITH queries in scope at a part of a statement.
 
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, With};
 
@@ -9,7 +9,7 @@ pub(super) struct Scopes(Vec<Scope>);
 #[derive(Default)]
 struct Scope {
     with: Option<With>,
-    /// The number of WITH queries that are complete, and visible to the next.
+    /// Number of WITH queries that have been visited, and are in scope of the following ones.
     complete: usize,
 }
 
@@ -20,12 +20,12 @@ impl Scope {
 }
 
 impl Scopes {
-    /// Enters a query: one of the WITH queries of the query around it, or another part of that.
+    /// Enters a query: a WITH query or another subquery of the query around it.
     pub(super) fn enter(&mut self, query: &Query) {
         self.0.push(Scope { with: query.with.clone(), complete: 0 });
     }
 
-    /// Leaves a query, which is now complete.
+    /// Leaves a query, which is rewritten now, and in scope if it is a WITH query.
     pub(super) fn leave(&mut self, query: &Query) {
         self.0.pop();
         let Some(around) = self.0.last_mut().filter(|around| !around.is_complete()) else { return };
@@ -36,7 +36,7 @@ impl Scopes {
         }
     }
 
-    /// Puts a query into the scopes.
+    /// Adds the WITH queries in scope to a query.
     pub(super) fn within(&self, query: Query) -> Query {
         let mut inner = query;
         for scope in self.0.iter().rev() {

@@ -1,4 +1,4 @@
-//! Names in expressions of ORDER BY.
+//! Resolution of names in expressions of ORDER BY.
 //!
 //! A key of ORDER BY that is a name is a column of the result. Within an expression a name is a
 //! column of FROM, as in PostgreSQL; DataFusion would take a column of the result first:
@@ -8,10 +8,10 @@
 //! SELECT -v AS v FROM g ORDER BY abs(v)  ->
 //!     SELECT * EXCLUDE (key) FROM (SELECT -v AS v, abs(v) AS key FROM g) ORDER BY key
 //! ```
-//! A name with its table, `ORDER BY g.v`, is treated likewise: DataFusion cannot tell the columns
-//! of one name apart. Where a column more would count, with DISTINCT and GROUP BY ALL, the names
-//! get their tables instead. A name that FROM does not have stays one of the result, which
-//! PostgreSQL refuses.
+//! A name with its table, `ORDER BY g.v`, is treated likewise, since DataFusion cannot tell the
+//! columns of one name apart. With DISTINCT and GROUP BY ALL, where another column would change the
+//! result, the names are qualified with their tables instead. A name that FROM does not have stays
+//! one of the result, which PostgreSQL refuses.
 
 use std::ops::ControlFlow;
 
@@ -27,8 +27,9 @@ use super::super::join_constraint::constraint;
 use super::super::walk::Walk;
 use super::stars::Column;
 
-/// The SELECT of a query in whose ORDER BY a name may be one of FROM instead of its result. Keys
-/// that are expressions of the SELECT list become the names of these.
+/// The SELECT of a query whose ORDER BY has an expression with a name that may be a column of FROM
+/// rather than of the result; `None` for any other query. Replaces keys that equal an expression of
+/// the SELECT list by its alias.
 pub(super) fn select_of(query: &mut Query) -> Option<&Select> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let order = query.order_by.as_mut()?;
@@ -52,7 +53,8 @@ pub(super) fn select_of(query: &mut Query) -> Option<&Select> {
     is_needed.then_some(select)
 }
 
-/// Makes the names in expressions of a query's ORDER BY those of the columns of FROM.
+/// Rewrites the expressions in a query's ORDER BY so that their names are columns of FROM, which
+/// has `columns`.
 ///
 /// # Errors
 /// If a text of this module cannot be parsed.
@@ -97,7 +99,7 @@ pub(super) fn write_out(query: &mut Query, columns: &[Column]) -> Result<(), Sql
     Ok(())
 }
 
-/// The name of the rows with their keys; no statement has it.
+/// Alias of the subquery that computes the keys; no statement has it.
 const ROWS: &str = "rows in order";
 
 /// Adds the keys of ORDER BY that are not columns of the result to it, and returns their names.
@@ -122,7 +124,7 @@ fn add_keys(select: &mut Select, keys: &mut [OrderByExpr]) -> Vec<String> {
     added
 }
 
-/// The name of a column of the result.
+/// The name of a column of the result; `None` for a wildcard or an expression without alias.
 fn name_of(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
@@ -145,7 +147,7 @@ fn bare(expr: &Expr) -> &Expr {
     }
 }
 
-/// The name of a column of the result, if it is that of another expression.
+/// The alias of an item of the SELECT list, unless its expression is a column of the same name.
 fn alias(item: &SelectItem) -> Option<String> {
     let SelectItem::ExprWithAlias { expr, alias } = item else { return None };
     let name = normal(alias);
@@ -157,7 +159,7 @@ fn normal(name: &Ident) -> String {
     IdentNormalizer::default().normalize(name.clone())
 }
 
-/// The name of the column of the result that a key equals, if no other column has it.
+/// The alias of the item of the SELECT list that `key` equals, if no other item has that name.
 fn by_name(key: &Expr, select: &Select) -> Option<Ident> {
     let name = select.projection.iter().find_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } if expr == key => Some(alias),
@@ -172,7 +174,7 @@ fn by_name(key: &Expr, select: &Select) -> Option<Ident> {
     (select.projection.iter().filter(is_same).count() == 1).then(|| name.clone())
 }
 
-/// True if a join of FROM has columns of both sides, which have no table.
+/// True if FROM has a join with USING or NATURAL, whose common columns belong to no table.
 fn has_shared_columns(select: &Select) -> bool {
     let mut joins = select.from.iter().flat_map(|from| &from.joins);
     joins.any(|join| {
@@ -181,8 +183,8 @@ fn has_shared_columns(select: &Select) -> bool {
     })
 }
 
-/// Looks for names of the result, outside of subqueries; with columns of FROM, replaces those that
-/// one of them has.
+/// Visitor that looks for `names` of the result, outside of subqueries. With `columns` of FROM,
+/// qualifies those that are the name of exactly one of them.
 struct Names<'a> {
     names: &'a [String],
     columns: Option<&'a [Column]>,
@@ -191,7 +193,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// The column of FROM of a name, with its table.
+    /// The qualified column of FROM of a name; `None` unless exactly one column has it.
     fn column(&self, name: &str) -> Option<Expr> {
         let mut named = self.columns?.iter().filter(|column| column.name == name);
         let (Some(column), None) = (named.next(), named.next()) else { return None };

@@ -1,12 +1,13 @@
-//! `COLUMNS(...)` and `* RENAME (...)`.
+//! Expansion of `COLUMNS(...)` and `* RENAME (...)` to lists of columns.
 //!
 //! ```text
 //! SELECT min(COLUMNS('s.*')) FROM t  ->  SELECT min(sal) AS sal FROM t
 //! SELECT * RENAME (id AS k) FROM t   ->  SELECT id AS k, name, sal FROM t
 //! WHERE COLUMNS(*) > 0               ->  WHERE id > 0 AND sal > 0
 //! ```
-//! Calls of COLUMNS in one expression choose the same columns. The result has their names, unless
-//! it has an alias, in which `\1` stands for the first group of a regular expression.
+//! All calls of COLUMNS in one expression must choose the same columns. The results have the names
+//! of the columns, or else the alias, in which `\1` stands for the first group of a regular
+//! expression.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -25,14 +26,14 @@ use super::super::refusal::refused;
 use super::super::relations::Chosen;
 use super::super::walk::Walk;
 
-/// A column of a FROM.
+/// A column of a FROM, with the relation that it belongs to.
 pub(super) struct Column {
     pub(super) table: Option<TableReference>,
     pub(super) name: String,
     pub(super) data_type: DataType,
 }
 
-/// True if a SELECT has such expressions.
+/// True if a SELECT has calls of COLUMNS, or a `*` with RENAME or ILIKE.
 pub(super) fn are_in(select: &mut Select) -> bool {
     let is_star = |item: &SelectItem| match item {
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
@@ -68,7 +69,8 @@ pub(super) fn question(select: &Select) -> Result<Query, SqlError> {
     Ok(query)
 }
 
-/// Writes out the expressions of a SELECT over rows of the columns, with `all` also every `*`.
+/// Expands the calls of COLUMNS in a SELECT and its `*` with options, or with `all` every `*`.
+/// `columns` are those of its FROM.
 pub(super) fn write_out(
     select: &mut Select,
     columns: &[Column],
@@ -95,7 +97,7 @@ pub(super) fn write_out(
     Ok(())
 }
 
-/// Adds the items that one becomes.
+/// Adds the items that an item of the SELECT list is expanded to.
 fn push(
     items: &mut Vec<SelectItem>,
     item: SelectItem,
@@ -148,7 +150,7 @@ fn is_special(options: &WildcardAdditionalOptions) -> bool {
     options.opt_rename.is_some() || options.opt_ilike.is_some()
 }
 
-/// Adds the columns of a `*` with options.
+/// Adds the columns of a `*` with options. `is_of` returns true for the columns of its table.
 fn expand(
     items: &mut Vec<SelectItem>,
     columns: &[Column],
@@ -227,8 +229,8 @@ pub(super) fn reference(column: &Column, columns: &[Column]) -> Expr {
     }
 }
 
-/// The expressions that one with COLUMNS becomes, with their names by the alias; `None` for an
-/// expression without.
+/// The expressions that `expr` is expanded to, one per column that its calls of COLUMNS choose, and
+/// their names by the pattern `alias`; `None` if it has no such calls.
 fn each(
     expr: &Expr,
     columns: &[Column],
@@ -262,7 +264,7 @@ fn each(
     Ok(Some(each.collect()))
 }
 
-/// Looks for calls of COLUMNS, outside of subqueries.
+/// Visitor that finds calls of COLUMNS outside of subqueries.
 #[derive(Default)]
 struct Calls {
     /// True to find all, false to stop at the first.
@@ -301,7 +303,7 @@ impl VisitorMut for Calls {
     }
 }
 
-/// Replaces calls of COLUMNS by one column.
+/// Visitor that replaces all calls of COLUMNS by a reference to one column.
 struct Replacement(Expr);
 
 impl VisitorMut for Replacement {

@@ -3,7 +3,7 @@
 //! ```text
 //! SELECT s.* FROM t  ->  SELECT get_field(s, 'a') AS a, get_field(s, 'b') AS b FROM t
 //! ```
-//! A table of FROM of that name is meant before a column. `(s).*` always is of a column.
+//! A table of FROM takes precedence over a column of the same name. `(s).*` always names a column.
 
 use datafusion::arrow::datatypes::{DataType, Fields};
 use datafusion::sql::planner::IdentNormalizer;
@@ -18,7 +18,7 @@ use super::super::dialect::call;
 use super::super::refusal::refused;
 use super::stars::{Column, reference};
 
-/// True if a SELECT has a star whose name is that of no table of its FROM.
+/// True if a SELECT has a qualified star that names no table of its FROM, or is in parentheses.
 pub(super) fn are_in(select: &Select) -> bool {
     let tables = || {
         let of_joins = |it: &TableWithJoins| {
@@ -34,7 +34,7 @@ pub(super) fn are_in(select: &Select) -> bool {
     })
 }
 
-/// Writes out the stars of a SELECT over rows of the columns.
+/// Replaces the stars of structs in a SELECT by their fields. `columns` are those of its FROM.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for an option other than EXCLUDE.
@@ -55,7 +55,8 @@ pub(super) fn write_out(select: &mut Select, columns: &[Column]) -> Result<(), S
     Ok(())
 }
 
-/// The name of a star, and true if it can only be that of a column.
+/// The name before a qualified star, and true if it can only name a column; `None` for any other
+/// item.
 fn parts(item: &SelectItem) -> Option<(Vec<String>, bool)> {
     let SelectItem::QualifiedWildcard(kind, _) = item else { return None };
     match kind {
@@ -81,7 +82,8 @@ pub(super) fn normal(name: &Ident) -> String {
     IdentNormalizer::default().normalize(name.clone())
 }
 
-/// The struct column of a name, unless a table has that name.
+/// The struct column of a name, and its fields; `None` if a table has the name, or the column is no
+/// struct.
 fn found<'a>(parts: &[String], columns: &'a [Column]) -> Option<(&'a Column, &'a Fields)> {
     let of_table = |column: &Column, table: &String| {
         column.table.as_ref().is_some_and(|it| it.table() == table)
@@ -115,14 +117,15 @@ fn excluded(item: &SelectItem) -> Result<Vec<String>, SqlError> {
     })
 }
 
-/// The item of a field.
+/// The item of the SELECT list for a field of a struct.
 fn field_of(value: &Expr, name: &str) -> SelectItem {
     let text = Expr::Value(Value::SingleQuotedString(name.to_owned()).into());
     let expr = call("get_field", [value.clone(), text]);
     SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
 }
 
-/// The names of a table of FROM, as far as they are written.
+/// The names that can qualify columns of a relation of FROM: its alias, or else its name, and for
+/// a join in parentheses those of its relations.
 pub(super) fn names(table: &TableFactor) -> Vec<String> {
     let alias = |alias: &Option<TableAlias>| alias.as_ref().map(|alias| normal(&alias.name));
     match table {

@@ -1,4 +1,4 @@
-//! Rows of a relation of FROM as values, which its name stands for.
+//! Whole-row references: the name of a relation of FROM as an expression, whose value is the row.
 //!
 //! ```text
 //! SELECT to_jsonb(t) FROM t          ->  SELECT jsonb_build_object('a', t.a, 'b', t.b) FROM t
@@ -6,9 +6,10 @@
 //! SELECT t IS NULL FROM t            ->  SELECT t.a IS NULL AND t.b IS NULL FROM t
 //! SELECT e FROM unnest(l) AS e(x)    ->  SELECT e.x AS e FROM unnest(l) AS e(x)
 //! ```
-//! A column of FROM of that name is meant before a relation. The row of a function with one column
-//! is the value of that column. The row that an outer join adds is null: it is told by its columns,
-//! of which the condition of the join has one that is not null in all others.
+//! A column of FROM takes precedence over a relation of the same name. The row of a table function
+//! with one column is the value of that column. For an unmatched row of an outer join, the value is
+//! NULL. Such a row is recognized by its columns, which are all null; in a matched row, the column
+//! that the join condition compares is not. A reference is refused if no column is so compared.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -29,31 +30,32 @@ use super::super::walk::{OwnExprs, walk_values};
 use super::stars::Column;
 use super::struct_stars::{names, normal};
 
-/// Functions of a row, and those that make the same of its names and values.
+/// Functions of a row, and the functions that build the same result from column names and values.
 const OBJECTS: [(&str, &str); 3] = [
     ("to_json", "json_object"),
     ("row_to_json", "json_object"),
     ("to_jsonb", "jsonb_build_object"),
 ];
 
-/// The rows that an outer join adds to a relation.
+/// The rows of nulls that an outer join adds to a relation for unmatched rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Added {
     None,
-    /// All others have a column that is not null.
+    /// They can be told apart: every other row has a column that is not null.
     Told,
-    /// Others may have null in all columns, too.
+    /// They cannot be told apart: other rows may have null in all columns, too.
     Untold,
 }
 
 /// The row of a relation.
 struct Row {
     columns: Vec<String>,
+    /// True if the row stands for the value of its only column.
     is_value: bool,
     added: Added,
 }
 
-/// True if a SELECT may use a row of its FROM.
+/// True if a SELECT may have a whole-row reference to a relation of its FROM.
 pub(super) fn are_in(select: &mut Select) -> bool {
     let known: BTreeSet<String> = relations(&select.from).into_keys().collect();
     let is_use = |expr: &mut Expr| match expr {
@@ -63,10 +65,10 @@ pub(super) fn are_in(select: &mut Select) -> bool {
     !known.is_empty() && walk_values(select, &mut OwnExprs::outermost_first(is_use)).is_break()
 }
 
-/// Replaces the rows that a SELECT over the columns uses.
+/// Replaces the whole-row references in a SELECT. `columns` are those of its FROM.
 ///
 /// # Errors
-/// [`SqlError::Refused`] for a row that may be added by an outer join and cannot be told.
+/// [`SqlError::Refused`] for a relation with unmatched rows that cannot be told apart.
 pub(super) fn write_out(select: &mut Select, columns: &[Column]) -> Result<(), SqlError> {
     let is_column = |name: &str| columns.iter().any(|column| column.name == name);
     let mut rows = HashMap::new();
@@ -104,7 +106,8 @@ pub(super) fn write_out(select: &mut Select, columns: &[Column]) -> Result<(), S
     refused.map_or(Ok(()), Err)
 }
 
-/// The relations of a FROM by their names: true for a function, and the rows that joins add.
+/// The relations of a FROM by name: each with true for a table function, and the rows that outer
+/// joins add to it.
 fn relations(from: &[TableWithJoins]) -> HashMap<String, (bool, Added)> {
     let mut all = HashMap::new();
     for joined in from {
@@ -138,7 +141,8 @@ fn relations(from: &[TableWithJoins]) -> HashMap<String, (bool, Added)> {
     all
 }
 
-/// True if a row of the joined relation has a column that is not null.
+/// True if every matched row of the joined relation has a column that is not null, because the join
+/// compares it for equality.
 fn is_told(join: &Join) -> bool {
     let names = names(&join.relation);
     let Some(name) = names.first() else { return false };
@@ -177,7 +181,8 @@ impl Row {
         Expr::CompoundIdentifier(vec![quoted(name), quoted(column)])
     }
 
-    /// The result of a function of the names and values of all columns.
+    /// A call of `function` with the names and values of all columns, or NULL for an unmatched row
+    /// of an outer join. `name` is that of the relation.
     fn made(&self, name: &str, function: &str) -> Result<Expr, SqlError> {
         let pairs = self.columns.iter().flat_map(|it| [text(it), Self::field(name, it)]);
         let made = call(function, pairs);
@@ -200,7 +205,7 @@ impl Row {
         }
     }
 
-    /// True if a condition holds for all columns.
+    /// The conjunction of `condition` for all columns.
     fn all(&self, name: &str, condition: impl Fn(Expr) -> Expr) -> Expr {
         let each = self.columns.iter().map(|column| condition(Self::field(name, column)));
         joined(each.collect(), &BinaryOperator::And)
@@ -218,7 +223,8 @@ impl Rows {
         Some((name, row))
     }
 
-    /// Returns the replacement of an expression; `None` if it has no row.
+    /// Returns the replacement of an expression; `None` if it is no whole-row reference, test for
+    /// NULL of one, or call of one of [`OBJECTS`] with one.
     fn written(&self, expr: &Expr) -> Result<Option<Expr>, SqlError> {
         let is_null = |field| Expr::IsNull(Box::new(field));
         let is_not_null = |field| Expr::IsNotNull(Box::new(field));
@@ -245,8 +251,8 @@ impl Rows {
     }
 }
 
-/// The function that makes an object of names and values, and the operand of a call that makes one
-/// of a row.
+/// For a call of one of [`OBJECTS`], the function of names and values, and the operand of the call;
+/// `None` for any other call.
 fn object(function: &Function) -> Option<(&'static str, &Expr)> {
     let [name] = function.name.0.as_slice() else { return None };
     let name = &name.as_ident()?.value;

@@ -1,4 +1,4 @@
-//! Words for the operators of a plan, and its tree.
+//! Description of a physical plan as a tree of operators in plain words.
 
 mod expressions;
 mod joins;
@@ -19,10 +19,10 @@ use super::measure::measured;
 use super::operator::{Operator, Words};
 use super::options::Options;
 
-/// Maximum number of characters of a property, unless the tree is verbose.
+/// Maximum number of characters of a property, without VERBOSE.
 const TEXT_CHARACTERS_MAX: usize = 300;
 
-/// The tree of a plan.
+/// Describes a plan as a tree of operators.
 pub(super) fn described(plan: &Arc<dyn ExecutionPlan>, options: Options) -> Operator {
     // Estimates are cached by node, so the plan must stay alive while this is used.
     tree(plan, options, &StatisticsContext::new())
@@ -55,7 +55,8 @@ fn tree(
     }
 }
 
-/// The input of a node that changes neither rows nor their order.
+/// The input of a node that is left out of the tree because it only passes rows on; `None` for any
+/// other node.
 fn passed_through(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let is_transparent =
         plan.is::<CooperativeExec>() || plan.is::<AnyOrderExec>() || plan.is::<EvaluatedExec>();
@@ -83,14 +84,14 @@ fn words(node: &dyn ExecutionPlan) -> Words {
         .unwrap_or_else(|| other(node))
 }
 
-/// The words of a node without its own description: its name, and what it displays of itself.
+/// The description of a node of any other kind: its name, and its text in DataFusion's plans.
 fn other(node: &dyn ExecutionPlan) -> Words {
     let name = spaced(node.name());
     let text = displayed(node);
     Words::new(&name, "").with("Details", text)
 }
 
-/// The text that a node displays of itself, without its name.
+/// The text of a node in DataFusion's plans, without its name.
 fn displayed(node: &dyn ExecutionPlan) -> String {
     let text = OneLine(node).to_string();
     match text.split_once(": ") {
@@ -100,7 +101,7 @@ fn displayed(node: &dyn ExecutionPlan) -> String {
     }
 }
 
-/// The words of a node's name, in upper case: `PlaceholderRowExec` becomes `PLACEHOLDER ROW`.
+/// The name of a node as words in upper case: `PlaceholderRowExec` becomes `PLACEHOLDER ROW`.
 fn spaced(name: &str) -> String {
     let name = name.strip_suffix("Exec").unwrap_or(name);
     let name = name.strip_prefix("Paged").unwrap_or(name);
@@ -115,7 +116,7 @@ fn spaced(name: &str) -> String {
     spaced
 }
 
-/// A node in the form for one line.
+/// Formats a node as in DataFusion's plans, on one line.
 struct OneLine<'a>(&'a dyn ExecutionPlan);
 
 impl std::fmt::Display for OneLine<'_> {

@@ -1,11 +1,11 @@
-//! The tree as JSON, with the keys of PostgreSQL where it has them.
+//! EXPLAIN (FORMAT JSON): the tree of operators as JSON, with PostgreSQL's keys where it has them.
 
 use serde_json::{Map, Value, json};
 
 use super::operator::{Measured, Operator, Summary};
 use super::options::Options;
 
-/// Writes a tree, and its summary.
+/// Formats a tree and its summary.
 pub(super) fn written(root: &Operator, options: Options, summary: Summary) -> String {
     let mut plan = Map::new();
     plan.insert("Plan".to_owned(), object(root, options));
@@ -66,7 +66,7 @@ fn insert_bytes(object: &mut Map<String, Value>, measured: &Measured) {
     object.extend(keys.map(|(key, bytes)| (key.to_owned(), json!(bytes))));
 }
 
-/// Milliseconds, with three places.
+/// Nanoseconds in milliseconds, truncated to microseconds.
 fn millis(nanos: u64) -> Value {
     json!(std::time::Duration::from_micros(nanos / 1000).as_secs_f64() * 1000.0)
 }

@@ -1,4 +1,4 @@
-//! Measurements of an operator, from its metrics.
+//! Measurements of an operator that has run, from its DataFusion metrics.
 
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
@@ -6,7 +6,7 @@ use terrace_sys::size::to_u64;
 
 use super::operator::Measured;
 
-/// Other metrics of the time that an operator spends by itself: an exchange measures the time that
+/// Metrics of an operator's own time, beside `elapsed_compute`: an exchange measures the time that
 /// it takes to distribute rows, a scan of files the time of its polls.
 const TIMES: [&str; 2] = ["repartition_time", "time_elapsed_processing"];
 

@@ -1,8 +1,8 @@
-//! Operators of a plan as they are shown.
+//! Tree of operators that EXPLAIN shows.
 
 use std::fmt;
 
-/// An operator, its inputs, and what is known of it.
+/// An operator with its description, estimate, measurements and inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Operator {
     pub(super) words: Words,
@@ -13,12 +13,12 @@ pub(super) struct Operator {
     pub(super) inputs: Vec<Operator>,
 }
 
-/// The words for an operator.
+/// The description of an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
     /// Kind of the operator, in upper case: `HASH JOIN`.
     pub(super) name: String,
-    /// Words behind the name: the kind of a join, the table of a scan.
+    /// Text behind the name: the kind of a join, the table of a scan; may be empty.
     pub(super) subject: String,
     /// Properties with their labels: `("On", "a = b")`.
     pub(super) details: Vec<(String, String)>,
@@ -48,17 +48,18 @@ impl Words {
     }
 }
 
-/// Measurements of an operator, over all of its partitions. What it does not measure is 0 or
-/// `None`.
+/// Measurements of an operator, over all of its partitions. Quantities that it does not measure are
+/// 0 or `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Measured {
+    /// Rows that it returned.
     pub(super) rows: Option<u64>,
-    /// Processor time, summed over the partitions.
+    /// Time that the operator itself ran, without its inputs, summed over the partitions.
     pub(super) nanos: Option<u64>,
     /// Most bytes that it held in memory, summed over its partitions.
     pub(super) peak_bytes: u64,
     pub(super) spilled_bytes: u64,
-    /// Bytes of segments that were in DRAM, in slower memory, and on the store.
+    /// Bytes of segments that it read from DRAM, from slower memory, and from the store.
     pub(super) dram_bytes: u64,
     pub(super) remote_bytes: u64,
     pub(super) store_bytes: u64,
@@ -66,7 +67,7 @@ pub(super) struct Measured {
     pub(super) file_bytes: u64,
 }
 
-/// Times of a statement.
+/// Planning and execution times of a statement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Summary {
     pub(super) planning_nanos: u64,
@@ -75,7 +76,7 @@ pub(super) struct Summary {
 }
 
 impl Measured {
-    /// Bytes that were read, from where, in plain words; empty if none were.
+    /// Text of the bytes read from each source: "4.0 KiB from DRAM"; empty if none were read.
     pub(super) fn read(&self) -> String {
         let sources = [
             (self.dram_bytes, "from DRAM"),
@@ -90,7 +91,7 @@ impl Measured {
 }
 
 impl Operator {
-    /// Adds the bytes of a tree of operators; the rows and the time are 0.
+    /// Sums the bytes of a tree of operators; its rows and time are `None`.
     pub(super) fn total(&self) -> Measured {
         let own = self.measured.unwrap_or_default();
         let of_inputs = self.inputs.iter().map(Self::total);
@@ -106,7 +107,7 @@ impl Operator {
     }
 }
 
-/// A size with a unit and one decimal place at most.
+/// Formats bytes with a binary unit and one decimal place at most, truncated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes(pub(super) u64);
 
@@ -124,7 +125,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A time in milliseconds.
+/// Formats nanoseconds as milliseconds with three decimal places, truncated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Millis(pub(super) u64);
 
@@ -135,7 +136,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// A number of rows.
+/// Formats a number of rows: "1 row", "2 rows".
 pub(super) fn rows(count: u64) -> String {
     if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
 }

@@ -8,17 +8,17 @@ use terrace_table::error::SqlError;
 
 use super::super::refusal::refused;
 
-/// Formats that DataFusion writes.
+/// Formats whose output DataFusion writes.
 const OF_DATAFUSION: [&str; 3] = ["indent", "graphviz", "pgjson"];
 
 /// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// A tree of lines.
+    /// One line of text per row.
     Text,
-    /// PostgreSQL's tree of objects.
+    /// One JSON text, as PostgreSQL's FORMAT JSON.
     Json,
-    /// A drawing.
+    /// One SVG drawing.
     Svg,
 }
 
@@ -40,13 +40,13 @@ pub(in super::super) struct Options {
     pub(super) analyze: bool,
     /// True if columns are listed and long expressions are written in full.
     pub(super) verbose: bool,
-    /// True for estimates.
+    /// True to show estimated rows.
     pub(super) costs: bool,
-    /// True for bytes held, spilled and read.
+    /// True to show the bytes that each operator held, spilled and read.
     pub(super) buffers: bool,
-    /// True for the time of each operator.
+    /// True to show the time of each operator.
     pub(super) timing: bool,
-    /// True for the times of planning and execution, and for totals.
+    /// True to show the times of planning and execution, and the total bytes.
     pub(super) summary: bool,
 }
 
@@ -77,12 +77,12 @@ impl fmt::Display for Options {
     }
 }
 
-/// The writer that an EXPLAIN asks for.
+/// The component that formats the output of an EXPLAIN.
 #[derive(Debug)]
 pub(super) enum Writer {
-    /// Terrace's trees.
+    /// This module, as a tree.
     Terrace(Options),
-    /// DataFusion's plans.
+    /// DataFusion, in one of its own formats.
     DataFusion(ExplainStatementOptions),
 }
 
@@ -126,7 +126,7 @@ pub(super) fn read(options: &[UtilityOption]) -> Result<Writer, SqlError> {
     }))
 }
 
-/// Options as far as they are read.
+/// The parsed options; `None` for those that the statement does not have.
 #[derive(Debug, Default)]
 struct Read {
     format: Option<String>,
@@ -136,7 +136,7 @@ struct Read {
     buffers: Option<bool>,
     timing: Option<bool>,
     summary: Option<bool>,
-    /// True for an option that only DataFusion has.
+    /// True if the statement has an option of DataFusion's EXPLAIN that this one lacks.
     has_own_of_datafusion: bool,
 }
 
@@ -163,7 +163,7 @@ impl Read {
     }
 }
 
-/// The value of an option, in lower case.
+/// The value of an option as text, in lower case.
 fn word(option: &UtilityOption) -> Result<String, SqlError> {
     let value = match &option.arg {
         Some(Expr::Identifier(name)) => name.value.clone(),
@@ -183,7 +183,7 @@ fn word(option: &UtilityOption) -> Result<String, SqlError> {
     }
 }
 
-/// The value of an option that is on or off; on if it has none.
+/// The value of a Boolean option; true if it has none.
 fn boolean(option: &UtilityOption) -> Result<bool, SqlError> {
     if option.arg.is_none() {
         return Ok(true);

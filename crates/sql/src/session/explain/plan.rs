@@ -24,11 +24,13 @@ use super::operator::{Operator, Summary};
 use super::options::{Format, Options};
 use super::{json, svg, text};
 
-/// Returns the tree of a plan, one line of it in each row; with ANALYZE, after running the plan.
+/// Returns the tree of a plan: as text one line per row, as JSON or SVG in one row. With ANALYZE,
+/// runs the plan first.
 #[derive(Debug)]
 pub(in super::super) struct ExplainExec {
     input: Arc<dyn ExecutionPlan>,
-    /// The part of the plan that is shown in place of a change that hides it.
+    /// The query of a change of rows, which is shown below a change that does not have it as a
+    /// child.
     watched: Option<Arc<dyn ExecutionPlan>>,
     options: Options,
     planning: Duration,
@@ -41,7 +43,8 @@ pub(super) fn schema() -> SchemaRef {
 }
 
 impl ExplainExec {
-    /// Explains `input`; `watched` is the query of a change that hides it.
+    /// Explains `input`, whose planning took `planning`. `watched` is the query of a change of rows
+    /// that does not have it as a child.
     pub(in super::super) fn new(
         input: Arc<dyn ExecutionPlan>,
         watched: Option<Arc<dyn ExecutionPlan>>,
@@ -73,7 +76,7 @@ impl ExecutionPlan for ExplainExec {
         &self.properties
     }
 
-    /// A plan that is not run is no input: it has no rows to wait for.
+    /// Without ANALYZE the explained plan is not run, and so is no child.
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         if self.options.analyze { vec![&self.input] } else { vec![] }
     }
@@ -121,7 +124,7 @@ impl ExecutionPlan for ExplainExec {
     }
 }
 
-/// Runs a plan to its end and drops its rows.
+/// Runs a plan to its end, drops its rows, and returns the time that it took.
 async fn run(plan: &Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Duration> {
     let began = Instant::now();
     let plan = match plan.output_partitioning().partition_count() {
@@ -139,7 +142,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The tree of a plan; the query of a change stands below it.
+/// The tree of a plan, with `watched` as the input of a root that has none.
 fn tree(
     plan: &Arc<dyn ExecutionPlan>,
     watched: Option<&Arc<dyn ExecutionPlan>>,

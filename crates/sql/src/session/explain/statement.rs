@@ -1,4 +1,4 @@
-//! The statement.
+//! The EXPLAIN statement and its parser.
 //!
 //! ```text
 //! EXPLAIN SELECT ...;  EXPLAIN ANALYZE SELECT ...;  EXPLAIN (ANALYZE, FORMAT SVG) SELECT ...;
@@ -21,7 +21,7 @@ use super::super::words::{is_word, refused as not_parsed, take_all};
 use super::super::{returning_clause, row_locks};
 use super::options::{self, Options, Writer};
 
-/// An EXPLAIN that Terrace writes.
+/// An EXPLAIN whose output Terrace formats, not DataFusion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainStatement {
     options: Options,
@@ -29,12 +29,12 @@ pub struct ExplainStatement {
 }
 
 impl ExplainStatement {
-    /// The contents and form of the output, and the statement that is explained.
+    /// The options, and the statement that is explained.
     pub(in super::super) fn into_parts(self) -> (Options, Statement) {
         (self.options, self.statement)
     }
 
-    /// The contents and form of the output.
+    /// The options of the statement.
     pub(in super::super) fn options(&self) -> Options {
         self.options
     }
@@ -59,9 +59,9 @@ impl fmt::Display for ExplainStatement {
 /// A parsed EXPLAIN.
 #[derive(Debug)]
 pub(in super::super) enum Explained {
-    /// One that Terrace writes.
+    /// An EXPLAIN whose output Terrace formats.
     Terrace(Box<ExplainStatement>),
-    /// One that DataFusion writes.
+    /// An EXPLAIN that DataFusion plans and formats.
     DataFusion(Box<Statement>),
 }
 

@@ -1,4 +1,4 @@
-//! The tree as a drawing: one box for each operator, its inputs below it.
+//! EXPLAIN (FORMAT SVG): a drawing with one box for each operator, its inputs below it.
 //!
 //! A box is wider the more time its operator takes; without times, the more rows it returns. Its
 //! color shows memory and tiers: the slowest place that the operator used.
@@ -11,7 +11,8 @@ use super::operator::{Measured, Millis, Operator, Summary};
 use super::options::Options;
 use super::text::{details, known};
 
-/// Distances in pixels.
+// Distances in pixels. A box is in a cell, `GAP` above the boxes of the next level.
+/// Width of a column of the drawing, which has one operator without inputs.
 const CELL_WIDTH: u64 = 380;
 const BOX_WIDTH_MIN: u64 = 220;
 const BOX_WIDTH_MAX: u64 = 360;
@@ -23,7 +24,7 @@ const CHARACTER_WIDTH: u64 = 7;
 /// Maximum number of properties that a box shows; its title has all of them.
 const DETAILS_MAX: usize = 5;
 
-/// Draws a tree, and its summary.
+/// Draws a tree and its summary as SVG.
 pub(super) fn drawn(root: &Operator, options: Options, summary: Summary) -> String {
     let mut places = Places { boxes: Vec::new(), columns: 0, heaviest: 1, options };
     let depth = places.add(root, 0);
@@ -41,18 +42,20 @@ pub(super) fn drawn(root: &Operator, options: Options, summary: Summary) -> Stri
 struct Place<'a> {
     operator: &'a Operator,
     level: usize,
-    /// Center, in pixels.
+    /// Horizontal center, in pixels.
     center: u64,
     /// Lines of text.
     lines: Vec<String>,
-    /// Number of the box that it is an input of.
+    /// Index of the box that it is an input of; `None` for the root.
     above: Option<usize>,
 }
 
+/// Layout of the boxes of a drawing.
 struct Places<'a> {
     boxes: Vec<Place<'a>>,
-    /// Number of operators without inputs so far, which stand side by side.
+    /// Number of operators without inputs so far, each in a column of its own.
     columns: u64,
+    /// Greatest [`weight`] of an operator, at least 1.
     heaviest: u64,
     options: Options,
 }
@@ -81,7 +84,7 @@ impl<'a> Places<'a> {
         deepest
     }
 
-    /// The height of the highest box of each level.
+    /// The height of the highest box of each level, in pixels.
     fn heights(&self, levels: usize) -> Vec<u64> {
         let mut heights = vec![0; levels];
         for place in &self.boxes {
@@ -119,7 +122,8 @@ fn height(place: &Place<'_>) -> u64 {
     LINE_HEIGHT * terrace_sys::size::to_u64(place.lines.len()) + LINE_HEIGHT / 2
 }
 
-/// Time of an operator, or the rows that it returns.
+/// The quantity that a box's width shows: the operator's time in nanoseconds, or without times the
+/// rows that it returns, or without measurements its estimated rows.
 fn weight(operator: &Operator, options: Options) -> u64 {
     let measured = operator.measured.filter(|_| options.analyze);
     match (measured, options.timing) {
@@ -137,7 +141,7 @@ fn lines(operator: &Operator, options: Options) -> Vec<String> {
     [title].into_iter().chain(facts).chain(details).collect()
 }
 
-/// All that is known of an operator, for its title.
+/// The complete description and measurements of an operator, for the tooltip of its box.
 fn all(operator: &Operator, options: Options) -> String {
     let details = details(operator, options).into_iter();
     let details = details.map(|(label, text)| format!("{label}: {text}"));
@@ -158,7 +162,8 @@ fn color(operator: &Operator) -> Color {
     used.map_or(Color::Plain, |(_, color)| color)
 }
 
-/// Draws the meanings of the colors and the summary, and returns the place below them.
+/// Draws the summary and the meanings of the colors from `top` on, and returns the vertical
+/// position below them, in pixels.
 fn legend(canvas: &mut Canvas, top: u64, options: Options, summary: Summary) -> u64 {
     let mut line = top + LINE_HEIGHT;
     if options.summary {
@@ -178,7 +183,7 @@ fn legend(canvas: &mut Canvas, top: u64, options: Options, summary: Summary) -> 
     line
 }
 
-/// The first characters of a line.
+/// The first `characters` characters of a line; a line that is cut ends in dots.
 fn cut(line: &str, characters: usize) -> String {
     match line.chars().count() <= characters {
         true => line.to_owned(),

@@ -1,4 +1,4 @@
-//! The tree as lines.
+//! EXPLAIN (FORMAT TEXT): the tree of operators as lines of text.
 //!
 //! ```text
 //! SORT (estimated 4 rows, actual 3 rows, 0.120 ms)
@@ -11,10 +11,10 @@
 use super::operator::{Bytes, Measured, Millis, Operator, Summary, rows};
 use super::options::Options;
 
-/// Label of the most bytes held.
+/// Label of the most bytes that an operator held at one time.
 const PEAK: &str = "Memory at the peak";
 
-/// Writes a tree, and its summary.
+/// Formats a tree and its summary, one string per line.
 pub(super) fn written(root: &Operator, options: Options, summary: Summary) -> Vec<String> {
     let mut lines = Vec::new();
     write(&mut lines, root, options, 0);
@@ -25,7 +25,7 @@ pub(super) fn written(root: &Operator, options: Options, summary: Summary) -> Ve
 }
 
 fn write(lines: &mut Vec<String>, operator: &Operator, options: Options, depth: usize) {
-    // An arrow takes three places, the lines below it stand behind it.
+    // An arrow takes three columns; the lines below it are indented behind it.
     let (mark, margin) = match depth {
         0 => (String::new(), "  ".to_owned()),
         depth => (format!("{}-> ", " ".repeat(5 * depth - 3)), " ".repeat(5 * depth + 2)),
@@ -39,7 +39,8 @@ fn write(lines: &mut Vec<String>, operator: &Operator, options: Options, depth: 
     operator.inputs.iter().for_each(|input| write(lines, input, options, depth + 1));
 }
 
-/// Rows and time of an operator, separated by commas.
+/// Estimated and actual rows and the time of an operator, as far as the options show them,
+/// separated by commas.
 pub(super) fn known(operator: &Operator, options: Options) -> String {
     let mut known = Vec::new();
     if let Some(estimated) = operator.estimated_rows.filter(|_| options.costs) {
@@ -51,7 +52,7 @@ pub(super) fn known(operator: &Operator, options: Options) -> String {
     known.join(", ")
 }
 
-/// The details of an operator, and its bytes.
+/// The properties of an operator and its bytes, with their labels.
 pub(super) fn details(operator: &Operator, options: Options) -> Vec<(String, String)> {
     let mut details = operator.words.details.clone();
     if options.analyze && options.buffers {
@@ -85,7 +86,7 @@ fn summarize(lines: &mut Vec<String>, root: &Operator, options: Options, summary
     }
 }
 
-/// A label within a sentence.
+/// A label with a lower-case first letter.
 fn lower(label: &str) -> String {
     let mut characters = label.chars();
     let first = characters.next().map(|first| first.to_lowercase().to_string());

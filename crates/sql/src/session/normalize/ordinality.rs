@@ -15,7 +15,7 @@ use terrace_table::error::SqlError;
 
 use super::super::dialect::parsed_query;
 
-/// The column of the numbers.
+/// Name of the column of row numbers.
 const COLUMN: &str = "ordinality";
 
 const NUMBERED: &str = "SELECT * FROM LATERAL (SELECT *, CAST(row_number() OVER () AS BIGINT) \

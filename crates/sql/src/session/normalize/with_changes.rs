@@ -67,7 +67,7 @@ pub(in crate::session) fn has_changes(query: &Query) -> bool {
     queries.any(|it| is_change(&it.query))
 }
 
-/// The place of a query, which may have changes of rows in its WITH or not.
+/// The place of a query in a statement, which decides whether its WITH may have changes of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::session) enum Place {
     /// The statement itself, also of PREPARE, EXPLAIN and CREATE TABLE AS.
@@ -130,12 +130,12 @@ impl Place {
     }
 }
 
-/// The places of a statement where changes of rows may stand, as far as it is walked.
+/// State of a walk over a statement that checks the places of changes of rows.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// The place of the next query.
     next: Place,
-    /// The number of changes of the outermost WITH that follow.
+    /// Number of changes of rows in the outermost WITH that the walk has not reached yet.
     expected: usize,
 }
 

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, TableFactor, Vi
 use super::super::column_options::normalized;
 use super::super::walk::Walk;
 
-/// The names without a schema of the relations that a part reads.
+/// The names of the relations that a part reads, of those that are not qualified by a schema.
 pub(super) fn uses(node: &mut impl Walk) -> HashSet<String> {
     let mut uses = Uses::default();
     let _ = node.walk(&mut uses);
@@ -19,7 +19,7 @@ pub(super) fn uses(node: &mut impl Walk) -> HashSet<String> {
 #[derive(Default)]
 struct Uses {
     names: HashSet<String>,
-    /// True before the table that a change is about, which is no query.
+    /// True until the walk has passed the target table of a change, which is no query of WITH.
     is_target: bool,
 }
 
@@ -53,8 +53,8 @@ pub(super) struct Queries {
 }
 
 impl Queries {
-    /// The queries that a statement with these uses needs, also by way of other queries; those
-    /// that are parts of their own are not looked into.
+    /// For each query, true if a statement that uses these names needs it, directly or through
+    /// other queries. Queries that are parts of their own are not searched for further uses.
     pub(super) fn needed(&self, uses: &HashSet<String>, is_part: &[bool]) -> Vec<bool> {
         let mut needed = vec![false; self.names.len()];
         let mut open = vec![uses];

@@ -41,7 +41,7 @@ impl PartsNode {
         &self.main
     }
 
-    /// The same parts before another statement.
+    /// The same parts with another main statement.
     pub(in super::super) fn with_main(&self, main: LogicalPlan) -> LogicalPlan {
         Self { parts: self.parts.clone(), main }.into_plan()
     }

@@ -1,4 +1,4 @@
-//! The rows of a part, as a relation of the parts after it.
+//! The stored rows of a part as a table function, which later parts read.
 //!
 //! A later part names them as a table function without arguments, which is known while the
 //! statement is planned. Its table has the number of the part. The rows are found where the plan
@@ -90,7 +90,7 @@ pub(super) fn query_text(part: usize, names: &[String]) -> String {
     format!("SELECT {} FROM {}()", columns.join(", "), function_name(part))
 }
 
-/// The table of a part, and the function that returns it.
+/// The placeholder table of a part, and the table function that returns it.
 #[derive(Clone, Debug)]
 pub(super) struct PartTable {
     pub(super) part: usize,

@@ -38,7 +38,7 @@ impl Open {
     /// Begins a transaction unless the statement is part of one.
     ///
     /// # Errors
-    /// For a transaction that has failed or ended.
+    /// Those of a new transaction that refuses its first statement.
     pub(super) fn begin(catalog: &Arc<Catalog>, scope: &Scope) -> Result<Self, SqlError> {
         let (transaction, limit, is_alone) = match scope {
             Scope::Alone(limit) => (Arc::new(Transaction::begin(catalog, false)), limit, true),
@@ -112,7 +112,8 @@ impl PartExec {
     }
 }
 
-/// A batch with the columns of a schema, which may have other names and forms of the same types.
+/// Converts a batch to `schema`, whose columns may have other names, and other Arrow encodings of
+/// the same types.
 fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| cast(column, field.data_type()));

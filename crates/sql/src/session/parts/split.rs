@@ -288,7 +288,7 @@ fn parts_of(queries: &Queries, main: &HashSet<String>, is_change: Vec<bool>) -> 
     is_part.collect()
 }
 
-/// Refuses what PostgreSQL refuses of the queries of a WITH.
+/// Refuses a WITH that PostgreSQL refuses.
 fn check(ctes: &[Cte], queries: &Queries, main: &HashSet<String>) -> Result<(), SqlError> {
     for (place, query) in ctes.iter().enumerate() {
         let name = &queries.names[place];

@@ -208,7 +208,8 @@ fn renamed(outputs: Vec<Column>, width: usize) -> impl Iterator<Item = Expr> {
 /// Name of the column that is null in rows on the left.
 const SIDE: &str = "side";
 
-/// Name of a term of the condition.
+/// Name of the column for one operand of the condition on either side: those of the equalities come
+/// first, that of the inequality last.
 fn term(place: usize) -> String {
     format!("term {place}")
 }

@@ -1,4 +1,4 @@
-//! Columns of planned relations: window functions over them, and choices among them.
+//! Window functions over planned relations, and selections of columns by COLUMNS.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_datafusion_err, plan_err};

@@ -24,7 +24,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 use super::super::spelling::{ON, PIVOT, VALUE};
 
-/// Maximum number of columns that values become.
+/// Maximum number of columns that a PIVOT makes from the values of its keys.
 pub(in super::super) const COLUMNS_MAX: usize = 10_000;
 
 /// Plans a PIVOT whose keys, aggregates and groups are those of a SELECT.

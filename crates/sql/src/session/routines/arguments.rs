@@ -22,7 +22,7 @@ pub(super) struct Argument {
     pub(super) size: usize,
     /// The columns in it: names, with the name before the first period of each.
     pub(super) columns: Vec<(Option<String>, String)>,
-    /// True if it has another value each time.
+    /// True if an evaluation may return another value than the one before.
     pub(super) is_volatile: bool,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn bound(
     bound.collect()
 }
 
-/// True for a type of PostgreSQL that stands for any.
+/// True for a pseudo-type of PostgreSQL that stands for any type, such as `anyelement`.
 fn is_any(data_type: &str) -> bool {
     let data_type = data_type.to_lowercase();
     data_type.starts_with("any")

@@ -21,9 +21,9 @@ use crate::session::walk::Walk;
 /// The body of a routine.
 #[expect(clippy::large_enum_variant, reason = "it lives while one call is written out")]
 pub(super) enum Body {
-    /// A value of each row of the caller.
+    /// An expression, which has one value for each row of the caller.
     Value(Expr),
-    /// Rows.
+    /// A query, which returns rows.
     Rows(Box<Query>),
 }
 
@@ -55,7 +55,7 @@ pub(super) fn parsed(state: &SessionState, routine: &Routine) -> Result<Body, Sq
     }
 }
 
-/// Parses an expression and gives it its meaning, as the parser of statements does.
+/// Parses an expression and normalizes it, as the parser of statements does.
 pub(super) fn expression(text: &str, routine: &Routine) -> Result<Expr, SqlError> {
     let query = query(&format!("SELECT {text}"), routine)?;
     value_of(&query).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The functions and macros that the calls of a statement mean.
+//! Search for the functions and macros that a statement calls.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,8 @@ use super::arguments::of_call;
 use super::lookup::{Found, Lookup};
 use crate::session::walk::Walk;
 
-/// Returns the routines that calls below a node mean. A call that fits none is left to the planner.
+/// Returns the routines that `node` calls. A call that no routine fits is skipped; the planner
+/// reports it.
 pub(in crate::session) fn called(lookup: &Lookup<'_>, node: &mut dyn Walk) -> Vec<Found> {
     let mut calls = Calls { lookup, found: Vec::new() };
     let _ = node.walk(&mut calls);

@@ -1,4 +1,4 @@
-//! Calls of functions and macros, written out in a statement before it is planned.
+//! Inlining of functions and macros into a statement before it is planned.
 //!
 //! A call becomes the body with the arguments in place of the parameters, in its innermost calls
 //! first. The tables of the body are then read with the rights of the caller.
@@ -29,18 +29,18 @@ use crate::session::walk::Walk;
 /// Maximum nesting of functions and macros that call each other.
 const CALLS_MAX: usize = 64;
 
-/// Maximum number of calls that a statement has after its calls are written out: functions that
-/// call others twice double them with each level.
+/// Maximum number of calls that are inlined into a statement: functions that call others twice
+/// double their number with each level.
 const ALL_CALLS_MAX: usize = 10_000;
 
 /// Maximum nesting of expressions and queries of a body with its arguments.
 const DEPTH_MAX: usize = 300;
 
-/// Writes out the calls of functions and macros in a statement.
+/// Inlines the calls of functions and macros in a statement.
 ///
 /// # Errors
-/// Errors of the calls: [`SqlError::Refused`] for a routine that calls itself, or that is used as
-/// something else than it is.
+/// Errors of the calls: [`SqlError::Refused`] for a routine that calls itself, and for a call in a
+/// place that does not fit the routine, such as one that returns rows in WHERE.
 pub(in crate::session) fn write_out(
     lookup: &Lookup<'_>,
     rights: &Rights<'_>,
@@ -228,7 +228,8 @@ impl Expansion<'_> {
         self.bind(routine, &mut body, arguments, &captured_arguments)
     }
 
-    /// Computes the arguments that a relation of the body would capture in a relation of their own.
+    /// Moves the arguments whose columns a relation of the body would capture into a derived table
+    /// around the body, which computes them first.
     fn bind(
         &self,
         routine: &Routine,
@@ -347,7 +348,7 @@ fn result(function: &Function, value: Expr, arguments: &[Argument]) -> Result<Ex
     shape::typed(function, value, cast)
 }
 
-/// Refuses an argument that has another value each time and that a function uses repeatedly.
+/// Refuses a volatile argument that the body of the function uses more than once.
 fn refuse_repeated(
     routine: &Routine,
     arguments: &[Argument],

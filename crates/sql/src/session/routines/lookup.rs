@@ -27,7 +27,7 @@ pub(in crate::session) struct Found {
 }
 
 impl Found {
-    /// A text that tells the routine from all others.
+    /// A text that identifies the routine among all routines.
     pub(super) fn id(&self) -> String {
         format!("{}.{}", self.schema.as_deref().unwrap_or_default(), self.routine.key())
     }
@@ -42,7 +42,7 @@ pub(in crate::session) struct Lookup<'a> {
     path: SearchPath,
     /// The names of all routines.
     names: HashSet<String>,
-    /// False if only the routines of the session are meant.
+    /// False if only the routines of the session are searched, and not those of the database.
     has_stored: bool,
 }
 

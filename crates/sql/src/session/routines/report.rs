@@ -13,7 +13,7 @@ pub struct RoutineReport {
     pub schema: String,
     /// Name of the function.
     pub name: String,
-    /// A text that tells it from others of its name in the schema.
+    /// A text that identifies it among the overloads of its name in the schema.
     pub key: String,
     /// Name and type of each parameter. A parameter of a function may have no name, one of a macro
     /// no type.

@@ -84,8 +84,8 @@ impl Volatility {
 }
 
 impl Routine {
-    /// The name of the routine in the catalog, which tells it from others of its name: it includes
-    /// the number of parameters, and the kind of a table macro.
+    /// The name of the routine in the catalog, unique among its overloads: it includes the number
+    /// of parameters, and the kind of a table macro.
     pub(in crate::session) fn key(&self) -> String {
         let kind = if self.form == Form::TableMacro { "/table" } else { "" };
         format!("{}/{}{kind}", self.name, self.parameters.len())

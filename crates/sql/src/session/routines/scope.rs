@@ -19,7 +19,7 @@ use crate::session::walk::Walk;
 pub(super) struct Scope {
     pub(super) relations: HashSet<String>,
     pub(super) columns: HashSet<String>,
-    /// True if a relation may have columns beside these.
+    /// True if a relation may have columns that are not in `columns`.
     pub(super) has_more: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Shapes of the results of functions: their types, their columns, and nulls of STRICT functions.
+//! Results of SQL functions: casts to their declared types and columns, and nulls of STRICT
+//! functions.
 
 use datafusion::execution::SessionState;
 use datafusion::sql::planner::object_name_to_table_reference;
@@ -22,7 +23,7 @@ pub(super) fn alias(name: &str) -> TableAlias {
     TableAlias { explicit: true, name, columns: vec![], at: None }
 }
 
-/// A query of one value, whose column has the name.
+/// The query `SELECT value AS name`.
 ///
 /// # Errors
 /// Errors of the parser.

@@ -1,9 +1,9 @@
 //! Substitution of arguments for the parameters of a body.
 //!
-//! A name in the body that is a parameter's becomes the argument, unless a table of the query
-//! around it has a column of that name. An argument keeps the meaning that it has at the call: one
-//! whose columns would be found in a relation of the body instead is *captured*, and the caller
-//! substitutes another expression for it.
+//! The name of a parameter in the body becomes the argument, unless a table of the query around it
+//! has a column of that name. Columns of an argument must stay those of the call: an argument whose
+//! columns would be resolved to a relation of the body is *captured*, and the caller substitutes
+//! another expression for it.
 
 use std::ops::ControlFlow;
 
@@ -29,7 +29,7 @@ pub(super) struct Substitution<'a> {
     finder: Finder<'a>,
     scopes: Vec<Scope>,
     lambdas: Vec<Vec<String>>,
-    /// The limits of the queries around, which are done.
+    /// LIMIT clauses, already substituted, of the queries around the current node.
     limits: Vec<Option<LimitClause>>,
     /// Number of expressions that arguments have added.
     size: usize,
@@ -98,7 +98,7 @@ impl<'a> Substitution<'a> {
     }
 
     /// True if a table in scope has a column of the name of a parameter. A macro with both is
-    /// refused, as in DuckDB; in a function the column is meant, as in PostgreSQL.
+    /// refused, as in DuckDB; in a function the name is that of the column, as in PostgreSQL.
     fn is_column(&mut self, name: &str) -> bool {
         let is_column = self.scopes.iter().any(|scope| scope.columns.contains(name));
         if is_column && self.routine.is_macro() {
@@ -164,7 +164,7 @@ pub(super) fn too_large(routine: &Routine) -> SqlError {
     )
 }
 
-/// Measures of a statement.
+/// Visitor that measures the nesting depth of a statement and its number of expressions.
 #[derive(Default)]
 pub(super) struct Measure {
     depth: usize,
@@ -210,7 +210,8 @@ impl VisitorMut for Measure {
 impl VisitorMut for Substitution<'_> {
     type Break = ();
 
-    /// The limit of a query sees no columns: it is done before the query, and put back behind it.
+    /// Columns are not visible in LIMIT: its parameters are substituted here, before the scope of
+    /// the query is known, and `post_visit_query` restores it.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let mut limit = query.limit_clause.take();
         let scopes = std::mem::take(&mut self.scopes);
@@ -242,7 +243,7 @@ impl VisitorMut for Substitution<'_> {
         ControlFlow::Continue(())
     }
 
-    /// An argument that has been put in is not visited.
+    /// Substitutes after the visit of an expression, so that arguments are not visited.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if matches!(expr, Expr::Lambda(_)) {
             self.lambdas.pop();

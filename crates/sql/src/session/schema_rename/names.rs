@@ -1,9 +1,9 @@
-//! The name of a schema in the texts of definitions, and its replacement by another.
+//! Replacement of the name of a schema in the texts of definitions.
 //!
 //! PostgreSQL binds the objects of a definition by number, so that they stay the same when their
 //! schema gets another name. Here definitions are texts: the name is replaced before a table,
 //! function, type or sequence, and in the search path of a view. A text in which the same word is
-//! a relation, a column or an alias too, so that `s.t.c` may be a field, is left to the user.
+//! also a relation, a column or an alias, so that `s.t.c` may be a field, refuses the change.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -42,7 +42,8 @@ impl<'a> SchemaNames<'a> {
         Self { from, to, is_unclear: Cell::new(false) }
     }
 
-    /// True if the name could not be replaced in a text since the last call.
+    /// Returns true if there was a text in which the name could not be replaced, since the last
+    /// call of this function.
     pub(super) fn take_unclear(&self) -> bool {
         self.is_unclear.take()
     }
@@ -52,7 +53,7 @@ impl<'a> SchemaNames<'a> {
         if name == self.from { self.to } else { name }
     }
 
-    /// The stored text of a view.
+    /// The stored text of a view after the change.
     ///
     /// # Errors
     /// If it is damaged.
@@ -67,7 +68,8 @@ impl<'a> SchemaNames<'a> {
         view::changed(text, path, statement)
     }
 
-    /// The text of a search path. A schema that has had the new name is not there any more.
+    /// The text of a search path after the change. The new name, which no schema has had, is
+    /// removed from the path before.
     fn path(&self, text: &str) -> String {
         let path = SearchPath::parse(text);
         let is_in = |name: &str| path.schemas().iter().any(|schema| schema == name);
@@ -77,7 +79,7 @@ impl<'a> SchemaNames<'a> {
         }
     }
 
-    /// The text of an expression.
+    /// The text of an expression after the change.
     ///
     /// # Errors
     /// If it is damaged.
@@ -85,7 +87,8 @@ impl<'a> SchemaNames<'a> {
         self.replaced(text, parsed_expr)
     }
 
-    /// The stored text of a function or macro. A body in a string stays as it is, as in PostgreSQL.
+    /// The stored text of a function or macro after the change. A body in a string is not changed,
+    /// as in PostgreSQL.
     ///
     /// # Errors
     /// If it is damaged.
@@ -121,7 +124,7 @@ impl<'a> SchemaNames<'a> {
         Ok(if routine == before { text.to_owned() } else { routine.to_string() })
     }
 
-    /// The text of a type.
+    /// The text of a type after the change.
     fn data_type(&self, text: &str) -> Result<String, SqlError> {
         if !self.mentions(text)?.is_qualifier {
             return Ok(text.to_owned());
@@ -154,8 +157,8 @@ impl<'a> SchemaNames<'a> {
             .inspect(|_| self.is_unclear.set(self.is_unclear.get() || is_unclear))
     }
 
-    /// The changed text, if the name of the schema is not left in it. A name that is something
-    /// else too may be left.
+    /// Returns `changed`, the text after the replacement, and marks the text as unclear if the
+    /// former name is still in it, unless `may_be_left`: the name is also that of something else.
     fn checked(&self, text: &str, changed: String, may_be_left: bool) -> Result<String, SqlError> {
         if !may_be_left && self.mentions(&changed)?.is_qualifier {
             self.is_unclear.set(true);
@@ -203,9 +206,9 @@ impl<'a> SchemaNames<'a> {
 /// Uses of a word in a text.
 #[derive(Default)]
 struct Mentions {
-    /// True if it stands before a period, as the name of a schema does.
+    /// True if a period follows the word somewhere, as it follows the name of a schema.
     is_qualifier: bool,
-    /// True if it stands elsewhere, as the name of a relation, a column or a function.
+    /// True if the word is also used otherwise, as the name of a relation, a column or a function.
     is_name: bool,
 }
 

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
-/// Makes BIGINT of the ranks and row numbers of a plan that was just planned.
+/// Casts the ranks and row numbers of a plan to BIGINT, right after planning.
 ///
 /// # Errors
 /// Errors of planning.

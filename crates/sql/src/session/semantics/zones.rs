@@ -1,8 +1,8 @@
 //! The session's time zone in casts and functions of timestamps with a time zone.
 //!
 //! Such a timestamp is an instant, whose type names a time zone: UTC in tables, or the session's.
-//! PostgreSQL takes the local time of an instant in the session's time zone in any case, and so a
-//! cast to that zone stands below what depends on local time.
+//! PostgreSQL always takes the local time of an instant in the session's time zone, so arguments of
+//! casts and functions that depend on local time are first cast to that zone.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
@@ -26,8 +26,8 @@ pub(super) fn is_local(name: &str) -> bool {
     LOCAL.split_whitespace().any(|local| local == name)
 }
 
-/// The instants of an expression of a type in the session's time zone; `None` if they are in it,
-/// and for other types.
+/// A cast of `expr`, of the type `of`, to the session's time zone `zone`; `None` if its type has
+/// this zone already, or is not TIMESTAMP WITH TIME ZONE.
 pub(in super::super) fn in_zone(expr: &Expr, of: &DataType, zone: &str) -> Option<Expr> {
     match of {
         DataType::Timestamp(unit, Some(own)) if own.as_ref() != zone => {
@@ -37,8 +37,8 @@ pub(in super::super) fn in_zone(expr: &Expr, of: &DataType, zone: &str) -> Optio
     }
 }
 
-/// The operand of a cast between types of which one is of instants, such that the session's time
-/// zone is used; `None` if Arrow's cast of it does.
+/// The new operand of a cast from or to TIMESTAMP WITH TIME ZONE, with which Arrow's cast uses the
+/// session's time zone `zone`; `None` if no change is needed.
 pub(super) fn operand(
     operand: &Expr,
     from: &DataType,
@@ -67,7 +67,7 @@ pub(super) fn operand(
     }
 }
 
-/// Instants in nanoseconds, of which the conversion to local time is.
+/// Casts instants to nanoseconds, the unit that the conversion to local time takes.
 fn nanoseconds(operand: &Expr, from: &DataType) -> Expr {
     match from {
         DataType::Timestamp(unit, own) if *unit != TimeUnit::Nanosecond => {
@@ -78,7 +78,7 @@ fn nanoseconds(operand: &Expr, from: &DataType) -> Expr {
     }
 }
 
-/// A cast to instants of a unit in a time zone.
+/// A cast to TIMESTAMP WITH TIME ZONE of a unit and a zone; a `TRY_CAST` if `is_lenient`.
 fn to_instants(operand: Expr, unit: TimeUnit, zone: &str, is_lenient: bool) -> Expr {
     let (operand, to) = (Box::new(operand), DataType::Timestamp(unit, Some(zone.into())));
     match is_lenient {

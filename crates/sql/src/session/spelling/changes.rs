@@ -12,11 +12,11 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::tokens::{are_at, is, is_at, quoted, sign, words};
 
-/// Name of the column that stands for an action without effect.
+/// Name of the column by which the rewritten tokens mark DO NOTHING.
 pub(in crate::session) const NOTHING: &str = "do nothing";
-/// Name of the column that stands for a row of defaults.
+/// Name of the column by which the rewritten tokens mark DEFAULT VALUES.
 pub(in crate::session) const DEFAULTS: &str = "default values";
-/// Name of the column that stands for the columns of the query.
+/// Name of the column by which the rewritten tokens mark BY NAME.
 pub(in crate::session) const BY_NAME: &str = "by name";
 
 /// True if a text may have an INSERT by name or position.

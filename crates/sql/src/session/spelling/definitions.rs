@@ -12,13 +12,13 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::tokens::{are_at, behind_bracket, is, is_at, quoted, sign};
 
-/// Begin of the last part of the name of a table whose other properties are included too.
+/// Prefix of the last part of a table's name that lists the properties that LIKE includes.
 pub(in crate::session) const LIKE: &str = "like ";
 
-/// Name of the column that stands for OVERRIDING SYSTEM VALUE.
+/// Name of the column by which the rewritten tokens mark OVERRIDING SYSTEM VALUE.
 pub(in crate::session) const OVERRIDING: &str = "overriding system value";
 
-/// Name of the column that stands for OVERRIDING USER VALUE.
+/// Name of the column by which the rewritten tokens mark OVERRIDING USER VALUE.
 pub(in crate::session) const OVERRIDING_USER: &str = "overriding user value";
 
 /// Words that begin an option of a sequence, in the order in which the parser takes them.

@@ -28,7 +28,7 @@ pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     written
 }
 
-/// The statement without the clause; `None` if it has none.
+/// The statement with WITH [NO] DATA rewritten; `None` if it does not have the clause.
 fn filled(statement: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
     let create = statement.iter().position(|token| is(token, "create"))?;
     let table = find(statement, create, |_, token| is(token, "table") || is(token, "as"));

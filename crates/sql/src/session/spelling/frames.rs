@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::super::window_exclusion::MARK;
 use super::tokens::{are_at, call, find, is, is_at, nesting, sign, words};
 
-/// The exclusions, and the words behind EXCLUDE.
+/// Words after EXCLUDE for each exclusion.
 const EXCLUSIONS: [&[&str]; 3] = [&["current", "row"], &["group"], &["ties"]];
 
 /// Words that may begin a window's definition; any other is the name of a window.

@@ -1,12 +1,12 @@
-//! Set operations of queries in parentheses, as values.
+//! Set operations of queries in parentheses, and VALUES, as operands of expressions.
 //!
 //! ```text
 //! x > ALL ((SELECT 1) EXCEPT (SELECT 2))
 //!     ->  x > ALL (SELECT * FROM ((SELECT 1) EXCEPT (SELECT 2)))
 //! x = (VALUES (1))  ->  x = (SELECT * FROM (VALUES (1)))
 //! ```
-//! The parser takes a second parenthesis for the begin of an expression. Where a query is expected,
-//! as in FROM or behind IN, it needs no help.
+//! The parser takes a second parenthesis for the begin of an expression. Where it expects a query,
+//! as in FROM or behind IN, nothing is rewritten.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -22,7 +22,7 @@ const BEFORE: [&str; 14] = [
 const BEHIND: [&str; 8] =
     ["union", "except", "intersect", "minus", "order", "limit", "offset", "fetch"];
 
-/// Words that begin a list of expressions, and those that begin another one.
+/// Words after which commas separate expressions, and words after which they do not.
 const LISTS: [&str; 6] = ["select", "by", "set", "where", "having", "qualify"];
 const OTHERS: [&str; 6] = ["from", "with", "into", "join", "using", "values"];
 

@@ -5,7 +5,7 @@
 //! ```text
 //! SELECT "pivot"("pivot on"(k, "pivot value"('a', 'alias'), ...), ...), sum(v) AS s GROUP BY g
 //! ```
-//! A key without values is one of all its values.
+//! A key without a list of values has all its distinct values.
 
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -14,14 +14,14 @@ use super::tokens::{
     are_at, begins_query, behind_bracket, call, find, is, is_at, listed, quoted, sign, split, words,
 };
 
-/// The function of the keys of a PIVOT.
+/// Name of the call that holds the keys of a PIVOT in the rewritten query.
 pub(in super::super) const PIVOT: &str = "pivot";
-/// The function of a key and its values.
+/// Name of the call that holds a key and its values.
 pub(in super::super) const ON: &str = "pivot on";
-/// The function of a value and its alias.
+/// Name of the call that holds a value and its alias.
 pub(in super::super) const VALUE: &str = "pivot value";
 
-/// The aggregate that the parser requires in its place.
+/// Name of the call that stands in for the aggregate that the parser requires in a PIVOT.
 const PIVOTED: &str = "pivoted";
 
 /// Rewrites the pivots of a text.
@@ -142,7 +142,7 @@ fn begins_clause(tokens: &[TokenWithSpan], place: usize) -> bool {
         || are_at(tokens, place, &["include", "nulls"])
 }
 
-/// The table of a statement; several are one in parentheses.
+/// The source of a statement, in parentheses if it has several tables.
 fn source(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let joins = find(tokens, 0, |_, token| token.token == Token::Comma || is(token, "join"));
     if joins == tokens.len() {

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::tokens::{are_at, find, is, is_at, split, words};
 
-/// The strengths of locks, as they are written behind FOR and as the parser reads them.
+/// The strengths of locks: the words after FOR in PostgreSQL, and the parser's keyword.
 const STRENGTHS: [(&[&str], &str); 4] = [
     (&["update"], "UPDATE"),
     (&["no", "key", "update"], "UPDATE"),
@@ -25,7 +25,8 @@ pub(super) fn is_in(tokens: &[TokenWithSpan]) -> bool {
     })
 }
 
-/// Writes the locks of rows for the parser: behind the limit of their query, each of one table.
+/// Rewrites lock clauses for the parser: moves them behind the LIMIT of their query, and splits a
+/// clause with several tables into one for each.
 pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut written = Vec::with_capacity(tokens.len());
     let mut place = 0;
@@ -49,7 +50,7 @@ pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     written
 }
 
-/// The lock that begins at a place, for the parser, and the place behind it.
+/// The lock clauses that replace the one at a place, and the place behind it.
 fn lock_at(tokens: &[TokenWithSpan], place: usize) -> Option<(Vec<TokenWithSpan>, usize)> {
     if !is_at(tokens, place, "for") {
         return None;

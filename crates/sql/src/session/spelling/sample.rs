@@ -1,15 +1,15 @@
 //! Samples: `TABLESAMPLE reservoir(10 ROWS)`, `USING SAMPLE 10%`.
 //!
 //! A sample becomes `TABLESAMPLE [BERNOULLI | SYSTEM | ROW] (n ROWS | PERCENT) [REPEATABLE (n)]`,
-//! with ROW for DuckDB's `reservoir`. That of USING, which is one of all tables of a FROM, stands
-//! behind a first table [`SAMPLE`].
+//! with ROW for DuckDB's `reservoir`. The sample of USING SAMPLE, which applies to all tables of a
+//! FROM, becomes that of an additional first table, [`SAMPLE`].
 
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::tokens::{are_at, behind_bracket, call, is, is_at, nesting, sign, words};
 
-/// The table whose sample is that of all tables beside it.
+/// Name of the first table of a FROM, whose sample is that of all other tables of the FROM.
 pub(in super::super) const SAMPLE: &str = "using sample";
 
 /// Rewrites the samples of a text.
@@ -29,7 +29,7 @@ pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>, 
             place = end;
             continue;
         }
-        if are_at(tokens, place, &["using", "sample"]) {
+        if are_at(tokens, place, &["using", "sample"]) && begins_sample(&tokens[place + 2..]) {
             let Some(Some(from)) = froms.last().copied() else {
                 return Err(ParserError::ParserError(format!(
                     "USING SAMPLE{} is for a query with FROM",
@@ -69,7 +69,18 @@ pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>, 
     Ok(written)
 }
 
-/// The parser's form of a sample, and the place behind it.
+/// True for the tokens of an amount, or of a method with an amount in brackets; false for a table
+/// `sample` that a DELETE or MERGE names behind USING.
+fn begins_sample(tokens: &[TokenWithSpan]) -> bool {
+    let is_bracket = |place: usize| tokens.get(place).is_some_and(|it| it.token == Token::LParen);
+    match tokens.first().map(|it| &it.token) {
+        Some(Token::Word(_)) => is_bracket(1),
+        Some(Token::Number(..) | Token::Placeholder(_)) => true,
+        _ => is_bracket(0),
+    }
+}
+
+/// The tokens of a sample in the syntax that the parser accepts, and the place behind it.
 fn sample(tokens: &[TokenWithSpan], start: usize) -> (Vec<TokenWithSpan>, usize) {
     let method = tokens.get(start).and_then(method);
     let open = start + usize::from(method.is_some());
@@ -111,7 +122,8 @@ fn sample(tokens: &[TokenWithSpan], start: usize) -> (Vec<TokenWithSpan>, usize)
     (written, end)
 }
 
-/// The amount of a sample with the parser's word for its unit. A bare number is one of rows.
+/// The amount of a sample with the parser's keyword for its unit. A number without a unit and
+/// without brackets is a number of rows.
 fn with_unit(amount: &[TokenWithSpan], is_bracket: bool) -> Vec<TokenWithSpan> {
     let mut written = amount.to_vec();
     match written.last().map(|last| &last.token) {

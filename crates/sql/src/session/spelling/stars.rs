@@ -1,4 +1,4 @@
-//! `* LIKE 's%'`, which becomes a COLUMNS with a regular expression.
+//! `* LIKE 's%'` in a select list, which becomes `COLUMNS` with a regular expression.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -38,7 +38,8 @@ pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     written
 }
 
-/// The regular expression of a star with a pattern, true for NOT, and the place behind.
+/// For a star with a pattern at `place`: the regular expression, true for NOT, and the place behind
+/// the pattern.
 fn pattern(tokens: &[TokenWithSpan], place: usize) -> Option<(String, bool, usize)> {
     if tokens.get(place)?.token != Token::Mul {
         return None;

@@ -60,7 +60,7 @@ pub(super) fn is_in(tokens: &[TokenWithSpan]) -> bool {
     tokens.iter().any(|token| is(token, "struct"))
 }
 
-/// Rewrites the types.
+/// Rewrites `STRUCT(...)` as `STRUCT<...>`.
 pub(super) fn write_out(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let mut written = Vec::with_capacity(tokens.len());
     let mut place = 0;

@@ -1,4 +1,5 @@
-//! Sequences of tokens, without white space.
+//! Helpers for sequences of tokens without white space. A `place` is the index of a token, and the
+//! place behind something is the index of the token after it.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -58,7 +59,7 @@ pub(super) fn listed(parts: impl IntoIterator<Item = Vec<TokenWithSpan>>) -> Vec
     listed
 }
 
-/// By how much a token changes the nesting of brackets.
+/// The change of the bracket nesting by a token: 1, -1 or 0.
 pub(super) fn nesting(token: &TokenWithSpan) -> i64 {
     match token.token {
         Token::LParen | Token::LBracket | Token::LBrace => 1,

@@ -1,4 +1,4 @@
-//! Arrays of several dimensions, whose number PostgreSQL takes from the value.
+//! Literals of multidimensional arrays: PostgreSQL takes the number of dimensions from the value.
 //!
 //! ```text
 //! '{{1,2},{3,4}}'::int[]        '{{1,2},{3,4}}'::int[][]
@@ -15,7 +15,7 @@ use terrace_functions::lists::depth_of;
 
 use super::super::dialect::call;
 
-/// The dimensions that an array of PostgreSQL has at most.
+/// Maximum number of dimensions of an array, as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
 
 /// Rewrites a cast of a literal or a call of `array_fill`; leaves any other expression unchanged.
@@ -35,7 +35,8 @@ pub(super) fn write_out(expr: &mut Expr) {
     }
 }
 
-/// The type with the dimensions of a literal, if it has others.
+/// The array type `of` with as many dimensions as the literal `operand` has; `None` if it has as
+/// many already.
 fn array_type(operand: &Expr, of: &DataType) -> Option<DataType> {
     let Expr::Value(ValueWithSpan {
         value: Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text),

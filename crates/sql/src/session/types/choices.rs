@@ -1,4 +1,4 @@
-//! Expressions that return one of several values, and literals among these.
+//! Types of literals in CASE, `coalesce` and similar expressions that return one of several values.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{ExprSchema, Result};
@@ -7,8 +7,8 @@ use terrace_functions::columns::{TextType, Usage, as_type, conform};
 
 use super::kinds::mark_of;
 
-/// Gives a choice among values of UUID, JSON or JSONB, literals and nulls the type of these values:
-/// `coalesce(id, 'A0EE...')` is a UUID.
+/// Gives the literals in such an expression the type UUID, JSON or JSONB if all other values that
+/// it returns have this type: `coalesce(id, 'A0EE...')` is a UUID.
 ///
 /// # Errors
 /// For a literal that denotes no value of the type.

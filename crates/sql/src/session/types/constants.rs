@@ -1,4 +1,4 @@
-//! Literals in VALUES without a type of their own, beside values of a type.
+//! Types of untyped literals in VALUES, taken from casts of other values of their column.
 //!
 //! As in PostgreSQL, a text in quotes or NULL takes the type that another value of its column is
 //! cast to: `VALUES (DATE '2024-01-01'), ('2024-01-02')` are two dates.

@@ -1,7 +1,8 @@
-//! Sorts and groups of intervals, which are equal if their durations are: `1 month` and `30 days`;
-//! and of JSONB, whose numbers are equal if their values are: `1` and `1.0`.
+//! Sorts and groups by intervals, which are equal if their durations are: `1 month` and `30 days`;
+//! and by JSONB, whose numbers are equal if their values are: `1` and `1.0`.
 //!
-//! A group has one of its values as its own.
+//! The rows are grouped by a key of these values; the group's column shows one of the values. COPY
+//! to a file writes intervals as texts.
 
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ fn of_sort(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPl
     Ok(if is_changed { Transformed::yes(plan) } else { Transformed::no(plan) })
 }
 
-/// Groups by the keys of values.
+/// Groups by keys instead of the values, and returns one value of each group.
 fn of_groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let below = aggregate.input.schema();
     let key_of = |expr: &Expr| key_of(expr, below.as_ref());

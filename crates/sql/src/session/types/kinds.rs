@@ -1,4 +1,4 @@
-//! The types of expressions whose types are not coerced yet, and the keys of their values.
+//! Types of expressions before type coercion, and comparison keys of their values.
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::ExprSchema;
@@ -6,7 +6,8 @@ use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::{Expr, ExprSchemable as _};
 use terrace_functions::columns::{TextType, interval_key, jsonb_key};
 
-/// Makes the key of a value: equal and ordered where the values are.
+/// Returns the key of a value: an expression whose comparisons have the results that PostgreSQL's
+/// comparisons of the values have.
 pub(super) type Key = fn(Expr) -> Expr;
 
 pub(super) fn is_interval(data_type: &DataType) -> bool {
@@ -18,12 +19,12 @@ pub(super) fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Option<DataType> 
     expr.get_type(schema).ok()
 }
 
-/// True for a field whose values are compared by keys.
+/// True for a field whose values are compared by a [`Key`]: intervals and JSONB.
 pub(in super::super) fn has_key(field: &Field) -> bool {
     is_interval(field.data_type()) || TextType::of(field) == Some(TextType::Jsonb)
 }
 
-/// The key of the values of an expression; `None` if they are compared themselves.
+/// The function that returns the key of an expression's values; `None` for a type without keys.
 pub(super) fn key_of(expr: &Expr, schema: &dyn ExprSchema) -> Option<Key> {
     if mark_of(expr, schema) == Some(TextType::Jsonb) {
         return Some(jsonb_key);
@@ -31,7 +32,7 @@ pub(super) fn key_of(expr: &Expr, schema: &dyn ExprSchema) -> Option<Key> {
     type_of(expr, schema).filter(is_interval).map(|_| interval_key as Key)
 }
 
-/// The text type of an expression.
+/// The text type of an expression, such as UUID or JSON; `None` for a plain text or another type.
 pub(super) fn mark_of(expr: &Expr, schema: &dyn ExprSchema) -> Option<TextType> {
     match expr {
         Expr::Column(column) => TextType::of(schema.field_from_column(column).ok()?),

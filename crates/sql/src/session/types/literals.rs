@@ -2,8 +2,8 @@
 //! 'P1DT2H'`, and with other signs than one before a number, `'1 day ago'`, `'1-2'`, `'-1 day +2
 //! hours'`, which DataFusion does not read: they become casts.
 //!
-//! A sign before a literal is that of all its parts. DataFusion would write it before the text,
-//! `-1 month 2 days`, where it is that of the first part; the literal gets parentheses.
+//! A sign before a literal applies to all its parts. DataFusion would write it before the text,
+//! `-1 month 2 days`, where it applies only to the first part; so the literal gets parentheses.
 
 use std::mem;
 

@@ -43,7 +43,7 @@ static OPTIONS: LazyLock<ConfigOptions> = LazyLock::new(|| {
     options
 });
 
-/// A context of planning that knows types alone.
+/// A planning context that provides only the planner of types.
 struct Types(Arc<dyn TypePlanner>);
 
 impl ContextProvider for Types {

@@ -1,7 +1,8 @@
-//! Lists and structs that are made of values of UUID, JSON or JSONB.
+//! Lists and structs with values of UUID, JSON or JSONB.
 //!
-//! Constants of nested types do not keep the marks of fields within them, so values in a plan have
-//! none. The columns that a query returns have them, and the arguments of `typeof`:
+//! A mark is the metadata of a field that tells such a type from a plain text. Constants of nested
+//! types lose the marks of fields within them, so nested values in a plan have none. The columns
+//! that a query returns get them back, and so do the arguments of `typeof`:
 //!
 //! ```text
 //! SELECT ARRAY[id, 'A0EE...'], typeof([json '{}'])        uuid[], JSON[]
@@ -19,8 +20,8 @@ use terrace_functions::columns::{TextType, Usage, as_type, nested_type, unmarked
 use super::choices::{is_untyped, of_untyped};
 use super::kinds::{mark_of, type_of};
 
-/// Makes the literals beside values of such a type in a list values of the type; true if there are
-/// any.
+/// Converts the literals in a list whose other items have such a type to this type; true if it has
+/// converted any.
 ///
 /// # Errors
 /// For a literal that denotes no value of the type.

@@ -62,8 +62,8 @@ pub(super) fn of_window(call: &mut WindowFunction, schema: &dyn ExprSchema) -> b
     is_changed
 }
 
-/// Makes GROUPS of a frame of RANGE without distances, which has the same rows, if DataFusion
-/// cannot add to its key; true if it has.
+/// Replaces RANGE by GROUPS in a frame without distances, which has the same rows, if DataFusion
+/// cannot add a distance to its key; true if it has changed.
 fn by_peers(frame: &mut WindowFrame, order_by: &[SortExpr], schema: &dyn ExprSchema) -> bool {
     let key = order_by.first().and_then(|first| type_of(&first.expr, schema));
     if frame.units != WindowFrameUnits::Range || !key.is_some_and(|key| is_without_sums(&key)) {
@@ -89,8 +89,8 @@ fn is_without_sums(key: &DataType) -> bool {
     )
 }
 
-/// Makes `arg_max(x, key)` of `max(x)` over a window of intervals, and the average of intervals of
-/// `avg(x)`; true if it has.
+/// Replaces `max(x)` over intervals in a window by `arg_max(x, key)`, likewise `min(x)`, and
+/// `avg(x)` by the average of intervals; true if it has changed.
 fn by_duration(
     call: &mut WindowFunctionDefinition,
     args: &mut Vec<Expr>,

@@ -72,7 +72,7 @@ fn length_of(length: Option<&CharacterLength>) -> Result<Option<u32>> {
     }
 }
 
-/// Types that the parser does not know.
+/// The type of a name that the parser has no keyword for; `None` for an unknown name.
 fn custom(name: &ObjectName) -> Option<FieldRef> {
     let [part] = name.0.as_slice() else { return None };
     let name = part.as_ident().filter(|name| name.quote_style.is_none())?;

@@ -1,4 +1,4 @@
-//! An analyzer rule that gives queries the semantics of the types of their columns.
+//! The analyzer rule that applies the modules of `types` to the nodes of a plan.
 
 use std::sync::Arc;
 

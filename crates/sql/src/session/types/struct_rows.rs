@@ -1,5 +1,5 @@
-//! Rows without names in INSERT, as values of a STRUCT: `row(1, 'a')` and `(1, 'a')` are
-//! `{x: 1, y: 'a'}` where the column has the fields `x` and `y`, by position.
+//! Row constructors in INSERT as values of STRUCT columns: `row(1, 'a')` and `(1, 'a')` become
+//! `{x: 1, y: 'a'}` if the column has the fields `x` and `y`, by position.
 
 use std::mem;
 

@@ -1,5 +1,5 @@
-//! Functions of texts with words between their arguments, which become calls: the functions of the
-//! session take bytes too.
+//! Text functions with keywords between their arguments, rewritten as plain calls of functions,
+//! which also accept bytes.
 //!
 //! ```text
 //! substring(x FROM 2 FOR 3)           "substring"(x, 2, 3)
@@ -90,7 +90,7 @@ fn text(text: String) -> Expr {
     Expr::Value(Value::SingleQuotedString(text).into())
 }
 
-/// Makes a text of the keyword among the arguments of `normalize`.
+/// Replaces the keyword among the arguments of `normalize` by a text in quotes.
 fn write_out_form(function: &mut Function) {
     if !is_named(function, "normalize") {
         return;
@@ -106,7 +106,8 @@ fn write_out_form(function: &mut Function) {
     }
 }
 
-/// Gives the columns of matches and of dates the names of the functions that are written.
+/// Gives the columns of rewritten calls the names of the original functions, `substring` and
+/// `date`.
 pub(in super::super) fn name_columns(select: &mut Select) {
     for item in &mut select.projection {
         let SelectItem::UnnamedExpr(expr) = item else { continue };

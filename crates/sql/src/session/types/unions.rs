@@ -1,7 +1,8 @@
 //! Columns of UNION and VALUES with values of UUID, JSON or JSONB.
 //!
-//! The planner gives them their columns while casts are as written, which have no marks. A literal
-//! beside values of such a type is one of them, as in PostgreSQL:
+//! DataFusion's planner derives these columns before casts get the marks of the types
+//! (`types/nested.rs`). A literal in such a column takes the type of the other values, as in
+//! PostgreSQL:
 //!
 //! ```text
 //! SELECT id FROM t UNION SELECT 'A0EE...'

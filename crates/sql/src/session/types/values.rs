@@ -41,7 +41,7 @@ pub(in super::super) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<T
     })
 }
 
-/// Gives one part of an expression, whose own parts have them, the semantics of its types.
+/// Rewrites one node of an expression, whose children have been rewritten.
 fn of_part(mut expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     let is_changed = match &mut expr {
         Expr::Cast(Cast { expr: operand, field }) => {
@@ -98,10 +98,11 @@ fn of_part(mut expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>>
     Ok(if is_changed { Transformed::yes(expr) } else { Transformed::no(expr) })
 }
 
-/// Makes lists of the literals among lists: `coalesce(l, '{}')`.
+/// Casts the literals in CASE, `coalesce` and similar expressions whose other values are lists to
+/// lists: `coalesce(l, '{}')`.
 ///
 /// # Errors
-/// For a text beside lists that is no literal.
+/// If one of the values is a text that is not a literal.
 fn of_lists(mut expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     let is_coalesce = matches!(&expr, Expr::ScalarFunction(call) if call.name() == "coalesce");
     let choices = choices(&mut expr);
@@ -182,7 +183,7 @@ fn to_values(args: &mut [Expr], schema: &dyn ExprSchema) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes a list of a literal, `'{a,b}'`, over the type of `value`; true if it is one.
+/// Casts a literal, `'{a,b}'`, to a list over the type of `value`; false if `list` is no literal.
 fn of_literal(list: &mut Expr, value: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
     let Expr::Literal(text, _) = &*list else { return Ok(false) };
     let Some(Some(text)) = text.try_as_str() else { return Ok(false) };
@@ -229,7 +230,7 @@ fn extreme_of(call: &ScalarFunction, schema: &dyn ExprSchema) -> Option<Expr> {
     Some(interval_extreme(intervals.collect(), call.name() == "greatest"))
 }
 
-/// Makes dates of the sums of dates and whole days that are compared with a date; true if there are
+/// Casts the sums of dates and whole days that are compared with a date to dates; true if there are
 /// any.
 fn to_dates<'a>(
     compared: &Expr,
@@ -249,7 +250,7 @@ fn to_dates<'a>(
     is_changed
 }
 
-/// Makes texts of the intervals among values that are concatenated; true if there are any.
+/// Casts the intervals among values that are concatenated to texts; true if there are any.
 fn interval_texts<'a>(
     values: impl IntoIterator<Item = &'a mut Expr>,
     schema: &dyn ExprSchema,
@@ -361,7 +362,7 @@ pub(super) fn unify(mut group: Vec<Member<'_>>) -> bool {
     true
 }
 
-/// Makes the keys of values of JSONB, if all are; true if it has.
+/// Replaces the members of a group by their keys if all are values of JSONB; true if it has.
 fn to_keys(mut group: Vec<Member<'_>>) -> bool {
     let is_jsonb = |(expr, schema): &Member<'_>| {
         mark_of(expr, *schema) == Some(TextType::Jsonb)
@@ -376,8 +377,8 @@ fn to_keys(mut group: Vec<Member<'_>>) -> bool {
     are_jsonb
 }
 
-/// Makes an operand beside values of a text type one of these; true if it has changed. Of JSONB and
-/// CHAR(n) only literals are: PostgreSQL compares other texts with their texts.
+/// Casts an operand that is compared with values of the text type `of` to this type; true if it has
+/// changed. For JSONB and CHAR(n) it casts only literals: PostgreSQL compares other texts as texts.
 fn as_text_value(expr: &mut Expr, of: TextType, schema: &dyn ExprSchema) -> bool {
     let is_text = type_of(expr, schema).is_some_and(|of| of.is_string());
     let is_operand = is_text && (of == TextType::Uuid || matches!(expr, Expr::Literal(..)));

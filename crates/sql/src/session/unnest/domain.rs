@@ -58,7 +58,7 @@ impl Domain {
         self.outer.is_empty()
     }
 
-    /// The place of an outer column among those of the domain.
+    /// The index of an outer column among those of the domain; `None` for any other column.
     pub(super) fn place_of(&self, column: &Column) -> Option<usize> {
         self.outer.iter().position(|outer| outer == column)
     }
@@ -78,7 +78,8 @@ impl Domain {
 /// the plan itself, or one that is evaluated once.
 ///
 /// # Errors
-/// Names the construct that makes the columns differ, if the rows depend on those of another query.
+/// If the columns could differ and the rows depend on an outer query, so that they cannot be
+/// evaluated once; the error names the construct that makes them differ.
 pub(super) fn stable(plan: LogicalPlan, columns: &[Column]) -> Result<LogicalPlan> {
     match repeatable::check(&without_limits(plan.clone())?, columns) {
         Ok(()) => Ok(plan),
@@ -87,8 +88,8 @@ pub(super) fn stable(plan: LogicalPlan, columns: &[Column]) -> Result<LogicalPla
     }
 }
 
-/// The rows of a plan without the LIMITs, and the samples, that another evaluation could choose
-/// differently. A domain may have more values than the outer rows: those join with no row.
+/// A plan without its LIMITs and samples, whose rows another evaluation could choose differently. A
+/// domain may have values that no outer row has: these join with no row.
 fn without_limits(plan: LogicalPlan) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Limit(limit) => without_limits(Arc::unwrap_or_clone(limit.input)),

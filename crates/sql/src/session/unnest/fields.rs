@@ -1,4 +1,4 @@
-//! Projections and joins with the fields of the plans that they replace.
+//! Helpers that build projections, joins and unions with the fields of the plans that they replace.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion::logical_expr::logical_plan::{Aggregate, Join, Projection, Union}
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Operator, binary_expr, lit};
 
-/// A column by its unique name.
+/// The column of a name that is unique in the statement, without a qualifier.
 pub(super) fn named(name: &str) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }

@@ -1,5 +1,5 @@
-//! Rows that are evaluated once: outer rows, for themselves and for the domains of their
-//! subqueries, and WITH queries that several places name.
+//! Plans that occur several times in a statement and are evaluated once: outer rows, which are also
+//! read for the domains of their subqueries, and WITH queries with several references.
 //!
 //! Two evaluations of a LIMIT, of `last_value` or of a volatile function may return other rows. A
 //! [`OnceNode`] stands above each copy of such rows. The planner makes it a node whose rows
@@ -32,7 +32,7 @@ use super::super::side_effects::Evaluation;
 /// The name of the node.
 const NAME: &str = "Once";
 
-/// Number of plans so far that are evaluated once.
+/// Number of the last plan that is evaluated once; it is unique in the process.
 static PLANS: AtomicU64 = AtomicU64::new(0);
 
 /// A plan whose copies, with the same number, share the rows of one evaluation.

@@ -1,4 +1,4 @@
-//! Outer rows and the joins that evaluate subqueries for them.
+//! Unnesting of subqueries in projections and filters, by joins of their results to the outer rows.
 
 use std::sync::Arc;
 
@@ -143,7 +143,8 @@ impl<'a> OuterRows<'a> {
         Ok(None)
     }
 
-    /// Keeps the rows whose value is among those of a subquery, or certainly is not.
+    /// Adds the semi or anti join of `value [NOT] IN (subquery)`; NOT IN keeps the rows for which
+    /// it is true, not unknown.
     fn containing(&mut self, value: Expr, subquery: Subquery, negated: bool) -> Result<()> {
         let evaluated = self.evaluate(Arc::unwrap_or_clone(subquery.subquery))?;
         let name = self.names.next("member");
@@ -246,8 +247,8 @@ fn first_column(plan: &LogicalPlan) -> Expr {
     Expr::Column(Column::from(plan.schema().qualified_field(0)))
 }
 
-/// The value of a group of one row: the minimum where there is one, so that a domain may depend on
-/// it (`repeatable`).
+/// The value of a group of one row: the minimum if the type has one, because a domain may depend on
+/// a minimum (`repeatable`); else another aggregate.
 fn any_value(column: Expr, plan: &LogicalPlan) -> Result<Expr> {
     let kind = column.get_type(plan.schema())?;
     match kind.is_numeric() || kind.is_temporal() || kind.is_string() {

@@ -1,5 +1,5 @@
 //! Subqueries in ORDER BY, GROUP BY, aggregates, windows, DISTINCT ON, VALUES and conditions of
-//! joins. They become columns of a projection below, or conditions of a filter above.
+//! joins. They become columns of a projection below their node, or conditions of a filter above it.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::fields::{self, Names, columns_of, conditions_of, named, without_inter
 use super::outer_rows::{unnest_filter, unnest_projection};
 use super::references::{is_correlated, outer_columns, subquery_of};
 
-/// Moves correlated subqueries out of a node whose rows cannot be joined with theirs, and unnests
-/// them there; of VALUES, other subqueries too.
+/// Moves correlated subqueries out of such a node into a projection or filter, and unnests them
+/// there; in VALUES, also subqueries that are not correlated.
 pub(super) fn unnest(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Join(join) => in_join(join, names).map(Transformed::yes),
@@ -31,7 +31,8 @@ pub(super) fn unnest(node: LogicalPlan, names: &mut Names) -> Result<Transformed
     }
 }
 
-/// Correlated subqueries taken out of expressions, and the names of columns in their places.
+/// Correlated subqueries taken out of expressions, each with the name of the column that replaces
+/// it.
 #[derive(Default)]
 struct Lifted {
     values: Vec<(String, Expr)>,

@@ -1,4 +1,4 @@
-//! A domain pushed down into a subquery, to the plans below which no outer reference is left.
+//! Push-down of a domain into a subquery, to the plans below which no outer reference is left.
 
 mod groups;
 mod joins;
@@ -25,7 +25,7 @@ pub(super) struct Pushed {
 }
 
 /// Returns the rows of a plan for each row of a domain. References to the outer columns of the
-/// domain become references to its columns; others stay.
+/// domain become references to its columns; references to other outer columns stay.
 ///
 /// # Errors
 /// Names the construct for which there is no such plan.
@@ -131,7 +131,7 @@ impl PushDown<'_> {
         sorts.map(|sort| Ok(SortExpr { expr: self.bind(sort.expr, keys)?, ..sort })).collect()
     }
 
-    /// A projection that passes the domain's columns on, and one more.
+    /// A projection of `exprs`, the domain's columns, and the column `passed` if there is one.
     fn projection(
         &self,
         exprs: Vec<Expr>,

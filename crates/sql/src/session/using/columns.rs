@@ -19,7 +19,7 @@ const SERIES: (&[&str], &str) = (&["generate_series", "range"], "value");
 /// A column as visible to the expressions of its SELECT.
 #[derive(Clone, Debug)]
 pub(super) struct Visible {
-    /// Name of the column.
+    /// Name under which expressions refer to the column.
     pub(super) name: String,
     /// Expression of its value.
     pub(super) expr: Expr,
@@ -46,7 +46,7 @@ pub(super) struct Names {
     subqueries: usize,
 }
 
-/// Replaces names of merged columns in the condition of a join.
+/// Callback that replaces the names of merged columns in the condition of a join.
 pub(super) type Replace<'a> = &'a mut dyn FnMut(&mut Names, &mut Expr, &HashMap<String, Expr>);
 
 /// True if a join of a FROM item merges columns.
@@ -388,7 +388,7 @@ impl Names {
         self.tables.get(&parts.join(".")).cloned()
     }
 
-    /// The columns, of which the alias may rename the first ones.
+    /// The names of `columns` after the first ones have been renamed by the list of `alias`.
     fn renamed(&self, mut columns: Vec<String>, alias: &TableAlias) -> Vec<String> {
         for (column, given) in columns.iter_mut().zip(&alias.columns) {
             *column = self.normal(&given.name);

@@ -1,9 +1,9 @@
-//! Keys of frames of RANGE, and the values that are added to them.
+//! Types of the sort keys of RANGE frames, and of the distances that are added to them.
 //!
-//! DataFusion adds a distance to the key of the current row and searches the rows for the sum. A
-//! sum that does not fit the type of the key stands for the end of the partition, also where nulls
-//! are behind it, which no distance reaches; and a difference of unsigned numbers is zero or more.
-//! So the keys have a type here that the sums fit.
+//! DataFusion adds a distance to the key of the current row and searches the rows for the sum. It
+//! takes a sum that overflows the type of the key for the end of the partition, even if rows with
+//! null keys are there, which no distance reaches; and a difference of unsigned numbers stops at
+//! zero. So the keys are cast to types that the sums fit.
 
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, IntervalMonthDayNano,
@@ -17,17 +17,18 @@ use terrace_functions::postgres_type;
 
 const NANOSECONDS_PER_DAY: i128 = 86_400_000_000_000;
 
-/// A distance from which on sums with any integer of 32 bits are beyond all of them.
+/// A distance whose sum with any 32-bit integer is beyond all 32-bit integers; greater ones are
+/// replaced by it.
 const FAR: i64 = 1 << 40;
 
 /// The greatest distance whose sum with any decimal of 38 digits fits 128 bits.
 const FAR_UNITS: i128 = 7 * 10_i128.pow(37);
 
-/// A distance from which on timestamps are compared in microseconds: those in nanoseconds end in
-/// the years 1677 and 2262.
+/// Distance in days from which on timestamps are compared in microseconds: those in nanoseconds
+/// have a range of the years 1677 to 2262.
 const LONG_DAYS: i128 = 36_500;
 
-/// The longest distance of dates and timestamps.
+/// Maximum distance of dates and timestamps in days.
 const DAYS_MAX: i128 = 73_000_000;
 
 /// A distance, once it is computed.
@@ -39,7 +40,7 @@ pub(super) enum Distance {
     Null,
 }
 
-/// Way of adding values to a key.
+/// Kinds of keys, by the values that can be added to them.
 #[derive(Clone, Copy, Debug)]
 enum Addition {
     Integers,
@@ -257,7 +258,8 @@ fn moments(key: &mut Expr, field: &Field, distances: &[ScalarValue]) -> Result<V
     Ok(found.into_iter().map(distance).collect())
 }
 
-/// Times of day are numbers of microseconds, of a distance of which the hours count.
+/// Converts times of day to numbers of microseconds. The months and days of a distance are not
+/// added, only its hours and smaller units.
 fn times(key: &mut Expr, distances: &[ScalarValue]) -> Result<Vec<Distance>> {
     let time = cast(std::mem::take(key), DataType::Time64(TimeUnit::Microsecond));
     *key = cast(time, DataType::Int64);

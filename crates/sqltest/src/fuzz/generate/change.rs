@@ -108,7 +108,8 @@ impl Generator<'_> {
         Some(parts([text(format!("DELETE FROM {CHANGED}")), filter]))
     }
 
-    /// Returns an INSERT of rows of the copied table; `None` if no column is left of it.
+    /// Returns an INSERT of rows of the copied table; `None` if the copy has none of its columns
+    /// any more.
     fn insert(&mut self, copy: &TableCopy) -> Option<Node> {
         let (own, scope) = copy.shared_columns("s");
         if own.is_empty() {

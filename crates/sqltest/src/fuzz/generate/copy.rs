@@ -6,13 +6,13 @@ use super::super::schema::{Column, Table};
 use super::super::types::{ColumnType, Kind};
 use super::{CHANGED, Generator, Name};
 
-/// The copy.
+/// The copy of a table, as the statements so far have changed it.
 pub(super) struct TableCopy {
     /// The name of the copied table.
     pub(super) source: String,
     /// The columns of the copy that statements may assign.
     pub(super) columns: Vec<Copied>,
-    /// A generated column.
+    /// The generated column of the copy, if it has one.
     generated: Option<Name>,
 }
 

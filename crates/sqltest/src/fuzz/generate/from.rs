@@ -40,7 +40,7 @@ impl Generator<'_> {
         let nested = depth + 1 < super::DEPTH_MAX;
         match self.random.below(10) {
             0 if nested => self.derived(depth),
-            // Their tables are read as they are: nothing of enclosing queries.
+            // These relations read tables only, and name no columns of enclosing queries.
             5 if nested && self.random.percent(40) => match self.relation() {
                 Some((node, names)) => Source { node, names },
                 None => self.table(),

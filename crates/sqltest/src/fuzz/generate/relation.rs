@@ -1,5 +1,6 @@
-//! Relations of FROM whose rows follow from the order of others, or whose columns from values:
-//! POSITIONAL JOIN, ASOF JOIN and PIVOT. Each is a subquery, so that its columns have names.
+//! Relations in FROM whose rows depend on the order of other rows, or whose columns depend on
+//! values: POSITIONAL JOIN, ASOF JOIN and PIVOT. Each is a subquery, so that its columns have
+//! names.
 
 use super::super::node::{Node, text};
 use super::super::schema::{Column, Table};
@@ -27,7 +28,8 @@ impl Generator<'_> {
         Some((text(format!("({query}) AS {alias}")), names.collect()))
     }
 
-    /// Rows of two tables side by side, each in an order of all columns.
+    /// Returns a query that joins two tables by position, each in an order of all columns, and its
+    /// columns.
     fn positional(&mut self) -> (String, Vec<(String, Kind)>) {
         let left = self.random.one(self.tables).clone();
         let right = self.random.one(self.tables).clone();
@@ -37,7 +39,8 @@ impl Generator<'_> {
         (query, vec![("c0".to_owned(), kind(one)), ("c1".to_owned(), kind(other))])
     }
 
-    /// Rows of a table, each with the last row of another up to its own key.
+    /// Returns a query that joins each row of a table with the last row of another up to its key,
+    /// and its columns; `None` if no columns suit.
     fn asof(&mut self) -> Option<(String, Vec<(String, Kind)>)> {
         let left = self.random.one(self.tables).clone();
         let right = self.random.one(self.tables).clone();
@@ -49,7 +52,7 @@ impl Generator<'_> {
         let (one, other) = (!pairs.is_empty()).then(|| *self.random.one(&pairs))?;
         let value = self.random.one(&right.columns);
         let beside = self.random.one(&left.columns);
-        // Rows of one key would be chosen from at random.
+        // Of several rows with one key, any could be joined.
         let grouped = format!(
             "(SELECT {} AS kk, count({}) AS nn FROM {} GROUP BY {})",
             other.name, value.name, right.name, other.name
@@ -69,7 +72,8 @@ impl Generator<'_> {
         Some((query, columns))
     }
 
-    /// A column for each of two values of a column.
+    /// Returns a query with a column for each of two values of a table's column, and its columns;
+    /// `None` if the table has fewer than three columns.
     fn pivot(&mut self) -> Option<(String, Vec<(String, Kind)>)> {
         let table = self.random.one(self.tables).clone();
         if table.columns.len() < 3 {
@@ -100,7 +104,7 @@ fn kind(column: &Column) -> Kind {
     column.column.kind()
 }
 
-/// A table in an order of all its columns.
+/// Returns a subquery of a table in an order of all its columns.
 fn in_order(table: &Table) -> String {
     let keys = table.columns.iter().map(|column| format!("{} ASC NULLS LAST", column.name));
     let keys: Vec<_> = keys.collect();

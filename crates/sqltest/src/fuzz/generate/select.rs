@@ -97,7 +97,7 @@ impl Generator<'_> {
         let mut windows = if distinct { 0 } else { 1 };
         let mut columns = Vec::new();
         let mut items = Vec::new();
-        // Names of values that the items behind them may use.
+        // Names of items that later items may use.
         let mut aliases: Vec<(String, Kind)> = Vec::new();
         for kind in kinds {
             let window = windows > 0 && self.random.percent(20);
@@ -118,7 +118,8 @@ impl Generator<'_> {
         (head, items, behind, columns)
     }
 
-    /// Returns a value of a column of the SELECT list that has no name of FROM; mostly none.
+    /// Returns a reference to an earlier item of the SELECT list whose name no column of FROM has;
+    /// `None` in most cases.
     fn of_alias(&mut self, kind: Kind, aliases: &[(String, Kind)]) -> Option<Node> {
         let scope = self.scopes.last()?;
         let is_free = |name: &str| scope.iter().all(|column| column.column != name);
@@ -138,8 +139,8 @@ impl Generator<'_> {
         Some(expression(kind, call("coalesce", vec![value, other])))
     }
 
-    /// Returns a clause that chooses rows by their place in an order; mostly none. Without windows,
-    /// it may be FETCH WITH TIES.
+    /// Returns a clause that selects rows by their rank in an order; nothing in most cases. If
+    /// `without_windows`, it may be FETCH WITH TIES.
     fn chosen_rows(&mut self, without_windows: bool) -> Behind {
         if self.random.percent(92) {
             return Behind::nothing();

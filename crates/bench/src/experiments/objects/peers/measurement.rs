@@ -1,4 +1,4 @@
-//! The measurements, in turns.
+//! Measurement of the store and the maps, in turns.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -44,7 +44,8 @@ pub(in crate::experiments::objects) fn measure(
     Ok(turns)
 }
 
-/// Creates the store and the maps, each with all objects. Returns them with the ids of the objects.
+/// Creates the store and the maps, and fills each with all objects. Returns them and the ids of the
+/// objects, which are the keys.
 fn all(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<(Vec<Peer>, Vec<ObjectId>)> {
     observe("filling the store");
     let mut ids = Vec::with_capacity(to_usize(config.objects));

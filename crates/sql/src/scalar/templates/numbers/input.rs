@@ -10,7 +10,7 @@ pub(in super::super) struct Digits {
     is_negative: bool,
     whole: String,
     fraction: String,
-    /// The places that the digits are shifted to the right by.
+    /// Number of decimal places by which `V` in the template divides the number.
     shift: usize,
 }
 
@@ -25,7 +25,8 @@ impl Digits {
         self.fraction.len() + self.shift
     }
 
-    /// The number with so many digits behind the point; `None` if it has more than 38 digits.
+    /// The number times 10 to the power `scale`, rounded half away from zero; `None` if that has
+    /// more than 38 digits.
     pub(in super::super) fn at_scale(&self, scale: usize) -> Option<i128> {
         let digits = format!("{}{}", self.whole, self.fraction);
         let behind = self.behind();
@@ -138,8 +139,8 @@ impl Input<'_> {
         }
     }
 
-    /// Reads the digit of a place, or the point, and a sign before the first or behind the last
-    /// one.
+    /// Reads the digit or the decimal point of one place of the template. If `takes_sign`, also
+    /// reads a sign before the first or after the last digit.
     fn place(&mut self, takes_sign: bool, digits: &mut String) {
         if self.peek() == Some(b' ') {
             self.at += 1;

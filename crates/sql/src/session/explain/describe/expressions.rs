@@ -1,4 +1,4 @@
-//! Expressions in plain words.
+//! Text of physical expressions in EXPLAIN.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) fn text(expr: &Arc<dyn PhysicalExpr>) -> String {
     fmt_sql(expr.as_ref()).to_string()
 }
 
-/// Expressions that are separated by commas.
+/// Expressions as SQL, separated by commas.
 pub(super) fn listed<'a>(exprs: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>) -> String {
     exprs.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
@@ -33,14 +33,14 @@ pub(super) fn order<'a>(keys: impl IntoIterator<Item = &'a PhysicalSortExpr>) ->
     keys.into_iter().map(key).collect::<Vec<_>>().join(", ")
 }
 
-/// An expression with the name of its column, if that is another one.
+/// An expression as SQL, with `AS name` unless it is the column of that name.
 pub(super) fn named(expr: &Arc<dyn PhysicalExpr>, name: &str) -> String {
     let text = text(expr);
     if text == name { text } else { format!("{text} AS {name}") }
 }
 
-/// The conditions of a filter: those of the statement, and those that operators above determine
-/// while the statement runs.
+/// The conditions of a filter, each joined by AND: those of the statement, and the dynamic filters,
+/// which operators above set while the statement runs.
 pub(super) fn conditions(filter: &Arc<dyn PhysicalExpr>) -> (String, String) {
     let (mut fixed, mut dynamic) = (Vec::new(), Vec::new());
     for condition in split_conjunction(filter) {
@@ -52,7 +52,7 @@ pub(super) fn conditions(filter: &Arc<dyn PhysicalExpr>) -> (String, String) {
     (fixed.join(" AND "), dynamic.join(" AND "))
 }
 
-/// The condition that a filter has by now.
+/// The current condition of a dynamic filter.
 fn determined(filter: &DynamicFilterPhysicalExpr) -> String {
     let pending = "set while the statement runs".to_owned();
     match filter.current() {

@@ -1,4 +1,4 @@
-//! Words for joins.
+//! Descriptions of joins in EXPLAIN.
 
 use datafusion::common::JoinType;
 use datafusion::physical_expr::PhysicalExprRef;
@@ -11,7 +11,7 @@ use terrace_exec::{PagedHashJoinExec, PagedLoopJoinExec};
 use super::super::operator::Words;
 use super::expressions::text;
 
-/// The words for a join; `None` for any other operator.
+/// The description of a join; `None` for any other operator.
 pub(super) fn words(node: &dyn ExecutionPlan) -> Option<Words> {
     if let Some(paged) = node.downcast_ref::<PagedHashJoinExec>() {
         return Some(hash_join(paged.stock()));

@@ -1,4 +1,4 @@
-//! Words for operators that transform rows.
+//! Descriptions of operators that transform rows in EXPLAIN.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ use terrace_table::write::CountExec;
 use super::super::operator::{Operator, Words};
 use super::expressions::{conditions, listed, named, order, text};
 
-/// The estimate for an operator that returns the rows of its input, or as many of them as its
-/// limit; `None` for any other.
+/// Estimated rows of an operator that returns as many rows as its input, or up to its limit;
+/// `None` for any other operator, and if the input has no estimate.
 pub(super) fn preserved(node: &dyn ExecutionPlan, inputs: &[Operator]) -> Option<u64> {
     let [input] = inputs else { return None };
     let is_same = node.is::<ProjectionExec>()
@@ -46,7 +46,7 @@ pub(super) fn preserved(node: &dyn ExecutionPlan, inputs: &[Operator]) -> Option
     Some(node.fetch().map_or(rows, |limit| rows.min(to_u64(limit))))
 }
 
-/// The words for an operator that transforms rows; `None` for any other.
+/// The description of an operator that transforms rows; `None` for any other operator.
 pub(super) fn words(node: &dyn ExecutionPlan) -> Option<Words> {
     ordering(node).or_else(|| grouping(node)).or_else(|| windowing(node)).or_else(|| moving(node))
 }
@@ -91,7 +91,7 @@ fn grouping(node: &dyn ExecutionPlan) -> Option<Words> {
     )
 }
 
-/// The grouping sets, if there are several.
+/// The grouping sets; empty if there is one.
 fn sets(groups: &PhysicalGroupBy) -> String {
     if groups.is_single() {
         return String::new();
@@ -119,11 +119,11 @@ fn windowing(node: &dyn ExecutionPlan) -> Option<Words> {
     )
 }
 
-/// Text behind the call in the name of a window function whose frame was a mark among its keys.
+/// Text behind the call in the name of a window function whose frame was planned as a function
+/// among its PARTITION BY keys (`window_distances`).
 const MARKED: &str = " PARTITION BY [window frame ";
 
-/// The name of a window function. A function whose frame was a mark among its keys, which its name
-/// has, is described by its call and its frame.
+/// The name of a window function. If the name contains [`MARKED`], its call and its frame instead.
 fn call_with_frame(function: &Arc<dyn WindowExpr>) -> String {
     match function.name().split_once(MARKED) {
         None => function.name().to_owned(),
@@ -198,7 +198,7 @@ fn exchanged(partitioning: &Partitioning) -> Words {
     }
 }
 
-/// A change: `UPDATE s.t`.
+/// The description of a change of rows or of a definition: `UPDATE s.t`.
 fn changed(change: &CountExec) -> Words {
     let what = format!("{change:?}");
     let (name, properties) = what.split_once(": ").unwrap_or((&what, ""));

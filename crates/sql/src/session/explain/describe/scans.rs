@@ -1,4 +1,4 @@
-//! Words for scans and other sources of rows.
+//! Descriptions of scans and other sources of rows in EXPLAIN.
 
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -11,7 +11,7 @@ use terrace_table::scan::SegmentSource;
 use super::super::operator::Words;
 use super::expressions::{conditions, named};
 
-/// The words for a source of rows; `None` for any other operator.
+/// The description of a source of rows; `None` for any other operator.
 pub(super) fn words(node: &dyn ExecutionPlan) -> Option<Words> {
     if let Some(scan) = node.downcast_ref::<DataSourceExec>() {
         return Some(match scan.downcast_to_file_source::<SegmentSource>() {
@@ -46,7 +46,7 @@ fn table(config: &FileScanConfig, source: &SegmentSource) -> Words {
         .with("Limit", limit.unwrap_or_default())
 }
 
-/// A scan of files or of values: what it displays of itself.
+/// The description of a scan of files or of values, from its text in DataFusion's plans.
 fn other(scan: &DataSourceExec) -> Words {
     let lines = Lines(scan).to_string();
     let properties = lines.lines().filter_map(|line| line.split_once('='));
@@ -70,7 +70,7 @@ fn capital(name: &str) -> String {
     first.unwrap_or_default() + &characters.as_str().replace('_', " ")
 }
 
-/// A node in the form of lines with names and values.
+/// Formats a node as DataFusion's tree does: lines of `name=value`.
 struct Lines<'a>(&'a DataSourceExec);
 
 impl std::fmt::Display for Lines<'_> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A place or a size in pixels: across, then down.
+/// A position or a size in pixels: horizontal, then vertical.
 type Pixels = (u64, u64);
 
 /// Fill of a box.
@@ -20,7 +20,7 @@ impl Color {
     pub(super) const ALL: [Self; 6] =
         [Self::Plain, Self::Memory, Self::Dram, Self::Remote, Self::Store, Self::Spilled];
 
-    /// The use of memory or of a tier that a color stands for.
+    /// The legend of a color: the use of memory or of a tier that it stands for.
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Self::Plain => "holds and reads nothing that is counted",
@@ -51,7 +51,7 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// Begins a group of elements with a text that is shown for it.
+    /// Begins a group of elements with a tooltip.
     pub(super) fn begin_group(&mut self, title: &str) {
         self.push(format_args!("<g><title>{}</title>\n", escaped(title)));
     }
@@ -79,7 +79,7 @@ impl Canvas {
         self.push(format_args!("<text x=\"{x}\" y=\"{y}\"{weight}>{}</text>\n", escaped(text)));
     }
 
-    /// The drawing with a width and a height.
+    /// The SVG text of the drawing, with its width and height in pixels.
     pub(super) fn written(&self, width: u64, height: u64) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -95,7 +95,8 @@ impl Canvas {
     }
 }
 
-/// A text with XML's signs replaced; characters that XML does not have become spaces.
+/// A text with XML's special characters escaped. Control characters other than line ends, most of
+/// which XML does not allow, become spaces.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

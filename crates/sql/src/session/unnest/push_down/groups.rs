@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, GroupingSet, JoinType, LogicalPlan, lit};
 use super::{PushDown, Pushed};
 use crate::session::unnest::fields::{self, columns_of, named, same};
 
-/// A value of an aggregation, and its value for no rows, if that is not null.
+/// A result column of an aggregation, and its value for an empty input; `None` if that is null.
 struct Value {
     column: Expr,
     default: Option<ScalarValue>,

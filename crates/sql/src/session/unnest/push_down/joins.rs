@@ -11,8 +11,8 @@ use super::{PushDown, Pushed};
 use crate::session::unnest::fields::{self, conditions_of, same};
 
 impl PushDown<'_> {
-    /// Pushes the domain into the sides that name its columns, and into a side whose rows remain
-    /// without a match. If it is in both, rows match within a row of the domain.
+    /// Pushes the domain into the sides that name its columns, and into a side whose unmatched rows
+    /// the join keeps. If both sides have it, the join also compares its columns.
     pub(super) fn join(&mut self, join: Join) -> Result<Pushed> {
         let conditions = conditions_of(&join);
         let schema = Arc::clone(&join.schema);
