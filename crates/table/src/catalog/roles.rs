@@ -128,7 +128,6 @@ impl Catalog {
     /// # Errors
     /// [`SqlError::Refused`] if no administrator would be left; errors of the catalog's file.
     pub(super) fn settle_roles(&self, roles: Roles) -> Result<(), SqlError> {
-        require_administrator(&roles)?;
         let before = self.names().roles.clone();
         let is_new = |name: &String, role: &Arc<Role>| {
             before.get(name).is_none_or(|known| !Arc::ptr_eq(known, role))
@@ -138,6 +137,7 @@ impl Catalog {
         if changed.is_empty() && gone.is_empty() {
             return Ok(());
         }
+        require_administrator(&roles)?;
         self.journal.settle(&[], |transaction| {
             changed.iter().try_for_each(|(name, role)| transaction.put_role(name, role))?;
             gone.iter().try_for_each(|name| transaction.remove_role(name))
