@@ -21,8 +21,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::arguments::Arguments;
 use super::found;
+use super::parquet_file::footer;
 use super::read_csv::files;
-use super::read_parquet::footer;
 
 /// A table of facts about files.
 #[derive(Debug)]
