@@ -68,7 +68,7 @@ impl<'a> Bounds<'a> {
         match known {
             Known::Log(name) => self.of_log(side, name),
             Known::Constant(place) => {
-                let values = self.constants(place)?.map(Clone::clone);
+                let values = self.constants(place)?.cloned();
                 ScalarValue::iter_to_array(values).ok()
             }
         }

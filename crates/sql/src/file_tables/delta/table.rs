@@ -165,8 +165,13 @@ impl TableProvider for DeltaTable {
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
         let files = kept.iter().map(|file| self.partitioned(file, state));
+        let mut files = files.collect::<Result<Vec<_>>>()?;
+        // Only for files with statistics does DataFusion try to leave out those whose partition a
+        // join has no row for.
+        let unknown = Arc::new(Statistics::new_unknown(self.columns.files.table_schema()));
+        files.iter_mut().for_each(|file| file.statistics = Some(Arc::clone(&unknown)));
         let scan = ParquetScan {
-            files: files.collect::<Result<_>>()?,
+            files,
             store: store_of(self.location.is_remote())?,
             schema: self.columns.files.clone(),
             statistics: self.statistics_of(kept.iter().copied()),
