@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
 
@@ -88,12 +89,13 @@ impl LogFiles {
     /// # Errors
     /// [`KernelError::FileNotFound`] for a missing file, and other errors of the file.
     pub(super) fn present(&self, url: &Url) -> KernelResult<(FoundFile, i64)> {
-        let Ok(path) = url.to_file_path() else {
+        if url.scheme() != "file" {
             let address = address_of(url).map_err(|error| of_file(&error))?;
             let file = self.cloud.present(&address).map_err(|error| of_cloud(&error))?;
             let modified = file.modified.timestamp_millis();
             return Ok((FoundFile::remote(&self.cloud, file), modified));
-        };
+        }
+        let path = path_of(url)?;
         let metadata = std::fs::metadata(&path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => KernelError::file_not_found(path.display()),
             _ => KernelError::generic(format!("cannot read {}: {error}", path.display())),
@@ -103,11 +105,15 @@ impl LogFiles {
     }
 }
 
+/// The path of a URL of this machine.
+fn path_of(url: &Url) -> KernelResult<PathBuf> {
+    url.to_file_path()
+        .map_err(|()| KernelError::generic(format!("{url} is no path of this machine")))
+}
+
 /// The files of a directory of this machine.
 fn list_local(directory: &Url) -> KernelResult<Vec<FileMeta>> {
-    let Ok(path) = directory.to_file_path() else {
-        return Err(KernelError::generic(format!("{directory} is no path of this machine")));
-    };
+    let path = path_of(directory)?;
     let failed = |error| KernelError::generic(format!("cannot list {}: {error}", path.display()));
     let entries = match std::fs::read_dir(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
