@@ -97,8 +97,8 @@ impl Delta<'_> {
     /// Writes rows of JSON as Parquet.
     fn parquet(&self, name: &str, schema: Schema, rows: &[Value]) {
         let lines: Vec<String> = rows.iter().map(ToString::to_string).collect();
-        let schema = Arc::new(schema);
-        let reader = ReaderBuilder::new(Arc::clone(&schema)).build(lines.join("\n").as_bytes());
+        let (text, schema) = (lines.join("\n"), Arc::new(schema));
+        let reader = ReaderBuilder::new(Arc::clone(&schema)).build(text.as_bytes());
         let batches: Vec<RecordBatch> =
             reader.expect("a reader").collect::<Result<_, _>>().expect("rows");
         let file = File::create(self.path(name)).expect("a file");

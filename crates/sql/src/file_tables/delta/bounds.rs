@@ -14,7 +14,7 @@ use datafusion::catalog::Session;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::Expr;
-use datafusion::physical_optimizer::pruning::PruningPredicate;
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use terrace_exec::floats::has_floats;
 
 use super::columns::{Columns, Known};
@@ -47,7 +47,9 @@ impl<'a> Bounds<'a> {
             // A filter that cannot be decided by itself leaves no file out: all of them are
             // evaluated over the rows.
             let Ok(expr) = state.create_physical_expr(filter.clone(), &schema) else { continue };
-            let predicate = PruningPredicate::try_new(expr, Arc::clone(&self.columns.schema));
+            let predicate = PruningPredicateBuilder::new()
+                .with_file_schema(Arc::clone(&self.columns.schema))
+                .try_build(expr);
             let Ok(predicate) = predicate else { continue };
             if predicate.always_true() {
                 continue;
