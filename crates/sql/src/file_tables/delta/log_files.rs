@@ -145,7 +145,8 @@ pub(super) fn in_turn(
     files: &[FileMeta],
     open: impl Fn(&FileMeta) -> KernelResult<FileDataReadResultIterator> + Send + 'static,
 ) -> FileDataReadResultIterator {
-    let batches = files.to_vec().into_iter().flat_map(move |file| {
+    let files = files.to_vec();
+    let batches = files.into_iter().flat_map(move |file| {
         open(&file).unwrap_or_else(|error| Box::new(std::iter::once(Err(error))))
     });
     Box::new(batches)
