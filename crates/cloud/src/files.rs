@@ -106,6 +106,47 @@ impl CloudFiles {
         self.0.threads.wait(async move { own.find_all(&address, files_max).await })
     }
 
+    /// Returns the files directly in a directory of S3 whose keys follow `after`, in the order of
+    /// their keys. The key of the directory ends with a slash, or is empty. Asks the server each
+    /// time, for the keys behind `after` alone.
+    ///
+    /// # Errors
+    /// [`CloudError`] of the server; [`CloudError::Address`] for HTTP, which has no lists, and for
+    /// more than `files_max` files.
+    pub fn list_after(
+        &self,
+        directory: &Address,
+        after: &str,
+        files_max: usize,
+    ) -> Result<Vec<CloudFile>, CloudError> {
+        let (own, directory, after) = (self.clone(), directory.clone(), after.to_owned());
+        self.0.threads.wait(async move { own.list_directly(&directory, &after, files_max).await })
+    }
+
+    /// Returns the present version of a file, for which it asks the server.
+    ///
+    /// # Errors
+    /// [`CloudError::Missing`] if there is no such file, and other errors of the server.
+    pub fn present(&self, address: &Address) -> Result<CloudFile, CloudError> {
+        let (own, address) = (self.clone(), address.clone());
+        self.0.threads.wait(async move { own.head(&address).await })
+    }
+
+    async fn list_directly(
+        &self,
+        directory: &Address,
+        after: &str,
+        files_max: usize,
+    ) -> Result<Vec<CloudFile>, CloudError> {
+        if directory.scheme == Scheme::Http {
+            return Err(without_lists(directory));
+        }
+        let prefix = directory.key.as_str();
+        let is_wanted =
+            |key: &str| key.strip_prefix(prefix).is_some_and(|name| !name.contains('/'));
+        self.list(directory, prefix, after, files_max, &is_wanted).await
+    }
+
     async fn find_all(
         &self,
         address: &Address,
@@ -115,7 +156,7 @@ impl CloudFiles {
             |reason: String| CloudError::Address { address: address.text.clone(), reason };
         if address.is_pattern() {
             if address.scheme == Scheme::Http {
-                return Err(refused("HTTP has no lists of files; name each file".to_owned()));
+                return Err(without_lists(address));
             }
             let options = MatchOptions {
                 case_sensitive: true,
@@ -124,7 +165,7 @@ impl CloudFiles {
             };
             let pattern = Pattern::new(&address.key).map_err(|error| refused(error.to_string()))?;
             let is_match = |key: &str| pattern.matches_with(key, options);
-            return self.list(address, address.fixed_prefix(), files_max, &is_match).await;
+            return self.list(address, address.fixed_prefix(), "", files_max, &is_match).await;
         }
         let is_directory = address.key.is_empty() || address.key.ends_with('/');
         if !is_directory || address.scheme == Scheme::Http {
@@ -139,7 +180,7 @@ impl CloudFiles {
             key => format!("{key}/"),
         };
         let is_shown = |key: &str| !key.ends_with('/') && !key.rsplit('/').any(is_hidden);
-        self.list(address, &prefix, files_max, &is_shown).await
+        self.list(address, &prefix, "", files_max, &is_shown).await
     }
 
     /// Requests the current version of a file from the server.
@@ -150,10 +191,12 @@ impl CloudFiles {
         Ok(CloudFile::new(address.clone(), &meta))
     }
 
+    /// Returns the wanted files below a prefix whose keys follow `after`.
     async fn list(
         &self,
         address: &Address,
         prefix: &str,
+        after: &str,
         files_max: usize,
         is_wanted: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<Vec<CloudFile>, CloudError> {
@@ -163,11 +206,15 @@ impl CloudFiles {
         let (client, _) = self.client(&bucket)?;
         let directory = path_of(prefix.trim_end_matches('/'), address)?;
         let directory = (!prefix.is_empty()).then_some(&directory);
-        let mut objects = client.list(directory);
+        let mut objects = match after.is_empty() {
+            true => client.list(directory),
+            false => client.list_with_offset(directory, &path_of(after, address)?),
+        };
         let mut files = Vec::new();
         while let Some(meta) = objects.try_next().await.map_err(failed)? {
             let key = meta.location.as_ref();
-            if !is_wanted(key) {
+            // Some servers send the keys before the offset, too.
+            if key <= after || !is_wanted(key) {
                 continue;
             }
             if files.len() == files_max {
@@ -220,6 +267,12 @@ impl CloudFiles {
         };
         self.0.cache.read(&version, file.bytes, range, &fetch).await
     }
+}
+
+/// The error for a list of the files of an HTTP server.
+fn without_lists(address: &Address) -> CloudError {
+    let reason = "HTTP has no lists of files; name each file".to_owned();
+    CloudError::Address { address: address.text.clone(), reason }
 }
 
 fn is_hidden(part: &str) -> bool {

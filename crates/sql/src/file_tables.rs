@@ -3,7 +3,8 @@
 //!
 //! This module reads delimited values ([`csv`]), whose dialect and types are inferred from the
 //! first rows, and JSON. A scan holds one block per partition, whatever the length of the files
-//! (`scan`). DataFusion reads Parquet.
+//! (`scan`). DataFusion reads Parquet, and the data files of Delta tables, which the log of the
+//! table names (`delta`).
 //!
 //! Files belong to the machine, not to a database: reading them takes a superuser (`access`).
 
@@ -15,6 +16,7 @@ mod arguments;
 mod constants;
 mod copy;
 mod csv;
+mod delta;
 mod encoding;
 mod factory;
 mod float_bounds;
@@ -24,7 +26,10 @@ mod guess;
 mod input;
 mod json;
 mod listing;
+mod metadata_readers;
+mod parquet_file;
 mod parquet_format;
+mod parquet_scan;
 mod read_csv;
 mod read_json;
 mod read_parquet;
@@ -35,6 +40,7 @@ mod write;
 
 pub(crate) use access::{ActingRole, FileAccess};
 pub(crate) use copy::{CopySource, CopyText, copied};
+use delta::DeltaTable;
 pub(crate) use encoding::Encoding;
 pub(crate) use factory::FileTables;
 pub(crate) use functions::FileFunctions;
@@ -53,5 +59,7 @@ pub(crate) fn is_of_files(table: &dyn TableProvider) -> bool {
 
 /// True for a table of files that DataFusion decodes, whose NaNs may have either sign.
 pub(crate) fn is_decoded_by_datafusion(table: &dyn TableProvider) -> bool {
-    table.downcast_ref::<ListingTable>().is_some() || table.downcast_ref::<ParquetTable>().is_some()
+    table.downcast_ref::<ListingTable>().is_some()
+        || table.downcast_ref::<ParquetTable>().is_some()
+        || table.downcast_ref::<DeltaTable>().is_some()
 }

@@ -70,6 +70,31 @@ fn patterns_and_directories_stand_for_keys() {
 }
 
 #[test]
+fn lists_go_on_behind_a_key() {
+    let server = Server::start();
+    for name in ["00.json", "01.json", "02.json", "03.json", "sub/04.json", "_last"] {
+        server.put(&format!("bucket/t/log/{name}"), name.to_owned());
+    }
+    let files = files_of(&server);
+    let directory = |text: &str| Address::parse(text).expect("valid").expect("an address");
+    let names = |after: &str| -> Vec<String> {
+        let found = files.list_after(&directory("s3://bucket/t/log/"), after, FILES_MAX);
+        let found = found.expect("files").into_iter();
+        found.map(|file| file.address.key.replace("t/log/", "")).collect()
+    };
+    assert_eq!(names(""), ["00.json", "01.json", "02.json", "03.json", "_last"]);
+    assert_eq!(names("t/log/01.json"), ["02.json", "03.json", "_last"]);
+    assert_eq!(names("t/log/zz"), [""; 0]);
+    let http = directory(&format!("http://{}/bucket/t/log/", server.endpoint()));
+    let error = files.list_after(&http, "", FILES_MAX).expect_err("no lists").to_string();
+    assert!(error.contains("HTTP has no lists"), "{error}");
+    let one = files.present(&directory("s3://bucket/t/log/_last")).expect("a file");
+    assert_eq!((one.bytes, one.tag.is_some()), (5, true));
+    let missing = files.present(&directory("s3://bucket/t/log/nosuch"));
+    assert!(matches!(missing, Err(CloudError::Missing { .. })), "{missing:?}");
+}
+
+#[test]
 fn a_file_is_read_once_until_it_changes() {
     let server = Server::start();
     server.put("bucket/x.bin", content(700_000));

@@ -140,6 +140,20 @@ impl Arguments {
         Ok(None)
     }
 
+    /// Removes the option `filename`, and returns the name of the column of file names, which
+    /// `true` stands for, too.
+    ///
+    /// # Errors
+    /// A value of another type.
+    pub(super) fn filename(&mut self) -> Result<Option<String>> {
+        match self.take("filename") {
+            None | Some(Value::Boolean(false)) => Ok(None),
+            Some(Value::Boolean(true)) => Ok(Some("filename".to_owned())),
+            Some(Value::Text(name)) if !name.is_empty() => Ok(Some(name)),
+            Some(value) => self.wrong("filename", "true, false or a name", &value),
+        }
+    }
+
     /// Removes the option `name`, and returns its value, a text or a list of texts.
     ///
     /// # Errors
@@ -214,6 +228,10 @@ fn constant(expr: &Expr, what: &str) -> Result<Value> {
                 Some(text) => Ok(Value::Text(text)),
                 None => plan_err!("{what} takes constants, not {expr}"),
             },
+        },
+        Expr::TypedString(literal) => match literal.value.clone().into_string() {
+            Some(text) => Ok(Value::Text(text)),
+            None => plan_err!("{what} takes constants, not {expr}"),
         },
         Expr::UnaryOp { op: UnaryOperator::Minus, expr: operand } => {
             match constant(operand, what)? {

@@ -93,8 +93,8 @@ fn value(text: &str, data_type: &DataType) -> Result<ScalarValue> {
     ScalarValue::Utf8View(text).cast_to(data_type)
 }
 
-/// Decodes the escapes of a directory, `%20`.
-fn decoded(text: &str) -> String {
+/// Decodes the escapes of a directory or a URL, `%20`.
+pub(super) fn decoded(text: &str) -> String {
     let mut bytes = vec![];
     let mut rest = text.as_bytes();
     while let Some((first, more)) = rest.split_first() {

@@ -5,75 +5,13 @@
 //! of rows with NaN would be left out by `v > 2`. So these bounds are taken out of the metadata
 //! before DataFusion sees it; counts of nulls stay.
 
-use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use datafusion::common::Result;
-use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
-use datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions;
-use datafusion::parquet::arrow::async_reader::AsyncFileReader;
 use datafusion::parquet::basic::{LogicalType, Type as PhysicalType};
 use datafusion::parquet::errors::Result as ParquetResult;
 use datafusion::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use datafusion::parquet::file::page_index::column_index::ColumnIndexMetaData;
 use datafusion::parquet::file::statistics::Statistics;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-
-/// Creates readers whose metadata has no bounds of floating-point columns.
-pub(super) struct BoundlessReaders(Arc<dyn ParquetFileReaderFactory>);
-
-impl BoundlessReaders {
-    /// The readers of `stock` without these bounds.
-    pub(super) fn new(stock: Arc<dyn ParquetFileReaderFactory>) -> Self {
-        Self(stock)
-    }
-}
-
-impl fmt::Debug for BoundlessReaders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BoundlessReaders({:?})", self.0)
-    }
-}
-
-impl ParquetFileReaderFactory for BoundlessReaders {
-    fn create_reader(
-        &self,
-        partition_index: usize,
-        file: PartitionedFile,
-        metadata_size_hint: Option<usize>,
-        metrics: &ExecutionPlanMetricsSet,
-    ) -> Result<Box<dyn AsyncFileReader + Send>> {
-        let stock = self.0.create_reader(partition_index, file, metadata_size_hint, metrics)?;
-        Ok(Box::new(BoundlessReader(stock)))
-    }
-}
-
-struct BoundlessReader(Box<dyn AsyncFileReader + Send>);
-
-impl AsyncFileReader for BoundlessReader {
-    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, ParquetResult<Bytes>> {
-        self.0.get_bytes(range)
-    }
-
-    fn get_byte_ranges(
-        &mut self,
-        ranges: Vec<Range<u64>>,
-    ) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
-        self.0.get_byte_ranges(ranges)
-    }
-
-    fn get_metadata<'a>(
-        &'a mut self,
-        options: Option<&'a ArrowReaderOptions>,
-    ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
-        async move { without_float_bounds(self.0.get_metadata(options).await?) }.boxed()
-    }
-}
 
 /// Returns metadata without the bounds of floating-point columns.
 ///

@@ -9,7 +9,7 @@ use terrace_cloud::address::Address;
 use terrace_cloud::{CloudFile, CloudFiles};
 
 /// Maximum number of files of one table.
-const FILES_MAX: usize = 100_000;
+pub(super) const FILES_MAX: usize = 100_000;
 
 /// A local or remote file of a table.
 #[derive(Clone, Debug)]
@@ -36,7 +36,8 @@ impl FoundFile {
         Self { path, bytes, remote: None }
     }
 
-    fn remote(files: &CloudFiles, file: CloudFile) -> Self {
+    /// A file of another machine.
+    pub(crate) fn remote(files: &CloudFiles, file: CloudFile) -> Self {
         let (address, key) = (&file.address, file.address.path());
         let scheme = address.text.split("://").next().unwrap_or_default();
         let path = format!("{scheme}://{}/{key}", address.authority);

@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::access::FileAccess;
 use super::arguments::Arguments;
-use super::{listing, read_csv, read_json, read_parquet, whole};
+use super::{delta, listing, read_csv, read_json, read_parquet, whole};
 
 /// Creates the table that a call with these arguments reads; the second argument resolves the name
 /// of a type.
@@ -57,7 +57,6 @@ impl FileFunctions {
 /// The format of tables that DuckDB's function of this name reads, and Terrace does not.
 fn format_of_scan(name: &str) -> Option<&'static str> {
     match name {
-        "delta_scan" => Some("Delta"),
         "iceberg_scan" => Some("Iceberg"),
         _ => None,
     }
@@ -74,6 +73,7 @@ fn function(name: &str) -> Option<Read> {
         "read_text" => whole::texts,
         "read_blob" => whole::blobs,
         "read_parquet" | "parquet_scan" => read_parquet::table,
+        "delta_scan" => delta::table,
         "parquet_metadata" => listing::parquet_metadata,
         "parquet_schema" => listing::parquet_schema,
         "glob" => listing::glob,

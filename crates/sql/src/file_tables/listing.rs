@@ -21,8 +21,8 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::arguments::Arguments;
 use super::found;
+use super::parquet_file::footer;
 use super::read_csv::files;
-use super::read_parquet::footer;
 
 /// Table with the computed rows of `glob`, `parquet_metadata` or `parquet_schema`.
 #[derive(Debug)]

@@ -56,12 +56,7 @@ impl SharedOptions {
     /// # Errors
     /// Values of other types.
     pub(super) fn take(arguments: &mut Arguments) -> Result<Self> {
-        let filename = match arguments.take("filename") {
-            None | Some(Value::Boolean(false)) => None,
-            Some(Value::Boolean(true)) => Some("filename".to_owned()),
-            Some(Value::Text(name)) if !name.is_empty() => Some(name),
-            Some(value) => return arguments.wrong("filename", "true, false or a name", &value),
-        };
+        let filename = arguments.filename()?;
         let hive_partitioning = arguments.boolean("hive_partitioning")?;
         let are_keys_text = arguments.boolean("hive_types_autocast")? == Some(false);
         let constants = ConstantOptions { filename, hive_partitioning, are_keys_text };

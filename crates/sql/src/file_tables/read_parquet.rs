@@ -1,37 +1,27 @@
 //! `read_parquet`: Parquet files with columns of their names and directories, read by DataFusion.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use chrono::{DateTime, Utc};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::{Result, Statistics, exec_datafusion_err, plan_err};
+use datafusion::common::{Result, Statistics, plan_err};
 use datafusion::datasource::file_format::parquet::transform_schema_to_view;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
-use datafusion::parquet::file::reader::{ChunkReader, Length};
+use datafusion::parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use datafusion::physical_plan::ExecutionPlan;
-use object_store::ObjectMeta;
-use object_store::path::Path as StorePath;
-use terrace_cloud::{CloudReader, STORE_URL};
-use terrace_sys::size::to_u64;
 
 use super::arguments::Arguments;
 use super::constants::Constants;
-use super::float_bounds::{BoundlessReaders, without_float_bounds};
-use super::found::{FoundFile, RemoteFile};
+use super::float_bounds::without_float_bounds;
+use super::found::FoundFile;
+use super::parquet_file::{footer, object};
+use super::parquet_scan::{ParquetScan, store_of};
 use super::read_csv::{SharedOptions, files};
 
 /// Names of the options, for errors.
@@ -90,50 +80,6 @@ pub(super) fn of_files(
     Ok(Arc::new(ParquetTable::new(opened, constants, shared.is_united)?))
 }
 
-/// Reads the footer of a file.
-///
-/// # Errors
-/// Errors of the file, such as another format.
-pub(super) fn footer(file: &FoundFile) -> Result<ArrowReaderMetadata> {
-    let failed = |error: String| exec_datafusion_err!("cannot read {}: {error}", file.name());
-    let options = ArrowReaderOptions::new();
-    let loaded = match &file.remote {
-        Some(remote) => ArrowReaderMetadata::load(&RemoteChunks(remote), options),
-        None => {
-            let opened = File::open(&file.path).map_err(|error| failed(error.to_string()))?;
-            ArrowReaderMetadata::load(&opened, options)
-        }
-    };
-    loaded.map_err(|error| failed(error.to_string()))
-}
-
-/// Gives the reader of Parquet footers access to the bytes of a remote file.
-struct RemoteChunks<'a>(&'a RemoteFile);
-
-impl Length for RemoteChunks<'_> {
-    fn len(&self) -> u64 {
-        self.0.file.bytes
-    }
-}
-
-impl ChunkReader for RemoteChunks<'_> {
-    type T = CloudReader;
-
-    fn get_read(&self, start: u64) -> ParquetResult<CloudReader> {
-        Ok(CloudReader::new(&self.0.files, &self.0.file, start))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let end = start.saturating_add(to_u64(length));
-        let read = self.0.files.read(&self.0.file, start..end);
-        let bytes = read.map_err(|error| ParquetError::External(Box::new(error)))?;
-        if bytes.len() != length {
-            return Err(ParquetError::EOF(format!("{length} bytes at {start}, beyond the end")));
-        }
-        Ok(bytes)
-    }
-}
-
 impl Opened {
     fn new(file: FoundFile) -> Result<Self> {
         let footer = footer(&file)?;
@@ -149,7 +95,7 @@ impl ParquetTable {
         let keys: Vec<FieldRef> = constants.fields.iter().cloned().map(Arc::new).collect();
         let is_key = |name: &str| keys.iter().any(|key| key.name() == name);
         let schema = common_schema(&opened, is_united)?;
-        let store = store_of(&opened)?;
+        let store = common_store(&opened)?;
         let fields = schema.fields().iter().filter(|field| !is_key(field.name()));
         let schema: SchemaRef = Arc::new(Schema::new(fields.cloned().collect::<Vec<_>>()));
         let table_schema =
@@ -164,7 +110,7 @@ impl ParquetTable {
             statistics.num_rows = statistics.num_rows.add(&of_file.num_rows);
             statistics.total_byte_size =
                 statistics.total_byte_size.add(&of_file.total_byte_size).to_inexact();
-            let file = PartitionedFile::new_from_meta(meta(&opened.file)?);
+            let file = PartitionedFile::new_from_meta(object(&opened.file)?);
             let file = file.with_partition_values(values).with_statistics(Arc::new(of_file));
             files.push(file);
         }
@@ -173,14 +119,13 @@ impl ParquetTable {
 }
 
 /// The store of files, which must all be remote or all be local.
-fn store_of(opened: &[Opened]) -> Result<ObjectStoreUrl> {
+fn common_store(opened: &[Opened]) -> Result<ObjectStoreUrl> {
     let is_remote = |opened: &Opened| opened.file.remote.is_some();
     match (opened.iter().any(is_remote), opened.iter().all(is_remote)) {
-        (true, true) => ObjectStoreUrl::parse(STORE_URL),
         (true, false) => plan_err!(
             "files of this machine and of others are not one table; read them by UNION ALL"
         ),
-        (false, _) => Ok(ObjectStoreUrl::local_filesystem()),
+        (any, _) => store_of(any),
     }
 }
 
@@ -210,20 +155,6 @@ fn common_schema(opened: &[Opened], is_united: bool) -> Result<SchemaRef> {
         }
     }
     Ok(Arc::clone(&first.schema))
-}
-
-/// The file as an object of DataFusion's store of local files, or of the store of remote ones.
-fn meta(file: &FoundFile) -> Result<ObjectMeta> {
-    if let Some(remote) = &file.remote {
-        return Ok(remote.file.object());
-    }
-    let failed = |error: String| exec_datafusion_err!("cannot read {}: {error}", file.name());
-    let path = std::path::absolute(&file.path).map_err(|error| failed(error.to_string()))?;
-    let location =
-        StorePath::from_absolute_path(path).map_err(|error| failed(error.to_string()))?;
-    let modified = std::fs::metadata(&file.path).and_then(|metadata| metadata.modified());
-    let last_modified: DateTime<Utc> = modified.map_or(DateTime::UNIX_EPOCH, DateTime::from);
-    Ok(ObjectMeta { location, last_modified, size: file.bytes, e_tag: None, version: None })
 }
 
 #[async_trait]
@@ -257,27 +188,13 @@ impl TableProvider for ParquetTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let options = state.default_table_options().parquet;
-        let runtime = state.runtime_env();
-        let store = runtime.object_store(self.store.clone())?;
-        let known = runtime.cache_manager.get_file_metadata_cache();
-        let readers = Arc::new(CachedParquetFileReaderFactory::new(store, known));
-        let readers = Arc::new(BoundlessReaders::new(readers));
-        let hint = options.global.metadata_size_hint;
-        let source = ParquetSource::new(self.schema.clone())
-            .with_table_parquet_options(options)
-            .with_parquet_file_reader_factory(readers);
-        let source = Arc::new(match hint {
-            Some(bytes) => source.with_metadata_size_hint(bytes),
-            None => source,
-        });
-        let groups = FileGroup::new(self.files.clone());
-        let groups = groups.split_files(state.config().target_partitions());
-        let config = FileScanConfigBuilder::new(self.store.clone(), source)
-            .with_file_groups(groups)
-            .with_statistics(self.statistics.clone())
-            .with_projection_indices(projection.cloned())?
-            .with_limit(limit)
-            .build();
-        Ok(DataSourceExec::from_data_source(config))
+        let scan = ParquetScan {
+            files: self.files.clone(),
+            store: self.store.clone(),
+            schema: self.schema.clone(),
+            statistics: self.statistics.clone(),
+        };
+        let edit = Arc::new(without_float_bounds);
+        scan.plan(state, options, edit, projection.cloned(), limit)
     }
 }

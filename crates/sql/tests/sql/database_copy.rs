@@ -126,7 +126,6 @@ async fn what_cannot_be_exported_or_imported_is_named() {
         ("EXPORT DATABASE 's3://b/x'", &["directory of this machine"]),
         ("ATTACH 'ducklake:x.ducklake' AS lake", &["'ducklake:x.ducklake'", "IMPORT DATABASE"]),
         ("ATTACH 'x.db'", &["ATTACH 'x.db'", "one database"]),
-        ("SELECT * FROM delta_scan('@/x')", &["delta_scan", "Delta tables", "read_parquet"]),
         ("SELECT * FROM iceberg_scan('@/x')", &["iceberg_scan", "Iceberg tables"]),
         ("IMPORT DATABASE '@/nosuch'", &["nosuch/schema.sql", "EXPORT DATABASE has written"]),
     ])

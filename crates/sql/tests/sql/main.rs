@@ -15,6 +15,7 @@ mod concurrent_changes;
 mod copy_files;
 mod database_copy;
 mod defaults;
+mod delta_tables;
 mod dependencies;
 mod distinct_types;
 mod duplicate_names;

@@ -2,7 +2,7 @@
 
 #[path = "../../../cloud/tests/cloud/server.rs"]
 #[allow(dead_code, reason = "the tests of the client use the rest")]
-mod server;
+pub mod server;
 
 use std::fs;
 
