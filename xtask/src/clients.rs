@@ -57,6 +57,7 @@ const LANGUAGES: &[Language] = &[
             "adbc_client.py",
             "pg8000_client.py",
             "postgres_fdw_client.py",
+            "pg_dump_client.py",
             "s3_client.py",
         ],
         flight: &["flight_client.py"],

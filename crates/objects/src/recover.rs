@@ -92,14 +92,16 @@ pub(crate) fn open(
         boot: directory.files().boot(),
         found: Recovered::default(),
         aside: Vec::new(),
+        log_bytes: 0,
         link: Some(Link::default()),
     };
     let last = reading.read()?;
-    let Reading { found, aside, link, .. } = reading;
+    let Reading { found, aside, log_bytes, link, .. } = reading;
     directory.tidy()?;
     objects.groups().list_all();
     // Damaged parts are excluded for good by the dump that replaces the rest.
-    let file = begin_log(&directory, identity, last + 1, link.filter(|_| aside.is_empty()))?;
+    let mut file = begin_log(&directory, identity, last + 1, link.filter(|_| aside.is_empty()))?;
+    file.earlier = log_bytes;
     objects.begin_log(Log::new(file.follow(link.unwrap_or_default()), log.durability));
     Ok(Opened { checkpoints: Checkpoints::new(directory), found, aside })
 }
@@ -114,6 +116,8 @@ struct Reading<'a> {
     found: Recovered,
     /// Files to be kept under other names, before a dump replaces what was read.
     aside: Vec<PathBuf>,
+    /// Bytes of the logs.
+    log_bytes: u64,
     /// The batch that was read last; `None` if the batch before is unknown.
     link: Option<Link>,
 }
@@ -242,6 +246,7 @@ impl Reading<'_> {
         }
         // Batches of the next log record that this one is on the device.
         log.sync()?;
+        self.log_bytes = self.log_bytes.saturating_add(log.len);
         let mut place = BlockPosition { salt: head.salt, offset: to_u64(HEAD_BYTES) };
         while place.offset < log.len {
             let batch = log.batch(place)?;

@@ -63,6 +63,7 @@ mod grouping_sets;
 mod guards;
 mod heap;
 mod hint;
+mod identity;
 mod insert_forms;
 mod interruptible_rules;
 mod join_constraint;
@@ -97,6 +98,7 @@ mod options;
 mod order_by_all;
 mod order_keys;
 mod order_names;
+mod order_positions;
 mod outer_aggregates;
 mod outer_conditions;
 mod outer_values;
@@ -211,12 +213,14 @@ pub use explain::ExplainStatement;
 pub use file_copy::CopyFrom;
 pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;
+pub use identity::IdentityStatement;
 pub use maintenance::MaintenanceStatement;
 pub use notice::{Notice, Severity};
 pub use object_change::{AlterView, ObjectChange};
 pub(crate) use own_settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
 };
+pub(crate) use owned_sequences::owner_of;
 pub use prepared_statement::Prepared;
 pub use role::{Grantor, RoleOption, RoleStatement};
 pub use routines::report::RoutineReport;
@@ -417,6 +421,7 @@ impl Session {
             SessionStatement::Grant(statement) => self.change_access(*statement, &scope).await,
             SessionStatement::Comment(statement) => self.comment(statement, &scope).await,
             SessionStatement::Sequence(statement) => self.act_on_sequences(statement, &scope).await,
+            SessionStatement::Identity(statement) => self.change_identity(*statement, &scope),
             SessionStatement::Tenant(statement) => self.act_on_tenant(statement).await,
             SessionStatement::Tier(statement) => self.alter_tier(&statement),
             SessionStatement::Secret(statement) => self.act_on_secret(statement),

@@ -279,10 +279,10 @@ impl Files {
     }
 }
 
-/// The value of a parameter of a query.
+/// The value of a parameter of a query, in which a plus stands for a blank.
 fn parameter(query: &str, name: &str) -> Option<String> {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.find(|(key, _)| *key == name).map(|(_, value)| decoded(value))
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| decoded(&value.replace('+', " ")))
 }
 
 /// An answer with the tag of what was written.

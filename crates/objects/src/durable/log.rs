@@ -323,8 +323,7 @@ impl Log {
         self.written.notify_all();
     }
 
-    /// Returns the bytes of the log since the last checkpoint, or since the store was opened; 0 in
-    /// a child process.
+    /// Returns the bytes of the log since the last checkpoint; 0 in a child process.
     pub(crate) fn len(&self) -> u64 {
         if self.owner.is_here() { self.file().bytes() } else { 0 }
     }

@@ -92,8 +92,8 @@ impl ObjectStore {
         self.objects.journal().log().map_or(Ok(()), Log::close)
     }
 
-    /// Bytes of the log since the last checkpoint, or since the store was opened; 0 without a log,
-    /// and in a child of the process that opened it.
+    /// Bytes of the log since the last checkpoint; 0 without a log, and in a child of the process
+    /// that opened the store.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.objects.journal().log().map_or(0, Log::len)

@@ -188,8 +188,11 @@ fn everything_is_there_again() {
                         assert_eq!(store.log_bytes(), 64);
                     }
                 }
+                let logged = store.log_bytes();
                 drop(store);
                 let reopened = open_with(scratch.path(), generations);
+                // A store that is often opened again has its checkpoints, too.
+                assert!(reopened.log_bytes() > logged, "{} {logged}", reopened.log_bytes());
                 model.check(&reopened);
                 // The check released the reserved ids.
                 model.reserved.clear();

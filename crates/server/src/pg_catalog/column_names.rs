@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    Statement as SqlStatement, TrimWhereField, Value,
+    Statement as SqlStatement, TrimWhereField, Value, ValueWithSpan,
 };
 use terrace_functions::lists;
 use terrace_sql::session::{CopyStatement, SessionStatement};
@@ -156,6 +156,10 @@ impl Name {
             Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => of(inner),
             Expr::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
                 Some(AccessExpr::Dot(Expr::Identifier(field))) => Self::kept(text_of(field)),
+                Some(AccessExpr::Dot(Expr::Value(ValueWithSpan {
+                    value: Value::SingleQuotedString(field),
+                    ..
+                }))) => Self::kept(field),
                 _ => of(root),
             },
             // The exponent of a literal is written as a cast.

@@ -30,15 +30,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, Expr, Function, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Query, Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan,
-    VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
+    Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan, VisitorMut,
 };
 use terrace_sql::session::{Walk, call};
 
 use super::definition;
 use super::schemas::SCHEMA;
-use names::{FUNCTIONS, SETS, WORDS, folded, is_of_catalog, last, strip};
+use names::{FUNCTIONS, SETS, WORDS, is_of_catalog, last, strip};
 use tree::{expression, found, null, take};
 
 /// Rewrites a statement.
@@ -145,11 +144,6 @@ impl VisitorMut for Rewriter {
                     arrays::compared(left, op, right);
                 }
             }
-            Expr::CompoundFieldAccess { root, access_chain }
-                if !matches!(**root, Expr::Identifier(_)) =>
-            {
-                access_chain.iter_mut().for_each(field)
-            }
             Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
                 escape(pattern, escape_char);
             }
@@ -214,14 +208,6 @@ fn operator(op: &mut BinaryOperator) {
     };
     if is_own {
         *op = known;
-    }
-}
-
-/// Rewrites `(x).name` to `x['name']`.
-fn field(access: &mut AccessExpr) {
-    let AccessExpr::Dot(name) = access else { return };
-    if let Expr::Identifier(ident) = name {
-        *name = Expr::Value(Value::SingleQuotedString(folded(ident)).into());
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct CopyText {
     pub(crate) header: Option<bool>,
     /// True for HEADER MATCH: a header with other names than the table's columns is an error.
     pub(crate) is_header_matched: bool,
+    /// True if the text for null is null in quotes, too.
+    pub(crate) quoted_nulls: bool,
     pub(crate) ignore_errors: bool,
     /// True for PostgreSQL's format `text`.
     pub(crate) is_text: bool,
@@ -129,7 +131,7 @@ impl CopyText {
             escape: Some(escape),
             header: Some(false),
             nulls: vec![self.null.clone()],
-            quoted_nulls: false,
+            quoted_nulls: self.quoted_nulls,
             ignore_errors: self.ignore_errors,
             is_text: self.is_text,
             is_copy: true,

@@ -29,6 +29,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, plan_err};
 
 use super::arguments::Arguments;
+pub(super) use location::LOG;
 use location::Location;
 use snapshot::Moment;
 pub(super) use table::DeltaTable;

@@ -8,6 +8,8 @@ use glob::{MatchOptions, Pattern, glob_with};
 use terrace_cloud::address::Address;
 use terrace_cloud::{CloudFile, CloudFiles};
 
+use super::delta::LOG;
+
 /// Maximum number of files of one table.
 pub(super) const FILES_MAX: usize = 100_000;
 
@@ -121,6 +123,10 @@ fn find_local(pattern: &str) -> Result<Vec<FoundFile>> {
         return Ok(vec![file(path.to_owned())?]);
     }
     if path.is_dir() {
+        if path.join(LOG).is_dir() {
+            // The files of the directory have rows of old versions, too.
+            return plan_err!("{pattern} is a Delta table: say delta_scan('{pattern}')");
+        }
         let inside = Path::new(&Pattern::escape(local)).join("**/*").display().to_string();
         return matches(&inside, pattern);
     }

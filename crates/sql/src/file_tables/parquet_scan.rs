@@ -58,7 +58,8 @@ impl ParquetScan {
         let store = runtime.object_store(self.store.clone())?;
         let known = runtime.cache_manager.get_file_metadata_cache();
         let readers = Arc::new(CachedParquetFileReaderFactory::new(store, known));
-        let readers = Arc::new(EditedReaders::new(readers, edit));
+        let is_remote = self.store.as_str().trim_end_matches('/') == STORE_URL;
+        let readers = Arc::new(EditedReaders::new(readers, edit, is_remote));
         let hint = options.global.metadata_size_hint;
         let source = ParquetSource::new(self.schema)
             .with_table_parquet_options(options)

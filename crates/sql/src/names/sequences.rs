@@ -16,12 +16,13 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use terrace_sys::sync::lock;
-use terrace_table::catalog::{Identity, Sequence, Snapshot};
+use terrace_table::catalog::{Sequence, Snapshot};
 use terrace_table::error::SqlError;
 
 use super::path::SearchPath;
 use super::shared::Shared;
 use crate::access::{Privilege, Rights};
+use crate::session::owner_of;
 
 /// State of a session for its calls of sequence functions: its roles, and the numbers that it has
 /// taken.
@@ -333,15 +334,6 @@ impl SequenceFunction {
 
 /// The table of the identity column that a sequence belongs to.
 fn identity_of(snapshot: &Snapshot, sequence: &Sequence) -> Option<String> {
-    let schema = sequence.schema_name();
-    let is_its = |table: &String| {
-        let Some((table, _)) = snapshot.table(schema, table) else { return false };
-        let mut columns = table.properties().columns.values();
-        columns.any(|column| {
-            let is_identity =
-                matches!(column.identity, Some(Identity::Always | Identity::ByDefault));
-            is_identity && column.sequence.as_deref() == Some(sequence.name())
-        })
-    };
-    snapshot.table_names(schema).into_iter().find(is_its)
+    let (table, column) = owner_of(snapshot, sequence)?;
+    table.properties().identity(&column).map(|_| table.name().to_owned())
 }

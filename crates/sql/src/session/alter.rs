@@ -32,6 +32,7 @@ use terrace_table::write::{Check, ColumnSource};
 
 use super::checks;
 use super::column_options::{Written, WrittenCheck, normalized, text_of};
+use super::dependencies::{Kind, Object};
 use super::enums::written;
 use super::expressions::Expressions;
 use super::notice::Notice;
@@ -108,6 +109,18 @@ impl<'a> Alteration<'a> {
     /// The notices of the actions that have nothing to do, in order.
     pub(super) fn skipped(&self) -> &[Notice] {
         &self.skipped
+    }
+
+    /// Removes the sequences among dropped objects from the columns that own them.
+    pub(super) fn release(&mut self, dropped: &[Object]) {
+        let schema = self.before.schema_name();
+        for own in self.properties.columns.values_mut() {
+            let name = own.sequence.as_deref();
+            let sequence = name.map(|name| Object::new(Kind::Sequence, schema, name));
+            if sequence.is_some_and(|sequence| dropped.contains(&sequence)) {
+                own.sequence = None;
+            }
+        }
     }
 
     /// The sources of the columns of the altered table.
@@ -422,7 +435,7 @@ impl<'a> Alteration<'a> {
             }
             AlterColumnOperation::AddGenerated { .. } => {
                 let what = format!("ALTER COLUMN {column} {op}");
-                return Err(refused(&what, "say a DEFAULT"));
+                return Err(refused(&what, "say it in a statement of its own"));
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 //! `load.sql` of EXPORT DATABASE.
 //!
 //! An object follows those that it depends on: schemas, types, sequences and tables, then views and
-//! functions in the order of their dependencies. Owners, privileges, temporary objects, and the
-//! comments on types and functions are left out.
+//! functions in the order of their dependencies. Owners, privileges and temporary objects are left
+//! out.
 
 use std::fmt::Write as _;
 
@@ -16,6 +16,9 @@ use terrace_table::table::Table;
 use super::creation::table_definition;
 use super::dependencies::Kind;
 use super::dependencies::order::creation_order;
+use super::owned_sequences::owner_of;
+use super::routines::lookup::stored;
+use super::routines::routine::Form;
 use super::sql_type::identifier;
 use crate::names::SearchPath;
 use crate::view;
@@ -66,6 +69,10 @@ pub(super) fn definitions(state: &SessionState, snapshot: &Snapshot) -> Result<S
     for sequence in schemas.iter().flat_map(|schema| snapshot.sequences(schema)) {
         if let Some(name) = identity_of(snapshot, &sequence) {
             script.statement(&format!("ALTER SEQUENCE {name}{}", options(&sequence)));
+        } else if let Some((table, column)) = owner_of(snapshot, &sequence) {
+            let table = format!("{}.{}", identifier(table.schema_name()), identifier(table.name()));
+            let (name, column) = (full(&sequence), identifier(&column));
+            script.statement(&format!("ALTER SEQUENCE {name} OWNED BY {table}.{column}"));
         }
     }
     for object in creation_order(state, snapshot)? {
@@ -86,6 +93,7 @@ pub(super) fn definitions(state: &SessionState, snapshot: &Snapshot) -> Result<S
     script.within(PUBLIC);
     for schema in &schemas {
         script.comments(snapshot, schema);
+        script.comments_on_texts(snapshot, schema)?;
     }
     Ok(script.text)
 }
@@ -134,19 +142,13 @@ fn full(sequence: &Sequence) -> String {
 /// sequence that is created by itself.
 fn identity_of(snapshot: &Snapshot, sequence: &Sequence) -> Option<String> {
     let schema = sequence.schema_name();
-    for name in snapshot.table_names(schema) {
-        let Some((table, _)) = snapshot.table(schema, &name) else { continue };
-        for (column, own) in &table.properties().columns {
-            if own.identity.is_some() && own.sequence.as_deref() == Some(sequence.name()) {
-                let made = format!("{name}_{column}_seq");
-                // The sequence has another name if the table was renamed, or if the name was taken.
-                let is_taken = made != sequence.name() && snapshot.has_object(schema, &made);
-                let made = if is_taken { sequence.name() } else { &made };
-                return Some(format!("{}.{}", identifier(schema), identifier(made)));
-            }
-        }
-    }
-    None
+    let (table, column) = owner_of(snapshot, sequence)?;
+    table.properties().identity(&column)?;
+    let made = format!("{}_{column}_seq", table.name());
+    // The sequence has another name if the table was renamed, or if the name was taken.
+    let is_taken = made != sequence.name() && snapshot.has_object(schema, &made);
+    let made = if is_taken { sequence.name() } else { &made };
+    Some(format!("{}.{}", identifier(schema), identifier(made)))
 }
 
 /// The options of a sequence, with a blank in front.
@@ -227,6 +229,31 @@ impl Script {
                 self.comment("SEQUENCE", &full(&sequence), comment);
             }
         }
+    }
+
+    /// Adds the comments on the types, functions and macros of a schema.
+    fn comments_on_texts(&mut self, snapshot: &Snapshot, schema: &str) -> Result<(), SqlError> {
+        for (name, object) in snapshot.texts(TextKind::Type, schema) {
+            if let Some(comment) = &object.comment {
+                let name = format!("{}.{}", identifier(schema), identifier(&name));
+                self.comment("TYPE", &name, comment);
+            }
+        }
+        for (_, object) in snapshot.texts(TextKind::Function, schema) {
+            let Some(comment) = &object.comment else { continue };
+            let routine = stored(&object.text)?;
+            let kind = match routine.form {
+                Form::Function(_) => "FUNCTION",
+                Form::Macro => "MACRO",
+                Form::TableMacro => "MACRO TABLE",
+            };
+            // The number of parameters tells one function from others.
+            let parameters = (1..=routine.parameters.len()).map(|place| format!("p{place}"));
+            let parameters: Vec<_> = parameters.collect();
+            let (schema, name) = (identifier(schema), identifier(&routine.name));
+            self.comment(kind, &format!("{schema}.{name}({})", parameters.join(", ")), comment);
+        }
+        Ok(())
     }
 
     fn comment(&mut self, kind: &str, name: &str, comment: &str) {

@@ -19,6 +19,7 @@ use datafusion::execution::SessionState;
 use terrace_table::catalog::{Draft, Snapshot, TextKind};
 use terrace_table::error::SqlError;
 
+use super::owned_sequences::owner_of;
 use crate::names::SearchPath;
 pub(super) use object::{Kind, Object};
 use uses::Uses;
@@ -85,8 +86,15 @@ pub(super) fn parts_of_table(
     let (parts, mut others): (Vec<_>, Vec<_>) = all.partition(Object::is_part);
     let tables: BTreeSet<_> = parts.iter().filter_map(Object::table).collect();
     let (Some(table), 1) = (tables.first(), tables.len()) else { return Ok(None) };
-    // The sequence of a SERIAL or identity column goes with the column.
-    if table.owned(snapshot).iter().any(|sequence| dropped.contains(sequence)) {
+    // The sequence of an identity column goes with the column.
+    let is_of_identity = |object: &Object| {
+        let (schema, name) = object.full_name();
+        let is_sequence = *object.kind() == Kind::Sequence;
+        let sequence = snapshot.sequence(schema, name).filter(|_| is_sequence);
+        let owner = sequence.and_then(|sequence| owner_of(snapshot, &sequence));
+        owner.is_some_and(|(table, column)| table.properties().identity(&column).is_some())
+    };
+    if dropped.iter().any(is_of_identity) {
         return Ok(None);
     }
     let actions: Vec<_> = parts.iter().filter_map(|part| part.dropping(&parts)).collect();

@@ -42,6 +42,8 @@ pub(super) struct FileOptions {
     pub(super) is_array: bool,
     /// True for `IGNORE_ERRORS`: COPY FROM skips rows that it cannot read.
     pub(super) ignore_errors: bool,
+    /// True for `ALLOW_QUOTED_NULLS`: COPY FROM reads the text for null in quotes as null.
+    pub(super) quoted_nulls: bool,
     pub(super) encoding: Encoding,
 }
 
@@ -106,6 +108,7 @@ impl FileFormat {
             null: options.null.clone().unwrap_or_else(|| null.to_owned()),
             header: options.header,
             is_header_matched: options.is_header_matched,
+            quoted_nulls: options.quoted_nulls,
             ignore_errors,
             is_text,
             encoding: options.encoding,
@@ -124,7 +127,7 @@ impl FileFormat {
     /// Names of the options of a COPY FROM (`is_in`) or TO a file of this format, except FORMAT.
     fn options(self, is_in: bool) -> Vec<&'static str> {
         let parts: &[&[&str]] = match (self, is_in) {
-            (Self::Csv, true) => &[OF_TEXT, OF_CSV, &["ignore_errors"]],
+            (Self::Csv, true) => &[OF_TEXT, OF_CSV, &["ignore_errors", "allow_quoted_nulls"]],
             (Self::Csv, false) => &[OF_TEXT, OF_CSV, OF_CSV_OUT, OF_OUT],
             (Self::Text, true) => &[OF_TEXT],
             (Self::Text, false) => &[OF_TEXT, OF_OUT],
@@ -238,6 +241,7 @@ impl FileOptions {
             "row_group_size" => self.row_group_size = Some(text(name, given)?),
             "array" => self.is_array = boolean(name, given)?,
             "ignore_errors" => self.ignore_errors = boolean(name, given)?,
+            "allow_quoted_nulls" => self.quoted_nulls = boolean(name, given)?,
             _ => {
                 let encoding = text(name, given)?;
                 self.encoding = Encoding::named(&encoding).ok_or_else(|| {

@@ -26,8 +26,9 @@
 //! - The cast in `nextval('s'::regclass)` is left out (`sequence_calls`).
 //! - Literals of intervals with hours and minutes become casts (`types/literals.rs`).
 //! - Positions within ROLLUP, CUBE and GROUPING SETS become expressions (`grouping_positions`).
+//! - Positions in ORDER BY stand for expressions over groups (`order_positions`).
 //! - Literals in VALUES take the types of their columns (`types/constants.rs`).
-//! - Slices of lists (`slices`), windows that extend a named one (`window_names`), and DuckDB's
+//! - Slices of lists (`slices`), named windows (`window_names`), and DuckDB's
 //!   functions about the database (`metadata_functions`) are written out.
 //! - `generate_series` in a select list returns rows (`select_series`), empty window frames get
 //!   bounds that DataFusion accepts, and frames with distances become marks (`window_frames`).
@@ -51,9 +52,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Delete, Expr, Join, JoinConstraint, JoinOperator, Query, Select, SelectFlavor, SelectItem,
-    SetExpr, Statement as SqlStatement, TableFactor, TableWithJoins, Update, UpdateTableFromKind,
-    Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
+    Delete, Expr, Function, Join, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select,
+    SelectFlavor, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, TableWithJoins,
+    Update, UpdateTableFromKind, Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
 };
 use terrace_table::error::SqlError;
 
@@ -64,9 +65,10 @@ use super::refusal::refused;
 use super::walk::Walk;
 use super::{
     column_series, grouping_positions, grouping_repeats, json_calls, json_records, limits,
-    metadata_functions, order_by_all, order_names, recursion, row_locks, row_subqueries,
-    row_values, samples, select_series, sequence_calls, similar_to, slices, special_joins,
-    split_series, struct_calls, types, window_frames, window_names, with_queries, within_group,
+    metadata_functions, order_by_all, order_names, order_positions, recursion, row_locks,
+    row_subqueries, row_values, samples, select_series, sequence_calls, similar_to, slices,
+    special_joins, split_series, struct_calls, types, window_frames, window_names, with_queries,
+    within_group,
 };
 
 use with_changes::Places;
@@ -168,13 +170,15 @@ impl VisitorMut for Normalizer {
             .places
             .check(query)
             .and_then(|()| row_locks::check(query))
-            .and_then(|()| recursion::write_out(query));
+            .and_then(|()| recursion::write_out(query))
+            .and_then(|()| window_names::write_out(query));
         if let Err(error) = written {
             return self.goes_on(Err(error));
         }
         balance_unions(&mut query.body);
         self.enter(1 + set_operations_deep(&query.body));
         order_by_all::write_out(query);
+        order_positions::write_out(query);
         order_names::write_out(query);
         grouping_repeats::distinct_on(query);
         self.goes_on(limits::write_out(query))
@@ -211,7 +215,7 @@ impl VisitorMut for Normalizer {
         let joined = joins.try_for_each(|join| refuse_join(&join.join_operator));
         select.from.iter_mut().for_each(special_joins::write_out);
         let joined = sampled.and(joined);
-        let joined = joined.and_then(|()| window_names::write_out(select));
+        let joined = joined.and_then(|()| window_names::write_out_select(select));
         let joined = joined.and_then(|()| window_frames::write_out_named(select));
         let joined = joined.and_then(|()| grouping_positions::write_out(select));
         let joined = joined.and_then(|()| grouping_repeats::write_out(select));
@@ -247,6 +251,7 @@ impl VisitorMut for Normalizer {
             .and_then(|()| struct_calls::write_out(expr));
         if let Expr::Function(function) = expr {
             sequence_calls::without_cast(function);
+            rename_count(function);
             overlaps::place_arguments(function);
         }
         balance_chain(expr);
@@ -269,6 +274,15 @@ impl VisitorMut for Normalizer {
             *expr = call("timezone", [*zone, *timestamp]);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Rewrites `count_star()`, which DuckDB writes into the views of an export, as `count()`.
+fn rename_count(function: &mut Function) {
+    if let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice()
+        && name.value.eq_ignore_ascii_case("count_star")
+    {
+        "count".clone_into(&mut name.value);
     }
 }
 

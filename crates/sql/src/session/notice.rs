@@ -86,6 +86,11 @@ impl Notice {
         Self::exists("42P07", format_args!("relation \"{name}\""))
     }
 
+    /// Returns the notice that nothing is done, because of `what`.
+    pub(super) fn skipped(what: &str) -> Self {
+        Self::note("00000", format!("{what}, skipping"))
+    }
+
     /// Returns the notice that CASCADE has dropped other objects too; `None` if there are none.
     pub(super) fn cascades(others: &[String]) -> Option<Self> {
         let text = match others {

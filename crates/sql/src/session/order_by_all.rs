@@ -66,7 +66,7 @@ fn is_open(item: &SelectItem) -> bool {
 }
 
 /// Makes a SELECT the subquery of one of all its columns.
-fn nest(body: &mut Box<SetExpr>) {
+pub(super) fn nest(body: &mut Box<SetExpr>) {
     // The texts are queries.
     let Ok(mut outer) = parsed_query("SELECT * FROM (SELECT 1) AS \"ordered rows\"") else {
         return;

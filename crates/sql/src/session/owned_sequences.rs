@@ -46,7 +46,11 @@ pub(super) fn make(
     Ok(made)
 }
 
-fn number_type(column: &str, data_type: &DataType) -> Result<SequenceType, SqlError> {
+/// The type of the sequence of a column.
+///
+/// # Errors
+/// [`SqlError::Refused`] for a column whose type has no sequences.
+pub(super) fn number_type(column: &str, data_type: &DataType) -> Result<SequenceType, SqlError> {
     match data_type {
         DataType::Int16 => Ok(SequenceType::SmallInt),
         DataType::Int32 => Ok(SequenceType::Integer),
@@ -59,10 +63,22 @@ fn number_type(column: &str, data_type: &DataType) -> Result<SequenceType, SqlEr
 }
 
 /// Returns `name`, or if it is taken, `name` with the first number appended that is not.
-fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+pub(super) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let numbered = (1_u32..).map(|number| format!("{name}{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);
     names.find(|name| !is_taken(name)).unwrap_or_else(|| name.to_owned())
+}
+
+/// Returns the table and the column that a sequence belongs to.
+pub(crate) fn owner_of(snapshot: &Snapshot, sequence: &Sequence) -> Option<(Arc<Table>, String)> {
+    let schema = sequence.schema_name();
+    snapshot.table_names(schema).into_iter().find_map(|name| {
+        let (table, _) = snapshot.table(schema, &name)?;
+        let mut columns = table.properties().columns.iter();
+        let owner = columns.find(|(_, own)| own.sequence.as_deref() == Some(sequence.name()));
+        let column = owner.map(|(column, _)| column.clone());
+        column.map(|column| (table, column))
+    })
 }
 
 /// Creates the sequences of the identity columns of a table like `source`, with the same options.

@@ -3,15 +3,17 @@
 //! The logical plan is kept without versions of tables. Each run substitutes its values, pins the
 //! tables to its own snapshot, and optimizes. If a table, a view or a function has been created,
 //! replaced or dropped since, or the session's default schema or role has changed, the statement is
-//! planned again.
+//! planned again; so is, at each run, one that reads files, whose plan knows the files of its
+//! planning.
 
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::metadata::ScalarAndMetadata;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, Result as DataFusionResult, ScalarValue};
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::{Cast, Placeholder};
 use datafusion::logical_expr::utils::merge_schema;
@@ -41,6 +43,7 @@ use super::{
 };
 use crate::access::{Reading, check_names};
 use crate::execution::{QueryHandle, supervised};
+use crate::file_tables::is_of_files;
 use crate::names::Added;
 use crate::series;
 use crate::sessions::HeldFor;
@@ -210,7 +213,8 @@ impl Session {
         current: &Snapshot,
     ) -> Result<LogicalPlan, SqlError> {
         let before = lock(kept).clone();
-        let is_same = before.changes == current.changes()
+        let is_same = !before.reads_files
+            && before.changes == current.changes()
             && before.default_schema == default_schema(state)
             && before.role == self.role()
             && before.routines == *lock(&self.routines);
@@ -271,7 +275,7 @@ impl Session {
         let text = StatementText::new(depth::text_of(&statement));
         let bytes = to_u64(text.written().len()).saturating_add(plan_bytes(&plan)?);
         let _held = self.info.hold(HeldFor::Prepared, bytes);
-        let plan = Some(Mutex::new(self.keep(plan, state, current)));
+        let plan = Some(Mutex::new(self.keep(plan, state, current)?));
         let (constant, locks_rows) = (None, false);
         Ok(Prepared { statement, text, parameters, schema, plan, constant, locks_rows, _held })
     }
@@ -342,14 +346,20 @@ impl Session {
         let plan = self.logical_plan(state, current, statement).await?;
         let plan = with_types(snapshot::unpinned(plan)?, types)?;
         let parameters = parameters_of(&plan, types)?;
-        Ok((self.keep(plan, state, current), parameters))
+        Ok((self.keep(plan, state, current)?, parameters))
     }
 
     /// A plan to keep, with the state of catalog and session that its names were resolved in.
-    fn keep(&self, plan: LogicalPlan, state: &SessionState, current: &Snapshot) -> Kept {
+    fn keep(
+        &self,
+        plan: LogicalPlan,
+        state: &SessionState,
+        current: &Snapshot,
+    ) -> Result<Kept, SqlError> {
         let (changes, default_schema) = (current.changes(), default_schema(state).to_owned());
         let (role, routines) = (self.role(), lock(&self.routines).clone());
-        Kept { plan, changes, default_schema, role, routines }
+        let reads_files = reads_files(&plan)?;
+        Ok(Kept { plan, changes, default_schema, role, routines, reads_files })
     }
 
     /// A state of the session that resolves names in the current catalog, and a snapshot of it.
@@ -419,6 +429,18 @@ fn columns_of(schema: &SchemaRef) -> impl Iterator<Item = (&String, &DataType)> 
 fn is_kept(plan: &LogicalPlan) -> bool {
     let plan = parts::of(plan).map_or(plan, PartsNode::main);
     !matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) | LogicalPlan::Copy(_))
+}
+
+/// True for a plan with a table of files.
+fn reads_files(plan: &LogicalPlan) -> DataFusionResult<bool> {
+    let mut reads = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            reads |= source_as_provider(&scan.source).is_ok_and(|it| is_of_files(it.as_ref()));
+        }
+        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(reads)
 }
 
 fn returns_rows(plan: &LogicalPlan) -> bool {

@@ -46,6 +46,8 @@ pub(super) struct Kept {
     pub(super) role: Option<Arc<str>>,
     /// The functions and macros of the session at planning.
     pub(super) routines: Vec<Routine>,
+    /// True for a plan that reads files: it knows those that were there at planning.
+    pub(super) reads_files: bool,
 }
 
 impl Prepared {

@@ -1,6 +1,7 @@
 //! Options in CREATE SEQUENCE and ALTER SEQUENCE, and the resulting options of the sequence.
 
 use datafusion::common::plan_datafusion_err;
+use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use terrace_table::catalog::{SequenceOptions, SequenceType};
@@ -22,8 +23,8 @@ pub struct SequenceChanges {
     cycles: Option<bool>,
     /// `Some(None)` for RESTART without a number.
     restart: Option<Option<i64>>,
-    /// True for OWNED BY NONE.
-    is_unowned: Option<bool>,
+    /// The column of OWNED BY, behind the name of its table; `Some(None)` for NONE.
+    owner: Option<Option<ObjectName>>,
 }
 
 impl SequenceChanges {
@@ -39,6 +40,17 @@ impl SequenceChanges {
             parser.expect_token(&Token::EOF).map(|_| changes)
         });
         Ok(Self { data_type: Some(data_type), ..changes.map_err(refused)? })
+    }
+
+    /// Returns the changes for the sequence of a column of `data_type`.
+    pub(super) fn with_type(self, data_type: SequenceType) -> Self {
+        Self { data_type: Some(data_type), ..self }
+    }
+
+    /// Returns the column of OWNED BY, behind the name of its table, and `Some(None)` for NONE;
+    /// `None` without OWNED BY.
+    pub(super) fn owner(&self) -> Option<Option<&ObjectName>> {
+        self.owner.as_ref().map(Option::as_ref)
     }
 
     /// Returns the next number after RESTART: its value, or without one the START of `options`;
@@ -143,43 +155,54 @@ pub(super) fn take_changes(
     is_alter: bool,
 ) -> Result<SequenceChanges, ParserError> {
     let mut all = SequenceChanges::default();
-    loop {
+    while all.take_next(parser, is_alter)? {}
+    Ok(all)
+}
+
+impl SequenceChanges {
+    /// Parses an option if one follows. Returns false if none does.
+    ///
+    /// # Errors
+    /// An option that is there already; errors of its value.
+    pub(super) fn take_next(
+        &mut self,
+        parser: &mut Parser<'_>,
+        is_alter: bool,
+    ) -> Result<bool, ParserError> {
         if take_all(parser, &["as"]) {
-            set(&mut all.data_type, data_type(parser)?)?;
+            set(&mut self.data_type, data_type(parser)?)?;
         } else if take_all(parser, &["increment"]) {
             let _optional = take_all(parser, &["by"]);
-            set(&mut all.increment, number(parser)?)?;
+            set(&mut self.increment, number(parser)?)?;
         } else if take_all(parser, &["no", "minvalue"]) {
-            set(&mut all.min, None)?;
+            set(&mut self.min, None)?;
         } else if take_all(parser, &["minvalue"]) {
-            set(&mut all.min, Some(number(parser)?))?;
+            set(&mut self.min, Some(number(parser)?))?;
         } else if take_all(parser, &["no", "maxvalue"]) {
-            set(&mut all.max, None)?;
+            set(&mut self.max, None)?;
         } else if take_all(parser, &["maxvalue"]) {
-            set(&mut all.max, Some(number(parser)?))?;
+            set(&mut self.max, Some(number(parser)?))?;
         } else if take_all(parser, &["start"]) {
             let _optional = take_all(parser, &["with"]);
-            set(&mut all.start, number(parser)?)?;
+            set(&mut self.start, number(parser)?)?;
         } else if take_all(parser, &["cache"]) {
-            set(&mut all.cache, number(parser)?)?;
+            set(&mut self.cache, number(parser)?)?;
         } else if take_all(parser, &["no", "cycle"]) {
-            set(&mut all.cycles, false)?;
+            set(&mut self.cycles, false)?;
         } else if take_all(parser, &["cycle"]) {
-            set(&mut all.cycles, true)?;
+            set(&mut self.cycles, true)?;
         } else if take_all(parser, &["owned", "by"]) {
-            if !take_all(parser, &["none"]) {
-                let text = "OWNED BY is for NONE: a sequence that is dropped with a column is made \
-                    by SERIAL or GENERATED AS IDENTITY";
-                return Err(ParserError::ParserError(text.to_owned()));
-            }
-            set(&mut all.is_unowned, true)?;
+            let is_none = take_all(parser, &["none"]);
+            let owner = if is_none { None } else { Some(parser.parse_object_name(false)?) };
+            set(&mut self.owner, owner)?;
         } else if is_alter && take_all(parser, &["restart"]) {
             let has_number = take_all(parser, &["with"]) || is_number(parser);
             let value = if has_number { Some(number(parser)?) } else { None };
-            set(&mut all.restart, value)?;
+            set(&mut self.restart, value)?;
         } else {
-            return Ok(all);
+            return Ok(false);
         }
+        Ok(true)
     }
 }
 

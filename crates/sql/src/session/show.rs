@@ -29,7 +29,9 @@ use super::rows::Rows;
 use super::setting_names::{DEFAULT_SCHEMA, is_budget, known_as};
 use super::sql_type;
 use super::state::Session;
-use crate::names::{CATALOG, Relation, RelationKind, SYSTEM_SCHEMA, SearchPath, resolve};
+use crate::names::{
+    CATALOG, Relation, RelationKind, SYSTEM_SCHEMA, SearchPath, is_temporary, resolve,
+};
 
 impl Session {
     /// The plan of a SHOW or of a PRAGMA; `None` for any other statement, and for those that
@@ -202,7 +204,7 @@ impl Session {
             .texts("name", relations.iter().map(|relation| Some(&relation.name)))
             .lists("column_names", columns)
             .lists("column_types", types)
-            .flags("temporary", relations.iter().map(|_| false)))
+            .flags("temporary", relations.iter().map(|it| is_temporary(&it.schema))))
     }
 }
 

@@ -1,12 +1,27 @@
-//! Slices of lists: `l[2:3]`, `l[2:]`, `l[:3]` and `l[1:5:2]`, which become calls of `array_slice`.
+//! Slices of lists: `l[2:3]`, `l[2:]`, `l[:3]` and `l[1:5:2]`, which become calls of `array_slice`;
+//! and fields of expressions: `l[1].a` and `(x).a`.
 
 use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Subscript, UnaryOperator, Value};
 
+use super::column_options::normalized;
 use super::dialect::call;
 
-/// Rewrites the slices of an expression.
+/// Rewrites the slices of an expression, and its fields.
 pub(super) fn write_out(expr: &mut Expr) {
     let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    // The names that follow an identifier may be those of a table and a column.
+    let mut may_be_column = matches!(root.as_ref(), Expr::Identifier(_));
+    let is_part = |access: &&mut AccessExpr| {
+        may_be_column &= matches!(access, AccessExpr::Dot(_));
+        may_be_column
+    };
+    for access in access_chain.iter_mut().skip_while(is_part) {
+        // The planner takes the name of a field as a text only.
+        if let AccessExpr::Dot(Expr::Identifier(name)) = access {
+            let name = Value::SingleQuotedString(normalized(name.clone()));
+            *access = AccessExpr::Dot(Expr::Value(name.into()));
+        }
+    }
     let is_slice =
         |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }));
     if !access_chain.iter().any(is_slice) {

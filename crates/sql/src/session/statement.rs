@@ -28,6 +28,7 @@ use super::explain::{self, ExplainStatement, Explained};
 use super::file_copy::{self, CopyFrom, FileCopy};
 use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
+use super::identity::{self, IdentityStatement};
 use super::maintenance::{self, MaintenanceStatement};
 use super::membership;
 use super::object_change::{self, AlterView};
@@ -62,6 +63,8 @@ pub enum SessionStatement {
     Comment(CommentStatement),
     /// A statement about sequences.
     Sequence(SequenceStatement),
+    /// An ALTER TABLE of the identity of a column.
+    Identity(Box<IdentityStatement>),
     /// A statement that changes privileges or an owner.
     Grant(Box<GrantStatement>),
     /// A statement that changes a memory tier.
@@ -210,6 +213,7 @@ impl fmt::Display for SessionStatement {
             Self::Role(statement) => statement.fmt(f),
             Self::Comment(statement) => statement.fmt(f),
             Self::Sequence(statement) => statement.fmt(f),
+            Self::Identity(statement) => statement.fmt(f),
             Self::Grant(statement) => statement.fmt(f),
             Self::Tier(statement) => statement.fmt(f),
             Self::Heap(statement) => statement.fmt(f),
@@ -307,6 +311,8 @@ fn definition(parser: &mut Parser<'_>) -> Option<Result<SessionStatement, Parser
         comment::parse(parser).map(SessionStatement::Comment)
     } else if sequence::is_next(parser) {
         sequence::parse(parser).map(SessionStatement::Sequence)
+    } else if identity::is_next(parser) {
+        identity::parse(parser).map(|it| SessionStatement::Identity(Box::new(it)))
     } else if tier::is_next(parser) {
         tier::parse(parser).map(SessionStatement::Tier)
     } else if secret::is_next(parser) {

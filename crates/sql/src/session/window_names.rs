@@ -1,15 +1,17 @@
-//! Windows that extend a named one: `OVER (w ROWS 1 PRECEDING)`, and `WINDOW v AS (w ORDER BY a)`.
+//! Named windows: `OVER w`, `OVER (w ROWS 1 PRECEDING)`, and `WINDOW v AS (w ORDER BY a)`.
 //!
-//! DataFusion's planner ignores the name. The window gets the keys of the named one, as in
-//! PostgreSQL: it must not have PARTITION BY itself, nor ORDER BY if the named one has it, and the
-//! named one must not have a frame.
+//! DataFusion's planner knows `OVER w` in the results of a SELECT only, and ignores the name in a
+//! window that extends a named one. That window gets the keys of the named one, as in PostgreSQL:
+//! it must not have PARTITION BY itself, nor ORDER BY if the named one has it, and the named one
+//! must not have a frame.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Select, WindowSpec, WindowType,
+    Distinct, Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByKind,
+    Query, Select, SetExpr, WindowSpec, WindowType,
 };
 use terrace_table::error::SqlError;
 
@@ -20,12 +22,28 @@ use super::window_exclusion::MARK;
 /// Windows by their names, in lower case unless quoted.
 type Windows = HashMap<String, WindowSpec>;
 
-/// Writes out the windows of a SELECT that extend a named one.
+/// Writes out the named windows of a query that is one SELECT, also those in its ORDER BY.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for a name that is not defined, and for a clause that the named window
 /// has.
-pub(super) fn write_out(select: &mut Select) -> Result<(), SqlError> {
+pub(super) fn write_out(query: &mut Query) -> Result<(), SqlError> {
+    let Query { body, order_by, .. } = query;
+    match body.as_mut() {
+        SetExpr::Select(select) => write_out_in(select, order_by.as_mut()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes out the named windows of a SELECT of a set operation.
+///
+/// # Errors
+/// As [`write_out`].
+pub(super) fn write_out_select(select: &mut Select) -> Result<(), SqlError> {
+    write_out_in(select, None)
+}
+
+fn write_out_in(select: &mut Select, order_by: Option<&mut OrderBy>) -> Result<(), SqlError> {
     let mut windows = Windows::new();
     for NamedWindowDefinition(name, definition) in &mut select.named_window {
         let mut spec = match definition {
@@ -41,10 +59,10 @@ pub(super) fn write_out(select: &mut Select) -> Result<(), SqlError> {
     }
     let mut error = None;
     let mut writer = OwnExprs::outermost_first(|expr| {
-        let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = expr else {
+        let Expr::Function(Function { over: Some(over), .. }) = expr else {
             return ControlFlow::Continue(());
         };
-        match extend(spec, &windows) {
+        match write_out_over(over, &windows) {
             Ok(()) => ControlFlow::Continue(()),
             Err(refused) => {
                 error = Some(refused);
@@ -55,8 +73,34 @@ pub(super) fn write_out(select: &mut Select) -> Result<(), SqlError> {
     for item in &mut select.projection {
         let _ = item.walk(&mut writer);
     }
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        for key in keys {
+            let _ = key.walk(&mut writer);
+        }
+    }
     let _ = select.qualify.walk(&mut writer);
+    if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order_by {
+        for key in keys {
+            let _ = key.expr.walk(&mut writer);
+        }
+    }
     error.map_or(Ok(()), Err)
+}
+
+fn write_out_over(over: &mut WindowType, windows: &Windows) -> Result<(), SqlError> {
+    match over {
+        WindowType::WindowSpec(spec) => extend(spec, windows),
+        WindowType::NamedWindow(name) => match windows.get(&normal(name)) {
+            None => Err(refused(
+                &format!("the window {name}, which is not defined"),
+                &format!("define it: WINDOW {name} AS (...)"),
+            )),
+            Some(spec) => {
+                *over = WindowType::WindowSpec(spec.clone());
+                Ok(())
+            }
+        },
+    }
 }
 
 fn normal(name: &Ident) -> String {

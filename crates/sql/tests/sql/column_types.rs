@@ -243,6 +243,20 @@ async fn intervals_are_equal_if_their_durations_are() {
             "true false",
         ),
         ("SELECT DISTINCT ON (i) n FROM i ORDER BY i, n LIMIT 3", "5\n7\n1"),
+        (
+            "SELECT count(*), i IS NULL, grouping(i) FROM i GROUP BY ROLLUP (i) ORDER BY 3, i",
+            "1 false 0\n1 false 0\n3 false 0\n1 false 0\n1 true 0\n7 true 1",
+        ),
+        (
+            "SELECT n % 2, min(n), count(*), i IS NULL FROM i WHERE n < 4 GROUP BY GROUPING SETS \
+             ((n % 2, i), (i), ()) ORDER BY 1, 3, 4",
+            "0 2 1 false\n1 1 2 false\n 1 3 false\n 1 3 true",
+        ),
+        (
+            "SELECT count(*) FROM (VALUES ('1'::jsonb), ('1.0'), ('2')) t(j) GROUP BY CUBE (j) \
+             ORDER BY 1",
+            "1\n2\n3",
+        ),
         ("SELECT sum(i)::text FROM i WHERE n < 3", "1 mon 30 days"),
     ];
     check(&session, &cases).await;

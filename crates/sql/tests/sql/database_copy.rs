@@ -29,7 +29,11 @@ const OBJECTS: &str = "
     CREATE MACRO plus(x, y) AS x + y;
     CREATE VIEW s.c (one) AS SELECT \"a b\" FROM s.\"Odd Name\";
     COMMENT ON TABLE t IS 'it''s a table'; COMMENT ON COLUMN t.n IS 'a number';
-    COMMENT ON VIEW a IS 'a view'";
+    COMMENT ON VIEW a IS 'a view';
+    CREATE TABLE counted (id SERIAL, v INTEGER);
+    INSERT INTO counted (v) VALUES (7);
+    COMMENT ON TYPE mood IS 'a type'; COMMENT ON FUNCTION total_of IS 'a function';
+    COMMENT ON MACRO plus(x, y) IS 'a macro'";
 
 const SAME: &[(&str, &str)] = &[
     (
@@ -78,9 +82,22 @@ async fn a_database_is_written_and_read_again() {
         let other = Home::new();
         show(&other.session, &home.text(&format!("IMPORT DATABASE '@/{directory}'"))).await;
         check_all(&other).await;
+        let again = format!("EXPORT DATABASE '@/{directory}'{options}");
+        show(&other.session, &other.text(&again)).await;
+        let script = |home: &Home| {
+            let path = home.path(directory).join("schema.sql");
+            fs::read_to_string(path).expect("a script")
+        };
+        assert_eq!(script(&other), script(&home), "{directory}");
+        assert!(script(&home).contains("COMMENT ON TYPE public.mood IS 'a type'"), "{directory}");
         // Sequences go on where they were.
         let next = "INSERT INTO t (name) VALUES ('next') RETURNING id, n";
         assert_eq!(show(&other.session, next).await, "106 25", "{directory}");
+        let next = "INSERT INTO counted (v) VALUES (8) RETURNING id";
+        assert_eq!(show(&other.session, next).await, "2", "{directory}");
+        show(&other.session, "DROP TABLE counted").await;
+        let gone = error(&other.session, "SELECT nextval('counted_id_seq')").await;
+        assert!(gone.contains("counted_id_seq"), "{gone}");
         let refused = error(&other.session, "INSERT INTO t (name) VALUES ('none')").await;
         assert!(refused.contains("check"), "{refused}");
         let names = other.session.names();
@@ -141,4 +158,64 @@ async fn what_cannot_be_exported_or_imported_is_named() {
         let refused = error(&ada, &home.text(text)).await;
         assert!(refused.contains("superuser"), "{text}: {refused}");
     }
+}
+
+/// The files of a DuckDB database, as its EXPORT DATABASE writes them.
+const OF_DUCKDB: &[(&str, &str)] = &[
+    (
+        "schema.sql",
+        "CREATE SCHEMA s;\n\
+         CREATE SEQUENCE q INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START 6 NO \
+         CYCLE;\n\
+         CREATE TYPE mood AS ENUM ( 'a', 'b' );\n\
+         CREATE TABLE t(id INTEGER DEFAULT(nextval('q')), n DECIMAL(10,2), m ENUM('a', 'b'), h \
+         HUGEINT, tz TIMESTAMP WITH TIME ZONE, name VARCHAR, CHECK((id > 0)));\n\
+         CREATE TABLE s.\"Odd T\"(a INTEGER, g INTEGER GENERATED ALWAYS AS((a * 2)), \"b c\" \
+         VARCHAR DEFAULT('x'));\n\
+         CREATE MACRO f (x) AS ((x + 1));\n\
+         CREATE MACRO g (x) AS TABLE (SELECT x AS y);\n\
+         CREATE VIEW v AS SELECT count_star() AS c FROM t;\n",
+    ),
+    (
+        "load.sql",
+        "COPY t FROM '/other/t.csv' (FORMAT 'csv', allow_quoted_nulls false, quote '\"', delimiter \
+         ',', header 1);\n\
+         COPY s.\"Odd T\" FROM '/other/s_odd_t.csv' (FORMAT 'csv', allow_quoted_nulls false, quote \
+         '\"', delimiter ',', header 1);\n",
+    ),
+    (
+        "t.csv",
+        "id,n,m,h,tz,name\n5,1.50,a,17014118346046923173168730371588410572,2024-01-02 \
+         03:04:05+00,\"\"\n7,,,,,\n",
+    ),
+    ("s_odd_t.csv", "a,b c\n1,x\n"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_duckdb_is_read() {
+    let home = Home::new();
+    fs::create_dir(home.path("duck")).expect("a directory");
+    for (name, text) in OF_DUCKDB {
+        fs::write(home.path("duck").join(name), text).expect("a file");
+    }
+    show(&home.session, &home.text("IMPORT DATABASE '@/duck'")).await;
+    check(
+        &home.session,
+        &[
+            (
+                "SELECT n, m, h, tz, name = '', name IS NULL FROM t WHERE id = 5",
+                "1.50 a 17014118346046923173168730371588410572 2024-01-02T03:04:05Z true false",
+            ),
+            ("SELECT n, m, h, tz, name IS NULL FROM t WHERE id = 7", "    true"),
+            ("SELECT a, g, \"b c\" FROM s.\"Odd T\"", "1 2 x"),
+            ("SELECT c FROM v", "2"),
+            ("SELECT f(1), y FROM g(2)", "2 2"),
+            ("INSERT INTO t (n) VALUES (1) RETURNING id", "6"),
+        ],
+    )
+    .await;
+    let shown = show(&home.session, "SHOW CREATE TABLE t").await;
+    assert!(shown.contains("m mood"), "{shown}");
+    let refused = error(&home.session, "CREATE TABLE u (m ENUM('x', 'it''s'))").await;
+    assert!(refused.contains("CREATE TYPE name AS ENUM ('x', 'it''s')"), "{refused}");
 }

@@ -150,7 +150,7 @@ async fn cascade_drops_the_dependents() {
     for (text, part) in [
         ("DROP TYPE mood CASCADE", "column m of table public."),
         (
-            "CREATE TABLE r (id SERIAL); DROP SEQUENCE r_id_seq CASCADE",
+            "CREATE TABLE r (id INT GENERATED ALWAYS AS IDENTITY); DROP SEQUENCE r_id_seq CASCADE",
             "column id of table public.r",
         ),
     ] {

@@ -158,3 +158,37 @@ async fn a_table_with_the_rows_of_a_query_has_no_constraints() {
     check(&session, &[("SELECT count(*), count(a), count(b) FROM u", "2 1 1")]).await;
     check(&session, &[("SELECT count(*), count(a), count(b) FROM t", "2 1 1")]).await;
 }
+
+/// A position in ORDER BY stands for any column of the result.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn positions_are_those_of_computed_columns_too() {
+    let session = engine(DRAM).session().expect("session");
+    let table = "CREATE TABLE t AS SELECT n, n % 2 AS x FROM generate_series(1, 5) s(n)";
+    show(&session, &format!("{table}; CREATE SEQUENCE q")).await;
+    let cases = [
+        ("SELECT -x, count(*) FROM t GROUP BY x ORDER BY 1", "-1 3\n0 2"),
+        ("SELECT abs(-x), sum(n) FROM t GROUP BY x ORDER BY 1 DESC, 2", "1 9\n0 6"),
+        (
+            "SELECT x + 1, count(*) FROM t GROUP BY ROLLUP (x) ORDER BY 1 NULLS FIRST",
+            " 5\n1 2\n2 3",
+        ),
+        ("SELECT count(*) + 1 FROM t ORDER BY 1", "6"),
+        (
+            "SELECT max(n) - min(n), x FROM t GROUP BY x HAVING count(*) > 1 ORDER BY 1, 2",
+            "2 0\n4 1",
+        ),
+        ("SELECT DISTINCT x + 1 FROM t GROUP BY x, n ORDER BY 1", "1\n2"),
+        ("SELECT x::text || 'a', count(*) FROM t GROUP BY 1 ORDER BY 1", "0a 2\n1a 3"),
+        ("SELECT x + 1, count(*) FROM t GROUP BY ALL ORDER BY ALL", "1 2\n2 3"),
+        ("SELECT rank() OVER (ORDER BY count(*)), x FROM t GROUP BY x ORDER BY 1", "1 0\n2 1"),
+        ("SELECT 10 - nextval('q') FROM t GROUP BY x ORDER BY 1", "8\n9"),
+        ("SELECT nextval('q')", "3"),
+        (
+            "SELECT (SELECT max(y.n) FROM t y WHERE y.x = t.x), count(*) FROM t GROUP BY x ORDER BY 1",
+            "4 2\n5 3",
+        ),
+        ("SELECT unnest(array_agg(n)) + 1 FROM t GROUP BY x ORDER BY 1", "2\n3\n4\n5\n6"),
+        ("SELECT x % 2 AS a, a + 1, count(*) FROM t GROUP BY x ORDER BY 2", "0 1 2\n1 2 3"),
+    ];
+    check(&session, &cases).await;
+}

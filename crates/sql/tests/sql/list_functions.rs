@@ -60,6 +60,9 @@ const LAMBDAS: &[(&str, &str)] = &[
     (r#"SELECT x -> 'a' FROM (VALUES ('{"a":1}')) t(x)"#, "1"),
     (r#"SELECT json_array(j -> 'a', j -> 'b') FROM (VALUES ('{"a":1,"b":[2]}')) t(j)"#, "[1,[2]]"),
     (r#"SELECT list_transform(['{"a":1}'], x -> x -> 'a')"#, "[1]"),
+    ("SELECT l[1].a, q.l[2].A, (l[1]).a FROM (SELECT [{'a': 1}, {'a': 2}] AS l) q", "1 2 1"),
+    ("SELECT (s).l[1].a.b, ((s).l[1]).a.b FROM (SELECT {'l': [{'a': {'b': 3}}]} AS s) q", "3 3"),
+    ("SELECT l[2:3][1].a FROM (SELECT [{'a': 1}, {'a': 2}] AS l) q", "2"),
     ("SELECT lambda FROM (VALUES (1)) t(lambda)", "1"),
 ];
 

@@ -217,6 +217,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("(w) FROM big WINDOW w AS (ORDER BY k ROWS 1 PRECEDING)", "w has a frame"),
     ("(nosuch ORDER BY k) FROM big", "extends nosuch"),
+    ("nosuch FROM big", "the window nosuch, which is not defined"),
     ("(ORDER BY k EXCLUDE TIES) FROM big", "EXCLUDE"),
 ];
 
@@ -282,4 +283,38 @@ async fn views_and_parameters_keep_exclusions() {
     )
     .await;
     assert_eq!(show(&session, "EXECUTE p(0)").await, "a");
+}
+
+/// A named window is known outside of the results too, and what it is extended by.
+#[tokio::test(flavor = "multi_thread")]
+async fn named_windows_of_other_clauses() {
+    let session = engine(DRAM).session().expect("session");
+    show(
+        &session,
+        "CREATE TABLE t AS FROM (VALUES (1, 'x', 4), (2, 'y', 3), (3, 'x', 1)) v(a, b, c)",
+    )
+    .await;
+    check(
+        &session,
+        &[
+            ("SELECT a FROM t WINDOW w AS (ORDER BY c) ORDER BY row_number() OVER w", "3\n2\n1"),
+            (
+                "SELECT a FROM t WINDOW w AS (PARTITION BY b) ORDER BY
+                 row_number() OVER (w ORDER BY c), b",
+                "3\n2\n1",
+            ),
+            ("SELECT a FROM t QUALIFY rank() OVER w = 1 WINDOW w AS (ORDER BY c)", "3"),
+            (
+                "SELECT a FROM t QUALIFY rank() OVER (w ORDER BY c) = 1 WINDOW w AS (PARTITION BY b)
+                 ORDER BY a",
+                "2\n3",
+            ),
+            (
+                "SELECT DISTINCT ON (count(*) OVER w) a FROM t WINDOW w AS (PARTITION BY b)
+                 ORDER BY count(*) OVER w DESC, a",
+                "1\n2",
+            ),
+        ],
+    )
+    .await;
 }

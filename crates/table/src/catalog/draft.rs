@@ -189,6 +189,21 @@ impl Draft {
         table: &Arc<Table>,
         changes: Changes,
     ) -> Result<(), SqlError> {
+        self.replace_table(before, table, changes)?;
+        self.drop_owned_sequences(before, Some(table))
+    }
+
+    /// Replaces a table as [`Draft::alter_table`] does, but keeps the sequences that belong to no
+    /// column any more.
+    ///
+    /// # Errors
+    /// As [`Draft::alter_table`].
+    pub(crate) fn replace_table(
+        &mut self,
+        before: &Arc<Table>,
+        table: &Arc<Table>,
+        changes: Changes,
+    ) -> Result<(), SqlError> {
         let (schema, name) = (before.schema_name(), before.name());
         let now = self.snapshot.table(schema, name).filter(|(now, _)| Arc::ptr_eq(now, before));
         let (_, version) = now.ok_or_else(|| SqlError::Dropped { name: before.full_name() })?;
@@ -199,7 +214,6 @@ impl Draft {
         let number = (self.is_of_transaction && !self.made(before)).then_some(version.number);
         let replaced = Replaced { table: Arc::clone(before), number };
         self.forget(before);
-        self.drop_owned_sequences(before, Some(table))?;
         self.define(Definition::AlterTable { replaced, table: Arc::clone(table) })?;
         self.put_rows(table, changes);
         Ok(())

@@ -252,6 +252,27 @@ impl Rewrite {
         self.define(catalog, alter).await
     }
 
+    /// Replaces this table by `table`, a successor with the same rows and columns, which `changes`
+    /// adds, and makes the changes of `beside` in the same commit. Sequences that belong to no
+    /// column any more are kept.
+    ///
+    /// # Errors
+    /// As [`Rewrite::alter`]; errors of `beside`.
+    pub async fn describe(
+        self,
+        catalog: &Arc<Catalog>,
+        table: &Arc<Table>,
+        changes: Changes,
+        beside: impl Fn(&mut Draft) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let before = Arc::clone(&self.table);
+        let alter = |draft: &mut Draft| {
+            draft.replace_table(&before, table, changes.clone())?;
+            beside(draft)
+        };
+        self.define(catalog, alter).await
+    }
+
     /// Replaces this table by `table`, a new one whose rows `changes` adds.
     ///
     /// # Errors

@@ -77,8 +77,7 @@ pub(crate) struct LogFile {
     /// in bytes from the beginning of the file.
     filled: u64,
     said: u64,
-    /// Bytes of the logs before this one that were written since the store was opened, and that no
-    /// dump has replaced yet.
+    /// Bytes of the logs before this one that no dump has replaced yet.
     pub(crate) earlier: u64,
 }
 

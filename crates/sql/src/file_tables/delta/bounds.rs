@@ -1,6 +1,7 @@
 //! Bounds of the columns of data files, by which files without a matching row are left out.
 //!
-//! Bounds of floating-point columns are not used: they leave NaN out, which is above all numbers.
+//! Some bounds of the log are not used: those of floating-point columns leave NaN out, which is above
+//! all numbers, and those of long decimals are rounded, or cut to 64 bits, by the writer delta-rs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -68,6 +69,7 @@ impl<'a> Bounds<'a> {
             return None;
         }
         match known {
+            Known::Log(_) if is_rounded(data_type) => None,
             Known::Log(name) => self.of_log(side, name),
             Known::Constant(place) => {
                 let values = self.constants(place)?.cloned();
@@ -98,6 +100,18 @@ impl<'a> Bounds<'a> {
         let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
         concat(&arrays).ok()
     }
+}
+
+/// True for a decimal that a double does not hold.
+fn is_rounded(data_type: &DataType) -> bool {
+    let precision = match data_type {
+        DataType::Decimal32(precision, _)
+        | DataType::Decimal64(precision, _)
+        | DataType::Decimal128(precision, _)
+        | DataType::Decimal256(precision, _) => *precision,
+        _ => return false,
+    };
+    u32::from(precision) > f64::DIGITS
 }
 
 /// Bounds from above of instants that were rounded down.

@@ -17,13 +17,27 @@ pub(super) fn failed(name: &str, error: &KernelError) -> DataFusionError {
              commits are in a catalog and not in its log; drop the feature, or let the catalog's \
              engine write the rows as Parquet files, and call read_parquet"
         ),
-        KernelError::EmptyLog
-        | KernelError::MissingMetadata
-        | KernelError::MissingProtocol
-        | KernelError::MissingMetadataAndProtocol => plan_datafusion_err!(
+        KernelError::EmptyLog => plan_datafusion_err!(
             "no Delta table at {name}: its directory _delta_log has no version of a table; \
              read_parquet reads Parquet files without a log"
         ),
+        KernelError::MissingMetadata
+        | KernelError::MissingProtocol
+        | KernelError::MissingMetadataAndProtocol => plan_datafusion_err!(
+            "the log of Delta table {name} is damaged: its first commit is missing, or lacks the \
+             action protocol or metaData; restore the files of its directory _delta_log"
+        ),
+        KernelError::MissingVersion(number) => plan_datafusion_err!(
+            "the log of Delta table {name} is damaged: the commit {number:020}.json of its \
+             directory _delta_log is missing; restore it, or read a version before it"
+        ),
+        KernelError::InvalidCheckpoint(text) if text.contains("_last_checkpoint") => {
+            plan_datafusion_err!(
+                "the log of Delta table {name} is damaged: its file _last_checkpoint names a \
+                 checkpoint that is not there; restore the checkpoint, or remove that file if all \
+                 commits are there"
+            )
+        }
         error => plan_datafusion_err!("cannot read Delta table {name}: {}", text(error)),
     }
 }

@@ -11,6 +11,9 @@ use url::Url;
 use crate::file_tables::constants::decoded;
 use crate::file_tables::found::FoundFile;
 
+/// The directory of a log, in that of its table.
+pub(crate) const LOG: &str = "_delta_log";
+
 /// The directory of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Location {
@@ -62,11 +65,25 @@ fn of_bucket(address: &Address) -> Option<Url> {
 /// The URL of a directory of this machine.
 fn of_directory(name: &str) -> Result<Option<Url>> {
     let path = Path::new(name.strip_prefix("file://").unwrap_or(name));
+    if path.is_file() {
+        return plan_err!(
+            "no Delta table at {name}: it is a file; name the directory of a table, or call \
+             read_parquet"
+        );
+    }
     if !path.is_dir() {
         return plan_err!("no Delta table at {name}: there is no such directory");
     }
     let absolute = std::fs::canonicalize(path);
     let absolute = absolute.map_err(|error| plan_datafusion_err!("cannot read {name}: {error}"))?;
+    let mut directories = absolute.ancestors();
+    match directories.find(|directory| directory.join(LOG).is_dir()) {
+        Some(table) if table != absolute => {
+            let table = table.display();
+            return plan_err!("no Delta table at {name}: it is within the one at {table}");
+        }
+        _ => {}
+    }
     Ok(Url::from_directory_path(absolute).ok())
 }
 

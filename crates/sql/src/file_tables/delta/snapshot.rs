@@ -91,9 +91,13 @@ pub(super) fn snapshot(
             let newest = newest(location, engine).map_err(|error| failed(name, &error))?;
             let kind = HistoryCommitType::Recreatable;
             let found = latest_version_as_of(&newest, engine, *millis, kind);
-            let found = found.map_err(|error| {
-                let error = error.without_backtrace();
-                plan_datafusion_err!("Delta table {name} has no version of {text}: {error}")
+            let found = found.map_err(|error| match error.without_backtrace() {
+                // The message has the time in milliseconds, and little else.
+                error if error.to_string().contains("out of range") => plan_datafusion_err!(
+                    "Delta table {name} has no version of {text}: its first one, or the first that \
+                     can still be read, is newer"
+                ),
+                error => failed(name, error),
             })?;
             match found.version == newest.version() {
                 true => Ok(newest),

@@ -1,5 +1,6 @@
 //! A version of a Delta table, as a table of the planner.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -83,6 +84,10 @@ impl DeltaTable {
                  wrote the table copy its files to the directory (DEEP CLONE)"
             );
         }
+        match found.remote {
+            Some(_) => {}
+            None => check(name, &found)?,
+        }
         Ok(found)
     }
 
@@ -111,6 +116,25 @@ impl DeltaTable {
         memory.try_grow(left.bytes)?;
         let planned = planned.with_extension(HeldDeletions(memory));
         Ok(planned.with_extension(ParquetRowSelection::new(left.rows)))
+    }
+}
+
+/// Refuses a data file of this machine that is not there, or has another length than in the log.
+fn check(name: &str, file: &FoundFile) -> Result<()> {
+    let path = file.path.display();
+    match std::fs::metadata(&file.path) {
+        Ok(found) if found.is_file() && found.len() == file.bytes => Ok(()),
+        Ok(found) => plan_err!(
+            "a data file of Delta table {name} is damaged: {path} has {} bytes, and the log says \
+             {}; restore it",
+            found.len(),
+            file.bytes
+        ),
+        Err(error) if error.kind() == ErrorKind::NotFound => plan_err!(
+            "Delta table {name} lacks its data file {path}: if VACUUM has removed the files of this \
+             version, read a newer one; else restore it"
+        ),
+        Err(error) => plan_err!("cannot read {path}, of Delta table {name}: {error}"),
     }
 }
 

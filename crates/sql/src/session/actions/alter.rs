@@ -154,7 +154,8 @@ impl Alter {
     async fn run(&self, context: &TaskContext) -> Result<(), SqlError> {
         let rewrite = self.lock(&Scope::of(context)).await?;
         let before = Arc::clone(rewrite.table());
-        let altered = Alteration::of(&self.state, &before, &self.operations).await?;
+        let mut altered = Alteration::of(&self.state, &before, &self.operations).await?;
+        altered.release(&self.released);
         let after = self.catalog.altered(&before, altered.definition())?;
         let (version, sketches) = (Arc::clone(rewrite.version()), rewrite.sketches()?);
         let memory = context.memory_pool();

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use datafusion::execution::SessionState;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
-use futures::FutureExt as _;
-use terrace_table::catalog::{Catalog, Draft, Properties, Snapshot, TableDefinition, TextKind};
+use terrace_table::catalog::{Draft, Properties, Snapshot, TextKind};
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 use terrace_table::transaction::Scope;
-use terrace_table::write::{ColumnSource, CountExec};
 
+use super::description::{Description, describe};
 use super::object_changes::StoredText;
 use crate::names::Names;
 use crate::session::column_options::normalized;
@@ -64,7 +63,8 @@ impl Session {
         match snapshot.table(&schema, &name) {
             Some((table, _)) => {
                 refuse_missing_column(&table, comment.column.as_deref())?;
-                Ok(comment_on_table(Arc::clone(self.engine.catalog()), &table, comment))
+                let catalog = Arc::clone(self.engine.catalog());
+                Ok(describe("CommentExec", catalog, &table, comment))
             }
             None => {
                 let names = self.names.names();
@@ -215,62 +215,12 @@ fn refuse_missing_column(table: &Table, column: Option<&str>) -> Result<(), SqlE
     }
 }
 
-/// A plan that sets a comment on a table or on one of its columns.
-fn comment_on_table(catalog: Arc<Catalog>, table: &Table, comment: Comment) -> Planned {
-    let (schema, name) = (table.schema_name().to_owned(), table.name().to_owned());
-    let what = format!("CommentExec: table={}", table.full_name());
-    let shared = Arc::new((catalog, schema, name, comment));
-    let plan = CountExec::definition(what, move |context| {
-        let shared = Arc::clone(&shared);
-        async move {
-            let (catalog, schema, name, comment) = shared.as_ref();
-            let scope = Scope::of(&context);
-            let change = |properties: &mut Properties| match &comment.column {
-                None => properties.comment.clone_from(&comment.text),
-                Some(column) => {
-                    properties.change(column, |it| it.comment.clone_from(&comment.text))
-                }
-            };
-            let memory = context.memory_pool();
-            Ok(describe(catalog, &scope, (schema, name), change, memory).await?)
+impl Description for Comment {
+    fn change(&self, _: &Table, properties: &mut Properties) -> Result<(), SqlError> {
+        match &self.column {
+            None => properties.comment.clone_from(&self.text),
+            Some(column) => properties.change(column, |it| it.comment.clone_from(&self.text)),
         }
-        .boxed()
-    });
-    Planned { plan, watched: None }
-}
-
-/// Locks a table, applies `change` to its properties, and keeps its rows.
-async fn describe(
-    catalog: &Arc<Catalog>,
-    scope: &Scope,
-    (schema, name): (&str, &str),
-    change: impl Fn(&mut Properties),
-    memory: &Arc<dyn datafusion::execution::memory_pool::MemoryPool>,
-) -> Result<(), SqlError> {
-    let rewrite = loop {
-        let found = scope.snapshot(catalog)?.table(schema, name);
-        let full_name = format!("{schema}.{name}");
-        let (table, _) = found.ok_or(SqlError::Dropped { name: full_name })?;
-        match scope.rewrite(&table).await {
-            Err(SqlError::Dropped { .. }) => {}
-            locked => break locked?,
-        }
-    };
-    let before = Arc::clone(rewrite.table());
-    let mut properties = before.properties().clone();
-    change(&mut properties);
-    let definition = TableDefinition {
-        schema_name: schema.to_owned(),
-        name: name.to_owned(),
-        columns: Arc::clone(before.schema()),
-        encoding: before.encoding(),
-        properties,
-        owner: None,
-    };
-    let after = catalog.altered(&before, definition)?;
-    let (version, sketches) = (Arc::clone(rewrite.version()), rewrite.sketches()?);
-    let sources: Vec<_> = (0..before.schema().fields().len()).map(ColumnSource::Kept).collect();
-    let changes = before.alter(&version, &after, &sources, &sketches, memory).await?;
-    drop(version);
-    rewrite.alter(catalog, &after, changes).await
+        Ok(())
+    }
 }

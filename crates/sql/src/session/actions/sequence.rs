@@ -2,18 +2,23 @@
 
 use std::sync::Arc;
 
+use datafusion::common::plan_datafusion_err;
 use datafusion::execution::SessionState;
 use datafusion::sql::planner::object_name_to_table_reference;
-use datafusion::sql::sqlparser::ast::ObjectName;
-use terrace_table::catalog::{Draft, Sequence, Snapshot};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use terrace_table::catalog::{Catalog, Draft, Properties, Sequence, Snapshot};
 use terrace_table::error::SqlError;
+use terrace_table::table::Table;
 use terrace_table::transaction::Scope;
 
+use super::description::{Description, describe};
 use crate::access::Privilege;
+use crate::session::column_options::normalized;
 use crate::session::define::Name;
 use crate::session::dependencies::{Kind, Object};
 use crate::session::notice::Notice;
 use crate::session::object_name::refuse_hiding;
+use crate::session::owned_sequences::owner_of;
 use crate::session::refusal::refused;
 use crate::session::sequence::SequenceStatement;
 use crate::session::sequence_calls::user_of;
@@ -44,12 +49,12 @@ impl Session {
         let at = At { state: &state, snapshot: &snapshot, scope };
         match statement {
             SequenceStatement::Create { is_temporary, keep, sequence, changes } => {
-                self.create_sequence(at, &sequence, &changes, (keep, is_temporary)).await?;
+                return self.create_sequence(at, &sequence, &changes, (keep, is_temporary)).await;
             }
             SequenceStatement::Alter { if_exists, sequence, changes } => {
                 let found = self.altered_sequence(at, &sequence, if_exists, "relation")?;
                 if let Some(found) = found {
-                    self.alter_sequence(at, &found, &changes).await?;
+                    return self.alter_sequence(at, &found, &changes).await;
                 }
             }
             SequenceStatement::Rename { if_exists, sequence, to } => {
@@ -91,7 +96,7 @@ impl Session {
         name: &ObjectName,
         changes: &SequenceChanges,
         (keep, is_temporary): (bool, bool),
-    ) -> Result<(), SqlError> {
+    ) -> Result<Planned, SqlError> {
         let options = changes.created()?;
         let reference = object_name_to_table_reference(name.clone(), true)?;
         let Name { schema, name } = match is_temporary {
@@ -101,11 +106,20 @@ impl Session {
         let catalog = self.engine.catalog();
         let sequence = catalog.unnamed_sequence(&schema, &name, options);
         let owner = self.role();
+        let is_kept = keep && at.snapshot.has_object(&schema, &name);
+        if let (Some(Some(column)), false) = (changes.owner(), is_kept) {
+            let (table, column) = self.owning_column(at, &sequence, column)?;
+            let after = Arc::clone(&sequence);
+            let role = owner.as_deref().map(str::to_owned);
+            let change = Ownership { before: None, after, role, column, is_owned: true };
+            change.change(&table, &mut table.properties().clone())?;
+            return Ok(describe(OWNERSHIP, Arc::clone(catalog), &table, change));
+        }
         let put = |draft: &mut Draft| draft.put_sequence(&sequence, keep, owner.as_deref());
         if !at.scope.define(catalog, put).await? {
             self.notice(Notice::relation_exists(&name));
         }
-        Ok(())
+        Ok(Planned::nothing())
     }
 
     async fn alter_sequence(
@@ -113,21 +127,71 @@ impl Session {
         at: At<'_>,
         before: &Arc<Sequence>,
         changes: &SequenceChanges,
-    ) -> Result<(), SqlError> {
-        let options = changes.altered(before.options())?;
+    ) -> Result<Planned, SqlError> {
         let catalog = self.engine.catalog();
-        let after = match changes.restart(&options) {
-            Some(value) => {
-                in_bounds("RESTART", value, &options)?;
-                catalog.restarted_sequence(before, options, value)
+        let after = altered(catalog, before, changes)?;
+        let owner = owner_of(at.snapshot, before);
+        let owned = match (changes.owner(), owner) {
+            (Some(_), Some((table, column))) if table.properties().identity(&column).is_some() => {
+                let text = "cannot change ownership of identity sequence";
+                return Err(plan_datafusion_err!("{text} \"{}\"", before.name()).into());
             }
-            None => {
-                in_bounds("RESTART", before.last().0, &options)?;
-                Arc::new(before.altered(before.name(), options))
+            (Some(Some(column)), owner) => {
+                let (table, column) = self.owning_column(at, before, column)?;
+                match owner {
+                    Some((own, of)) if own.id() == table.id() && of == column => None,
+                    Some((own, of)) => {
+                        let name = before.full_name();
+                        return Err(refused(
+                            &format!(
+                                "sequence {name} for two columns: column {of} of table {} owns it",
+                                own.full_name()
+                            ),
+                            &format!("say ALTER SEQUENCE {name} OWNED BY NONE first"),
+                        ));
+                    }
+                    None => Some((table, column, true)),
+                }
             }
+            (Some(None), Some((table, column))) => Some((table, column, false)),
+            (Some(None), None) | (None, _) => None,
         };
+        if let Some((table, column, is_owned)) = owned {
+            let before = Some(Arc::clone(before));
+            let change = Ownership { before, after, role: None, column, is_owned };
+            change.change(&table, &mut table.properties().clone())?;
+            return Ok(describe(OWNERSHIP, Arc::clone(catalog), &table, change));
+        }
         let alter = |draft: &mut Draft| draft.alter_sequence(before, &after);
-        at.scope.define(catalog, alter).await
+        at.scope.define(catalog, alter).await?;
+        Ok(Planned::nothing())
+    }
+
+    /// The table and the column of OWNED BY, which are in the schema of the sequence and whose
+    /// table the role must own.
+    fn owning_column(
+        &self,
+        at: At<'_>,
+        sequence: &Sequence,
+        column: &ObjectName,
+    ) -> Result<(Arc<Table>, String), SqlError> {
+        let Some((table, column)) = split(column) else {
+            return Err(plan_datafusion_err!(
+                "OWNED BY {column} has no table; say OWNED BY table.column, or OWNED BY NONE"
+            )
+            .into());
+        };
+        let reference = object_name_to_table_reference(table, true)?;
+        let Name { schema, name } = self.own_name(at.state, reference)?;
+        let found = at.snapshot.table(&schema, &name);
+        let (table, _) =
+            found.ok_or_else(|| SqlError::Missing { name: format!("{schema}.{name}") })?;
+        self.rights(at.snapshot).require_owner("altering it", &schema, Some(&name))?;
+        if schema != sequence.schema_name() {
+            let text = "sequence must be in same schema as table it is linked to";
+            return Err(plan_datafusion_err!("{text}").into());
+        }
+        Ok((table, column))
     }
 
     async fn drop_sequences(
@@ -139,7 +203,13 @@ impl Session {
         let found = names.iter();
         let found = found.map(|name| self.altered_sequence(at, name, if_exists, "sequence"));
         let found = found.collect::<Result<Vec<_>, SqlError>>()?;
-        let found = found.into_iter().flatten();
+        let found: Vec<_> = found.into_iter().flatten().collect();
+        for sequence in &found {
+            if user_of(at.snapshot, sequence.schema_name(), sequence.name())?.is_none() {
+                refuse_owned(at.snapshot, sequence, "dropping")?;
+            }
+        }
+        let found = found.iter();
         let found: Vec<_> =
             found.map(|it| Object::new(Kind::Sequence, it.schema_name(), it.name())).collect();
         self.drop_objects(at.state, at.snapshot, (&found, cascades), at.scope).await
@@ -186,10 +256,95 @@ impl Session {
     }
 }
 
-/// Refuses a change of the name of a sequence that a default uses.
+/// The sequence after an ALTER SEQUENCE of its options.
+///
+/// # Errors
+/// Options that contradict each other.
+pub(super) fn altered(
+    catalog: &Catalog,
+    before: &Arc<Sequence>,
+    changes: &SequenceChanges,
+) -> Result<Arc<Sequence>, SqlError> {
+    let options = changes.altered(before.options())?;
+    match changes.restart(&options) {
+        Some(value) => {
+            in_bounds("RESTART", value, &options)?;
+            Ok(catalog.restarted_sequence(before, options, value))
+        }
+        None => {
+            in_bounds("RESTART", before.last().0, &options)?;
+            Ok(Arc::new(before.altered(before.name(), options)))
+        }
+    }
+}
+
+/// Splits `t.a` into the name of the table and that of the column; `None` for a name of one part.
+fn split(name: &ObjectName) -> Option<(ObjectName, String)> {
+    let mut parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+    let column = parts.pop().map(normalized)?;
+    (!parts.is_empty()).then(|| (parts.into(), column))
+}
+
+/// Name of the plan of a change of the column that owns a sequence.
+const OWNERSHIP: &str = "SequenceOwnerExec";
+
+/// A change of the column that owns a sequence.
+struct Ownership {
+    /// The sequence before the change; `None` for a new one.
+    before: Option<Arc<Sequence>>,
+    after: Arc<Sequence>,
+    /// The role that owns a new sequence.
+    role: Option<String>,
+    column: String,
+    /// False for OWNED BY NONE.
+    is_owned: bool,
+}
+
+impl Description for Ownership {
+    fn change(&self, table: &Table, properties: &mut Properties) -> Result<(), SqlError> {
+        let (column, sequence) = (&self.column, self.after.name());
+        if table.schema().field_with_name(column).is_err() {
+            let table = table.name().to_owned();
+            return Err(SqlError::MissingColumn { table, column: column.clone() });
+        }
+        let own = properties.of(column).and_then(|own| own.sequence.clone());
+        match own {
+            Some(own) if self.is_owned && own != sequence => {
+                let other = format!("{}.{own}", table.schema_name());
+                return Err(refused(
+                    &format!("a second sequence of column {column}, which owns {other}"),
+                    &format!("say ALTER SEQUENCE {other} OWNED BY NONE first"),
+                ));
+            }
+            _ => {}
+        }
+        let sequence = self.is_owned.then(|| sequence.to_owned());
+        properties.change(column, |own| own.sequence = sequence);
+        Ok(())
+    }
+
+    fn beside(&self, draft: &mut Draft) -> Result<(), SqlError> {
+        match &self.before {
+            None => draft.put_sequence(&self.after, false, self.role.as_deref()).map(drop),
+            Some(before) => draft.alter_sequence(before, &self.after),
+        }
+    }
+}
+
+/// Refuses a change of a sequence that belongs to a column.
+fn refuse_owned(snapshot: &Snapshot, sequence: &Sequence, what: &str) -> Result<(), SqlError> {
+    let Some((table, column)) = owner_of(snapshot, sequence) else { return Ok(()) };
+    let (name, table) = (sequence.full_name(), table.full_name());
+    Err(refused(
+        &format!("{what} sequence {name}, which column {column} of table {table} owns"),
+        &format!("say ALTER SEQUENCE {name} OWNED BY NONE first"),
+    ))
+}
+
+/// Refuses a change of the name of a sequence that a default uses, or that a column owns.
 fn refuse_used(snapshot: &Snapshot, sequence: &Sequence, what: &str) -> Result<(), SqlError> {
     match user_of(snapshot, sequence.schema_name(), sequence.name())? {
-        None => Ok(()),
+        None => refuse_owned(snapshot, sequence, what),
         Some((table, column)) => Err(refused(
             &format!(
                 "{what} sequence {}, which the default of column {column} of table {table} uses",

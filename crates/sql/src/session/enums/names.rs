@@ -8,8 +8,8 @@ use datafusion::common::Result as DataFusionResult;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ArrayElemTypeDef, DataType, Expr, Ident,
-    ObjectName, Statement as SqlStatement, TypedString, VisitorMut,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ArrayElemTypeDef, DataType, EnumMember,
+    Expr, Ident, ObjectName, Statement as SqlStatement, TypedString, VisitorMut,
 };
 use terrace_table::catalog::{Snapshot, TextKind};
 use terrace_table::error::SqlError;
@@ -160,6 +160,29 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
+    /// The name of the type with these labels: DuckDB writes the labels of a type and not its name
+    /// into the tables of an export.
+    fn of_labels(&self, members: &[EnumMember]) -> Result<ObjectName, SqlError> {
+        let labels = members.iter().map(|member| match member {
+            EnumMember::Name(label) | EnumMember::NamedValue(label, _) => label.as_str(),
+        });
+        let labels: Vec<_> = labels.collect();
+        for schema in SearchPath::of(self.state.config_options()).existing(self.snapshot) {
+            for (name, object) in self.snapshot.texts(TextKind::Type, schema) {
+                if stored(schema, &name, &object.text)?.labels() == labels {
+                    let part = |name: &str| Ident::with_quote('"', name);
+                    return Ok(ObjectName::from(vec![part(schema), part(&name)]));
+                }
+            }
+        }
+        let labels = labels.iter().map(|label| format!("'{}'", label.replace('\'', "''")));
+        let labels = labels.collect::<Vec<_>>().join(", ");
+        Err(refused(
+            &format!("the type ENUM({labels}) without a name"),
+            &format!("say CREATE TYPE name AS ENUM ({labels}), and name it"),
+        ))
+    }
+
     fn qualify(&mut self, of: &mut DataType) -> ControlFlow<()> {
         match of {
             DataType::Custom(name, modifiers) if modifiers.is_empty() => {
@@ -176,6 +199,16 @@ impl Names<'_> {
                     *name = ObjectName::from(vec![part(&home), part(&bare)]);
                 }
                 ControlFlow::Continue(())
+            }
+            DataType::Enum(members, _) => {
+                match self.of_labels(members) {
+                    Ok(name) => *of = DataType::Custom(name, vec![]),
+                    Err(error) => {
+                        self.error = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+                self.qualify(of)
             }
             DataType::Array(
                 ArrayElemTypeDef::AngleBracket(item) | ArrayElemTypeDef::SquareBracket(item, _),

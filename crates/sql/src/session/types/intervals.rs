@@ -10,7 +10,9 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::functions_aggregate::expr_fn::first_value;
 use datafusion::logical_expr::logical_plan::{Aggregate, DistinctOn, Projection};
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    Distinct, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder, when,
+};
 use terrace_functions::columns::readable_text;
 
 use super::kinds::{has_key, is_interval, key_of};
@@ -82,8 +84,11 @@ fn of_groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let below = aggregate.input.schema();
     let key_of = |expr: &Expr| key_of(expr, below.as_ref());
     let keys: Vec<_> = aggregate.group_expr.iter().map(key_of).collect();
-    let has_sets = aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
-    if has_sets || keys.iter().all(Option::is_none) {
+    if let [Expr::GroupingSet(set)] = aggregate.group_expr.as_slice() {
+        let set = set.clone();
+        return of_grouping_sets(aggregate, set);
+    }
+    if keys.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
     let (mut groups, mut calls) = (Vec::new(), aggregate.aggr_expr.clone());
@@ -109,6 +114,67 @@ fn of_groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         }
     });
     let columns: Vec<Expr> = columns.collect();
+    let projection = Projection::try_new(columns, Arc::new(LogicalPlan::Aggregate(keyed)))?;
+    Ok(Transformed::yes(LogicalPlan::Projection(projection)))
+}
+
+/// As [`of_groups`], for ROLLUP, CUBE and GROUPING SETS.
+fn of_grouping_sets(aggregate: Aggregate, set: GroupingSet) -> Result<Transformed<LogicalPlan>> {
+    let below = Arc::clone(aggregate.input.schema());
+    let exprs: Vec<Expr> = set.distinct_expr().into_iter().cloned().collect();
+    if exprs.iter().all(|expr| key_of(expr, below.as_ref()).is_none()) {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let to_keys = |exprs: Vec<Expr>| -> Vec<Expr> {
+        let to_key = |mut expr: Expr| {
+            to_key(&mut expr, below.as_ref());
+            expr
+        };
+        exprs.into_iter().map(to_key).collect()
+    };
+    let set = match set {
+        GroupingSet::Rollup(exprs) => GroupingSet::Rollup(to_keys(exprs)),
+        GroupingSet::Cube(exprs) => GroupingSet::Cube(to_keys(exprs)),
+        GroupingSet::GroupingSets(sets) => {
+            GroupingSet::GroupingSets(sets.into_iter().map(to_keys).collect())
+        }
+    };
+    let mut calls = aggregate.aggr_expr.clone();
+    for call in &mut calls {
+        // The arguments of `grouping` are values of the sets.
+        if let Expr::AggregateFunction(call) = call
+            && call.func.name() == "grouping"
+        {
+            call.params.args = to_keys(std::mem::take(&mut call.params.args));
+        }
+    }
+    let mut columns: Vec<Option<usize>> = vec![None; aggregate.schema.fields().len()];
+    // The groups, their number, and the calls.
+    let first = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+    for (place, value) in exprs.into_iter().enumerate() {
+        if key_of(&value, below.as_ref()).is_some() {
+            columns[place] = Some(first + calls.len());
+            calls.push(first_value(value, vec![]).alias(format!("value {place}")));
+        }
+    }
+    let input = Arc::clone(&aggregate.input);
+    let keyed = Aggregate::try_new(input, vec![Expr::GroupingSet(set)], calls)?;
+    let of_keyed = |place: usize| Expr::from(keyed.schema.qualified_field(place));
+    // Nothing but `grouping`, which is resolved below, reads the number of the set.
+    let columns = columns.iter().enumerate().filter(|(place, _)| *place != first - 1);
+    let columns = columns.map(|(place, value)| {
+        let (qualifier, field) = aggregate.schema.qualified_field(place);
+        let column = match value {
+            // Rows of a set without the value have no key.
+            Some(value) => when(of_keyed(place).is_not_null(), of_keyed(*value)).end()?,
+            None if keyed.schema.qualified_field(place) == (qualifier, field) => {
+                return Ok(of_keyed(place));
+            }
+            None => of_keyed(place),
+        };
+        Ok(column.alias_qualified(qualifier.cloned(), field.name()))
+    });
+    let columns: Vec<Expr> = columns.collect::<Result<_>>()?;
     let projection = Projection::try_new(columns, Arc::new(LogicalPlan::Aggregate(keyed)))?;
     Ok(Transformed::yes(LogicalPlan::Projection(projection)))
 }
