@@ -9,7 +9,10 @@
 //! Files belong to the machine, not to a database: reading them takes a superuser (`access`).
 
 use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::listing::ListingTable;
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::LogicalPlan;
 
 mod access;
 mod arguments;
@@ -62,4 +65,16 @@ pub(crate) fn is_decoded_by_datafusion(table: &dyn TableProvider) -> bool {
     table.downcast_ref::<ListingTable>().is_some()
         || table.downcast_ref::<ParquetTable>().is_some()
         || table.downcast_ref::<DeltaTable>().is_some()
+}
+
+/// True for a plan with a table of files.
+pub(crate) fn reads_files(plan: &LogicalPlan) -> bool {
+    let mut reads = false;
+    let visited = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            reads |= source_as_provider(&scan.source).is_ok_and(|it| is_of_files(it.as_ref()));
+        }
+        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    reads || visited.is_err()
 }

@@ -29,7 +29,6 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::{Result, plan_err};
 
 use super::arguments::Arguments;
-pub(super) use location::LOG;
 use location::Location;
 use snapshot::Moment;
 pub(super) use table::DeltaTable;

@@ -8,10 +8,11 @@ use glob::{MatchOptions, Pattern, glob_with};
 use terrace_cloud::address::Address;
 use terrace_cloud::{CloudFile, CloudFiles};
 
-use super::delta::LOG;
-
 /// Maximum number of files of one table.
 pub(super) const FILES_MAX: usize = 100_000;
+
+/// The directory of the log of a Delta table, in that of the table.
+pub(super) const DELTA_LOG: &str = "_delta_log";
 
 /// A local or remote file of a table.
 #[derive(Clone, Debug)]
@@ -123,7 +124,7 @@ fn find_local(pattern: &str) -> Result<Vec<FoundFile>> {
         return Ok(vec![file(path.to_owned())?]);
     }
     if path.is_dir() {
-        if path.join(LOG).is_dir() {
+        if path.join(DELTA_LOG).is_dir() {
             // The files of the directory have rows of old versions, too.
             return plan_err!("{pattern} is a Delta table: say delta_scan('{pattern}')");
         }

@@ -113,8 +113,8 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<IdentityStatement, Parser
         set(parser)?
     };
     if parser.peek_token_ref().token == Token::Comma {
-        let text = "a change of the identity of a column is a statement of its own: leave the other \
-                    actions to another ALTER TABLE";
+        let text = "a change of the identity of a column is a statement of its own: leave the \
+                    other actions to another ALTER TABLE";
         return Err(ParserError::ParserError(text.to_owned()));
     }
     Ok(IdentityStatement { if_exists, table, column, change })

@@ -11,9 +11,8 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::metadata::ScalarAndMetadata;
-use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ParamValues, Result as DataFusionResult, ScalarValue};
-use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::{Cast, Placeholder};
 use datafusion::logical_expr::utils::merge_schema;
@@ -43,7 +42,7 @@ use super::{
 };
 use crate::access::{Reading, check_names};
 use crate::execution::{QueryHandle, supervised};
-use crate::file_tables::is_of_files;
+use crate::file_tables::reads_files;
 use crate::names::Added;
 use crate::series;
 use crate::sessions::HeldFor;
@@ -275,7 +274,7 @@ impl Session {
         let text = StatementText::new(depth::text_of(&statement));
         let bytes = to_u64(text.written().len()).saturating_add(plan_bytes(&plan)?);
         let _held = self.info.hold(HeldFor::Prepared, bytes);
-        let plan = Some(Mutex::new(self.keep(plan, state, current)?));
+        let plan = Some(Mutex::new(self.keep(plan, state, current)));
         let (constant, locks_rows) = (None, false);
         Ok(Prepared { statement, text, parameters, schema, plan, constant, locks_rows, _held })
     }
@@ -346,20 +345,15 @@ impl Session {
         let plan = self.logical_plan(state, current, statement).await?;
         let plan = with_types(snapshot::unpinned(plan)?, types)?;
         let parameters = parameters_of(&plan, types)?;
-        Ok((self.keep(plan, state, current)?, parameters))
+        Ok((self.keep(plan, state, current), parameters))
     }
 
     /// A plan to keep, with the state of catalog and session that its names were resolved in.
-    fn keep(
-        &self,
-        plan: LogicalPlan,
-        state: &SessionState,
-        current: &Snapshot,
-    ) -> Result<Kept, SqlError> {
+    fn keep(&self, plan: LogicalPlan, state: &SessionState, current: &Snapshot) -> Kept {
         let (changes, default_schema) = (current.changes(), default_schema(state).to_owned());
         let (role, routines) = (self.role(), lock(&self.routines).clone());
-        let reads_files = reads_files(&plan)?;
-        Ok(Kept { plan, changes, default_schema, role, routines, reads_files })
+        let reads_files = reads_files(&plan);
+        Kept { plan, changes, default_schema, role, routines, reads_files }
     }
 
     /// A state of the session that resolves names in the current catalog, and a snapshot of it.
@@ -429,18 +423,6 @@ fn columns_of(schema: &SchemaRef) -> impl Iterator<Item = (&String, &DataType)> 
 fn is_kept(plan: &LogicalPlan) -> bool {
     let plan = parts::of(plan).map_or(plan, PartsNode::main);
     !matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) | LogicalPlan::Copy(_))
-}
-
-/// True for a plan with a table of files.
-fn reads_files(plan: &LogicalPlan) -> DataFusionResult<bool> {
-    let mut reads = false;
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            reads |= source_as_provider(&scan.source).is_ok_and(|it| is_of_files(it.as_ref()));
-        }
-        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(reads)
 }
 
 fn returns_rows(plan: &LogicalPlan) -> bool {

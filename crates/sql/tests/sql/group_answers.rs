@@ -184,7 +184,8 @@ async fn positions_are_those_of_computed_columns_too() {
         ("SELECT 10 - nextval('q') FROM t GROUP BY x ORDER BY 1", "8\n9"),
         ("SELECT nextval('q')", "3"),
         (
-            "SELECT (SELECT max(y.n) FROM t y WHERE y.x = t.x), count(*) FROM t GROUP BY x ORDER BY 1",
+            "SELECT (SELECT max(y.n) FROM t y WHERE y.x = t.x), count(*) FROM t GROUP BY x \
+             ORDER BY 1",
             "4 2\n5 3",
         ),
         ("SELECT unnest(array_agg(n)) + 1 FROM t GROUP BY x ORDER BY 1", "2\n3\n4\n5\n6"),

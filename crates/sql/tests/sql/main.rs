@@ -16,6 +16,7 @@ mod copy_files;
 mod database_copy;
 mod defaults;
 mod delta_tables;
+mod delta_versions;
 mod dependencies;
 mod distinct_types;
 mod duplicate_names;

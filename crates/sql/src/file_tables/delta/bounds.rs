@@ -1,7 +1,8 @@
 //! Bounds of the columns of data files, by which files without a matching row are left out.
 //!
-//! Some bounds of the log are not used: those of floating-point columns leave NaN out, which is above
-//! all numbers, and those of long decimals are rounded, or cut to 64 bits, by the writer delta-rs.
+//! Some bounds of the log are not used: those of floating-point columns leave NaN out, which is
+//! above all numbers, and those of long decimals are rounded, or cut to 64 bits, by the writer
+//! delta-rs.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -9,10 +9,7 @@ use terrace_cloud::{CloudFile, CloudFiles};
 use url::Url;
 
 use crate::file_tables::constants::decoded;
-use crate::file_tables::found::FoundFile;
-
-/// The directory of a log, in that of its table.
-pub(crate) const LOG: &str = "_delta_log";
+use crate::file_tables::found::{DELTA_LOG, FoundFile};
 
 /// The directory of a table.
 #[derive(Clone, Debug)]
@@ -77,7 +74,7 @@ fn of_directory(name: &str) -> Result<Option<Url>> {
     let absolute = std::fs::canonicalize(path);
     let absolute = absolute.map_err(|error| plan_datafusion_err!("cannot read {name}: {error}"))?;
     let mut directories = absolute.ancestors();
-    match directories.find(|directory| directory.join(LOG).is_dir()) {
+    match directories.find(|directory| directory.join(DELTA_LOG).is_dir()) {
         Some(table) if table != absolute => {
             let table = table.display();
             return plan_err!("no Delta table at {name}: it is within the one at {table}");

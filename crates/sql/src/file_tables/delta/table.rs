@@ -131,8 +131,8 @@ fn check(name: &str, file: &FoundFile) -> Result<()> {
             file.bytes
         ),
         Err(error) if error.kind() == ErrorKind::NotFound => plan_err!(
-            "Delta table {name} lacks its data file {path}: if VACUUM has removed the files of this \
-             version, read a newer one; else restore it"
+            "Delta table {name} lacks its data file {path}: if VACUUM has removed the files of \
+             this version, read a newer one; else restore it"
         ),
         Err(error) => plan_err!("cannot read {path}, of Delta table {name}: {error}"),
     }
