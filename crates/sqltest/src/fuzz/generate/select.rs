@@ -128,15 +128,17 @@ impl Generator<'_> {
         if !once || self.random.percent(85) {
             return None;
         }
-        let value = match kind {
-            Kind::Int | Kind::Float | Kind::Decimal => cast(kind, text(name.clone())),
-            _ => text(name.clone()),
+        Some(self.or_constant(kind, text(name.clone())))
+    }
+
+    /// Returns `coalesce(value, constant)`.
+    fn or_constant(&mut self, kind: Kind, value: Node) -> Node {
+        let typed = |node: Node| match kind {
+            Kind::Int | Kind::Float | Kind::Decimal => cast(kind, node),
+            _ => node,
         };
-        let other = match kind {
-            Kind::Int | Kind::Float | Kind::Decimal => cast(kind, self.constant(kind)),
-            kind => self.constant(kind),
-        };
-        Some(expression(kind, call("coalesce", vec![value, other])))
+        let other = self.constant(kind);
+        expression(kind, call("coalesce", vec![typed(value), typed(other)]))
     }
 
     /// Returns a clause that selects rows by their rank in an order; nothing in most cases. If
@@ -270,6 +272,8 @@ impl Generator<'_> {
                 true => self.aggregate(kind, depth),
                 false => self.random.one(&same).1.clone(),
             };
+            // An item is computed from keys and aggregates.
+            let node = if self.random.percent(20) { self.or_constant(kind, node) } else { node };
             let (node, name) = self.named(node, kind, &columns, top);
             items.push(node);
             columns.push((name, kind));
