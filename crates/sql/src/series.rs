@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl};
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
@@ -36,7 +36,7 @@ struct Series(Arc<dyn TableFunctionImpl>);
 
 impl Series {
     fn table(&self, exprs: &[Expr], session: &dyn Session) -> Result<Arc<dyn TableProvider>> {
-        let exprs: Vec<_> = exprs.iter().cloned().map(with_bigint).collect();
+        let exprs = exprs.iter().cloned().map(with_own_type).collect::<Result<Vec<_>>>()?;
         self.0.call_with_args(TableFunctionArgs::new(&exprs, session))
     }
 }
@@ -182,12 +182,20 @@ fn simplified(expr: Expr, value: impl Fn(&str) -> Result<ScalarValue>) -> Result
     simplifier.simplify(simplifier.coerce(expr?.data, &DFSchema::empty())?)
 }
 
-/// Casts an integer of any type to BIGINT, the only type that the functions accept.
-fn with_bigint(expr: Expr) -> Expr {
-    match &expr {
-        Expr::Literal(value, _) if value.data_type().is_integer() => {
-            value.cast_to(&DataType::Int64).map_or(expr, lit)
+/// Casts an integer of any type to BIGINT, and a timestamp to one in nanoseconds, the only types
+/// that the functions accept.
+fn with_own_type(expr: Expr) -> Result<Expr> {
+    let Expr::Literal(value, _) = &expr else { return Ok(expr) };
+    let own = match value.data_type() {
+        integer if integer.is_integer() => DataType::Int64,
+        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Nanosecond, zone),
+        _ => return Ok(expr),
+    };
+    match value.cast_to(&own) {
+        Ok(value) => Ok(lit(value)),
+        Err(_) if own == DataType::Int64 => Ok(expr),
+        Err(_) => {
+            plan_err!("a series of timestamps begins and ends between the years 1678 and 2261")
         }
-        _ => expr,
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use chrono::NaiveDateTime;
 use datafusion::arrow::array::timezone::Tz;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampNanosecondType};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -31,7 +31,7 @@ impl TimeZoneConversion {
         Self { signature: Signature::user_defined(Volatility::Immutable) }
     }
 
-    /// A call of the function, which converts `instant`, a timestamp in nanoseconds.
+    /// A call of the function, which converts `instant`, a timestamp in microseconds.
     pub(crate) fn call(zone: Expr, instant: Expr) -> Expr {
         ScalarUDF::new_from_impl(Self::new()).call(vec![zone, instant])
     }
@@ -51,13 +51,15 @@ impl ScalarUDFImpl for TimeZoneConversion {
             return plan_err!("{NAME} takes a time zone and a timestamp");
         };
         let value = match value {
-            DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()),
+            DataType::Timestamp(_, zone) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
             DataType::Date32
             | DataType::Date64
             | DataType::Utf8
             | DataType::Utf8View
             | DataType::LargeUtf8
-            | DataType::Null => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            | DataType::Null => DataType::Timestamp(TimeUnit::Microsecond, None),
             other => return plan_err!("{NAME} takes a timestamp, not {other}; cast it"),
         };
         Ok(vec![DataType::Utf8, value])
@@ -79,7 +81,7 @@ impl ScalarUDFImpl for TimeZoneConversion {
             DataType::Timestamp(_, Some(_)) => None,
             _ => Some(Arc::from(zone)),
         };
-        let result = DataType::Timestamp(TimeUnit::Nanosecond, result);
+        let result = DataType::Timestamp(TimeUnit::Microsecond, result);
         Ok(Arc::new(Field::new(NAME, result, true)))
     }
 
@@ -123,12 +125,12 @@ pub(super) fn parsed(zone: &str) -> Result<Tz> {
 }
 
 fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
-    if let DataType::Timestamp(TimeUnit::Nanosecond, Some(_)) = array.data_type() {
+    if let DataType::Timestamp(TimeUnit::Microsecond, Some(_)) = array.data_type() {
         let zone = parsed(zone)?;
-        let moments = array.as_primitive::<TimestampNanosecondType>();
+        let moments = array.as_primitive::<TimestampMicrosecondType>();
         let local = |row: usize| {
             let moment = moments.value_as_datetime_with_tz(row, zone);
-            moment.and_then(|moment| moment.naive_local().and_utc().timestamp_nanos_opt())
+            moment.map(|moment| moment.naive_local().and_utc().timestamp_micros())
         };
         let local = (0..moments.len()).map(|row| match moments.is_null(row) {
             true => Ok(None),
@@ -136,11 +138,11 @@ fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
                 exec_datafusion_err!("a timestamp is out of range in its time zone")
             }),
         });
-        let local = local.collect::<Result<TimestampNanosecondArray>>()?;
+        let local = local.collect::<Result<TimestampMicrosecondArray>>()?;
         return Ok(Arc::new(local));
     }
-    let local = cast(array, &DataType::Timestamp(TimeUnit::Nanosecond, None))?;
-    let local = local.as_primitive::<TimestampNanosecondType>();
+    let local = cast(array, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
+    let local = local.as_primitive::<TimestampMicrosecondType>();
     let parsed = parsed(zone)?;
     let moment = |row| local.value_as_datetime(row).and_then(|time| moment(time, parsed));
     let moments = (0..local.len()).map(|row| match local.is_null(row) {
@@ -149,11 +151,11 @@ fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
             .map(Some)
             .ok_or_else(|| exec_datafusion_err!("a local time of {zone} is out of range")),
     });
-    let moments = moments.collect::<Result<TimestampNanosecondArray>>()?;
+    let moments = moments.collect::<Result<TimestampMicrosecondArray>>()?;
     Ok(Arc::new(moments.with_timezone(zone)))
 }
 
-/// The instant of a local time in a time zone, in nanoseconds since 1970 in UTC.
+/// The instant of a local time in a time zone, in microseconds since 1970 in UTC.
 pub(super) fn moment(local: NaiveDateTime, zone: Tz) -> Option<i64> {
-    instant_of(local, zone)?.and_utc().timestamp_nanos_opt()
+    Some(instant_of(local, zone)?.and_utc().timestamp_micros())
 }

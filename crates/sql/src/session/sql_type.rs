@@ -79,8 +79,8 @@ fn timestamp(unit: TimeUnit, has_zone: bool) -> String {
     let digits = match unit {
         TimeUnit::Second => "(0)",
         TimeUnit::Millisecond => "(3)",
-        TimeUnit::Microsecond => "(6)",
-        TimeUnit::Nanosecond => "",
+        TimeUnit::Microsecond => "",
+        TimeUnit::Nanosecond => "(9)",
     };
     format!("TIMESTAMP{digits}{}", if has_zone { " WITH TIME ZONE" } else { "" })
 }

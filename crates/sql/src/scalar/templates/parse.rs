@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
 use datafusion::arrow::array::{
-    ArrayRef, AsArray as _, Date32Array, StringArray, TimestampNanosecondArray,
+    ArrayRef, AsArray as _, Date32Array, StringArray, TimestampMicrosecondArray,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
@@ -61,10 +61,12 @@ fn to_timestamp(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
             let found = match moment.offset {
                 Some(offset) => local.and_then(|local| {
                     let instant = local.checked_sub_signed(TimeDelta::seconds(offset))?;
-                    instant.and_utc().timestamp_nanos_opt()
+                    Some(instant.and_utc().timestamp_micros())
                 }),
                 None => local.and_then(|local| instant(local, zone)),
             };
+            // The result is in nanoseconds.
+            let found = found.filter(|micros| micros.checked_mul(1_000).is_some());
             found.map(Some).ok_or_else(|| {
                 exec_datafusion_err!(
                     "timestamp out of range: {} is not between the years 1678 and 2261; use \
@@ -73,7 +75,7 @@ fn to_timestamp(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
                 )
             })
         });
-        let instants = instants.collect::<Result<TimestampNanosecondArray>>()?;
+        let instants = instants.collect::<Result<TimestampMicrosecondArray>>()?;
         Ok(cast(&instants.with_timezone(Arc::clone(&name)), result)?)
     })
 }

@@ -49,7 +49,7 @@ pub(super) fn operand(
     match (from, to) {
         (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) => {
             let is_utc = ["UTC", "+00:00"].contains(&zone);
-            (!is_utc).then(|| TimeZoneConversion::call(lit(zone), nanoseconds(operand, from)))
+            (!is_utc).then(|| TimeZoneConversion::call(lit(zone), microseconds(operand, from)))
         }
         (
             DataType::Timestamp(_, Some(_)),
@@ -67,11 +67,11 @@ pub(super) fn operand(
     }
 }
 
-/// Casts instants to nanoseconds, the unit that the conversion to local time takes.
-fn nanoseconds(operand: &Expr, from: &DataType) -> Expr {
+/// Casts instants to microseconds, the unit that the conversion to local time takes.
+fn microseconds(operand: &Expr, from: &DataType) -> Expr {
     match from {
-        DataType::Timestamp(unit, own) if *unit != TimeUnit::Nanosecond => {
-            let to = DataType::Timestamp(TimeUnit::Nanosecond, own.clone());
+        DataType::Timestamp(unit, own) if *unit != TimeUnit::Microsecond => {
+            let to = DataType::Timestamp(TimeUnit::Microsecond, own.clone());
             Expr::Cast(Cast::new(Box::new(operand.clone()), to))
         }
         _ => operand.clone(),

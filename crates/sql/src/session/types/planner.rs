@@ -4,6 +4,7 @@
 //! UUID, JSON, JSONB, VARCHAR(n), CHAR(n)     texts that are checked (`terrace_functions::columns`)
 //! BLOB, VARBINARY, BINARY, BYTES             BYTEA
 //! TIME, TIME(0) to TIME(6)                   microseconds of a day
+//! TIMESTAMP, TIMESTAMPTZ                     microseconds since 1970
 //! HUGEINT                                    DECIMAL(38,0)
 //! MAP(VARCHAR, INTEGER)
 //! ```
@@ -80,6 +81,10 @@ fn custom(name: &ObjectName) -> Option<FieldRef> {
         "uinteger" => DataType::UInt32,
         "int1" => DataType::Int8,
         "bpchar" => DataType::Utf8View,
+        "timestamp_s" => DataType::Timestamp(TimeUnit::Second, None),
+        "timestamp_ms" => DataType::Timestamp(TimeUnit::Millisecond, None),
+        "timestamp_us" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        "timestamp_ns" => DataType::Timestamp(TimeUnit::Nanosecond, None),
         _ => return None,
     };
     Some(unnamed(data_type))
@@ -130,7 +135,12 @@ fn of_bytes_and_times(of: &SqlType) -> Result<Option<DataType>> {
             DataType::Interval(IntervalUnit::MonthDayNano)
         }
         SqlType::Interval { .. } => return refuse(&format!("the type {of}"), "say INTERVAL"),
-        SqlType::Datetime(None) => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        SqlType::Datetime(None | Some(6)) => DataType::Timestamp(TimeUnit::Microsecond, None),
+        // Instants are in UTC; the time zone of the session is that of texts and local times.
+        SqlType::Timestamp(None | Some(6), zone) => {
+            let has_zone = matches!(zone, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone);
+            DataType::Timestamp(TimeUnit::Microsecond, has_zone.then(|| "UTC".into()))
+        }
         _ => return Ok(None),
     }))
 }

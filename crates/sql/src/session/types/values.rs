@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DataType, Field,
+    DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DataType, Field, TimeUnit,
 };
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{ExprSchema, Result, plan_err};
@@ -133,13 +133,16 @@ fn of_lists(mut expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>
 fn concerns(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
     let is_of = |field: &Field| {
         let of = field.data_type();
-        TextType::of(field).is_some() || is_interval(of) || is_list(of)
+        TextType::of(field).is_some() || is_interval(of) || is_moment(of) || is_list(of)
     };
     expr.exists(|part| {
         Ok(match part {
             Expr::Column(column) => schema.field_from_column(column).is_ok_and(|it| is_of(it)),
             Expr::OuterReferenceColumn(field, _) => is_of(field),
-            Expr::Literal(value, _) => is_interval(&value.data_type()),
+            Expr::Literal(value, _) => {
+                let of = value.data_type();
+                is_interval(&of) || is_moment(&of)
+            }
             Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => {
                 let of = field.data_type();
                 of.is_string() || is_checked(field) || is_of(field) || is_list(of)
@@ -148,6 +151,11 @@ fn concerns(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
             _ => false,
         })
     })
+}
+
+/// True for a timestamp that reaches beyond those in nanoseconds.
+fn is_moment(of: &DataType) -> bool {
+    matches!(of, DataType::Timestamp(unit, _) if *unit != TimeUnit::Nanosecond)
 }
 
 fn is_list(data_type: &DataType) -> bool {
@@ -352,7 +360,7 @@ pub(super) fn unify(mut group: Vec<Member<'_>>) -> bool {
         })
     };
     if !types.iter().flatten().any(is_interval) || !types.iter().all(fits) {
-        return false;
+        return to_moments(&mut group, &types);
     }
     for ((expr, _), of) in group.iter_mut().zip(&types) {
         if *of != Some(DataType::Null) {
@@ -360,6 +368,28 @@ pub(super) fn unify(mut group: Vec<Member<'_>>) -> bool {
         }
     }
     true
+}
+
+/// Casts the texts and dates of a group with timestamps to timestamps in microseconds; true if it
+/// has changed. DataFusion takes nanoseconds, which reach from the year 1677 to 2262 only.
+fn to_moments(group: &mut [Member<'_>], types: &[Option<DataType>]) -> bool {
+    let zones = types.iter().flatten().filter_map(|of| match of {
+        DataType::Timestamp(_, zone) if is_moment(of) => Some(zone.clone()),
+        _ => None,
+    });
+    // Beside an instant, a timestamp without a time zone is one in that of the session.
+    let Some(zone) = zones.reduce(|zone, other| zone.or(other)) else { return false };
+    let moment = DataType::Timestamp(TimeUnit::Microsecond, zone);
+    let mut is_changed = false;
+    for ((expr, _), of) in group.iter_mut().zip(types) {
+        let is_other =
+            |of: &DataType| of.is_string() || matches!(of, DataType::Date32 | DataType::Date64);
+        if of.as_ref().is_some_and(is_other) {
+            **expr = Expr::Cast(Cast::new(Box::new(std::mem::take(*expr)), moment.clone()));
+            is_changed = true;
+        }
+    }
+    is_changed
 }
 
 /// Replaces the members of a group by their keys if all are values of JSONB; true if it has.
