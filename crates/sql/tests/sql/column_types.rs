@@ -381,6 +381,58 @@ async fn operators_spill_every_type() {
     assert!(last.starts_with("300000 ") && last.ends_with("{n: 300000} 300000"), "{last}");
 }
 
+/// Queries over the table `far`, and their rows.
+const FAR: &[(&str, &str)] = &[
+    ("SELECT '9999-12-31 23:59:59'::timestamp", "9999-12-31T23:59:59"),
+    ("SELECT TIMESTAMP '9999-12-31' > now()::timestamp", "true"),
+    ("SELECT n FROM far WHERE a = '9999-12-31 23:59:59.999999'", "1"),
+    ("SELECT n FROM far WHERE a BETWEEN '0001-01-01' AND '9999-12-31' ORDER BY n", "2\n3"),
+    (
+        "SELECT n FROM far WHERE a IN ('9999-12-31 23:59:59.999999', '0001-01-01') ORDER BY n",
+        "1\n2",
+    ),
+    ("SELECT n FROM far WHERE d = '9999-12-31'::timestamp", "1"),
+    ("SELECT n FROM far WHERE a > d ORDER BY n", "1\n3"),
+    ("SELECT n FROM far WHERE z < '9999-01-01' ORDER BY n", "2\n3"),
+    ("SELECT n FROM far WHERE z = '0001-01-01 00:00:00+00'", "2"),
+    ("SELECT coalesce(a, '9999-12-31') FROM far WHERE n = 4", "9999-12-31T00:00:00"),
+    (
+        "SELECT CASE WHEN n = 4 THEN '9999-12-31' ELSE a END FROM far WHERE n > 2 ORDER BY n",
+        "2024-05-06T07:08:09\n9999-12-31T00:00:00",
+    ),
+    ("SELECT greatest(a, '9999-12-31') FROM far WHERE n = 3", "9999-12-31T00:00:00"),
+    (
+        "SELECT a - INTERVAL '1 day', date_trunc('year', a), extract(year FROM a) FROM far
+      WHERE n = 1",
+        "9999-12-30T23:59:59.999999 9999-01-01T00:00:00 9999",
+    ),
+    (
+        "SELECT a::date, a::text, d::timestamp FROM far WHERE n = 2",
+        "0001-01-01 0001-01-01 00:00:00 0001-01-01T00:00:00",
+    ),
+    (
+        "SELECT a AT TIME ZONE 'UTC', z AT TIME ZONE 'UTC' FROM far WHERE n = 1",
+        "9999-12-31T23:59:59.999999Z 9999-12-31T00:00:00",
+    ),
+    (
+        "SELECT max(a), min(z), count(DISTINCT a) FROM far",
+        "9999-12-31T23:59:59.999999 0001-01-01T00:00:00Z 3",
+    ),
+    ("SELECT n FROM far ORDER BY a, n", "2\n3\n1\n4"),
+    ("SELECT count(*) FROM (SELECT a FROM far UNION SELECT '9999-12-31'::timestamp) q", "5"),
+    ("SELECT count(*) FROM far x JOIN far y ON x.a > y.d", "5"),
+    (
+        "SELECT sum(extract(year FROM g)) FROM generate_series(TIMESTAMP '2024-01-01',
+         TIMESTAMP '2026-01-01', INTERVAL '1 year') t(g)",
+        "6075",
+    ),
+    ("SELECT '9999-12-31 23:59:59'::timestamp_s", "9999-12-31T23:59:59"),
+    (
+        "SELECT 86400::timestamp, n::bigint::timestamp FROM far WHERE n = 1",
+        "1970-01-02T00:00:00 1970-01-01T00:00:01",
+    ),
+];
+
 /// Timestamps are microseconds, which reach beyond all years of four digits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timestamps_reach_the_year_9999() {
@@ -391,64 +443,16 @@ async fn timestamps_reach_the_year_9999() {
         "CREATE TABLE far (n INT, a TIMESTAMP, z TIMESTAMPTZ, d DATE); INSERT INTO far VALUES
             (1, '9999-12-31 23:59:59.999999', '9999-12-31 00:00:00+00', '9999-12-31'),
             (2, '0001-01-01', '0001-01-01 00:00:00+00', '0001-01-01'),
-            (3, '2024-05-06 07:08:09', '2024-05-06 07:08:09+00', '2024-05-06'), (4, NULL, NULL, NULL)",
+            (3, '2024-05-06 07:08:09', '2024-05-06 07:08:09+00', '2024-05-06'),
+            (4, NULL, NULL, NULL)",
     )
     .await;
-    let cases = [
-        ("SELECT '9999-12-31 23:59:59'::timestamp", "9999-12-31T23:59:59"),
-        ("SELECT TIMESTAMP '9999-12-31' > now()::timestamp", "true"),
-        ("SELECT n FROM far WHERE a = '9999-12-31 23:59:59.999999'", "1"),
-        ("SELECT n FROM far WHERE a BETWEEN '0001-01-01' AND '9999-12-31' ORDER BY n", "2\n3"),
-        (
-            "SELECT n FROM far WHERE a IN ('9999-12-31 23:59:59.999999', '0001-01-01') ORDER BY n",
-            "1\n2",
-        ),
-        ("SELECT n FROM far WHERE d = '9999-12-31'::timestamp", "1"),
-        ("SELECT n FROM far WHERE a > d ORDER BY n", "1\n3"),
-        ("SELECT n FROM far WHERE z < '9999-01-01' ORDER BY n", "2\n3"),
-        ("SELECT n FROM far WHERE z = '0001-01-01 00:00:00+00'", "2"),
-        ("SELECT coalesce(a, '9999-12-31') FROM far WHERE n = 4", "9999-12-31T00:00:00"),
-        (
-            "SELECT CASE WHEN n = 4 THEN '9999-12-31' ELSE a END FROM far WHERE n > 2 ORDER BY n",
-            "2024-05-06T07:08:09\n9999-12-31T00:00:00",
-        ),
-        ("SELECT greatest(a, '9999-12-31') FROM far WHERE n = 3", "9999-12-31T00:00:00"),
-        (
-            "SELECT a - INTERVAL '1 day', date_trunc('year', a), extract(year FROM a) FROM far
-          WHERE n = 1",
-            "9999-12-30T23:59:59.999999 9999-01-01T00:00:00 9999",
-        ),
-        (
-            "SELECT a::date, a::text, d::timestamp FROM far WHERE n = 2",
-            "0001-01-01 0001-01-01 00:00:00 0001-01-01T00:00:00",
-        ),
-        (
-            "SELECT a AT TIME ZONE 'UTC', z AT TIME ZONE 'UTC' FROM far WHERE n = 1",
-            "9999-12-31T23:59:59.999999Z 9999-12-31T00:00:00",
-        ),
-        (
-            "SELECT max(a), min(z), count(DISTINCT a) FROM far",
-            "9999-12-31T23:59:59.999999 0001-01-01T00:00:00Z 3",
-        ),
-        ("SELECT n FROM far ORDER BY a, n", "2\n3\n1\n4"),
-        ("SELECT count(*) FROM (SELECT a FROM far UNION SELECT '9999-12-31') q", "5"),
-        ("SELECT count(*) FROM far x JOIN far y ON x.a > y.d", "5"),
-        (
-            "SELECT sum(extract(year FROM g)) FROM generate_series(TIMESTAMP '2024-01-01',
-          TIMESTAMP '2026-01-01', INTERVAL '1 year') t(g)",
-            "6075",
-        ),
-        (
-            "SELECT '9999-12-31 23:59:59'::timestamp_s, 1::int::text::timestamp_ns IS NULL
-          FROM far WHERE false",
-            "",
-        ),
-    ];
-    check(&session, &cases).await;
+    check(&session, FAR).await;
     for (text, part) in [
         ("SELECT '9999-12-31'::timestamp_ns", "Nanosecond"),
         (
-            "SELECT * FROM generate_series('0001-01-01'::timestamp, '0002-01-01', INTERVAL '1 year')",
+            "SELECT * FROM generate_series('0001-01-01'::timestamp, '0002-01-01',
+             INTERVAL '1 year')",
             "between the years 1678 and 2261",
         ),
     ] {

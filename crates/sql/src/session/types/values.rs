@@ -37,12 +37,18 @@ pub(in super::super) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<T
     }
     expr.transform_up(|expr| {
         let expr = of_part(expr, schema)?.transform_data(|expr| of_lists(expr, schema))?;
-        expr.transform_data(|expr| of_choice(expr, schema))
+        let expr = expr.transform_data(|expr| of_choice(expr, schema))?;
+        expr.transform_data(|expr| Ok(of_moments(expr, schema)))
     })
 }
 
 /// Rewrites one node of an expression, whose children have been rewritten.
 fn of_part(mut expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+    if let Expr::Cast(Cast { expr: operand, field })
+    | Expr::TryCast(TryCast { expr: operand, field }) = &mut expr
+    {
+        as_seconds(operand, field.data_type(), schema);
+    }
     let is_changed = match &mut expr {
         Expr::Cast(Cast { expr: operand, field }) => {
             let cast = cast_of(operand, field, Usage::Cast, schema);
@@ -96,6 +102,27 @@ fn of_part(mut expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>>
         _ => false,
     };
     Ok(if is_changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+/// Makes a BIGINT of a statement that is cast to a timestamp one of seconds since 1970, as
+/// DataFusion does for timestamps in nanoseconds. Casts of calls are those of this project.
+fn as_seconds(operand: &mut Expr, to: &DataType, schema: &dyn ExprSchema) {
+    if let DataType::Timestamp(TimeUnit::Microsecond, zone) = to
+        && type_of(operand, schema) == Some(DataType::Int64)
+        && is_written(operand)
+    {
+        let seconds = DataType::Timestamp(TimeUnit::Second, zone.clone());
+        *operand = Expr::Cast(Cast::new(Box::new(std::mem::take(operand)), seconds));
+    }
+}
+
+/// True for a column or a constant, and casts of those.
+fn is_written(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) | Expr::Literal(..) => true,
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => is_written(expr),
+        _ => false,
+    }
 }
 
 /// Casts the literals in CASE, `coalesce` and similar expressions whose other values are lists to
@@ -156,6 +183,10 @@ fn concerns(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
 /// True for a timestamp that reaches beyond those in nanoseconds.
 fn is_moment(of: &DataType) -> bool {
     matches!(of, DataType::Timestamp(unit, _) if *unit != TimeUnit::Nanosecond)
+}
+
+fn is_date(of: &DataType) -> bool {
+    matches!(of, DataType::Date32 | DataType::Date64)
 }
 
 fn is_list(data_type: &DataType) -> bool {
@@ -370,6 +401,21 @@ pub(super) fn unify(mut group: Vec<Member<'_>>) -> bool {
     true
 }
 
+/// Gives the literals and dates among the values of which an expression returns one the type of its
+/// timestamps: `coalesce(t, '9999-12-31')`.
+fn of_moments(mut expr: Expr, schema: &dyn ExprSchema) -> Transformed<Expr> {
+    let mut group: Vec<Member<'_>> =
+        choices(&mut expr).into_iter().map(|choice| (choice, schema)).collect();
+    let types: Vec<_> = group.iter().map(|(choice, schema)| type_of(choice, *schema)).collect();
+    let fits = |((choice, _), of): (&Member<'_>, &Option<DataType>)| {
+        let is_moment = |of: &DataType| is_moment(of) || of.is_null() || is_date(of);
+        is_untyped(choice) || of.as_ref().is_some_and(is_moment)
+    };
+    let is_changed = group.iter().zip(&types).all(fits) && to_moments(&mut group, &types);
+    drop(group);
+    if is_changed { Transformed::yes(expr) } else { Transformed::no(expr) }
+}
+
 /// Casts the texts and dates of a group with timestamps to timestamps in microseconds; true if it
 /// has changed. DataFusion takes nanoseconds, which reach from the year 1677 to 2262 only.
 fn to_moments(group: &mut [Member<'_>], types: &[Option<DataType>]) -> bool {
@@ -382,8 +428,7 @@ fn to_moments(group: &mut [Member<'_>], types: &[Option<DataType>]) -> bool {
     let moment = DataType::Timestamp(TimeUnit::Microsecond, zone);
     let mut is_changed = false;
     for ((expr, _), of) in group.iter_mut().zip(types) {
-        let is_other =
-            |of: &DataType| of.is_string() || matches!(of, DataType::Date32 | DataType::Date64);
+        let is_other = |of: &DataType| of.is_string() || is_date(of);
         if of.as_ref().is_some_and(is_other) {
             **expr = Expr::Cast(Cast::new(Box::new(std::mem::take(*expr)), moment.clone()));
             is_changed = true;
