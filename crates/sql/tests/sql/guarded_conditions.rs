@@ -132,3 +132,27 @@ async fn long_and_deep_chains_of_divisions_run() {
     });
     assert_eq!(show(&session, &format!("SELECT {nested} FROM t WHERE id = 1")).await, "false");
 }
+
+/// Of two bounds with one value, the one that excludes it decides, on whichever side it is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bounds_of_one_value_exclude_it() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let table = "CREATE TABLE one (n DOUBLE, i INT, d DECIMAL(5, 1), s TEXT, t TIMESTAMP);
+        INSERT INTO one VALUES (4.0, 4, 4.0, 'x', '2024-01-01')";
+    show(&session, table).await;
+    for (column, value) in
+        [("n", "4.0"), ("i", "4"), ("d", "4.0"), ("s", "'x'"), ("t", "'2024-01-01'"), ("n", "4")]
+    {
+        for (first, second) in [(">=", "<"), ("<=", ">")] {
+            for condition in [
+                format!("{column} {first} {value} AND {value} {second} {column}"),
+                format!("{value} {second} {column} AND {column} {first} {value}"),
+                format!("NOT ({value} {first} {column} OR {column} {second} {value})"),
+            ] {
+                let query = format!("SELECT count(*) FROM one WHERE {condition}");
+                check(&session, &[(&query, "0")]).await;
+            }
+        }
+    }
+}
