@@ -61,9 +61,9 @@ fn of_expressions(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<Lo
     })
 }
 
-/// Writes the comparisons of a condition with their constants on the right. Of `x >= 4.0 AND 4.0 <
-/// x`, DataFusion keeps the first one: it takes the one that excludes its bound only if the constant
-/// is on the right.
+/// Writes the comparisons of a condition with their constants on the right. Of two bounds with one
+/// value, `x >= 4.0 AND 4.0 < x`, DataFusion keeps the one that excludes the value only if its
+/// constant is on the right.
 fn columns_first(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) {
         return Ok(Transformed::no(plan));
