@@ -21,6 +21,7 @@ mod checks;
 mod client_text;
 mod column_options;
 mod column_series;
+mod columns_first;
 mod comment;
 mod computed_keys;
 mod constant;

@@ -69,15 +69,18 @@ struct EditedReader {
     name: String,
 }
 
-impl EditedReader {
-    /// An error that names the file.
-    fn failed(name: &str, error: &ParquetError) -> ParquetError {
-        let text = match error {
-            ParquetError::General(text) | ParquetError::EOF(text) => text.clone(),
-            error => error.to_string(),
-        };
-        let text = text.trim_start_matches(KIND);
-        ParquetError::General(format!("cannot read {name}: {text}"))
+/// Names the file in an error of its bytes. Errors of other kinds, such as those of a store or of a
+/// cancelled statement, stay what they are.
+fn named(name: &str, error: ParquetError) -> ParquetError {
+    match error {
+        ParquetError::General(text) | ParquetError::EOF(text) => {
+            // DataFusion names the file in errors of its footer, without the beginning of the path.
+            let wrapped = text.strip_prefix("Failed to fetch metadata for file ");
+            let text = wrapped.and_then(|text| text.split_once(KIND)).map_or(&*text, |it| it.1);
+            let text = text.trim_start_matches(KIND);
+            ParquetError::General(format!("cannot read {name}: {text}"))
+        }
+        error => error,
     }
 }
 
@@ -85,7 +88,7 @@ impl AsyncFileReader for EditedReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, ParquetResult<Bytes>> {
         let Self { stock, name, .. } = self;
         let read = stock.get_bytes(range);
-        async { read.await.map_err(|error| Self::failed(name, &error)) }.boxed()
+        async { read.await.map_err(|error| named(name, error)) }.boxed()
     }
 
     fn get_byte_ranges(
@@ -94,7 +97,7 @@ impl AsyncFileReader for EditedReader {
     ) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
         let Self { stock, name, .. } = self;
         let read = stock.get_byte_ranges(ranges);
-        async { read.await.map_err(|error| Self::failed(name, &error)) }.boxed()
+        async { read.await.map_err(|error| named(name, error)) }.boxed()
     }
 
     fn get_metadata<'a>(
@@ -103,8 +106,27 @@ impl AsyncFileReader for EditedReader {
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
         async move {
             let read = self.stock.get_metadata(options).await;
-            (self.edit)(read.map_err(|error| Self::failed(&self.name, &error))?)
+            (self.edit)(read.map_err(|error| named(&self.name, error))?)
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_bytes_name_the_file_and_others_keep_their_kind() {
+        let text = |error| named("/t/1.parquet", error).to_string();
+        let footer = "Failed to fetch metadata for file t/1.parquet: Parquet error: Parquet error: \
+                      Invalid Parquet file";
+        let expected = "Parquet error: cannot read /t/1.parquet: Invalid Parquet file";
+        assert_eq!(text(ParquetError::General(footer.to_owned())), expected);
+        let short = ParquetError::EOF("2 bytes".to_owned());
+        assert_eq!(text(short), "Parquet error: cannot read /t/1.parquet: 2 bytes");
+        let cause = std::io::Error::other("cancelled");
+        let kept = named("/t/1.parquet", ParquetError::External(Box::new(cause)));
+        assert!(matches!(kept, ParquetError::External(_)), "{kept}");
     }
 }

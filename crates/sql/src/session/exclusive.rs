@@ -70,7 +70,8 @@ impl Exclusive {
     /// a transaction that conflicts with another.
     pub(super) async fn begin(&self, context: Arc<TaskContext>) -> Result<Begun, SqlError> {
         let scope = Scope::of(&context);
-        let rewrite = self.lock(&scope).await?;
+        let (schema, name) = (self.table.schema_name(), self.table.name());
+        let rewrite = scope.rewrite_named(&self.catalog, schema, name).await?;
         let physical = if Arc::ptr_eq(rewrite.version(), &self.version) {
             Arc::clone(&self.physical)
         } else {
@@ -80,20 +81,6 @@ impl Exclusive {
         let checks = checks::compiled(&self.state, rewrite.table())?;
         let rows = execute_stream(physical, context)?;
         Ok(Begun { rewrite, rows, checks })
-    }
-
-    /// Locks the table that currently has the name.
-    async fn lock(&self, scope: &Scope) -> Result<Rewrite, SqlError> {
-        let (schema, name) = (self.table.schema_name(), self.table.name());
-        loop {
-            let found = scope.snapshot(&self.catalog)?.table(schema, name);
-            let dropped = || SqlError::Dropped { name: self.table.full_name() };
-            let (table, _) = found.ok_or_else(dropped)?;
-            match scope.rewrite(&table).await {
-                Err(SqlError::Dropped { .. }) => {}
-                locked => return locked,
-            }
-        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use datafusion::common::{ResolvedTableReference, TableReference};
 use datafusion::execution::SessionState;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use terrace_table::catalog::Snapshot;
 use terrace_table::error::SqlError;
 
+use super::column_options::normalized;
 use super::refusal::refused;
 use super::state::Session;
 use crate::access::Privilege;
@@ -147,6 +149,13 @@ pub(super) fn refuse_schema_name(name: &str) -> Result<(), SqlError> {
         true => Err(refused(&what(), "the prefix pg_ is for the schemas of the system")),
         false => Ok(()),
     }
+}
+
+/// Splits `t.a` into the name of the table and that of the column; `None` for a name of one part.
+pub(super) fn split_column(name: &ObjectName) -> Option<(ObjectName, String)> {
+    let mut parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+    let column = parts.pop().map(normalized)?;
+    (!parts.is_empty()).then(|| (parts.into(), column))
 }
 
 /// The error for a name in another catalog.

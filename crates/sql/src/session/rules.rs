@@ -10,6 +10,7 @@ use terrace_exec::{AnyOrder, OrderedLists, PagedOperators};
 
 use super::build_side::{self, BuildSide};
 use super::canonical::CanonicalFloats;
+use super::columns_first::ColumnsFirst;
 use super::computed_keys::ComputedKeys;
 use super::correlated_names::CorrelatedNames;
 use super::filter_pushdown::FilterPushdown;
@@ -71,7 +72,7 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 /// casts, one representation of zero and NaN, and frames with distances and with EXCLUDE.
 pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
-    let first: [Arc<dyn AnalyzerRule + Send + Sync>; 8] = [
+    let first: [Arc<dyn AnalyzerRule + Send + Sync>; 9] = [
         Arc::new(SideEffects),
         Arc::new(OuterAggregates),
         Arc::new(SubqueryComparisons),
@@ -79,6 +80,7 @@ pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(GeneralUnnesting),
         Arc::new(MissingRows),
         Arc::new(TypedValues),
+        Arc::new(ColumnsFirst),
         Arc::new(DoublePrecision),
     ];
     rules.splice(0..0, first);

@@ -42,6 +42,51 @@ impl SequenceChanges {
         Ok(Self { data_type: Some(data_type), ..changes.map_err(refused)? })
     }
 
+    /// Parses an option if one follows. Returns false if none does.
+    ///
+    /// # Errors
+    /// An option that is there already; errors of its value.
+    pub(super) fn take_next(
+        &mut self,
+        parser: &mut Parser<'_>,
+        is_alter: bool,
+    ) -> Result<bool, ParserError> {
+        if take_all(parser, &["as"]) {
+            set(&mut self.data_type, data_type(parser)?)?;
+        } else if take_all(parser, &["increment"]) {
+            let _optional = take_all(parser, &["by"]);
+            set(&mut self.increment, number(parser)?)?;
+        } else if take_all(parser, &["no", "minvalue"]) {
+            set(&mut self.min, None)?;
+        } else if take_all(parser, &["minvalue"]) {
+            set(&mut self.min, Some(number(parser)?))?;
+        } else if take_all(parser, &["no", "maxvalue"]) {
+            set(&mut self.max, None)?;
+        } else if take_all(parser, &["maxvalue"]) {
+            set(&mut self.max, Some(number(parser)?))?;
+        } else if take_all(parser, &["start"]) {
+            let _optional = take_all(parser, &["with"]);
+            set(&mut self.start, number(parser)?)?;
+        } else if take_all(parser, &["cache"]) {
+            set(&mut self.cache, number(parser)?)?;
+        } else if take_all(parser, &["no", "cycle"]) {
+            set(&mut self.cycles, false)?;
+        } else if take_all(parser, &["cycle"]) {
+            set(&mut self.cycles, true)?;
+        } else if take_all(parser, &["owned", "by"]) {
+            let is_none = take_all(parser, &["none"]);
+            let owner = if is_none { None } else { Some(parser.parse_object_name(false)?) };
+            set(&mut self.owner, owner)?;
+        } else if is_alter && take_all(parser, &["restart"]) {
+            let has_number = take_all(parser, &["with"]) || is_number(parser);
+            let value = if has_number { Some(number(parser)?) } else { None };
+            set(&mut self.restart, value)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
     /// Returns the changes for the sequence of a column of `data_type`.
     pub(super) fn with_type(self, data_type: SequenceType) -> Self {
         Self { data_type: Some(data_type), ..self }
@@ -157,53 +202,6 @@ pub(super) fn take_changes(
     let mut all = SequenceChanges::default();
     while all.take_next(parser, is_alter)? {}
     Ok(all)
-}
-
-impl SequenceChanges {
-    /// Parses an option if one follows. Returns false if none does.
-    ///
-    /// # Errors
-    /// An option that is there already; errors of its value.
-    pub(super) fn take_next(
-        &mut self,
-        parser: &mut Parser<'_>,
-        is_alter: bool,
-    ) -> Result<bool, ParserError> {
-        if take_all(parser, &["as"]) {
-            set(&mut self.data_type, data_type(parser)?)?;
-        } else if take_all(parser, &["increment"]) {
-            let _optional = take_all(parser, &["by"]);
-            set(&mut self.increment, number(parser)?)?;
-        } else if take_all(parser, &["no", "minvalue"]) {
-            set(&mut self.min, None)?;
-        } else if take_all(parser, &["minvalue"]) {
-            set(&mut self.min, Some(number(parser)?))?;
-        } else if take_all(parser, &["no", "maxvalue"]) {
-            set(&mut self.max, None)?;
-        } else if take_all(parser, &["maxvalue"]) {
-            set(&mut self.max, Some(number(parser)?))?;
-        } else if take_all(parser, &["start"]) {
-            let _optional = take_all(parser, &["with"]);
-            set(&mut self.start, number(parser)?)?;
-        } else if take_all(parser, &["cache"]) {
-            set(&mut self.cache, number(parser)?)?;
-        } else if take_all(parser, &["no", "cycle"]) {
-            set(&mut self.cycles, false)?;
-        } else if take_all(parser, &["cycle"]) {
-            set(&mut self.cycles, true)?;
-        } else if take_all(parser, &["owned", "by"]) {
-            let is_none = take_all(parser, &["none"]);
-            let owner = if is_none { None } else { Some(parser.parse_object_name(false)?) };
-            set(&mut self.owner, owner)?;
-        } else if is_alter && take_all(parser, &["restart"]) {
-            let has_number = take_all(parser, &["with"]) || is_number(parser);
-            let value = if has_number { Some(number(parser)?) } else { None };
-            set(&mut self.restart, value)?;
-        } else {
-            return Ok(false);
-        }
-        Ok(true)
-    }
 }
 
 fn set<T>(option: &mut Option<T>, value: T) -> Result<(), ParserError> {

@@ -141,9 +141,17 @@ async fn bounds_of_one_value_exclude_it() {
     let table = "CREATE TABLE one (n DOUBLE, i INT, d DECIMAL(5, 1), s TEXT, t TIMESTAMP);
         INSERT INTO one VALUES (4.0, 4, 4.0, 'x', '2024-01-01')";
     show(&session, table).await;
-    for (column, value) in
-        [("n", "4.0"), ("i", "4"), ("d", "4.0"), ("s", "'x'"), ("t", "'2024-01-01'"), ("n", "4")]
-    {
+    for (column, value) in [
+        ("n", "4.0"),
+        ("i", "4"),
+        ("d", "4.0"),
+        ("s", "'x'"),
+        ("t", "'2024-01-01'"),
+        ("n", "4"),
+        ("n", "(3 + 1.0)"),
+        ("s", "lower('X')"),
+        ("t", "(DATE '2023-12-31' + INTERVAL '1 day')"),
+    ] {
         for (first, second) in [(">=", "<"), ("<=", ">")] {
             for condition in [
                 format!("{column} {first} {value} AND {value} {second} {column}"),

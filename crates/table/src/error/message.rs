@@ -2,6 +2,7 @@
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
+use datafusion::parquet::errors::ParquetError;
 use datafusion::sql::sqlparser::parser::ParserError;
 
 use super::SqlError;
@@ -30,6 +31,11 @@ pub(super) fn of_datafusion(error: &DataFusionError) -> String {
         DataFusionError::Internal(text) => format!("internal error: {text}"),
         DataFusionError::SchemaError(cause, _) => cause.to_string(),
         DataFusionError::IoError(cause) => cause.to_string(),
+        DataFusionError::ParquetError(cause) => match cause.as_ref() {
+            ParquetError::General(text) | ParquetError::EOF(text) => text.clone(),
+            ParquetError::External(cause) => of_any(cause.as_ref()),
+            other => other.to_string(),
+        },
         DataFusionError::SQL(cause, _) => match cause.as_ref() {
             ParserError::ParserError(text) | ParserError::TokenizerError(text) => text.clone(),
             cause @ ParserError::RecursionLimitExceeded => cause.to_string(),
@@ -125,6 +131,9 @@ mod tests {
         let shared = DataFusionError::Shared(Arc::new(wrapped)).context("reading a.csv");
         let arrow = ArrowError::ExternalError(Box::new(shared));
         assert_eq!(of_arrow(&arrow), "public.t does not exist (reading a.csv)");
+        let parquet = ParquetError::General("cannot read a.parquet: short".to_owned());
+        let parquet = DataFusionError::ParquetError(Box::new(parquet));
+        assert_eq!(SqlError::from(parquet).to_string(), "cannot read a.parquet: short");
         let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
         assert_eq!(SqlError::from(zero).to_string(), "division by zero");
         let unsupported = |text: &str| {

@@ -121,6 +121,28 @@ impl Scope {
         }
     }
 
+    /// Begins a rewrite of rows of the table that has a name once it is locked.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`] if there is none; as [`Scope::rewrite`].
+    pub async fn rewrite_named(
+        &self,
+        catalog: &Catalog,
+        schema: &str,
+        name: &str,
+    ) -> Result<Rewrite, SqlError> {
+        loop {
+            let found = self.snapshot(catalog)?.table(schema, name);
+            let missing = || SqlError::Dropped { name: format!("{schema}.{name}") };
+            let (table, _) = found.ok_or_else(missing)?;
+            match self.rewrite(&table).await {
+                // Another table may have the name by now.
+                Err(SqlError::Dropped { .. }) => {}
+                locked => return locked,
+            }
+        }
+    }
+
     /// Begins a rewrite of rows of a table.
     ///
     /// # Errors
@@ -258,7 +280,7 @@ impl Rewrite {
     ///
     /// # Errors
     /// As [`Rewrite::alter`]; errors of `beside`.
-    pub async fn describe(
+    pub async fn alter_properties(
         self,
         catalog: &Arc<Catalog>,
         table: &Arc<Table>,

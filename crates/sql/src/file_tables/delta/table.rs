@@ -84,9 +84,8 @@ impl DeltaTable {
                  wrote the table copy its files to the directory (DEEP CLONE)"
             );
         }
-        match found.remote {
-            Some(_) => {}
-            None => check(name, &found)?,
+        if found.remote.is_none() {
+            check(name, &found)?;
         }
         Ok(found)
     }

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
 use futures::FutureExt as _;
 use terrace_table::catalog::{Catalog, Draft, KnownViews, Snapshot};
 use terrace_table::error::SqlError;
-use terrace_table::transaction::{Rewrite, Scope};
+use terrace_table::transaction::Scope;
 use terrace_table::write::CountExec;
 
 use crate::names::SearchPath;
@@ -152,7 +152,8 @@ fn released_by(
 
 impl Alter {
     async fn run(&self, context: &TaskContext) -> Result<(), SqlError> {
-        let rewrite = self.lock(&Scope::of(context)).await?;
+        let scope = Scope::of(context);
+        let rewrite = scope.rewrite_named(&self.catalog, &self.schema, &self.name).await?;
         let before = Arc::clone(rewrite.table());
         let mut altered = Alteration::of(&self.state, &before, &self.operations).await?;
         altered.release(&self.released);
@@ -172,19 +173,6 @@ impl Alter {
                     self.released.iter().try_for_each(|object| object.drop_from(draft))
                 };
                 rewrite.alter_beside(&self.catalog, &after, changes, views, release).await
-            }
-        }
-    }
-
-    /// Locks the table that currently has the name.
-    async fn lock(&self, scope: &Scope) -> Result<Rewrite, SqlError> {
-        loop {
-            let found = scope.snapshot(&self.catalog)?.table(&self.schema, &self.name);
-            let name = format!("{}.{}", self.schema, self.name);
-            let (table, _) = found.ok_or(SqlError::Dropped { name })?;
-            match scope.rewrite(&table).await {
-                Err(SqlError::Dropped { .. }) => {}
-                locked => return locked,
             }
         }
     }

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use datafusion::execution::SessionState;
 use datafusion::sql::planner::object_name_to_table_reference;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::ObjectName;
 use terrace_table::catalog::{Draft, Properties, Snapshot, TextKind};
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 use terrace_table::transaction::Scope;
 
-use super::description::{Description, describe};
 use super::object_changes::StoredText;
+use super::property_change::{PropertyChange, planned};
 use crate::names::Names;
-use crate::session::column_options::normalized;
 use crate::session::comment::{CommentOn, CommentStatement};
 use crate::session::define::Name;
 use crate::session::enums::names::home;
+use crate::session::object_name::split_column;
 use crate::session::refusal::refused;
 use crate::session::routines::routine::DroppedRoutine;
 use crate::session::routines::syntax::parts;
@@ -52,7 +52,13 @@ impl Session {
             return self.comment_on_schema(&snapshot, &name, text, scope).await;
         }
         let (object, column) = match on {
-            CommentOn::Column => split(&name)?,
+            CommentOn::Column => match split_column(&name) {
+                Some((table, column)) => (table, Some(column)),
+                None => {
+                    let what = format!("a comment on column {name}");
+                    return Err(refused(&what, "name its table too: t.a"));
+                }
+            },
             _ => (name, None),
         };
         let reference = object_name_to_table_reference(object, true)?;
@@ -64,7 +70,7 @@ impl Session {
             Some((table, _)) => {
                 refuse_missing_column(&table, comment.column.as_deref())?;
                 let catalog = Arc::clone(self.engine.catalog());
-                Ok(describe("CommentExec", catalog, &table, comment))
+                Ok(planned("CommentExec", catalog, &table, comment))
             }
             None => {
                 let names = self.names.names();
@@ -164,15 +170,6 @@ impl Session {
     }
 }
 
-/// Splits `t.a` into the name of the table and that of the column.
-fn split(name: &ObjectName) -> Result<(ObjectName, Option<String>), SqlError> {
-    let mut parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
-    match parts.pop() {
-        Some(column) if !parts.is_empty() => Ok((parts.into(), Some(normalized(column)))),
-        _ => Err(refused(&format!("a comment on column {name}"), "name its table too: t.a")),
-    }
-}
-
 /// Refuses a name whose object does not exist or is not of the kind that `on` names.
 fn refuse_kind(
     on: CommentOn,
@@ -215,7 +212,7 @@ fn refuse_missing_column(table: &Table, column: Option<&str>) -> Result<(), SqlE
     }
 }
 
-impl Description for Comment {
+impl PropertyChange for Comment {
     fn change(&self, _: &Table, properties: &mut Properties) -> Result<(), SqlError> {
         match &self.column {
             None => properties.comment.clone_from(&self.text),

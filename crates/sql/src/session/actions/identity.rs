@@ -10,7 +10,7 @@ use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 use terrace_table::transaction::Scope;
 
-use super::description::{Description, describe};
+use super::property_change::{PropertyChange, planned};
 use super::sequence::altered;
 use crate::session::define::Name;
 use crate::session::identity::{IdentityChange, IdentityStatement};
@@ -55,7 +55,7 @@ impl Session {
                 let owner = owner.and_then(|access| access.owner.clone());
                 let added = Added { column, identity, sequence, owner };
                 added.change(&table, &mut table.properties().clone())?;
-                Ok(describe(name, catalog, &table, added))
+                Ok(planned(name, catalog, &table, added))
             }
             IdentityChange::Set { identity, options } => {
                 let before = sequence_of(&snapshot, &table, &column)?;
@@ -63,7 +63,7 @@ impl Session {
                     true => Arc::clone(&before),
                     false => altered(&catalog, &before, &options)?,
                 };
-                Ok(describe(name, catalog, &table, Set { column, identity, before, after }))
+                Ok(planned(name, catalog, &table, Set { column, identity, before, after }))
             }
             IdentityChange::Drop { if_exists } => {
                 let is_there = table.properties().identity(&column).is_some();
@@ -73,7 +73,7 @@ impl Session {
                     return Ok(Planned::nothing());
                 }
                 let sequence = sequence_of(&snapshot, &table, &column)?;
-                Ok(describe(name, catalog, &table, Dropped { column, sequence }))
+                Ok(planned(name, catalog, &table, Dropped { column, sequence }))
             }
         }
     }
@@ -153,7 +153,7 @@ struct Added {
     owner: Option<String>,
 }
 
-impl Description for Added {
+impl PropertyChange for Added {
     fn change(&self, table: &Table, properties: &mut Properties) -> Result<(), SqlError> {
         let column = &self.column;
         let field = table.schema().field_with_name(column);
@@ -195,7 +195,7 @@ struct Set {
     after: Arc<Sequence>,
 }
 
-impl Description for Set {
+impl PropertyChange for Set {
     fn change(&self, table: &Table, properties: &mut Properties) -> Result<(), SqlError> {
         if properties.identity(&self.column).is_none() {
             return Err(plan_datafusion_err!("{}", no_identity(&self.column, table.name())).into());
@@ -220,7 +220,7 @@ struct Dropped {
     sequence: Arc<Sequence>,
 }
 
-impl Description for Dropped {
+impl PropertyChange for Dropped {
     fn change(&self, table: &Table, properties: &mut Properties) -> Result<(), SqlError> {
         if properties.identity(&self.column).is_none() {
             return Err(plan_datafusion_err!("{}", no_identity(&self.column, table.name())).into());

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use datafusion::common::plan_datafusion_err;
 use datafusion::execution::SessionState;
 use datafusion::sql::planner::object_name_to_table_reference;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::ObjectName;
 use terrace_table::catalog::{Catalog, Draft, Properties, Sequence, Snapshot};
 use terrace_table::error::SqlError;
 use terrace_table::table::Table;
 use terrace_table::transaction::Scope;
 
-use super::description::{Description, describe};
+use super::property_change::{PropertyChange, planned};
 use crate::access::Privilege;
-use crate::session::column_options::normalized;
 use crate::session::define::Name;
 use crate::session::dependencies::{Kind, Object};
 use crate::session::notice::Notice;
-use crate::session::object_name::refuse_hiding;
+use crate::session::object_name::{refuse_hiding, split_column};
 use crate::session::owned_sequences::owner_of;
 use crate::session::refusal::refused;
 use crate::session::sequence::SequenceStatement;
@@ -113,7 +112,7 @@ impl Session {
             let role = owner.as_deref().map(str::to_owned);
             let change = Ownership { before: None, after, role, column, is_owned: true };
             change.change(&table, &mut table.properties().clone())?;
-            return Ok(describe(OWNERSHIP, Arc::clone(catalog), &table, change));
+            return Ok(planned(OWNERSHIP, Arc::clone(catalog), &table, change));
         }
         let put = |draft: &mut Draft| draft.put_sequence(&sequence, keep, owner.as_deref());
         if !at.scope.define(catalog, put).await? {
@@ -160,7 +159,7 @@ impl Session {
             let before = Some(Arc::clone(before));
             let change = Ownership { before, after, role: None, column, is_owned };
             change.change(&table, &mut table.properties().clone())?;
-            return Ok(describe(OWNERSHIP, Arc::clone(catalog), &table, change));
+            return Ok(planned(OWNERSHIP, Arc::clone(catalog), &table, change));
         }
         let alter = |draft: &mut Draft| draft.alter_sequence(before, &after);
         at.scope.define(catalog, alter).await?;
@@ -175,7 +174,7 @@ impl Session {
         sequence: &Sequence,
         column: &ObjectName,
     ) -> Result<(Arc<Table>, String), SqlError> {
-        let Some((table, column)) = split(column) else {
+        let Some((table, column)) = split_column(column) else {
             return Err(plan_datafusion_err!(
                 "OWNED BY {column} has no table; say OWNED BY table.column, or OWNED BY NONE"
             )
@@ -278,13 +277,6 @@ pub(super) fn altered(
     }
 }
 
-/// Splits `t.a` into the name of the table and that of the column; `None` for a name of one part.
-fn split(name: &ObjectName) -> Option<(ObjectName, String)> {
-    let mut parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
-    let column = parts.pop().map(normalized)?;
-    (!parts.is_empty()).then(|| (parts.into(), column))
-}
-
 /// Name of the plan of a change of the column that owns a sequence.
 const OWNERSHIP: &str = "SequenceOwnerExec";
 
@@ -300,7 +292,7 @@ struct Ownership {
     is_owned: bool,
 }
 
-impl Description for Ownership {
+impl PropertyChange for Ownership {
     fn change(&self, table: &Table, properties: &mut Properties) -> Result<(), SqlError> {
         let (column, sequence) = (&self.column, self.after.name());
         if table.schema().field_with_name(column).is_err() {

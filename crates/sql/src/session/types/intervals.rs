@@ -81,13 +81,13 @@ fn of_sort(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPl
 
 /// Groups by keys instead of the values, and returns one value of each group.
 fn of_groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
-    let below = aggregate.input.schema();
-    let key_of = |expr: &Expr| key_of(expr, below.as_ref());
-    let keys: Vec<_> = aggregate.group_expr.iter().map(key_of).collect();
     if let [Expr::GroupingSet(set)] = aggregate.group_expr.as_slice() {
         let set = set.clone();
         return of_grouping_sets(aggregate, set);
     }
+    let below = aggregate.input.schema();
+    let key_of = |expr: &Expr| key_of(expr, below.as_ref());
+    let keys: Vec<_> = aggregate.group_expr.iter().map(key_of).collect();
     if keys.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }

@@ -9,7 +9,7 @@ use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, LogicalPlanBuilder, TryCast};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::intervals;
@@ -25,8 +25,7 @@ impl AnalyzerRule for TypedValues {
         let mut is_changed = false;
         let rewritten = plan.transform_up_with_subqueries(|plan| {
             let schema = schema_below(&plan)?;
-            let plan = of_expressions(plan, &schema)?.transform_data(columns_first)?;
-            let plan = plan.transform_data(of_values)?;
+            let plan = of_expressions(plan, &schema)?.transform_data(of_values)?;
             let plan = plan.transform_data(of_union)?.transform_data(of_keys)?;
             let plan = plan.transform_data(|plan| intervals::of_node(plan, &schema))?;
             is_changed |= plan.transformed;
@@ -59,37 +58,6 @@ fn of_expressions(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<Lo
         let expr = expr.transform_data(|expr| of_subqueries(expr, schema))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
     })
-}
-
-/// Writes the comparisons of a condition with their constants on the right. Of two bounds with one
-/// value, `x >= 4.0 AND 4.0 < x`, DataFusion keeps the one that excludes the value only if its
-/// constant is on the right.
-fn columns_first(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if !matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) {
-        return Ok(Transformed::no(plan));
-    }
-    plan.map_expressions(|expr| {
-        expr.transform_up(|expr| {
-            let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expr else {
-                return Ok(Transformed::no(expr));
-            };
-            match op.swap() {
-                Some(op) if is_constant(left) && !is_constant(right) => {
-                    let swapped = BinaryExpr::new(right.clone(), op, left.clone());
-                    Ok(Transformed::yes(Expr::BinaryExpr(swapped)))
-                }
-                _ => Ok(Transformed::no(expr)),
-            }
-        })
-    })
-}
-
-fn is_constant(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(..) | Expr::Placeholder(_) => true,
-        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => is_constant(expr),
-        _ => false,
-    }
 }
 
 /// Rewrites the memberships in subqueries within an expression.

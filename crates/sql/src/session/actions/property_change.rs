@@ -13,7 +13,7 @@ use terrace_table::write::{ColumnSource, CountExec};
 use crate::session::state::Planned;
 
 /// A change of the properties of a table, and of other objects in the same commit.
-pub(super) trait Description: Send + Sync + 'static {
+pub(super) trait PropertyChange: Send + Sync + 'static {
     /// Changes the properties of the table, as it is once it is locked.
     ///
     /// # Errors
@@ -30,11 +30,11 @@ pub(super) trait Description: Send + Sync + 'static {
 }
 
 /// A plan that makes the change of a table, which `name` names in the plan.
-pub(super) fn describe(
+pub(super) fn planned(
     name: &str,
     catalog: Arc<Catalog>,
     table: &Table,
-    change: impl Description,
+    change: impl PropertyChange,
 ) -> Planned {
     let what = format!("{name}: table={}", table.full_name());
     let (schema, name) = (table.schema_name().to_owned(), table.name().to_owned());
@@ -56,18 +56,10 @@ async fn run(
     catalog: &Arc<Catalog>,
     scope: &Scope,
     (schema, name): (&str, &str),
-    change: &impl Description,
+    change: &impl PropertyChange,
     memory: &Arc<dyn MemoryPool>,
 ) -> Result<(), SqlError> {
-    let rewrite = loop {
-        let found = scope.snapshot(catalog)?.table(schema, name);
-        let full_name = format!("{schema}.{name}");
-        let (table, _) = found.ok_or(SqlError::Dropped { name: full_name })?;
-        match scope.rewrite(&table).await {
-            Err(SqlError::Dropped { .. }) => {}
-            locked => break locked?,
-        }
-    };
+    let rewrite = scope.rewrite_named(catalog, schema, name).await?;
     let before = Arc::clone(rewrite.table());
     let mut properties = before.properties().clone();
     change.change(&before, &mut properties)?;
@@ -84,5 +76,5 @@ async fn run(
     let sources: Vec<_> = (0..before.schema().fields().len()).map(ColumnSource::Kept).collect();
     let changes = before.alter(&version, &after, &sources, &sketches, memory).await?;
     drop(version);
-    rewrite.describe(catalog, &after, changes, |draft| change.beside(draft)).await
+    rewrite.alter_properties(catalog, &after, changes, |draft| change.beside(draft)).await
 }
