@@ -72,8 +72,8 @@ pub(super) struct PartsOfTable {
 }
 
 /// Returns the change of the one table with parts (columns, defaults, constraints) that depend on
-/// `dropped`. `None` if no table or more than one has such parts, or if the table owns one of the
-/// objects.
+/// `dropped`. `None` if no table or more than one has such parts, or if one of the objects is the
+/// sequence of an identity column.
 ///
 /// # Errors
 /// If a stored text is damaged.
