@@ -2,6 +2,7 @@
 
 mod age;
 mod arithmetic;
+mod bin;
 mod bucket;
 mod calendar;
 mod clock;
@@ -28,9 +29,11 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
-pub(crate) use self::clock::session_zone;
+pub(crate) use self::arithmetic::sum;
+pub use self::clock::session_zone;
 pub use self::literal_operands::LiteralOperands;
 pub use self::moment::instant_of;
+pub(crate) use self::moment::{DAY, local, micros};
 pub use self::names::{DAYS, MONTHS};
 pub(crate) use self::operators::quotient;
 pub use self::operators::{IntervalOperators, date_of};
@@ -56,5 +59,5 @@ pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
         make::FUNCTIONS,
         parse::FUNCTIONS,
     ];
-    all.into_iter().flat_map(functions).chain([truncate::function()]).collect()
+    all.into_iter().flat_map(functions).chain([bin::date_bin(), truncate::function()]).collect()
 }

@@ -28,7 +28,9 @@ use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
 pub use checked::{Instead, instead};
-pub use dates::{DAYS, IntervalOperators, LiteralOperands, MONTHS, date_of, instant_of};
+pub use dates::{
+    DAYS, IntervalOperators, LiteralOperands, MONTHS, date_of, instant_of, session_zone,
+};
 pub use numbers::IntegerQuotients;
 pub use types::postgres_type;
 

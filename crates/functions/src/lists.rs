@@ -15,6 +15,7 @@ mod positions;
 mod quantified;
 mod reduce;
 mod replace;
+mod series;
 mod shape;
 mod signed;
 mod text_arrays;
@@ -31,13 +32,14 @@ pub(crate) use elements::{Lists, list_type, lists_at};
 pub use operators::ListOperators;
 pub(crate) use positions::Positions;
 pub use quantified::{ALL, ANY};
+pub use series::{Series, series_types};
 pub use text_arrays::{text_arrays, try_text_arrays};
 
 /// Returns the scalar functions, without aggregates.
 pub(crate) fn scalars() -> Vec<Arc<ScalarUDF>> {
     let all = [distinct::functions(), order::functions(), replace::functions(), shape::functions()];
     let all = all.into_iter().flatten();
-    let all = all.map(function).chain(limits::functions());
+    let all = all.map(function).chain(limits::functions()).chain(series::functions());
     let all = all.chain(positions::functions()).chain(quantified::functions());
     all.chain(joined::functions()).chain(signed::functions()).collect()
 }

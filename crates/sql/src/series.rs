@@ -1,14 +1,16 @@
-//! `generate_series` and `range` with integers of every type, and with parameters of prepared
-//! statements.
+//! The table functions `generate_series` and `range`, with integers of every type, timestamps,
+//! decimals, and parameters of prepared statements.
 //!
 //! DataFusion asks a table function for its table during planning, before the values of parameters
 //! are known. Such a call returns a placeholder without rows, which [`with_values`] replaces.
+
+mod generated;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl};
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
@@ -21,23 +23,37 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Cast, Expr, LogicalPlan, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::ExecutionPlan;
+use terrace_functions::session_zone;
+
+/// The function whose second argument is a value of the series.
+const INCLUSIVE: &str = "generate_series";
 
 /// Returns the table functions that replace DataFusion's, by name.
 pub(crate) fn functions() -> impl Iterator<Item = (String, Arc<dyn TableFunctionImpl>)> {
     all_default_table_functions().into_iter().map(|function| {
-        let series = Series(Arc::clone(function.function()));
-        (function.name().to_owned(), Arc::new(series) as _)
+        let (name, integers) = (function.name().to_owned(), Arc::clone(function.function()));
+        (name.clone(), Arc::new(Series { name, integers }) as _)
     })
 }
 
 /// A table function that generates a series from its arguments.
 #[derive(Clone, Debug)]
-struct Series(Arc<dyn TableFunctionImpl>);
+struct Series {
+    name: String,
+    /// DataFusion's function, which generates integers.
+    integers: Arc<dyn TableFunctionImpl>,
+}
 
 impl Series {
     fn table(&self, exprs: &[Expr], session: &dyn Session) -> Result<Arc<dyn TableProvider>> {
-        let exprs = exprs.iter().cloned().map(with_own_type).collect::<Result<Vec<_>>>()?;
-        self.0.call_with_args(TableFunctionArgs::new(&exprs, session))
+        let options = session.config_options();
+        let zone = options.execution.time_zone.as_deref().unwrap_or("UTC");
+        if let Some(values) = generated::arguments(&self.name, exprs, zone)? {
+            let (includes_stop, zone) = (self.name == INCLUSIVE, session_zone(options)?);
+            return Ok(Arc::new(generated::table(&self.name, &values, includes_stop, zone)?));
+        }
+        let exprs: Vec<_> = exprs.iter().cloned().map(with_own_type).collect();
+        self.integers.call_with_args(TableFunctionArgs::new(&exprs, session))
     }
 }
 
@@ -182,20 +198,11 @@ fn simplified(expr: Expr, value: impl Fn(&str) -> Result<ScalarValue>) -> Result
     simplifier.simplify(simplifier.coerce(expr?.data, &DFSchema::empty())?)
 }
 
-/// Casts an integer of any type to BIGINT, and a timestamp to one in nanoseconds, the only types
-/// that the functions accept.
-fn with_own_type(expr: Expr) -> Result<Expr> {
-    let Expr::Literal(value, _) = &expr else { return Ok(expr) };
-    let own = match value.data_type() {
-        integer if integer.is_integer() => DataType::Int64,
-        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Nanosecond, zone),
-        _ => return Ok(expr),
-    };
-    match value.cast_to(&own) {
-        Ok(value) => Ok(lit(value)),
-        Err(_) if own == DataType::Int64 => Ok(expr),
-        Err(_) => {
-            plan_err!("a series of timestamps begins and ends between the years 1678 and 2261")
-        }
+/// Casts an integer of any type to BIGINT, the only type that DataFusion's functions accept.
+fn with_own_type(expr: Expr) -> Expr {
+    let Expr::Literal(value, _) = &expr else { return expr };
+    if !value.data_type().is_integer() {
+        return expr;
     }
+    value.cast_to(&DataType::Int64).map_or(expr, lit)
 }

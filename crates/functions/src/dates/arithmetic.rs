@@ -22,7 +22,7 @@ fn add(call: &Call) -> Result<ArrayRef> {
 }
 
 /// Adds months, which end on the last day of a month at the latest, then days, then the rest.
-pub(super) fn sum(time: NaiveDateTime, interval: IntervalMonthDayNano) -> Option<NaiveDateTime> {
+pub(crate) fn sum(time: NaiveDateTime, interval: IntervalMonthDayNano) -> Option<NaiveDateTime> {
     add_months(time, interval.months.into())?
         .checked_add_signed(TimeDelta::try_days(interval.days.into())?)?
         .checked_add_signed(TimeDelta::nanoseconds(interval.nanoseconds))

@@ -112,10 +112,10 @@ pub(super) fn midnight(instant: DateTime<Utc>, options: &ConfigOptions) -> Resul
     Ok(lit(ScalarValue::TimestampMicrosecond(Some(midnight), None)))
 }
 
-/// The time zone of the session.
+/// Returns the time zone of the session.
 ///
 /// # Errors
 /// If there is no such zone.
-pub(crate) fn session_zone(options: &ConfigOptions) -> Result<Tz> {
+pub fn session_zone(options: &ConfigOptions) -> Result<Tz> {
     Ok(options.execution.time_zone.as_deref().unwrap_or("UTC").parse()?)
 }

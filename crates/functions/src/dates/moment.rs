@@ -10,19 +10,19 @@ use datafusion::common::{Result, exec_datafusion_err};
 pub(super) const SECOND: i64 = 1_000_000;
 pub(super) const MINUTE: i64 = 60 * SECOND;
 pub(super) const HOUR: i64 = 60 * MINUTE;
-pub(super) const DAY: i64 = 24 * HOUR;
+pub(crate) const DAY: i64 = 24 * HOUR;
 
 /// The local time of microseconds since 1970.
 ///
 /// # Errors
 /// If the calendar does not reach so far.
-pub(super) fn local(micros: i64) -> Result<NaiveDateTime> {
+pub(crate) fn local(micros: i64) -> Result<NaiveDateTime> {
     let time = DateTime::from_timestamp_micros(micros).map(|time| time.naive_utc());
     time.ok_or_else(|| exec_datafusion_err!("a timestamp is out of range"))
 }
 
 /// The microseconds of a local time since 1970.
-pub(super) fn micros(time: NaiveDateTime) -> i64 {
+pub(crate) fn micros(time: NaiveDateTime) -> i64 {
     time.and_utc().timestamp_micros()
 }
 

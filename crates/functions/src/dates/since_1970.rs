@@ -15,13 +15,9 @@ use datafusion::logical_expr::{ScalarFunctionArgs, ScalarUDF};
 
 use crate::checked::{Check, Checked, rows};
 
-/// Seconds since 1970 of the last timestamp that 64 bits of nanoseconds represent.
-const NANOSECONDS_MAX: f64 = 9_223_372_036.0;
-
 /// Returns functions that replace those of `session`, with the check.
 pub(crate) fn functions(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
-    let checks: [(&str, Check); 5] = [
-        ("to_timestamp", |name, args| check(name, args, NANOSECONDS_MAX)),
+    let checks: [(&str, Check); 4] = [
         ("to_timestamp_seconds", |name, args| check(name, args, last_second())),
         ("to_timestamp_millis", |name, args| check(name, args, last_second() * 1e3)),
         ("to_timestamp_micros", |name, args| check(name, args, last_second() * 1e6)),

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{ScalarFunctionArgs, ScalarUDF};
 use crate::checked::{Checked, rows};
 
 /// Maximum number of elements of one list.
-const LIST_MAX: u64 = 1 << 24;
+pub(super) const LIST_MAX: u64 = 1 << 24;
 /// Maximum bytes of the lists of a batch of rows.
 pub(super) const BATCH_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of an element that is a number.
@@ -25,10 +25,16 @@ const NUMBER_BYTES: u64 = 8;
 /// Returns the functions.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![
-        Checked::over(range::range_udf(), |name, args| refuse(name, args, Count::Below)),
-        Checked::over(range::gen_series_udf(), |name, args| refuse(name, args, Count::Through)),
         Checked::over(repeat::array_repeat_udf(), |name, args| refuse(name, args, Count::Times)),
         Checked::over(resize::array_resize_udf(), |name, args| refuse(name, args, Count::Length)),
+    ]
+}
+
+/// Returns the functions `range` and `generate_series` of integers.
+pub(super) fn series() -> [Arc<ScalarUDF>; 2] {
+    [
+        Checked::over(range::range_udf(), |name, args| refuse(name, args, Count::Below)),
+        Checked::over(range::gen_series_udf(), |name, args| refuse(name, args, Count::Through)),
     ]
 }
 
@@ -50,9 +56,6 @@ fn refuse(function: &str, args: &ScalarFunctionArgs, count: Count) -> Result<()>
     let rows = rows(args);
     let arguments = args.args.iter().map(|arg| arg.to_array(rows));
     let arguments = arguments.collect::<Result<Vec<_>>>()?;
-    if arguments.iter().any(|it| it.data_type().is_temporal()) && count != Count::Times {
-        return Ok(());
-    }
     let numbers: Vec<_> = arguments.iter().map(integers).collect();
     let element = match count {
         Count::Below | Count::Through => NUMBER_BYTES,

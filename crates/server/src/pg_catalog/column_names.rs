@@ -8,7 +8,8 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    Statement as SqlStatement, TrimWhereField, Value, ValueWithSpan,
+    Statement as SqlStatement, TableFactor, TrimWhereField, Value, ValueWithSpan,
+    WildcardAdditionalOptions,
 };
 use terrace_functions::lists;
 use terrace_sql::session::{CopyStatement, SessionStatement};
@@ -110,9 +111,31 @@ pub(super) fn name_of(expr: &Expr) -> String {
 /// Returns the SELECT that names the columns of a query.
 fn first_select(body: &SetExpr) -> Option<&Select> {
     match body {
-        SetExpr::Select(select) => Some(select),
+        SetExpr::Select(select) => match only_subquery(select) {
+            Some(query) => first_select(&query.body),
+            None => Some(select),
+        },
         SetExpr::Query(query) => first_select(&query.body),
         SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
+    }
+}
+
+/// Returns the subquery of `SELECT * FROM (subquery)`.
+fn only_subquery(select: &Select) -> Option<&Query> {
+    let ([SelectItem::Wildcard(options)], [from]) =
+        (select.projection.as_slice(), select.from.as_slice())
+    else {
+        return None;
+    };
+    match &from.relation {
+        TableFactor::Derived { subquery, alias, .. }
+            if from.joins.is_empty()
+                && *options == WildcardAdditionalOptions::default()
+                && alias.as_ref().is_none_or(|alias| alias.columns.is_empty()) =>
+        {
+            Some(subquery)
+        }
         _ => None,
     }
 }
@@ -272,6 +295,8 @@ mod tests {
                 "current_schema ?column? int4 bpchar",
             ),
             ("SELECT count(*) UNION SELECT 2", "count"),
+            ("SELECT * FROM (SELECT x + 1, max(x) FROM t) AS s", "?column? max"),
+            ("SELECT * FROM (SELECT x + 1 FROM t) AS s(y)", "c0"),
             ("SELECT Now(), \"Quoted\"(x)", "now Quoted"),
         ];
         let types = [Int32, Int32, Utf8, Int64];

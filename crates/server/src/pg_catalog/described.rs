@@ -165,7 +165,7 @@ pub(super) fn sequence_values(source: &Source) -> Vec<Row> {
             ("schemaname", object.schema.as_str().into()),
             ("sequencename", object.name.as_str().into()),
             ("sequenceowner", roles::owner(source, &object.schema, Some(&object.name)).into()),
-            ("data_type", type_oid(report).into()),
+            ("data_type", options.data_type.name().into()),
             ("start_value", options.start.into()),
             ("min_value", options.min.into()),
             ("max_value", options.max.into()),

@@ -6,7 +6,7 @@
 //! restores this for statements that use that name.
 //!
 //! A table function is called during planning, with constants. The scalar function of the same name
-//! returns the series as a list, which `unnest` makes rows of:
+//! returns the series as a list, which `unnest` makes rows of, also for a series of instants:
 //! ```text
 //! FROM r, LATERAL generate_series(1, r.a) g  ->  FROM r, unnest(generate_series(1, r.a)) g(g)
 //! ```
@@ -16,8 +16,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias, TableAliasColumnDef,
-    TableFactor, VisitorMut,
+    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
+    TableAliasColumnDef, TableFactor, TimezoneInfo, TypedString, VisitorMut,
 };
 
 use super::dialect::call;
@@ -57,7 +57,8 @@ pub(super) fn write_out(table: &mut TableFactor) {
     let Some(mut exprs) = exprs.collect::<Option<Vec<_>>>() else { return };
     let mut columns = Columns::default();
     let _ = exprs.iter_mut().try_for_each(|expr| expr.walk(&mut columns));
-    if !columns.found {
+    let has_instant = exprs.iter_mut().any(|expr| expr.walk(&mut Instants).is_break());
+    if !columns.found && !has_instant {
         return;
     }
     let alias = mem::take(alias);
@@ -134,5 +135,26 @@ impl VisitorMut for Columns {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         self.found |= matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
         if self.found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Visitor that breaks at a cast to an instant. The arguments of a table function are evaluated as
+/// constants of UTC, not of the session's time zone.
+struct Instants;
+
+impl VisitorMut for Instants {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let (Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })) =
+            expr
+        else {
+            return ControlFlow::Continue(());
+        };
+        let is_instant = matches!(
+            data_type,
+            DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz)
+        );
+        if is_instant { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -34,7 +34,7 @@ const UNNEST: &str = "unnest";
 pub(super) fn write_out(select: &mut Select) {
     for item in &mut select.projection {
         match item {
-            SelectItem::UnnamedExpr(expr) if is_series(expr) => {
+            SelectItem::UnnamedExpr(expr) if is_series(without_casts(expr)) => {
                 let (mut expr, alias) = (expr.clone(), Ident::with_quote('"', SERIES));
                 as_rows(&mut expr);
                 *item = SelectItem::ExprWithAlias { expr, alias };
@@ -118,6 +118,14 @@ fn as_rows(expr: &mut Expr) {
         }
         expr if is_series(expr) => *expr = call(UNNEST, [expr.clone()]),
         _ => {}
+    }
+}
+
+/// The expression below casts, which do not change the name of a column.
+fn without_casts(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => without_casts(inner),
+        expr => expr,
     }
 }
 

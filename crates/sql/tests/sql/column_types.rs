@@ -448,17 +448,9 @@ async fn timestamps_reach_the_year_9999() {
     )
     .await;
     check(&session, FAR).await;
-    for (text, part) in [
-        ("SELECT '9999-12-31'::timestamp_ns", "Nanosecond"),
-        (
-            "SELECT * FROM generate_series('0001-01-01'::timestamp, '0002-01-01',
-             INTERVAL '1 year')",
-            "between the years 1678 and 2261",
-        ),
-    ] {
-        let error = error(&session, text).await;
-        assert!(error.contains(part), "{text}: {error}");
-    }
+    let text = "SELECT '9999-12-31'::timestamp_ns";
+    let error = error(&session, text).await;
+    assert!(error.contains("Nanosecond"), "{text}: {error}");
     let shown = show(&session, "SHOW CREATE TABLE far").await;
     assert!(
         shown.contains("a TIMESTAMP,") && shown.contains("z TIMESTAMP WITH TIME ZONE,"),

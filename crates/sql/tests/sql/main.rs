@@ -72,6 +72,7 @@ mod scalar_functions;
 mod schema_rename;
 mod search_path;
 mod sequences;
+mod series;
 mod session_zones;
 mod sql_functions;
 mod store_identity;

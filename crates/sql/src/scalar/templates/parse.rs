@@ -3,29 +3,36 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chrono::{NaiveDate, NaiveDateTime, TimeDelta};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, Utc};
 use datafusion::arrow::array::{
     ArrayRef, AsArray as _, Date32Array, StringArray, TimestampMicrosecondArray,
 };
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
-use terrace_functions::{Instead, instead};
+use datafusion::arrow::datatypes::{DataType, Float64Type, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{
+    Result, ScalarValue, exec_datafusion_err, exec_err, internal_err, plan_err,
+};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use terrace_functions::instead;
+use terrace_table::unary::apply_to_one;
 
 use super::super::timezone::{moment as instant, parsed};
 use super::moment::{Moment, moment};
 use super::pattern::Pattern;
 use super::reader::parts;
 
+const NAME: &str = "to_timestamp";
+
 /// Returns `to_date` and `to_timestamp` with templates; other calls go to the functions of the same
 /// names in `session`.
 pub(crate) fn functions(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
-    let both: [(&str, Instead); 2] = [("to_date", to_date), ("to_timestamp", to_timestamp)];
-    let replaced = both.into_iter().filter_map(|(name, evaluate)| {
-        session.get(name).map(|function| instead(Arc::clone(function), evaluate))
-    });
-    replaced.collect()
+    let date = session.get("to_date").map(|function| instead(Arc::clone(function), to_date));
+    let timestamp = session.get("to_timestamp").map(|function| ToTimestamp::over(function));
+    date.into_iter().chain(timestamp).collect()
 }
 
 fn to_date(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
@@ -41,43 +48,121 @@ fn to_date(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
     })
 }
 
-fn to_timestamp(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
-    if let [texts @ ColumnarValue::Array(_)] = args.args.as_slice()
-        && is_text(&texts.data_type())
-    {
-        // DataFusion returns columns without the time zone.
-        return texts.cast_to(args.return_type(), None).map(Some);
+/// `to_timestamp` of seconds since 1970, of a text, and of a text and a template. DataFusion's
+/// returns nanoseconds, which end in 2262; it evaluates calls with several formats.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ToTimestamp {
+    function: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+impl ToTimestamp {
+    fn over(function: &Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+        Arc::new(Self::udf(Arc::clone(function)))
     }
-    let name = match args.return_type() {
-        DataType::Timestamp(_, zone) => zone.clone().unwrap_or_else(|| Arc::from("UTC")),
-        other => return exec_err!("to_timestamp returns timestamps, not {other}"),
-    };
-    let zone = parsed(&name)?;
-    let result = args.return_type();
-    evaluate(args, |moments| {
-        let instants = moments.map(|moment| {
-            let Some(moment) = moment? else { return Ok(None) };
-            let local = local(&moment);
-            let found = match moment.offset {
-                Some(offset) => local.and_then(|local| {
-                    let instant = local.checked_sub_signed(TimeDelta::seconds(offset))?;
-                    Some(instant.and_utc().timestamp_micros())
-                }),
-                None => local.and_then(|local| instant(local, zone)),
-            };
-            // The result is in nanoseconds.
-            let found = found.filter(|micros| micros.checked_mul(1_000).is_some());
-            found.map(Some).ok_or_else(|| {
-                exec_datafusion_err!(
-                    "timestamp out of range: {} is not between the years 1678 and 2261; use \
-                     to_date for other dates",
-                    moment.date
-                )
-            })
-        });
-        let instants = instants.collect::<Result<TimestampMicrosecondArray>>()?;
-        Ok(cast(&instants.with_timezone(Arc::clone(&name)), result)?)
-    })
+
+    fn udf(function: Arc<ScalarUDF>) -> ScalarUDF {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        ScalarUDF::new_from_impl(Self { function, signature })
+    }
+}
+
+impl ScalarUDFImpl for ToTimestamp {
+    fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        match given {
+            [] => plan_err!("to_timestamp takes the seconds since 1970, or a text and a template"),
+            [number] if number.is_numeric() => Ok(vec![DataType::Float64]),
+            given => Ok(given.to_vec()),
+        }
+    }
+
+    /// Microseconds in the time zone of the session.
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        match self.function.return_type(given)? {
+            DataType::Timestamp(_, zone) => Ok(DataType::Timestamp(TimeUnit::Microsecond, zone)),
+            other => internal_err!("to_timestamp returns timestamps, not {other}"),
+        }
+    }
+
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let function = self.function.inner().with_updated_config(config)?;
+        Some(Self::udf(Arc::new(function)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let result = args.return_type().clone();
+        let name = match &result {
+            DataType::Timestamp(_, zone) => zone.clone().unwrap_or_else(|| Arc::from("UTC")),
+            other => return internal_err!("to_timestamp returns timestamps, not {other}"),
+        };
+        match args.args.as_slice() {
+            [seconds] if seconds.data_type().is_floating() => {
+                return apply_to_one(NAME, &args.args, |seconds| {
+                    let seconds = seconds.as_primitive::<Float64Type>();
+                    let micros = seconds.iter().map(|it| it.map(micros_of).transpose());
+                    let micros = micros.collect::<Result<TimestampMicrosecondArray>>()?;
+                    Ok(Arc::new(micros.with_data_type(result.clone())))
+                });
+            }
+            [value] => return value.cast_to(&result, None),
+            _ => {}
+        }
+        let zone = parsed(&name)?;
+        let moments = evaluate(&args, |moments| {
+            let instants = moments.map(|moment| {
+                let Some(moment) = moment? else { return Ok(None) };
+                let local = local(&moment);
+                let found = match moment.offset {
+                    Some(offset) => local.and_then(|local| {
+                        let instant = local.checked_sub_signed(TimeDelta::seconds(offset))?;
+                        Some(instant.and_utc().timestamp_micros())
+                    }),
+                    None => local.and_then(|local| instant(local, zone)),
+                };
+                found
+                    .map(Some)
+                    .ok_or_else(|| exec_datafusion_err!("timestamp out of range: {}", moment.date))
+            });
+            let instants = instants.collect::<Result<TimestampMicrosecondArray>>()?;
+            Ok(Arc::new(instants.with_data_type(result.clone())))
+        })?;
+        match moments {
+            Some(moments) => Ok(moments),
+            None => {
+                let field = args.return_field.as_ref().clone();
+                let of = self.function.return_type(&[])?;
+                let return_field = Arc::new(field.with_data_type(of));
+                let args = ScalarFunctionArgs { return_field, ..args };
+                self.function.invoke_with_args(args)?.cast_to(&result, None)
+            }
+        }
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.function.documentation()
+    }
+}
+
+/// The microseconds since 1970 of `seconds`.
+///
+/// # Errors
+/// If `seconds` is not a number, or beyond the calendar.
+#[expect(clippy::cast_possible_truncation, reason = "bounded by the calendar")]
+#[expect(clippy::cast_precision_loss, reason = "less than 53 bits")]
+fn micros_of(seconds: f64) -> Result<i64> {
+    let last = DateTime::<Utc>::MAX_UTC.timestamp() as f64;
+    if seconds.is_nan() || seconds.abs() > last {
+        return exec_err!("{NAME}: {seconds} is out of range of timestamps");
+    }
+    Ok((seconds * 1e6).round() as i64)
 }
 
 fn local(moment: &Moment) -> Option<NaiveDateTime> {

@@ -1,4 +1,5 @@
-//! Columns of UNION and VALUES with values of UUID, JSON or JSONB.
+//! Columns of UNION and VALUES with values of UUID, JSON or JSONB, and columns of UNION with
+//! timestamps.
 //!
 //! DataFusion's planner derives these columns before casts get the marks of the types
 //! (`types/nested.rs`). A literal in such a column takes the type of the other values, as in
@@ -10,16 +11,17 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::FieldRef;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, TableReference};
+use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::logical_plan::{Projection, Union};
-use datafusion::logical_expr::{Expr, LogicalPlan, Values};
+use datafusion::logical_expr::{Expr, LogicalPlan, Values, cast};
 use terrace_functions::columns::{TextType, unmarked};
 
 use super::choices::{is_untyped, of_untyped};
 use super::kinds::mark_of;
+use super::values::{is_date, moment_of};
 
 /// Gives the columns of a UNION their types.
 ///
@@ -41,9 +43,14 @@ pub(super) fn of_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             }
             None => None,
         };
-        let field = match of {
-            Some(of) => Arc::new(of.field(field.name()).with_nullable(field.is_nullable())),
-            None => Arc::clone(field),
+        let moments = with_moments(&inputs, column)?;
+        let field = match (of, moments) {
+            (Some(of), _) => Arc::new(of.field(field.name()).with_nullable(field.is_nullable())),
+            (None, Some((moment, cast))) => {
+                (inputs, is_changed) = (cast, true);
+                Arc::new(field.as_ref().clone().with_data_type(moment))
+            }
+            (None, None) => Arc::clone(field),
         };
         fields.push((qualifier.cloned(), field));
     }
@@ -69,6 +76,46 @@ fn with_type(
     });
     let typed = typed.collect::<Result<Option<Vec<_>>>>()?;
     Ok(typed.map(|typed| (of, typed)))
+}
+
+/// The type of a column with timestamps in microseconds of the inputs of a union, and the inputs with
+/// its dates and literals as timestamps too; `None` if no input changes. DataFusion takes
+/// nanoseconds, which end in 2262.
+fn with_moments(
+    inputs: &[Arc<LogicalPlan>],
+    column: usize,
+) -> Result<Option<(DataType, Vec<Arc<LogicalPlan>>)>> {
+    let types = inputs.iter().map(|input| input.schema().fields().get(column));
+    let Some(types) = types.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let types: Vec<_> = types.into_iter().map(|field| Some(field.data_type().clone())).collect();
+    let Some(moment) = moment_of(&types) else { return Ok(None) };
+    let mut is_changed = false;
+    let cast = inputs.iter().zip(types.iter().flatten()).map(|(input, of)| {
+        let is_literal = || match input.as_ref() {
+            LogicalPlan::Projection(projection) => {
+                let literal = projection.expr.get(column).cloned().map(Expr::unalias);
+                literal.is_some_and(|literal| is_untyped(&literal))
+            }
+            _ => false,
+        };
+        if !is_date(of) && !(of.is_string() && is_literal()) {
+            return Ok(Arc::clone(input));
+        }
+        is_changed = true;
+        let columns = input.schema().iter().enumerate().map(|(place, (qualifier, field))| {
+            let value = Expr::Column(Column::from((qualifier, field)));
+            match place == column {
+                true => {
+                    cast(value, moment.clone()).alias_qualified(qualifier.cloned(), field.name())
+                }
+                false => value,
+            }
+        });
+        let projection = Projection::try_new(columns.collect(), Arc::clone(input))?;
+        Ok(Arc::new(LogicalPlan::Projection(projection)))
+    });
+    let cast = cast.collect::<Result<Vec<_>>>()?;
+    Ok(is_changed.then_some((moment, cast)))
 }
 
 fn mark_at(plan: &LogicalPlan, column: usize) -> Option<TextType> {

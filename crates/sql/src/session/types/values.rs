@@ -185,7 +185,7 @@ fn is_moment(of: &DataType) -> bool {
     matches!(of, DataType::Timestamp(unit, _) if *unit != TimeUnit::Nanosecond)
 }
 
-fn is_date(of: &DataType) -> bool {
+pub(super) fn is_date(of: &DataType) -> bool {
     matches!(of, DataType::Date32 | DataType::Date64)
 }
 
@@ -419,13 +419,7 @@ fn of_moments(mut expr: Expr, schema: &dyn ExprSchema) -> Transformed<Expr> {
 /// Casts the texts and dates of a group with timestamps to timestamps in microseconds; true if it
 /// has changed. DataFusion takes nanoseconds, which reach from the year 1677 to 2262 only.
 fn to_moments(group: &mut [Member<'_>], types: &[Option<DataType>]) -> bool {
-    let zones = types.iter().flatten().filter_map(|of| match of {
-        DataType::Timestamp(_, zone) if is_moment(of) => Some(zone.clone()),
-        _ => None,
-    });
-    // Beside an instant, a timestamp without a time zone is one in that of the session.
-    let Some(zone) = zones.reduce(|zone, other| zone.or(other)) else { return false };
-    let moment = DataType::Timestamp(TimeUnit::Microsecond, zone);
+    let Some(moment) = moment_of(types) else { return false };
     let mut is_changed = false;
     for ((expr, _), of) in group.iter_mut().zip(types) {
         let is_other = |of: &DataType| of.is_string() || is_date(of);
@@ -435,6 +429,17 @@ fn to_moments(group: &mut [Member<'_>], types: &[Option<DataType>]) -> bool {
         }
     }
     is_changed
+}
+
+/// Returns the type of the timestamps in microseconds among `types`, if there are some. Beside an
+/// instant, a timestamp without a time zone is one in that of the session.
+pub(super) fn moment_of(types: &[Option<DataType>]) -> Option<DataType> {
+    let zones = types.iter().flatten().filter_map(|of| match of {
+        DataType::Timestamp(_, zone) if is_moment(of) => Some(zone.clone()),
+        _ => None,
+    });
+    let zone = zones.reduce(|zone, other| zone.or(other))?;
+    Some(DataType::Timestamp(TimeUnit::Microsecond, zone))
 }
 
 /// Replaces the members of a group by their keys if all are values of JSONB; true if it has.

@@ -1,0 +1,329 @@
+//! `generate_series` and `range` of timestamps and decimals, as lists and for tables.
+//!
+//! DataFusion's functions generate integers, and timestamps in nanoseconds, which end in 2262 and
+//! become no rows beyond. A series of dates is one of timestamps, as in DuckDB.
+
+use std::sync::Arc;
+
+use chrono::NaiveDateTime;
+use datafusion::arrow::array::timezone::Tz;
+use datafusion::arrow::array::{
+    Array as _, ArrayRef, Decimal128Array, ListArray, TimestampMicrosecondArray, new_empty_array,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit,
+};
+use datafusion::common::{
+    Result, ScalarValue, exec_datafusion_err, exec_err, internal_err, plan_err,
+};
+use datafusion::logical_expr::{ScalarFunctionArgs, ScalarUDF};
+
+use super::limits::{self, BATCH_BYTES_MAX, LIST_MAX};
+use crate::adapter::{Scalar, columns, function};
+use crate::dates::{DAY, instant_of, local, micros, session_zone, sum};
+
+/// Returns the types that the arguments of a series of timestamps or decimals are cast to; `None`
+/// for arguments that are neither, such as integers.
+///
+/// # Errors
+/// If `name` generates no series of these types, which are partly those of timestamps or decimals.
+pub fn series_types(name: &str, given: &[DataType]) -> Result<Option<Vec<DataType>>> {
+    let ends = given.get(..2).unwrap_or(given);
+    let is_interval = |of: &DataType| matches!(of, DataType::Interval(_) | DataType::Duration(_));
+    let is_moment =
+        |of: &DataType| matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..));
+    if ends.iter().any(is_moment) || given.get(2).is_some_and(is_interval) {
+        let fits = |of: &DataType| is_moment(of) || of.is_string() || of.is_null();
+        return match given {
+            [start, stop, step]
+                if fits(start)
+                    && fits(stop)
+                    && (is_interval(step) || step.is_string() || step.is_null()) =>
+            {
+                let zone = ends.iter().find_map(|of| match of {
+                    DataType::Timestamp(_, zone) => zone.clone(),
+                    _ => None,
+                });
+                let moment = DataType::Timestamp(TimeUnit::Microsecond, zone);
+                let step = DataType::Interval(IntervalUnit::MonthDayNano);
+                Ok(Some(vec![moment.clone(), moment, step]))
+            }
+            _ => plan_err!(
+                "{name} of timestamps takes the first, the last and an interval; cast them: \
+                 {name}('2024-01-01'::timestamp, '2024-02-01', '1 day')"
+            ),
+        };
+    }
+    let scales = given.iter().map(|of| match of {
+        DataType::Decimal128(_, scale) => Some(*scale),
+        integer if integer.is_integer() || integer.is_null() => Some(0),
+        _ => None,
+    });
+    let is_decimal = |of: &DataType| matches!(of, DataType::Decimal128(..));
+    match scales.collect::<Option<Vec<_>>>() {
+        Some(scales) if matches!(given.len(), 2 | 3) && given.iter().any(is_decimal) => {
+            let scale = scales.into_iter().max().unwrap_or_default();
+            let decimal = DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale);
+            Ok(Some(vec![decimal; given.len()]))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A series of timestamps or decimals.
+#[derive(Clone, Debug)]
+pub struct Series {
+    data_type: DataType,
+    /// The next value: microseconds since 1970, or the digits of a decimal.
+    next: Option<i128>,
+    stop: i128,
+    includes_stop: bool,
+    is_descending: bool,
+    step: Step,
+}
+
+/// The distance of two values of a series.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Constant(i128),
+    /// An interval with months or days in a time zone.
+    Calendar(IntervalMonthDayNano, Option<Tz>),
+}
+
+impl Series {
+    /// Creates the series of the call of `name` with `arguments`, which have the types of
+    /// [`series_types`]; `None` if one is null. With `includes_stop`, the second argument is a value
+    /// of the series. Days and months of instants are those of `zone`.
+    ///
+    /// # Errors
+    /// If the step is zero, or has parts of both signs.
+    pub fn new(
+        name: &str,
+        arguments: &[ScalarValue],
+        includes_stop: bool,
+        zone: Tz,
+    ) -> Result<Option<Self>> {
+        let (Some(start), Some(stop)) = (arguments.first(), arguments.get(1)) else {
+            return internal_err!("{name} has two arguments");
+        };
+        let data_type = start.data_type();
+        let step = match (&data_type, arguments.get(2)) {
+            (DataType::Decimal128(_, scale), None) => {
+                Some(Step::Constant(10_i128.pow(u32::try_from(*scale).unwrap_or_default())))
+            }
+            (_, Some(ScalarValue::Decimal128(digits, ..))) => digits.map(Step::Constant),
+            (DataType::Timestamp(_, of), Some(ScalarValue::IntervalMonthDayNano(interval))) => {
+                let zone = of.as_ref().map(|_| zone);
+                interval.map(|interval| Step::of(name, interval, zone)).transpose()?
+            }
+            (_, step) => return internal_err!("{name} has a step of {step:?}"),
+        };
+        let (Some(start), Some(stop), Some(step)) = (number(start), number(stop), step) else {
+            return Ok(None);
+        };
+        let is_descending = match step {
+            Step::Constant(0) => return exec_err!("{name}: the step is zero"),
+            Step::Constant(step) => step < 0,
+            Step::Calendar(step, _) => step.months < 0 || step.days < 0,
+        };
+        let next = Some(start);
+        Ok(Some(Self { data_type, next, stop, includes_stop, is_descending, step }))
+    }
+
+    /// Returns the type of the values.
+    #[must_use]
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// Returns true if each value is less than the one before.
+    #[must_use]
+    pub fn is_descending(&self) -> bool {
+        self.is_descending
+    }
+
+    /// Returns the next `rows` values, or fewer at the end of the series.
+    ///
+    /// # Errors
+    /// If a value is out of range.
+    pub fn take(&mut self, rows: usize) -> Result<ArrayRef> {
+        let mut values = Vec::new();
+        while values.len() < rows
+            && let Some(value) = self.next.filter(|value| self.contains(*value))
+        {
+            values.push(value);
+            // The value after the last may be out of range.
+            self.next = match value == self.stop {
+                true => None,
+                false => Some(self.step.after(value)?),
+            };
+        }
+        if let DataType::Decimal128(..) = self.data_type {
+            let values = Decimal128Array::from_iter_values(values);
+            return Ok(Arc::new(values.with_data_type(self.data_type.clone())));
+        }
+        let values = values.into_iter().map(|value| i64::try_from(value).map_err(|_| beyond()));
+        let values = TimestampMicrosecondArray::from(values.collect::<Result<Vec<_>>>()?);
+        Ok(Arc::new(values.with_data_type(self.data_type.clone())))
+    }
+
+    fn contains(&self, value: i128) -> bool {
+        let is_before = match self.is_descending {
+            true => value > self.stop,
+            false => value < self.stop,
+        };
+        is_before || (self.includes_stop && value == self.stop)
+    }
+}
+
+impl Step {
+    fn of(name: &str, step: IntervalMonthDayNano, zone: Option<Tz>) -> Result<Self> {
+        let IntervalMonthDayNano { months, days, nanoseconds } = step;
+        let parts = [i64::from(months), i64::from(days), nanoseconds];
+        if parts.iter().any(|part| *part > 0) && parts.iter().any(|part| *part < 0) {
+            return exec_err!(
+                "{name}: the parts of a step have one sign, unlike those of {step:?}"
+            );
+        }
+        if months == 0 && (days == 0 || zone.is_none()) {
+            let day = i128::from(days) * i128::from(DAY);
+            return Ok(Self::Constant(day + i128::from(nanoseconds) / 1_000));
+        }
+        Ok(Self::Calendar(step, zone))
+    }
+
+    /// The value after `value`.
+    fn after(self, value: i128) -> Result<i128> {
+        let (step, zone) = match self {
+            Self::Constant(step) => return value.checked_add(step).ok_or_else(beyond),
+            Self::Calendar(step, zone) => (step, zone),
+        };
+        let moment = local(i64::try_from(value).map_err(|_| beyond())?)?;
+        let next = match zone {
+            None => sum(moment, step),
+            Some(zone) => in_zone(moment, step, zone),
+        };
+        next.map(|next| micros(next).into()).ok_or_else(beyond)
+    }
+}
+
+/// Adds months and days to the local time of an instant, and the rest to the instant of that, as
+/// PostgreSQL does; `None` beyond the calendar.
+fn in_zone(instant: NaiveDateTime, step: IntervalMonthDayNano, zone: Tz) -> Option<NaiveDateTime> {
+    let here = instant.and_utc().with_timezone(&zone).naive_local();
+    let days = sum(here, IntervalMonthDayNano { nanoseconds: 0, ..step })?;
+    let rest = IntervalMonthDayNano { months: 0, days: 0, ..step };
+    sum(instant_of(days, zone)?, rest)
+}
+
+fn beyond() -> datafusion::common::DataFusionError {
+    exec_datafusion_err!("a value of a series is out of range")
+}
+
+/// The number that a value is stored as.
+fn number(value: &ScalarValue) -> Option<i128> {
+    match value {
+        ScalarValue::Decimal128(digits, ..) => *digits,
+        ScalarValue::TimestampMicrosecond(micros, _) => micros.map(i128::from),
+        _ => None,
+    }
+}
+
+/// Returns the functions `range` and `generate_series`.
+pub(super) fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
+    let [range, series] = limits::series();
+    let range = List { name: "range", integers: range, includes_stop: false };
+    let series = List { name: "generate_series", integers: series, includes_stop: true };
+    [range, series].into_iter().map(function)
+}
+
+/// A function that returns a series as a list.
+#[derive(Debug)]
+struct List {
+    name: &'static str,
+    /// The function of the same name that evaluates calls with integers.
+    integers: Arc<ScalarUDF>,
+    /// True if a list has its second argument.
+    includes_stop: bool,
+}
+
+impl Scalar for List {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn coerce(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        if let Some(types) = series_types(self.name, given)? {
+            return Ok(types);
+        }
+        let is_integer = |of: &DataType| of.is_integer() || of.is_null();
+        match given.len() {
+            1..=3 if given.iter().all(is_integer) => Ok(vec![DataType::Int64; given.len()]),
+            _ => {
+                let given: Vec<_> = given.iter().map(ToString::to_string).collect();
+                plan_err!(
+                    "{} takes integers, decimals, or two timestamps and an interval, not {}",
+                    self.name,
+                    given.join(", ")
+                )
+            }
+        }
+    }
+
+    fn field(&self, given: &[DataType], _: &[Option<&ScalarValue>]) -> Result<Field> {
+        let given = self.coerce(given)?;
+        let item = Field::new_list_field(given[0].clone(), true);
+        Ok(Field::new(self.name, DataType::List(Arc::new(item)), true))
+    }
+
+    fn run(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
+        let arguments = columns(args, rows)?;
+        let given: Vec<_> = arguments.iter().map(|it| it.data_type().clone()).collect();
+        if series_types(self.name, &given)?.is_none() {
+            let args = ScalarFunctionArgs { number_rows: rows, ..args.clone() };
+            return self.integers.invoke_with_args(args)?.into_array(rows);
+        }
+        let list_max = usize::try_from(LIST_MAX).unwrap_or(usize::MAX);
+        let batch_bytes_max = usize::try_from(BATCH_BYTES_MAX).unwrap_or(usize::MAX);
+        let zone = session_zone(&args.config_options)?;
+        let mut total = 0;
+        let mut lists = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let values = arguments.iter().map(|it| ScalarValue::try_from_array(it, row));
+            let values = values.collect::<Result<Vec<_>>>()?;
+            let series = Series::new(self.name, &values, self.includes_stop, zone)?;
+            let Some(mut series) = series else {
+                lists.push(None);
+                continue;
+            };
+            let values = series.take(list_max.saturating_add(1))?;
+            total += values.get_buffer_memory_size();
+            if values.len() > list_max || total > batch_bytes_max {
+                return exec_err!(
+                    "{0}: a list is too long: at most {list_max} elements, and {batch_bytes_max} \
+                     bytes in a batch of rows, are possible; say FROM {0}(...) for rows",
+                    self.name
+                );
+            }
+            lists.push(Some(values));
+        }
+        let lengths = lists.iter().map(|list| list.as_ref().map_or(0, |list| list.len()));
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let nulls: NullBuffer = lists.iter().map(Option::is_some).collect();
+        let values: Vec<_> = lists.iter().flatten().map(|list| list.as_ref()).collect();
+        let values = match values.is_empty() {
+            true => new_empty_array(&given[0]),
+            false => concat(&values)?,
+        };
+        let DataType::List(item) = args.return_field.data_type() else {
+            return internal_err!("{} returns a list", self.name);
+        };
+        Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, Some(nulls))?))
+    }
+}
