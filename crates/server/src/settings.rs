@@ -1,7 +1,9 @@
 //! PostgreSQL's settings that clients read and change, in addition to those of the session.
 //!
-//! A setting that would have no effect accepts only the value that is in effect.
+//! A setting that would have no effect accepts only the value that is in effect. A name with a
+//! prefix that is not the engine's, such as `app.user`, is a setting that only its client reads.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -104,12 +106,17 @@ const TIMES: &str = "milliseconds, or a number with us, ms, s, min, h or d, at m
 const ISOLATION: &str = "repeatable read";
 const ISOLATIONS: &[&str] = &[ISOLATION, "read committed", "read uncommitted"];
 
+/// Prefixes of the engine's settings.
+const PREFIXES_OF_ENGINE: [&str; 2] = ["terrace", "datafusion"];
+
 /// The version of PostgreSQL that the server emulates, followed by its own.
 pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PKG_VERSION"), ")");
 /// The emulated version as a number.
 const VERSION_NUMBER: &str = "160006";
 /// Maximum length of a value in bytes: values are reported to clients in messages of limited size.
 const VALUE_BYTES_MAX: usize = 1024;
+/// Maximum bytes of the names and values of a client's own settings together.
+const OWN_BYTES_MAX: usize = 64 << 10;
 /// The lowest severity of the notices that the client receives.
 pub(crate) const CLIENT_MIN_MESSAGES: &str = "client_min_messages";
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
@@ -137,7 +144,12 @@ pub(crate) struct Settings {
     /// Values of the engine's configuration in place of the defaults.
     initial: BTreeMap<&'static str, String>,
     changed: BTreeMap<&'static str, String>,
+    /// The client's own settings, by names with a prefix.
+    own: BTreeMap<String, String>,
 }
+
+/// The canonical name of a setting.
+pub(crate) type SettingName = Cow<'static, str>;
 
 impl Settings {
     /// Returns the settings that a connection begins with.
@@ -150,8 +162,16 @@ impl Settings {
         settings
     }
 
+    /// Returns the value of a client's own setting; `None` if it has not been set.
+    pub(crate) fn own(&self, name: &str) -> Option<&str> {
+        self.own.get(name).map(String::as_str)
+    }
+
     /// Returns the value of a setting.
     pub(crate) fn get(&self, name: &str) -> &str {
+        if let Some(value) = self.own.get(name) {
+            return value;
+        }
         let default = find(name).map_or("", |setting| self.default_of(setting));
         self.changed.get(name).map_or(default, String::as_str)
     }
@@ -170,6 +190,9 @@ impl Settings {
         value: &str,
     ) -> Result<Option<(&'static str, String)>, Failure> {
         let Some(setting) = find(name) else {
+            if let Some(name) = own_name(name) {
+                return self.set_own(name, value).map(|()| None);
+            }
             let text = format!("there is no setting {name}; SHOW ALL lists those of a session");
             return Err(Failure::new(SqlState::NO_OBJECT, text));
         };
@@ -220,6 +243,22 @@ impl Settings {
         Ok(setting.is_reported.then_some((setting.name, value)))
     }
 
+    /// Changes a client's own setting; `default` removes it.
+    fn set_own(&mut self, name: String, value: &str) -> Result<(), Failure> {
+        let before = self.own.remove(&name);
+        if value.eq_ignore_ascii_case(DEFAULT) {
+            return Ok(());
+        }
+        let bytes: usize = self.own.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes + name.len() + value.len() > OWN_BYTES_MAX {
+            let text = format!("{name}: own settings take at most {OWN_BYTES_MAX} bytes together");
+            self.own.extend(before.map(|before| (name, before)));
+            return Err(Failure::new(SqlState::INVALID_PARAMETER, text));
+        }
+        self.own.insert(name, value.to_owned());
+        Ok(())
+    }
+
     /// Returns the statement that sets the session to this setting, if the session has it as well.
     pub(crate) fn of_session(&self, name: &str) -> Option<String> {
         let (key, value) = match name {
@@ -262,9 +301,13 @@ impl Settings {
         all.map(|setting| (setting.name, self.get(setting.name), self.default_of(setting)))
     }
 
-    /// Returns the canonical name of a setting.
-    pub(crate) fn name_of(name: &str) -> Option<&'static str> {
-        find(name).map(|setting| setting.name)
+    /// Returns the canonical name of a setting, which may be one of the client's own that has no
+    /// value.
+    pub(crate) fn name_of(name: &str) -> Option<SettingName> {
+        match find(name) {
+            Some(setting) => Some(setting.name.into()),
+            None => own_name(name).map(Cow::Owned),
+        }
     }
 
     /// Returns the settings that are reported after the login.
@@ -302,6 +345,21 @@ fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
 }
 
+/// The canonical name of a client's own setting: two or more words, the first of which is no prefix
+/// of the engine's settings.
+fn own_name(name: &str) -> Option<String> {
+    let words: Vec<_> = name.split('.').map(|word| word.trim_matches('"')).collect();
+    let is_word = |word: &&str| {
+        !word.starts_with(|letter: char| letter.is_ascii_digit())
+            && !word.is_empty()
+            && word.chars().all(|letter| letter.is_alphanumeric() || "_$".contains(letter))
+    };
+    let is_own = words.len() > 1
+        && words.iter().all(is_word)
+        && !PREFIXES_OF_ENGINE.iter().any(|prefix| prefix.eq_ignore_ascii_case(words[0]));
+    is_own.then(|| words.join(".").to_lowercase())
+}
+
 /// Parses a truth value as PostgreSQL writes it.
 fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
@@ -333,6 +391,16 @@ mod tests {
         assert_eq!(settings.of_session("TimeZone").as_deref(), Some(zone));
         let schema = "SET search_path = '\"$user\", \"it''s\"'";
         assert_eq!(settings.of_session("search_path").as_deref(), Some(schema));
+        assert_eq!(Settings::name_of("App.\"User\"").as_deref(), Some("app.user"));
+        assert_eq!(settings.set("App.\"User\"", "x"), Ok(None));
+        assert_eq!((settings.own("app.user"), settings.get("app.user")), (Some("x"), "x"));
+        assert!(settings.set("app.user", &"x".repeat(OWN_BYTES_MAX)).is_err());
+        assert_eq!(settings.own("app.user"), Some("x"));
+        assert_eq!(settings.set("app.user", "default"), Ok(None));
+        assert_eq!(settings.own("app.user"), None);
+        for name in ["terrace.no_such", "datafusion.x", "app.", "app.1", "a b.c"] {
+            assert!(settings.set(name, "1").is_err(), "{name}");
+        }
         assert!(settings.set("extra_float_digits", "x").is_err());
         assert_eq!(settings.set("extra_float_digits", "3"), Ok(None));
         assert_eq!(settings.statement_timeout(), None);

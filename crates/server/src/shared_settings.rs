@@ -1,5 +1,6 @@
 //! Settings of a connection, shared with functions such as `set_config` that its statements call.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use terrace_sql::session::Severity;
 use terrace_sys::sync::lock;
 
 use crate::failure::Failure;
-use crate::settings::{CLIENT_MIN_MESSAGES, NO_ROLE, ROLE, Settings};
+use crate::settings::{CLIENT_MIN_MESSAGES, NO_ROLE, ROLE, SettingName, Settings};
 
 /// Settings of a connection with their changes in the open transaction. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +77,7 @@ impl State {
     fn restore(&mut self, settings: Settings) {
         let before = std::mem::replace(&mut self.settings, settings);
         let names = self.settings.differing(&before);
-        let changes: Vec<_> = names.map(|name| (name, self.settings.told(name))).collect();
+        let changes: Vec<_> = names.map(|name| (name.into(), self.settings.told(name))).collect();
         self.changed.extend(changes);
     }
 }
@@ -84,7 +85,7 @@ impl State {
 /// Name and value of a setting that is reported to the client.
 type Told = (&'static str, String);
 /// A change of a setting: its name, and what to report to the client.
-pub(crate) type Change = (&'static str, Option<Told>);
+pub(crate) type Change = (SettingName, Option<Told>);
 
 impl SharedSettings {
     /// Creates the settings of a client that has logged in with them, for a connection that calls
@@ -99,8 +100,11 @@ impl SharedSettings {
 
     /// Returns the value of a setting; `None` if it does not exist.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
-        let name = Settings::name_of(name)?;
-        Some(self.state().settings.get(name).to_owned())
+        let state = self.state();
+        match Settings::name_of(name)? {
+            Cow::Borrowed(name) => Some(state.settings.get(name).to_owned()),
+            Cow::Owned(name) => state.settings.own(&name).map(str::to_owned),
+        }
     }
 
     /// Returns the role of SET ROLE; `None` while statements run as the role of the login.
@@ -185,12 +189,13 @@ impl SharedSettings {
         if is_local && !state.is_open {
             let mut settings = state.settings.clone();
             settings.set(name, value)?;
-            return Ok(settings.get(Settings::name_of(name).unwrap_or_default()).to_owned());
+            return Ok(settings.get(&Settings::name_of(name).unwrap_or_default()).to_owned());
         }
         let told = state.set(name, value, is_local)?;
         let Some(name) = Settings::name_of(name) else { return Ok(String::new()) };
+        let value = state.settings.get(&name).to_owned();
         state.changed.push((name, told));
-        Ok(state.settings.get(name).to_owned())
+        Ok(value)
     }
 
     /// Takes the changes that the connection has not applied yet.

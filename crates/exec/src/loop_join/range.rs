@@ -261,7 +261,7 @@ fn words_of(expr: &Expr, rows: &RecordBatch) -> Result<Int64Array> {
     words(&expr.evaluate(rows)?.into_array(rows.num_rows())?)
 }
 
-/// Returns true if values of a type have words.
+/// Returns true if values of a type are compared as words, integers of 64 bits.
 fn has_words(kind: &DataType) -> bool {
     use DataType::{
         Date32, Date64, Decimal128, Duration, Float32, Float64, LargeUtf8, Time32, Time64,

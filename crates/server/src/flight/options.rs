@@ -160,7 +160,7 @@ impl ClientSession {
             name => match Settings::name_of(name) {
                 Some(name) => {
                     let value = value.as_deref().unwrap_or("default");
-                    let _told = set(&self.session, settings, name, value, false).await?;
+                    let _told = set(&self.session, settings, &name, value, false).await?;
                     Ok(())
                 }
                 None => self.set_of_engine(name, value).await,

@@ -242,7 +242,7 @@ impl ClientSession {
             }
             Access::Show(name) => {
                 let schema = schema_of_setting(name);
-                let shown = shown(&self.session, settings, name);
+                let shown = shown(&self.session, settings, name)?;
                 let shown: ArrayRef = Arc::new(StringArray::from(vec![shown]));
                 let batch = RecordBatch::try_new(Arc::clone(&schema), vec![shown])?;
                 let (source, interrupt) = (Source::Known(Some(batch)), self.interrupt());

@@ -7,19 +7,19 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::{CursorStatement, SessionStatement};
 
-use crate::settings::{NO_ROLE, ROLE, Settings, TRANSACTION_ISOLATION};
+use crate::settings::{NO_ROLE, ROLE, SettingName, Settings, TRANSACTION_ISOLATION};
 
 /// A statement about the connection's own state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// `SET name = value`.
-    Set(&'static str, String),
+    Set(SettingName, String),
     /// `RESET name`.
-    Reset(&'static str),
+    Reset(SettingName),
     /// `SHOW name`.
-    Show(&'static str),
+    Show(SettingName),
     /// `SET LOCAL name = value`.
-    SetLocal(&'static str, String),
+    SetLocal(SettingName, String),
     /// `SET LOCAL` of a setting of the session, which is refused.
     SetLocalOfSession(String),
     /// `DISCARD`, `DEALLOCATE`, `RESET ALL`, `CLOSE ALL`.
@@ -63,18 +63,19 @@ impl Access {
                 let role = role_name.clone().map(|it| IdentNormalizer::default().normalize(it));
                 let is_local = *context_modifier == Some(ContextModifier::Local);
                 let set = if is_local { Self::SetLocal } else { Self::Set };
-                Some(set(ROLE, role.unwrap_or_else(|| NO_ROLE.to_owned())))
+                Some(set(ROLE.into(), role.unwrap_or_else(|| NO_ROLE.to_owned())))
             }
             SqlStatement::ShowVariable { variable } => {
-                // `SHOW TIME ZONE` is two words.
-                let words = variable.iter().map(|word| word.value.as_str());
-                let name = match words.collect::<String>() {
+                let words: Vec<_> = variable.iter().map(|word| word.value.as_str()).collect();
+                // `SHOW TIME ZONE` is two words, as is `SHOW app.user`.
+                let name = match words.concat() {
                     words if words.eq_ignore_ascii_case("transactionisolationlevel") => {
                         TRANSACTION_ISOLATION.to_owned()
                     }
                     name => name,
                 };
-                Some(Self::Show(Settings::name_of(&name)?))
+                let name = Settings::name_of(&name).or_else(|| Settings::name_of(&words.join(".")));
+                Some(Self::Show(name?))
             }
             _ => None,
         }

@@ -73,12 +73,23 @@ pub(crate) async fn set(
 }
 
 /// Returns the value of a setting of a session.
-pub(crate) fn shown(session: &Session, settings: &SharedSettings, name: &str) -> Option<String> {
-    match session.transaction_reads_only().filter(|_| name == TRANSACTION_READ_ONLY) {
+///
+/// # Errors
+/// A setting of the client's own that has not been set.
+pub(crate) fn shown(
+    session: &Session,
+    settings: &SharedSettings,
+    name: &str,
+) -> Result<String, Failure> {
+    let value = match session.transaction_reads_only().filter(|_| name == TRANSACTION_READ_ONLY) {
         Some(is_read_only) => Some(if is_read_only { "on" } else { "off" }.to_owned()),
         None if name == TRANSACTION_READ_ONLY => settings.get(DEFAULT_READ_ONLY),
         None => settings.get(name),
-    }
+    };
+    value.ok_or_else(|| {
+        let text = format!("unrecognized configuration parameter \"{name}\"");
+        Failure::new(SqlState::NO_OBJECT, text)
+    })
 }
 
 /// Applies a setting to the session, if the engine's session has it too.
@@ -112,7 +123,7 @@ pub(crate) async fn follow_changes(
 ) -> Result<Vec<Told>, Failure> {
     let mut told = Vec::new();
     for (name, change) in settings.take_changes() {
-        pass_on(session, settings, name).await?;
+        pass_on(session, settings, &name).await?;
         told.extend(change);
     }
     Ok(told)

@@ -44,7 +44,7 @@ impl Connection {
                 "RESET"
             }
             Access::Show(name) => {
-                let shown = shown(&self.session, &self.settings, name);
+                let shown = shown(&self.session, &self.settings, name)?;
                 let shown: ArrayRef = Arc::new(StringArray::from(vec![shown]));
                 let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
                 self.wire.put_row(&[column], 0)?;

@@ -65,7 +65,7 @@ impl Connection {
                     if !is_one && is_of_transaction {
                         self.begin_implicitly()?;
                     }
-                    if let Access::Show(name) = access {
+                    if let Access::Show(name) = &access {
                         self.describe_setting(name)?;
                     }
                     self.access(&access).await?;

@@ -188,3 +188,39 @@ async fn local_settings_need_a_transaction() {
     })
     .await;
 }
+
+/// Names with a prefix, such as `app.user`, are settings that only their client reads, as the
+/// applications of row-level policies of PostgreSQL do.
+#[tokio::test]
+async fn clients_have_settings_of_their_own() {
+    with_server(Limits::default(), |address| async move {
+        let (client, other) = (connect(address).await, connect(address).await);
+        values(&client, "SET app.user = 'Jo, \"O''Neil\"'").await;
+        check(&client, "app.user", "Jo, \"O'Neil\"", "SET").await;
+        check(&client, "App.User", "Jo, \"O'Neil\"", "SET").await;
+        values(&client, "BEGIN; SET LOCAL app.user = '2'; SAVEPOINT s; SET app.tenant = '3'").await;
+        check(&client, "app.tenant", "3", "SET in a transaction").await;
+        values(&client, "ROLLBACK TO s").await;
+        let missing = "SELECT current_setting('app.tenant', true) IS NULL";
+        assert_eq!(values(&client, missing).await, ["t"]);
+        check(&client, "app.user", "2", "SET LOCAL").await;
+        values(&client, "COMMIT").await;
+        check(&client, "app.user", "Jo, \"O'Neil\"", "COMMIT").await;
+        let set = "SELECT set_config('request.jwt.claims', '{\"sub\": 1}', false)";
+        assert_eq!(values(&client, set).await, ["{\"sub\": 1}"]);
+        check(&client, "request.jwt.claims", "{\"sub\": 1}", set).await;
+        values(&client, "RESET app.user").await;
+        for (text, client) in [
+            ("SHOW app.user", &client),
+            ("SELECT current_setting('app.user')", &client),
+            ("SHOW request.jwt.claims", &other),
+            ("SET terrace.no_such = 1", &client),
+        ] {
+            let error = client.simple_query(text).await.expect_err(text);
+            assert_eq!(error.code(), Some(&SqlState::UNDEFINED_OBJECT), "{text}: {error:?}");
+        }
+        values(&client, "DISCARD ALL").await;
+        client.simple_query("SHOW request.jwt.claims").await.expect_err("discarded");
+    })
+    .await;
+}
