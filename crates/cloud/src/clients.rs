@@ -41,6 +41,11 @@ type ClientKey = (String, Option<Secret>);
 pub(crate) struct Clients(Mutex<HashMap<ClientKey, Arc<dyn ObjectStore>>>);
 
 impl Clients {
+    /// Returns true if there is no client yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
+    }
+
     /// Returns the client for an address with its secret, opened on first use, and the file's path
     /// for that client.
     pub(crate) fn client(

@@ -1,15 +1,17 @@
 //! Finding and reading of remote files.
 
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use futures::{FutureExt as _, TryStreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, future, stream};
 use glob::{MatchOptions, Pattern};
 use object_store::path::Path as StorePath;
 use object_store::{Error as StoreError, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
 use terrace_pool::{Pool, PoolError};
+use terrace_sys::sync::lock;
 
 use crate::address::{Address, Scheme};
 use crate::cache::{BlockCache, CacheObserver, CacheStats, FetchRange};
@@ -21,7 +23,16 @@ use crate::uploads::Uploads;
 
 /// Access to remote files, with a cache of their blocks, clients and secrets. Clones share these.
 #[derive(Clone, Debug)]
-pub struct CloudFiles(Arc<Inner>);
+pub struct CloudFiles {
+    inner: Arc<Inner>,
+    /// The answers of [`CloudFiles::find_together`], by the texts of the addresses.
+    known: Arc<Mutex<Found>>,
+}
+
+type Found = HashMap<String, Vec<CloudFile>>;
+
+/// Maximum number of requests of [`CloudFiles::find_together`] at a time.
+const TOGETHER_MAX: usize = 32;
 
 #[derive(Debug)]
 struct Inner {
@@ -30,6 +41,16 @@ struct Inner {
     secrets: Secrets,
     threads: Threads,
     uploads: Uploads,
+}
+
+/// Files that were found together, which [`CloudFiles::find`] returns until this is dropped.
+#[derive(Debug)]
+pub struct Together(Arc<Mutex<Found>>);
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        lock(&self.0).clear();
+    }
 }
 
 impl CloudFiles {
@@ -62,23 +83,60 @@ impl CloudFiles {
         let space = pool.create_space("remote files", Some(0))?;
         let cache = BlockCache::new(space, capacity_bytes, observer);
         let (clients, secrets, threads, uploads) = Default::default();
-        Ok(Self(Arc::new(Inner { cache, clients, secrets, threads, uploads })))
+        let inner = Arc::new(Inner { cache, clients, secrets, threads, uploads });
+        Ok(Self { inner, known: Arc::default() })
+    }
+
+    /// Returns access to the same files, with answers of [`CloudFiles::find_together`] of its own.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), known: Arc::default() }
+    }
+
+    /// Returns true if a file was asked for before.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        !self.inner.clients.is_empty()
+    }
+
+    /// Finds the files of several addresses as [`CloudFiles::find`] does, at the same time. Until
+    /// the result is dropped, `find` returns what was found; an address without an answer is asked
+    /// for again.
+    pub fn find_together(&self, addresses: Vec<Address>, files_max: usize) -> Together {
+        let together = Together(Arc::clone(&self.known));
+        if addresses.is_empty() {
+            return together;
+        }
+        let own = self.clone();
+        let found = self.inner.threads.wait(async move {
+            let found = stream::iter(addresses).map(|address| {
+                let own = own.clone();
+                async move {
+                    let files = own.find_all(&address, files_max).await;
+                    files.ok().map(|files| (address.text.clone(), files))
+                }
+            });
+            let found = found.buffer_unordered(TOGETHER_MAX).filter_map(future::ready);
+            Ok(found.collect::<Found>().await)
+        });
+        *lock(&self.known) = found.unwrap_or_default();
+        together
     }
 
     /// Returns the secrets for reading files.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
-        &self.0.secrets
+        &self.inner.secrets
     }
 
     /// Returns the threads that exchange requests with servers.
     pub(crate) fn threads(&self) -> &Threads {
-        &self.0.threads
+        &self.inner.threads
     }
 
     /// Returns the files that are being written.
     pub(crate) fn uploads(&self) -> &Uploads {
-        &self.0.uploads
+        &self.inner.uploads
     }
 
     /// Returns a client for an address, and the file's path in it.
@@ -86,24 +144,28 @@ impl CloudFiles {
         &self,
         address: &Address,
     ) -> Result<(Arc<dyn ObjectStore>, StorePath), CloudError> {
-        self.0.clients.client(address, &self.0.secrets)
+        self.inner.clients.client(address, &self.inner.secrets)
     }
 
     /// Returns counts of the cache.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        self.0.cache.stats()
+        self.inner.cache.stats()
     }
 
     /// Returns the files of an address, of a pattern or of a directory of S3, in the order of their
-    /// keys; empty if there are none. Sends a request to the server each time.
+    /// keys; empty if there are none. Sends a request to the server each time, but for addresses of
+    /// [`CloudFiles::find_together`].
     ///
     /// # Errors
     /// [`CloudError`] of the server; [`CloudError::Address`] for a pattern of HTTP, which cannot
     /// list files, and for more than `files_max` files.
     pub fn find(&self, address: &Address, files_max: usize) -> Result<Vec<CloudFile>, CloudError> {
+        if let Some(files) = lock(&self.known).get(&address.text) {
+            return Ok(files.clone());
+        }
         let (own, address) = (self.clone(), address.clone());
-        self.0.threads.wait(async move { own.find_all(&address, files_max).await })
+        self.inner.threads.wait(async move { own.find_all(&address, files_max).await })
     }
 
     /// Returns the files directly in a directory of S3 whose keys follow `after`, in the order of
@@ -120,7 +182,9 @@ impl CloudFiles {
         files_max: usize,
     ) -> Result<Vec<CloudFile>, CloudError> {
         let (own, directory, after) = (self.clone(), directory.clone(), after.to_owned());
-        self.0.threads.wait(async move { own.list_directly(&directory, &after, files_max).await })
+        self.inner
+            .threads
+            .wait(async move { own.list_directly(&directory, &after, files_max).await })
     }
 
     /// Returns the present version of a file, for which it asks the server.
@@ -129,7 +193,7 @@ impl CloudFiles {
     /// [`CloudError::Missing`] if there is no such file, and other errors of the server.
     pub fn present(&self, address: &Address) -> Result<CloudFile, CloudError> {
         let (own, address) = (self.clone(), address.clone());
-        self.0.threads.wait(async move { own.head(&address).await })
+        self.inner.threads.wait(async move { own.head(&address).await })
     }
 
     async fn list_directly(
@@ -234,7 +298,7 @@ impl CloudFiles {
     /// # Errors
     /// [`CloudError`] of the server.
     pub async fn fetch(&self, file: &CloudFile, range: Range<u64>) -> Result<Bytes, CloudError> {
-        self.0.threads.run(self.clone().read_cached(file.clone(), range)).await
+        self.inner.threads.run(self.clone().read_cached(file.clone(), range)).await
     }
 
     /// Reads a range of a file like [`CloudFiles::fetch`], and blocks the calling thread meanwhile.
@@ -242,7 +306,7 @@ impl CloudFiles {
     /// # Errors
     /// As [`CloudFiles::fetch`].
     pub fn read(&self, file: &CloudFile, range: Range<u64>) -> Result<Bytes, CloudError> {
-        self.0.threads.wait(self.clone().read_cached(file.clone(), range))
+        self.inner.threads.wait(self.clone().read_cached(file.clone(), range))
     }
 
     /// Starts to read a range; returns the receiver of its bytes.
@@ -251,7 +315,7 @@ impl CloudFiles {
         file: &CloudFile,
         range: Range<u64>,
     ) -> Result<Receiver<Result<Bytes, CloudError>>, CloudError> {
-        self.0.threads.start(self.clone().read_cached(file.clone(), range))
+        self.inner.threads.start(self.clone().read_cached(file.clone(), range))
     }
 
     async fn read_cached(self, file: CloudFile, range: Range<u64>) -> Result<Bytes, CloudError> {
@@ -265,7 +329,7 @@ impl CloudFiles {
                 get(Arc::clone(&client), path.clone(), Arc::clone(&file), range).boxed()
             })
         };
-        self.0.cache.read(&version, file.bytes, range, &fetch).await
+        self.inner.cache.read(&version, file.bytes, range, &fetch).await
     }
 }
 

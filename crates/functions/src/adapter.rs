@@ -8,6 +8,7 @@ use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -56,6 +57,14 @@ pub(crate) trait Scalar: fmt::Debug + Send + Sync + 'static {
     /// The function's own.
     fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
         Ok(ExprSimplifyResult::Original(args))
+    }
+
+    /// Returns the order of the results, by those of the arguments.
+    ///
+    /// # Errors
+    /// If the orders of the arguments contradict each other.
+    fn order(&self, _arguments: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(SortProperties::Unordered)
     }
 
     /// Returns the results of `rows` rows; that is 1 if all arguments are constants.
@@ -131,6 +140,10 @@ impl<S: Scalar> ScalarUDFImpl for Adapter<S> {
                 Ok(format!("{}({})", self.name(), args.collect::<Vec<_>>().join(",")))
             }
         }
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.scalar.order(inputs)
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {

@@ -46,6 +46,7 @@ pub(crate) use copy::{CopySource, CopyText, copied};
 use delta::DeltaTable;
 pub(crate) use encoding::Encoding;
 pub(crate) use factory::FileTables;
+pub(crate) use found::FILES_MAX;
 pub(crate) use functions::FileFunctions;
 use listing::FileFacts;
 pub(crate) use parquet_format::ParquetFormats;

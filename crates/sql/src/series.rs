@@ -10,19 +10,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl};
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::{TableProvider, TableType, provider_as_source, source_as_provider};
 use datafusion::execution::SessionState;
 use datafusion::functions_table::all_default_table_functions;
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Cast, Expr, LogicalPlan, lit};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::logical_expr::{
+    Cast, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, cast, lit,
+};
 use datafusion::physical_plan::ExecutionPlan;
+use terrace_functions::lists::series_types;
 use terrace_functions::session_zone;
 
 /// The function whose second argument is a value of the series.
@@ -45,30 +47,91 @@ struct Series {
 }
 
 impl Series {
-    fn table(&self, exprs: &[Expr], session: &dyn Session) -> Result<Arc<dyn TableProvider>> {
-        let options = session.config_options();
-        let zone = options.execution.time_zone.as_deref().unwrap_or("UTC");
-        if let Some(values) = generated::arguments(&self.name, exprs, zone)? {
-            let (includes_stop, zone) = (self.name == INCLUSIVE, session_zone(options)?);
-            return Ok(Arc::new(generated::table(&self.name, &values, includes_stop, zone)?));
-        }
-        let exprs: Vec<_> = exprs.iter().cloned().map(with_own_type).collect();
-        self.integers.call_with_args(TableFunctionArgs::new(&exprs, session))
+    fn table(
+        &self,
+        values: Vec<ScalarValue>,
+        session: &SessionState,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let given: Vec<_> = values.iter().map(ScalarValue::data_type).collect();
+        let Some(types) = series_types(&self.name, &given)? else {
+            let exprs: Vec<_> = values.into_iter().map(|value| lit(as_bigint(value))).collect();
+            return self.integers.call_with_args(TableFunctionArgs::new(&exprs, session));
+        };
+        let casts = values.into_iter().zip(types).map(|(value, to)| cast(lit(value), to));
+        let values = evaluated(casts, session)?;
+        let zone = session_zone(session.config_options())?;
+        let table = generated::table(&self.name, &values, self.name == INCLUSIVE, zone)?;
+        Ok(Arc::new(table))
     }
 }
 
 impl TableFunctionImpl for Series {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
-        let exprs = args.exprs();
+        let Some(session) = args.session().as_any().downcast_ref::<SessionState>() else {
+            return internal_err!("the session of {} has no state", self.name);
+        };
+        let exprs: Vec<_> = args.exprs().iter().cloned().map(selected).collect();
         if !exprs.iter().any(has_parameter) {
-            return self.table(exprs, args.session());
+            return self.table(evaluated(exprs, session)?, session);
         }
-        let defaults =
-            exprs.iter().map(|expr| simplified(expr.clone(), |id| sample(&type_in(expr, id))));
-        let defaults = defaults.collect::<Result<Vec<_>>>()?;
-        let schema = self.table(&defaults, args.session())?.schema();
-        Ok(Arc::new(OfParameters { series: self.clone(), exprs: exprs.to_vec(), schema }))
+        let table = OfParameters { series: self.clone(), exprs, schema: Arc::new(Schema::empty()) };
+        let types = table.parameters();
+        let samples = table.exprs.iter().cloned().map(|expr| {
+            with_parameters(expr, |id| sample(types.get(id).unwrap_or(&DataType::Int64)))
+        });
+        let samples = evaluated(samples.collect::<Result<Vec<_>>>()?, session)?;
+        let schema = self.table(samples, session)?.schema();
+        Ok(Arc::new(OfParameters { schema, ..table }))
     }
+}
+
+/// Returns the expression that `column_series` has made a subquery of, so that the planner does not
+/// evaluate it.
+fn selected(expr: Expr) -> Expr {
+    if let Expr::ScalarSubquery(subquery) = &expr
+        && let LogicalPlan::Projection(projection) = subquery.subquery.as_ref()
+        && let LogicalPlan::EmptyRelation(_) = projection.input.as_ref()
+        && let [value] = projection.expr.as_slice()
+    {
+        return value.clone().unalias();
+    }
+    expr
+}
+
+/// Evaluates arguments by the rules of the session, as in any other statement: DataFusion's planner
+/// evaluates those of table functions by its own, in UTC.
+///
+/// # Errors
+/// If an argument is not constant, or its evaluation fails.
+fn evaluated(
+    exprs: impl IntoIterator<Item = Expr>,
+    session: &SessionState,
+) -> Result<Vec<ScalarValue>> {
+    let exprs: Vec<_> = exprs.into_iter().collect();
+    let is_value = |expr: &Expr| matches!(expr, Expr::Literal(..));
+    let exprs = if exprs.iter().all(is_value) {
+        exprs
+    } else {
+        let named = exprs.into_iter().enumerate();
+        let named = named.map(|(place, expr)| expr.alias(format!("argument {place}")));
+        let plan = LogicalPlanBuilder::empty(true).project(named)?.build()?;
+        match session.optimize(&plan)? {
+            LogicalPlan::Projection(projection) => projection.expr,
+            _ => return plan_err!("the arguments of a series in FROM are constants"),
+        }
+    };
+    let values = exprs.into_iter().map(|expr| match expr.unalias() {
+        Expr::Literal(value, _) => Ok(value),
+        expr => {
+            let schema = DFSchema::empty();
+            let options = RecordBatchOptions::new().with_row_count(Some(1));
+            let row =
+                RecordBatch::try_new_with_options(Arc::clone(schema.inner()), vec![], &options)?;
+            let value = session.create_physical_expr(expr, &schema)?.evaluate(&row)?;
+            ScalarValue::try_from_array(&value.into_array(1)?, 0)
+        }
+    });
+    values.collect()
 }
 
 /// Placeholder table of a series with parameters among its arguments.
@@ -102,19 +165,43 @@ impl TableProvider for OfParameters {
     }
 }
 
+impl OfParameters {
+    /// Returns the types of the parameters, by name: the type that a parameter is cast to, or else
+    /// the one that the other arguments determine, or BIGINT.
+    fn parameters(&self) -> BTreeMap<String, DataType> {
+        let schema = DFSchema::empty();
+        let is_bare = |expr: &Expr| matches!(expr, Expr::Placeholder(_));
+        let given = self.exprs.iter().map(|expr| match is_bare(expr) {
+            true => DataType::Null,
+            false => expr.get_type(&schema).unwrap_or(DataType::Null),
+        });
+        let determined = series_types(&self.series.name, &given.collect::<Vec<_>>());
+        let determined = determined.ok().flatten().unwrap_or_default();
+        let mut types = BTreeMap::new();
+        for (place, expr) in self.exprs.iter().enumerate() {
+            if let Expr::Placeholder(placeholder) = expr {
+                let of = determined.get(place).unwrap_or(&DataType::Int64);
+                types.insert(placeholder.id.clone(), of.clone());
+                continue;
+            }
+            let searched = expr.apply(|inner| {
+                if let Expr::Placeholder(Placeholder { id, .. }) = inner {
+                    types.insert(id.clone(), cast_type(expr, id));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            });
+            debug_assert!(searched.is_ok());
+        }
+        types
+    }
+}
+
 /// Returns the types of the parameters of series in a plan, by parameter name: `$1`.
 pub(crate) fn parameters(plan: &LogicalPlan) -> Result<BTreeMap<String, DataType>> {
     let mut types = BTreeMap::new();
     plan.apply_with_subqueries(|node| {
         if let Some(table) = of_parameters(node) {
-            for expr in &table.exprs {
-                expr.apply(|inner| {
-                    if let Expr::Placeholder(Placeholder { id, .. }) = inner {
-                        types.insert(id.clone(), type_in(expr, id));
-                    }
-                    Ok(TreeNodeRecursion::Continue)
-                })?;
-            }
+            types.extend(table.parameters());
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
@@ -134,12 +221,11 @@ pub(crate) fn with_values(
     };
     let replaced = plan.transform_down_with_subqueries(|mut node| {
         let Some(table) = of_parameters(&node) else { return Ok(Transformed::no(node)) };
-        let exprs = table.exprs.iter().map(|expr| simplified(expr.clone(), value));
-        let exprs = exprs.collect::<Result<Vec<_>>>()?;
-        let is_null = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null());
-        let source = provider_as_source(match exprs.iter().any(is_null) {
+        let exprs = table.exprs.iter().map(|expr| with_parameters(expr.clone(), value));
+        let values = evaluated(exprs.collect::<Result<Vec<_>>>()?, session)?;
+        let source = provider_as_source(match values.iter().any(ScalarValue::is_null) {
             true => Arc::new(EmptyTable::new(Arc::clone(&table.schema))),
-            false => table.series.table(&exprs, session)?,
+            false => table.series.table(values, session)?,
         });
         if let LogicalPlan::TableScan(scan) = &mut node {
             scan.source = source;
@@ -164,6 +250,9 @@ fn of_parameters(node: &LogicalPlan) -> Option<Arc<OfParameters>> {
 fn sample(data_type: &DataType) -> Result<ScalarValue> {
     match data_type {
         DataType::Interval(_) => Ok(ScalarValue::new_interval_mdn(0, 1, 0)),
+        DataType::Decimal128(precision, scale) => {
+            Ok(ScalarValue::Decimal128(Some(1), *precision, *scale))
+        }
         data_type if data_type.is_numeric() => ScalarValue::new_one(data_type),
         data_type => ScalarValue::new_default(data_type),
     }
@@ -173,8 +262,8 @@ fn has_parameter(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or_default()
 }
 
-/// Returns the type of a parameter in an argument: the type that it is cast to, or BIGINT.
-fn type_in(expr: &Expr, id: &str) -> DataType {
+/// Returns the type that a parameter in an argument is cast to, or BIGINT.
+fn cast_type(expr: &Expr, id: &str) -> DataType {
     let mut found = DataType::Int64;
     let walked = expr.apply(|expr| {
         if let Expr::Cast(Cast { expr, field }) = expr
@@ -188,21 +277,19 @@ fn type_in(expr: &Expr, id: &str) -> DataType {
     found
 }
 
-/// Evaluates an argument to a literal, with values in place of parameters.
-fn simplified(expr: Expr, value: impl Fn(&str) -> Result<ScalarValue>) -> Result<Expr> {
+/// Returns an argument with values in place of parameters.
+fn with_parameters(expr: Expr, value: impl Fn(&str) -> Result<ScalarValue>) -> Result<Expr> {
     let expr = expr.transform_up(|expr| match expr {
         Expr::Placeholder(Placeholder { id, .. }) => Ok(Transformed::yes(lit(value(&id)?))),
         expr => Ok(Transformed::no(expr)),
     });
-    let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
-    simplifier.simplify(simplifier.coerce(expr?.data, &DFSchema::empty())?)
+    Ok(expr?.data)
 }
 
 /// Casts an integer of any type to BIGINT, the only type that DataFusion's functions accept.
-fn with_own_type(expr: Expr) -> Expr {
-    let Expr::Literal(value, _) = &expr else { return expr };
+fn as_bigint(value: ScalarValue) -> ScalarValue {
     if !value.data_type().is_integer() {
-        return expr;
+        return value;
     }
-    value.cast_to(&DataType::Int64).map_or(expr, lit)
+    value.cast_to(&DataType::Int64).unwrap_or(value)
 }

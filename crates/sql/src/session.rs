@@ -116,6 +116,7 @@ pub(crate) mod quotients;
 mod recursion;
 mod refusal;
 mod relations;
+mod remote_addresses;
 mod returned_columns;
 mod returning;
 mod returning_clause;
@@ -192,7 +193,8 @@ use terrace_table::transaction::Scope;
 
 use crate::access::{Reading, check_names, check_plan};
 use crate::execution::{self, Output, QueryHandle};
-use crate::names::Added;
+use crate::file_tables::FILES_MAX;
+use crate::names::{Added, SearchPath};
 use crate::view;
 use depth::OnStack;
 pub(crate) use depth::{OfView, on_stack};
@@ -528,6 +530,11 @@ impl Session {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => self.with_known_names(statement)?,
         };
+        let _found = self.cloud.is_used().then(|| {
+            let path = SearchPath::of(state.config_options());
+            let addresses = remote_addresses::all(&statement, &path, snapshot);
+            self.cloud.find_together(addresses, FILES_MAX)
+        });
         self.write_out_routines(state, snapshot, &mut statement)?;
         enums::names::write_out_with(state, &self.rights(snapshot), &mut statement)?;
         Added::rewrite(state, &mut statement);

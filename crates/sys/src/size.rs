@@ -104,7 +104,12 @@ pub fn format_bytes(bytes: u64) -> String {
         return format!("{}{name}", bytes / factor);
     }
     let tenths = (u128::from(bytes) * 10 + u128::from(factor) / 2) / u128::from(factor);
-    format!("{}.{}{name}", tenths / 10, tenths % 10)
+    let larger = BINARY_UNITS.into_iter().rev().find(|(_, larger)| *larger > factor);
+    match larger {
+        // 1023.95 of a unit are rounded to one of the next.
+        Some((larger, _)) if tenths == 10 * 1024 => format!("1.0{larger}"),
+        _ => format!("{}.{}{name}", tenths / 10, tenths % 10),
+    }
 }
 
 /// Formats a size so that [`parse_bytes`] returns the same number: in the largest binary unit that

@@ -48,6 +48,30 @@ fn content(len: usize) -> Bytes {
     (0..len).map(|at| u8::try_from(at * 7 % 253).expect("a byte")).collect()
 }
 
+/// Files that are found together are those of `find`, for that handle, until the result is dropped.
+#[test]
+fn files_are_found_together() {
+    let server = Server::start();
+    server.put("bucket/a", "1");
+    server.put("bucket/b", "22");
+    let files = files_of(&server);
+    assert!(!files.is_used());
+    let address = |text: &str| Address::parse(text).expect("valid").expect("an address");
+    let texts = ["s3://bucket/a", "s3://bucket/b", "s3://bucket/missing/x*"];
+    server.gather(texts.len());
+    let together = files.find_together(texts.map(address).to_vec(), FILES_MAX);
+    assert!(files.is_used());
+    let requests = server.requests();
+    server.put("bucket/a", "333");
+    let bytes = |files: &CloudFiles| find(files, texts[0]).expect("a file")[0].bytes;
+    assert_eq!((bytes(&files), keys(&files, texts[1])), (1, vec!["b".to_owned()]));
+    assert_eq!(keys(&files, texts[2]), [""; 0]);
+    assert_eq!(server.requests(), requests);
+    assert_eq!(bytes(&files.apart()), 3);
+    drop(together);
+    assert_eq!(bytes(&files), 3);
+}
+
 #[test]
 fn patterns_and_directories_stand_for_keys() {
     let server = Server::start();

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -17,6 +18,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::sync::Barrier;
+use tokio::time::timeout;
 
 /// Number of keys of one answer to a request for a list.
 const LIST_KEYS: usize = 3;
@@ -35,7 +38,12 @@ struct Files {
     /// Name and parts of uploads that have not ended, by their ids.
     uploads: Mutex<BTreeMap<u64, Upload>>,
     refuses_parts: AtomicBool,
+    /// Holds requests until enough of them have arrived.
+    barrier: Mutex<Option<Arc<Barrier>>>,
 }
+
+/// Time that a request is held.
+const HOLD: Duration = Duration::from_secs(20);
 
 /// A file whose parts arrive.
 struct Upload {
@@ -108,6 +116,12 @@ impl Server {
         self.files.sends_no_ranges.store(true, Ordering::Relaxed);
     }
 
+    /// Answers the next `count` requests when all of them have arrived; refuses them with 400 if
+    /// they come one after the other.
+    pub fn gather(&self, count: usize) {
+        *self.files.barrier.lock().expect("a barrier") = Some(Arc::new(Barrier::new(count)));
+    }
+
     /// Fails the next requests with 503.
     pub fn fail(&self, count: u64) {
         self.files.failures.store(count, Ordering::Relaxed);
@@ -122,6 +136,15 @@ async fn serve(listener: TcpListener, files: Arc<Files>) {
         let service = service_fn(move |request: Request<_>| {
             let files = Arc::clone(&files);
             async move {
+                let barrier = files.barrier.lock().expect("a barrier").clone();
+                if let Some(barrier) = barrier {
+                    let Ok(arrived) = timeout(HOLD, barrier.wait()).await else {
+                        return Ok(answer(StatusCode::BAD_REQUEST, "requests come one by one"));
+                    };
+                    if arrived.is_leader() {
+                        *files.barrier.lock().expect("a barrier") = None;
+                    }
+                }
                 let (head, body) = request.into_parts();
                 let body = BodyExt::collect(body).await.map(|body| body.to_bytes());
                 let answer = match body {

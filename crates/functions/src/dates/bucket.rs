@@ -9,10 +9,8 @@ use super::arithmetic::{add_months, sum};
 use super::moment::{DAY, days, local, micros, months};
 use crate::scalar::{Call, Date, Definition, Interval, Kind, Overload, Timestamp};
 
-const NAME: &str = "time_bucket";
-
 pub(super) const FUNCTIONS: &[Definition] = &[Definition::new(
-    NAME,
+    "time_bucket",
     &[
         Overload::new(&[Kind::Interval, Kind::Date], Kind::Date, of_dates),
         Overload::new(&[Kind::Interval, Kind::Timestamp], Kind::Timestamp, of_timestamps),
@@ -41,16 +39,15 @@ enum Width {
 }
 
 impl Width {
-    /// The width of `interval` in a call of `function`.
-    fn of(function: &str, interval: IntervalMonthDayNano) -> Result<Self> {
+    fn of(interval: IntervalMonthDayNano) -> Result<Self> {
         let rest = i64::from(interval.days)
             .checked_mul(DAY)
             .and_then(|days| days.checked_add(interval.nanoseconds / 1_000));
         match (i64::from(interval.months), rest) {
             (months @ 1.., Some(0)) => Ok(Self::Months(months)),
             (0, Some(micros @ 1..)) => Ok(Self::Micros(micros)),
-            (1.., _) => exec_err!("{function}: a width of months has no days and no time besides"),
-            _ => exec_err!("{function}: the width is above zero"),
+            (1.., _) => exec_err!("a time_bucket of months has no days and no time besides"),
+            _ => exec_err!("the width of a time_bucket is above zero"),
         }
     }
 
@@ -81,16 +78,14 @@ impl Width {
     }
 }
 
-/// The begin of the bucket of a local time, in a call of `function`.
-pub(super) fn bucket(
-    function: &str,
+fn bucket(
     interval: IntervalMonthDayNano,
     time: NaiveDateTime,
     origin: Option<NaiveDateTime>,
 ) -> Result<NaiveDateTime> {
-    let width = Width::of(function, interval)?;
+    let width = Width::of(interval)?;
     let bucket = width.bucket(time, origin.unwrap_or_else(|| width.origin()));
-    bucket.ok_or_else(|| exec_datafusion_err!("{function}: a result is out of range"))
+    bucket.ok_or_else(|| exec_datafusion_err!("a time_bucket is out of range"))
 }
 
 fn date_time(days: i32) -> Result<NaiveDateTime> {
@@ -102,38 +97,38 @@ fn date_time(days: i32) -> Result<NaiveDateTime> {
 
 fn of_dates(call: &Call) -> Result<ArrayRef> {
     call.map2::<Interval, Date, Date>(|width, date| {
-        Ok(Some(days(bucket(NAME, width, date_time(date)?, None)?.date())))
+        Ok(Some(days(bucket(width, date_time(date)?, None)?.date())))
     })
 }
 
 fn dates_from(call: &Call) -> Result<ArrayRef> {
     call.map3::<Interval, Date, Date, Date>(|width, date, origin| {
-        Ok(Some(days(bucket(NAME, width, date_time(date)?, Some(date_time(origin)?))?.date())))
+        Ok(Some(days(bucket(width, date_time(date)?, Some(date_time(origin)?))?.date())))
     })
 }
 
 fn of_timestamps(call: &Call) -> Result<ArrayRef> {
     call.map2::<Interval, Timestamp, Timestamp>(|width, time| {
-        Ok(Some(micros(bucket(NAME, width, local(time)?, None)?)))
+        Ok(Some(micros(bucket(width, local(time)?, None)?)))
     })
 }
 
 fn timestamps_from(call: &Call) -> Result<ArrayRef> {
     call.map3::<Interval, Timestamp, Timestamp, Timestamp>(|width, time, origin| {
-        Ok(Some(micros(bucket(NAME, width, local(time)?, Some(local(origin)?))?)))
+        Ok(Some(micros(bucket(width, local(time)?, Some(local(origin)?))?)))
     })
 }
 
 /// Buckets moved by an interval.
 fn with_offset(call: &Call) -> Result<ArrayRef> {
     call.map3::<Interval, Timestamp, Interval, Timestamp>(|width, time, offset| {
-        let out_of_range = || exec_datafusion_err!("{NAME}: a result is out of range");
+        let out_of_range = || exec_datafusion_err!("a time_bucket is out of range");
         let back = (offset.months.checked_neg(), offset.days.checked_neg());
         let (Some(months), Some(days)) = back else { return Err(out_of_range()) };
         let nanos = offset.nanoseconds.checked_neg().ok_or_else(out_of_range)?;
         let back = IntervalMonthDayNano::new(months, days, nanos);
         let moved = sum(local(time)?, back).ok_or_else(out_of_range)?;
-        let begin = sum(bucket(NAME, width, moved, None)?, offset).ok_or_else(out_of_range)?;
+        let begin = sum(bucket(width, moved, None)?, offset).ok_or_else(out_of_range)?;
         Ok(Some(micros(begin)))
     })
 }

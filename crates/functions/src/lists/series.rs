@@ -1,19 +1,21 @@
 //! `generate_series` and `range` of timestamps and decimals, as lists and for tables.
 //!
-//! DataFusion's functions generate integers, and timestamps in nanoseconds, which end in 2262 and
-//! become no rows beyond. A series of dates is one of timestamps, as in DuckDB.
+//! DataFusion's functions generate integers, and timestamps in nanoseconds, of which a list beyond
+//! 2262 is empty. A series of dates is one of timestamps, as in DuckDB.
 
 use std::sync::Arc;
 
-use chrono::NaiveDateTime;
+use chrono::{DateTime, NaiveDateTime};
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{
-    Array as _, ArrayRef, Decimal128Array, ListArray, TimestampMicrosecondArray, new_empty_array,
+    Array as _, ArrayRef, AsArray as _, Decimal128Array, Int64Array, ListArray,
+    TimestampMicrosecondArray, new_empty_array,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
-use datafusion::arrow::compute::concat;
+use datafusion::arrow::compute::{cast, concat};
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Field, IntervalMonthDayNano, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType,
 };
 use datafusion::common::{
     Result, ScalarValue, exec_datafusion_err, exec_err, internal_err, plan_err,
@@ -31,22 +33,15 @@ use crate::dates::{DAY, instant_of, local, micros, session_zone, sum};
 /// If `name` generates no series of these types, which are partly those of timestamps or decimals.
 pub fn series_types(name: &str, given: &[DataType]) -> Result<Option<Vec<DataType>>> {
     let ends = given.get(..2).unwrap_or(given);
-    let is_interval = |of: &DataType| matches!(of, DataType::Interval(_) | DataType::Duration(_));
-    let is_moment =
-        |of: &DataType| matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..));
     if ends.iter().any(is_moment) || given.get(2).is_some_and(is_interval) {
-        let fits = |of: &DataType| is_moment(of) || of.is_string() || of.is_null();
+        let is_end = |of: &DataType| is_moment(of) || of.is_string() || of.is_null();
         return match given {
             [start, stop, step]
-                if fits(start)
-                    && fits(stop)
+                if is_end(start)
+                    && is_end(stop)
                     && (is_interval(step) || step.is_string() || step.is_null()) =>
             {
-                let zone = ends.iter().find_map(|of| match of {
-                    DataType::Timestamp(_, zone) => zone.clone(),
-                    _ => None,
-                });
-                let moment = DataType::Timestamp(TimeUnit::Microsecond, zone);
+                let moment = moment_of(ends);
                 let step = DataType::Interval(IntervalUnit::MonthDayNano);
                 Ok(Some(vec![moment.clone(), moment, step]))
             }
@@ -57,7 +52,7 @@ pub fn series_types(name: &str, given: &[DataType]) -> Result<Option<Vec<DataTyp
         };
     }
     let scales = given.iter().map(|of| match of {
-        DataType::Decimal128(_, scale) => Some(*scale),
+        DataType::Decimal128(_, scale @ 0..) => Some(*scale),
         integer if integer.is_integer() || integer.is_null() => Some(0),
         _ => None,
     });
@@ -72,11 +67,34 @@ pub fn series_types(name: &str, given: &[DataType]) -> Result<Option<Vec<DataTyp
     }
 }
 
+fn is_interval(of: &DataType) -> bool {
+    matches!(of, DataType::Interval(_) | DataType::Duration(_))
+}
+
+fn is_moment(of: &DataType) -> bool {
+    matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
+}
+
+/// The type of a series between `ends`: microseconds, or nanoseconds if an end has them.
+fn moment_of(ends: &[DataType]) -> DataType {
+    let zone = ends.iter().find_map(|of| match of {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    });
+    let is_nano = |of: &DataType| matches!(of, DataType::Timestamp(TimeUnit::Nanosecond, _));
+    let unit = match ends.iter().any(is_nano) {
+        true => TimeUnit::Nanosecond,
+        false => TimeUnit::Microsecond,
+    };
+    DataType::Timestamp(unit, zone)
+}
+
 /// A series of timestamps or decimals.
 #[derive(Clone, Debug)]
 pub struct Series {
+    name: String,
     data_type: DataType,
-    /// The next value: microseconds since 1970, or the digits of a decimal.
+    /// The next value: the units since 1970 of a timestamp, or the digits of a decimal.
     next: Option<i128>,
     stop: i128,
     includes_stop: bool,
@@ -88,17 +106,21 @@ pub struct Series {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Constant(i128),
-    /// An interval with months or days in a time zone.
-    Calendar(IntervalMonthDayNano, Option<Tz>),
+    /// An interval with months or days, of a local time or an instant in a time zone.
+    Calendar {
+        interval: IntervalMonthDayNano,
+        zone: Option<Tz>,
+        is_nano: bool,
+    },
 }
 
 impl Series {
     /// Creates the series of the call of `name` with `arguments`, which have the types of
-    /// [`series_types`]; `None` if one is null. With `includes_stop`, the second argument is a value
-    /// of the series. Days and months of instants are those of `zone`.
+    /// [`series_types`]; `None` if one is null. With `includes_stop`, the second argument belongs
+    /// to the series. Days and months of instants are those of `zone`.
     ///
     /// # Errors
-    /// If the step is zero, or has parts of both signs.
+    /// If the step is zero.
     pub fn new(
         name: &str,
         arguments: &[ScalarValue],
@@ -111,25 +133,27 @@ impl Series {
         let data_type = start.data_type();
         let step = match (&data_type, arguments.get(2)) {
             (DataType::Decimal128(_, scale), None) => {
-                Some(Step::Constant(10_i128.pow(u32::try_from(*scale).unwrap_or_default())))
+                let one = 10_i128.pow(u32::try_from(*scale).unwrap_or_default());
+                Some((Step::Constant(one), 1))
             }
-            (_, Some(ScalarValue::Decimal128(digits, ..))) => digits.map(Step::Constant),
-            (DataType::Timestamp(_, of), Some(ScalarValue::IntervalMonthDayNano(interval))) => {
-                let zone = of.as_ref().map(|_| zone);
-                interval.map(|interval| Step::of(name, interval, zone)).transpose()?
+            (_, Some(ScalarValue::Decimal128(digits, ..))) => {
+                digits.map(|digits| (Step::Constant(digits), digits))
+            }
+            (DataType::Timestamp(unit, of), Some(ScalarValue::IntervalMonthDayNano(interval))) => {
+                let (is_nano, zone) = (*unit == TimeUnit::Nanosecond, of.as_ref().map(|_| zone));
+                interval.map(|interval| (Step::of(interval, zone, is_nano), mean(interval)))
             }
             (_, step) => return internal_err!("{name} has a step of {step:?}"),
         };
-        let (Some(start), Some(stop), Some(step)) = (number(start), number(stop), step) else {
+        let (Some(start), Some(stop), Some((step, sign))) = (number(start), number(stop), step)
+        else {
             return Ok(None);
         };
-        let is_descending = match step {
-            Step::Constant(0) => return exec_err!("{name}: the step is zero"),
-            Step::Constant(step) => step < 0,
-            Step::Calendar(step, _) => step.months < 0 || step.days < 0,
-        };
-        let next = Some(start);
-        Ok(Some(Self { data_type, next, stop, includes_stop, is_descending, step }))
+        if sign == 0 || matches!(step, Step::Constant(0)) {
+            return exec_err!("{name}: the step is zero");
+        }
+        let (name, next, is_descending) = (name.to_owned(), Some(start), sign < 0);
+        Ok(Some(Self { name, data_type, next, stop, includes_stop, is_descending, step }))
     }
 
     /// Returns the type of the values.
@@ -147,26 +171,24 @@ impl Series {
     /// Returns the next `rows` values, or fewer at the end of the series.
     ///
     /// # Errors
-    /// If a value is out of range.
+    /// If a value is not after the one before: `1 month -29 days` leads from a February to itself.
     pub fn take(&mut self, rows: usize) -> Result<ArrayRef> {
         let mut values = Vec::new();
         while values.len() < rows
             && let Some(value) = self.next.filter(|value| self.contains(*value))
         {
             values.push(value);
-            // The value after the last may be out of range.
-            self.next = match value == self.stop {
-                true => None,
-                false => Some(self.step.after(value)?),
-            };
+            // A value out of range is after the stop.
+            self.next = self.step.after(value);
+            if self.next.is_some_and(|next| (next < value) != self.is_descending || next == value) {
+                return exec_err!(
+                    "{}: the step does not lead on from the value {}",
+                    self.name,
+                    ScalarValue::try_from_array(&self.array(vec![value])?, 0)?
+                );
+            }
         }
-        if let DataType::Decimal128(..) = self.data_type {
-            let values = Decimal128Array::from_iter_values(values);
-            return Ok(Arc::new(values.with_data_type(self.data_type.clone())));
-        }
-        let values = values.into_iter().map(|value| i64::try_from(value).map_err(|_| beyond()));
-        let values = TimestampMicrosecondArray::from(values.collect::<Result<Vec<_>>>()?);
-        Ok(Arc::new(values.with_data_type(self.data_type.clone())))
+        self.array(values)
     }
 
     fn contains(&self, value: i128) -> bool {
@@ -176,37 +198,58 @@ impl Series {
         };
         is_before || (self.includes_stop && value == self.stop)
     }
+
+    fn array(&self, values: Vec<i128>) -> Result<ArrayRef> {
+        if let DataType::Decimal128(..) = self.data_type {
+            let values = Decimal128Array::from_iter_values(values);
+            return Ok(Arc::new(values.with_data_type(self.data_type.clone())));
+        }
+        let values = values.into_iter().map(|value| {
+            i64::try_from(value)
+                .map_err(|_| exec_datafusion_err!("{}: a timestamp is out of range", self.name))
+        });
+        let values = Int64Array::from(values.collect::<Result<Vec<_>>>()?);
+        Ok(cast(&values, &self.data_type)?)
+    }
 }
 
 impl Step {
-    fn of(name: &str, step: IntervalMonthDayNano, zone: Option<Tz>) -> Result<Self> {
-        let IntervalMonthDayNano { months, days, nanoseconds } = step;
-        let parts = [i64::from(months), i64::from(days), nanoseconds];
-        if parts.iter().any(|part| *part > 0) && parts.iter().any(|part| *part < 0) {
-            return exec_err!(
-                "{name}: the parts of a step have one sign, unlike those of {step:?}"
-            );
-        }
+    fn of(interval: IntervalMonthDayNano, zone: Option<Tz>, is_nano: bool) -> Self {
+        let IntervalMonthDayNano { months, days, nanoseconds } = interval;
         if months == 0 && (days == 0 || zone.is_none()) {
-            let day = i128::from(days) * i128::from(DAY);
-            return Ok(Self::Constant(day + i128::from(nanoseconds) / 1_000));
+            let nanos = i128::from(days) * i128::from(DAY) * 1_000 + i128::from(nanoseconds);
+            return Self::Constant(if is_nano { nanos } else { nanos / 1_000 });
         }
-        Ok(Self::Calendar(step, zone))
+        Self::Calendar { interval, zone, is_nano }
     }
 
-    /// The value after `value`.
-    fn after(self, value: i128) -> Result<i128> {
-        let (step, zone) = match self {
-            Self::Constant(step) => return value.checked_add(step).ok_or_else(beyond),
-            Self::Calendar(step, zone) => (step, zone),
+    /// The value after `value`; `None` beyond the calendar.
+    fn after(self, value: i128) -> Option<i128> {
+        let (interval, zone, is_nano) = match self {
+            Self::Constant(step) => return value.checked_add(step),
+            Self::Calendar { interval, zone, is_nano } => (interval, zone, is_nano),
         };
-        let moment = local(i64::try_from(value).map_err(|_| beyond())?)?;
+        let value = i64::try_from(value).ok()?;
+        let moment = match is_nano {
+            true => DateTime::from_timestamp_nanos(value).naive_utc(),
+            false => local(value).ok()?,
+        };
         let next = match zone {
-            None => sum(moment, step),
-            Some(zone) => in_zone(moment, step, zone),
+            None => sum(moment, interval)?,
+            Some(zone) => in_zone(moment, interval, zone)?,
         };
-        next.map(|next| micros(next).into()).ok_or_else(beyond)
+        match is_nano {
+            true => next.and_utc().timestamp_nanos_opt().map(i128::from),
+            false => Some(micros(next).into()),
+        }
     }
+}
+
+/// The nanoseconds of an interval whose months have 30 days, by which PostgreSQL determines if a
+/// series ascends.
+fn mean(interval: IntervalMonthDayNano) -> i128 {
+    let days = i128::from(interval.months) * 30 + i128::from(interval.days);
+    days * i128::from(DAY) * 1_000 + i128::from(interval.nanoseconds)
 }
 
 /// Adds months and days to the local time of an instant, and the rest to the instant of that, as
@@ -218,15 +261,12 @@ fn in_zone(instant: NaiveDateTime, step: IntervalMonthDayNano, zone: Tz) -> Opti
     sum(instant_of(days, zone)?, rest)
 }
 
-fn beyond() -> datafusion::common::DataFusionError {
-    exec_datafusion_err!("a value of a series is out of range")
-}
-
 /// The number that a value is stored as.
 fn number(value: &ScalarValue) -> Option<i128> {
     match value {
         ScalarValue::Decimal128(digits, ..) => *digits,
-        ScalarValue::TimestampMicrosecond(micros, _) => micros.map(i128::from),
+        ScalarValue::TimestampMicrosecond(units, _)
+        | ScalarValue::TimestampNanosecond(units, _) => units.map(i128::from),
         _ => None,
     }
 }
@@ -258,9 +298,17 @@ impl Scalar for List {
         &[]
     }
 
+    /// Dates and local times beside an instant stay: they are instants of the session's time zone.
     fn coerce(&self, given: &[DataType]) -> Result<Vec<DataType>> {
         if let Some(types) = series_types(self.name, given)? {
-            return Ok(types);
+            let local = |(of, to): (&DataType, DataType)| match (of, to) {
+                (
+                    DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None),
+                    DataType::Timestamp(unit, Some(_)),
+                ) => DataType::Timestamp(unit, None),
+                (_, to) => to,
+            };
+            return Ok(given.iter().zip(types).map(local).collect());
         }
         let is_integer = |of: &DataType| of.is_integer() || of.is_null();
         match given.len() {
@@ -277,21 +325,26 @@ impl Scalar for List {
     }
 
     fn field(&self, given: &[DataType], _: &[Option<&ScalarValue>]) -> Result<Field> {
-        let given = self.coerce(given)?;
-        let item = Field::new_list_field(given[0].clone(), true);
+        let types = match series_types(self.name, given)? {
+            Some(types) => types,
+            None => self.coerce(given)?,
+        };
+        let item = Field::new_list_field(types[0].clone(), true);
         Ok(Field::new(self.name, DataType::List(Arc::new(item)), true))
     }
 
     fn run(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ArrayRef> {
         let arguments = columns(args, rows)?;
         let given: Vec<_> = arguments.iter().map(|it| it.data_type().clone()).collect();
-        if series_types(self.name, &given)?.is_none() {
+        let Some(types) = series_types(self.name, &given)? else {
             let args = ScalarFunctionArgs { number_rows: rows, ..args.clone() };
             return self.integers.invoke_with_args(args)?.into_array(rows);
-        }
+        };
+        let zone = session_zone(&args.config_options)?;
+        let arguments = arguments.iter().zip(&types).map(|(values, to)| instants(values, to, zone));
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
         let list_max = usize::try_from(LIST_MAX).unwrap_or(usize::MAX);
         let batch_bytes_max = usize::try_from(BATCH_BYTES_MAX).unwrap_or(usize::MAX);
-        let zone = session_zone(&args.config_options)?;
         let mut total = 0;
         let mut lists = Vec::with_capacity(rows);
         for row in 0..rows {
@@ -318,7 +371,7 @@ impl Scalar for List {
         let nulls: NullBuffer = lists.iter().map(Option::is_some).collect();
         let values: Vec<_> = lists.iter().flatten().map(|list| list.as_ref()).collect();
         let values = match values.is_empty() {
-            true => new_empty_array(&given[0]),
+            true => new_empty_array(&types[0]),
             false => concat(&values)?,
         };
         let DataType::List(item) = args.return_field.data_type() else {
@@ -326,4 +379,24 @@ impl Scalar for List {
         };
         Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, Some(nulls))?))
     }
+}
+
+/// The instants of local times in a time zone, for arguments that are to be instants.
+fn instants(values: &ArrayRef, to: &DataType, zone: Tz) -> Result<ArrayRef> {
+    let (DataType::Timestamp(_, None), DataType::Timestamp(unit, Some(_))) =
+        (values.data_type(), to)
+    else {
+        return Ok(Arc::clone(values));
+    };
+    let local_times = cast(values, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
+    let local_times = local_times.as_primitive::<TimestampMicrosecondType>();
+    let found = local_times.iter().map(|time| {
+        let Some(time) = time else { return Ok(None) };
+        let instant = instant_of(local(time)?, zone);
+        let out_of_range = || exec_datafusion_err!("a timestamp is out of range in its time zone");
+        Ok(Some(micros(instant.ok_or_else(out_of_range)?)))
+    });
+    let found = found.collect::<Result<TimestampMicrosecondArray>>()?;
+    let utc = DataType::Timestamp(*unit, None);
+    Ok(cast(&cast(&found, &utc)?, to)?)
 }

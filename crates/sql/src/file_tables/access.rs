@@ -17,6 +17,7 @@ pub(crate) type ActingRole = Arc<Mutex<Option<Arc<str>>>>;
 /// the columns of a file, and its mere existence, say something about it.
 pub(crate) struct FileAccess {
     engine: Arc<EngineState>,
+    cloud: CloudFiles,
     login_role: Option<Arc<str>>,
     acting_role: ActingRole,
 }
@@ -28,12 +29,13 @@ impl FileAccess {
         login_role: Option<Arc<str>>,
         acting_role: ActingRole,
     ) -> Self {
-        Self { engine, login_role, acting_role }
+        let cloud = engine.cloud().apart();
+        Self { engine, cloud, login_role, acting_role }
     }
 
-    /// Remote files (S3, HTTP).
+    /// Remote files (S3, HTTP), found together for each statement of the session.
     pub(crate) fn cloud(&self) -> &CloudFiles {
-        self.engine.cloud()
+        &self.cloud
     }
 
     /// Requires the right to use files; `what` names the refused action in the error.

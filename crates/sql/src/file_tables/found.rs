@@ -9,7 +9,7 @@ use terrace_cloud::address::Address;
 use terrace_cloud::{CloudFile, CloudFiles};
 
 /// Maximum number of files of one table.
-pub(super) const FILES_MAX: usize = 100_000;
+pub(crate) const FILES_MAX: usize = 100_000;
 
 /// The directory of the log of a Delta table, in that of the table.
 pub(super) const DELTA_LOG: &str = "_delta_log";

@@ -6,9 +6,16 @@
 //! restores this for statements that use that name.
 //!
 //! A table function is called during planning, with constants. The scalar function of the same name
-//! returns the series as a list, which `unnest` makes rows of, also for a series of instants:
+//! returns the series as a list, which `unnest` makes rows of:
 //! ```text
 //! FROM r, LATERAL generate_series(1, r.a) g  ->  FROM r, unnest(generate_series(1, r.a)) g(g)
+//! ```
+//! DataFusion evaluates the constants without the rules of the session, such as its time zone. It
+//! leaves subqueries, which the table function evaluates (`crate::series`); a statement is planned
+//! with them, and the text of a view keeps the arguments:
+//! ```text
+//! FROM generate_series(date '2024-01-01', now(), '1 day')
+//!   ->  FROM generate_series((SELECT date '2024-01-01'), (SELECT now()), '1 day')
 //! ```
 
 use std::mem;
@@ -16,11 +23,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
-    TableAliasColumnDef, TableFactor, TimezoneInfo, TypedString, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, VisitorMut,
 };
 
-use super::dialect::call;
+use super::dialect::{call, parsed_query};
 use super::walk::Walk;
 
 /// The table functions that are scalar functions too.
@@ -57,8 +64,7 @@ pub(super) fn write_out(table: &mut TableFactor) {
     let Some(mut exprs) = exprs.collect::<Option<Vec<_>>>() else { return };
     let mut columns = Columns::default();
     let _ = exprs.iter_mut().try_for_each(|expr| expr.walk(&mut columns));
-    let has_instant = exprs.iter_mut().any(|expr| expr.walk(&mut Instants).is_break());
-    if !columns.found && !has_instant {
+    if !columns.found {
         return;
     }
     let alias = mem::take(alias);
@@ -69,6 +75,35 @@ pub(super) fn write_out(table: &mut TableFactor) {
         with_offset_alias: None,
         with_ordinality: false,
     };
+}
+
+/// Makes subqueries of the arguments of a series that are not values; true if there are any.
+pub(super) fn defer(table: &mut TableFactor) -> bool {
+    let (name, args) = match table {
+        TableFactor::Table { name, args: Some(args), .. } => (name, &mut args.args),
+        TableFactor::Function { name, args, .. } => (name, args),
+        _ => return false,
+    };
+    let mut is_changed = false;
+    if function(name).is_some() {
+        args.iter_mut().for_each(|arg| is_changed |= as_subquery(arg));
+    }
+    is_changed
+}
+
+/// Makes a subquery of an argument that is not a value; true if it has.
+fn as_subquery(arg: &mut FunctionArg) -> bool {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg else { return false };
+    if matches!(expr, Expr::Value(_) | Expr::Subquery(_)) {
+        return false;
+    }
+    // The text is a query.
+    let Ok(mut query) = parsed_query("SELECT 1") else { return false };
+    let SetExpr::Select(select) = query.body.as_mut() else { return false };
+    let [SelectItem::UnnamedExpr(item)] = select.projection.as_mut_slice() else { return false };
+    mem::swap(item, expr);
+    *expr = Expr::Subquery(Box::new(query));
+    true
 }
 
 /// Gives the column of a function the name of its alias; adds an alias with the function's name if
@@ -123,7 +158,7 @@ fn function(name: &ObjectName) -> Option<&'static str> {
     FUNCTIONS.into_iter().find(|function| name.eq_ignore_ascii_case(function))
 }
 
-/// Visitor that finds out if expressions reference columns.
+/// Visitor that finds out if expressions reference columns or tables.
 #[derive(Default)]
 struct Columns {
     found: bool,
@@ -136,25 +171,9 @@ impl VisitorMut for Columns {
         self.found |= matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
         if self.found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
-}
 
-/// Visitor that breaks at a cast to an instant. The arguments of a table function are evaluated as
-/// constants of UTC, not of the session's time zone.
-struct Instants;
-
-impl VisitorMut for Instants {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let (Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })) =
-            expr
-        else {
-            return ControlFlow::Continue(());
-        };
-        let is_instant = matches!(
-            data_type,
-            DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz)
-        );
-        if is_instant { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    fn pre_visit_table_factor(&mut self, _: &mut TableFactor) -> ControlFlow<()> {
+        self.found = true;
+        ControlFlow::Break(())
     }
 }

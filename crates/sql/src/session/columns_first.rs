@@ -2,7 +2,8 @@
 //!
 //! Of two bounds of a column with one value, `x >= 4 AND 4 < x`, DataFusion keeps the one that
 //! excludes the value only if its constant is on the right. It moves literals there itself, but not
-//! what becomes a literal later: casts, sums and calls of constants.
+//! what becomes a literal later: casts, sums and calls of constants. The sides of a comparison with
+//! a volatile function are evaluated in the order in which they are written.
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -36,7 +37,10 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn of_part(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if !left.any_column_refs() && right.any_column_refs() =>
+            if !left.any_column_refs()
+                && right.any_column_refs()
+                && !left.is_volatile()
+                && !right.is_volatile() =>
         {
             match op.swap() {
                 Some(op) => Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(right, op, left))),

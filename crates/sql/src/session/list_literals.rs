@@ -4,7 +4,7 @@
 //! DataFusion plans the elements of a list by themselves: without the WITH queries of the
 //! statement, the columns of outer queries, the parameters of a lambda and the types of prepared
 //! parameters. It plans the arguments of a call with all of them. Lists of constants stay as they
-//! are.
+//! are. The arguments of series become subqueries (`column_series`).
 
 use std::mem;
 use std::ops::ControlFlow;
@@ -14,14 +14,15 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, Statement as SqlStatement, Value, ValueWithSpan, VisitorMut,
+    Array, Expr, Statement as SqlStatement, TableFactor, Value, ValueWithSpan, VisitorMut,
 };
 
+use super::column_series;
 use super::dialect::call;
 use super::walk::Walk;
 
-/// Plans a statement with its list literals rewritten as calls. The stored text of a view keeps
-/// the literals.
+/// Plans a statement with its list literals rewritten as calls, and the arguments of series as
+/// subqueries. The stored text of a view keeps them.
 ///
 /// # Errors
 /// Errors of planning.
@@ -44,15 +45,20 @@ fn view_text(statement: &Statement) -> Option<String> {
     matches!(statement.as_ref(), SqlStatement::CreateView(_)).then(|| statement.to_string())
 }
 
-/// Visitor that rewrites list literals.
+/// Visitor that rewrites list literals and the arguments of series.
 #[derive(Default)]
 struct Writer {
-    /// True once a list has been rewritten.
+    /// True once one has been rewritten.
     has_written: bool,
 }
 
 impl VisitorMut for Writer {
     type Break = ();
+
+    fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        self.has_written |= column_series::defer(table);
+        ControlFlow::Continue(())
+    }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Array(Array { elem, .. }) = expr

@@ -15,7 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use object_store::memory::InMemory;
-use terrace_cloud::{UploadStore, VersionStore};
+use terrace_cloud::{CloudFiles, UploadStore, VersionStore};
 use terrace_exec::PagedOptions;
 use terrace_functions::json::JsonSubscripts;
 use terrace_governor::running::{Environment, environment};
@@ -63,6 +63,8 @@ pub struct Session {
     pub(super) login_role: Option<Arc<str>>,
     /// The role that SET ROLE has chosen; `None` if the session acts as its login role.
     pub(super) acting_role: ActingRole,
+    /// Remote files, as the planner of the session's statements finds them.
+    pub(super) cloud: CloudFiles,
     /// Keeps the session counted among the open sessions of its tenant.
     seat: Option<Arc<Seat>>,
     /// True if transactions are READ ONLY by default.
@@ -120,6 +122,7 @@ impl Session {
         let acting_role = ActingRole::default();
         let access = FileAccess::new(Arc::clone(&engine), role.clone(), Arc::clone(&acting_role));
         let (access, transaction) = (Arc::new(access), OpenTransaction::default());
+        let cloud = access.cloud().clone();
         let files = Arc::new(FileTables::new(Arc::clone(&access)));
         let (tables, open) = (Arc::clone(&files) as _, transaction.clone());
         let names = Arc::new(MainCatalog::new(Arc::clone(&engine), tables, open, number));
@@ -161,6 +164,7 @@ impl Session {
             transaction,
             login_role: role,
             acting_role,
+            cloud,
             seat,
             reads_only,
             ends_rows: AtomicBool::default(),

@@ -103,6 +103,31 @@ async fn the_second_read_is_from_the_cache_and_changes_are_noticed() {
     check(&home.session, &[(query, "1 1")]).await;
 }
 
+/// Each file takes one request of a statement, whose requests are sent together, also for the files
+/// of views within views.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_asks_for_its_files_at_the_same_time() {
+    let server = Server::start();
+    let home = home(&server).await;
+    for name in ["a", "b", "c"] {
+        upload(&home, &server, &format!("lake/{name}.parquet"), "SELECT 1 AS k").await;
+    }
+    let views = "CREATE SCHEMA s; SET search_path = s; \
+        CREATE VIEW a AS SELECT * FROM read_parquet('s3://lake/a.parquet'); \
+        CREATE VIEW b AS SELECT x.k FROM a x JOIN read_parquet(['s3://lake/b.parquet']) USING (k); \
+        SET search_path = public";
+    show(&home.session, views).await;
+    let query = "SELECT count(*) FROM s.b x, s.b y, 's3://lake/c.parquet' \
+                 WHERE x.k IN (SELECT k FROM s.a)";
+    check(&home.session, &[(query, "1")]).await;
+    let before = server.requests();
+    server.gather(3);
+    check(&home.session, &[(query, "1")]).await;
+    assert_eq!(server.requests() - before, 3);
+    upload(&home, &server, "lake/a.parquet", "SELECT 2 AS k").await;
+    check(&home.session, &[(query, "0")]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn copy_writes_files_of_s3() {
     let server = Server::start();

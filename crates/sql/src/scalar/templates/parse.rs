@@ -31,7 +31,7 @@ const NAME: &str = "to_timestamp";
 /// names in `session`.
 pub(crate) fn functions(session: &HashMap<String, Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
     let date = session.get("to_date").map(|function| instead(Arc::clone(function), to_date));
-    let timestamp = session.get("to_timestamp").map(|function| ToTimestamp::over(function));
+    let timestamp = session.get("to_timestamp").map(ToTimestamp::over);
     date.into_iter().chain(timestamp).collect()
 }
 

@@ -21,7 +21,7 @@ use terrace_functions::columns::{TextType, unmarked};
 
 use super::choices::{is_untyped, of_untyped};
 use super::kinds::mark_of;
-use super::values::{is_date, moment_of};
+use super::values::{is_date, is_moment, moment_of};
 
 /// Gives the columns of a UNION their types.
 ///
@@ -30,36 +30,41 @@ use super::values::{is_date, moment_of};
 pub(super) fn of_union(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Union(union) = plan else { return Ok(Transformed::no(plan)) };
     let mut inputs = union.inputs.clone();
-    let mut fields: Vec<(Option<TableReference>, FieldRef)> = Vec::new();
     let mut is_changed = false;
-    for (column, (qualifier, field)) in union.schema.iter().enumerate() {
-        let of = match with_type(&inputs, column)? {
-            Some((of, typed)) => {
-                let mut pairs = inputs.iter().zip(&typed);
-                is_changed |= pairs.any(|(before, typed)| !Arc::ptr_eq(before, typed));
-                is_changed |= TextType::of(field) != Some(of);
-                inputs = typed;
-                Some(of)
-            }
-            None => None,
-        };
-        let moments = with_moments(&inputs, column)?;
-        let field = match (of, moments) {
-            (Some(of), _) => Arc::new(of.field(field.name()).with_nullable(field.is_nullable())),
-            (None, Some((moment, cast))) => {
-                (inputs, is_changed) = (cast, true);
-                Arc::new(field.as_ref().clone().with_data_type(moment))
-            }
-            (None, None) => Arc::clone(field),
-        };
-        fields.push((qualifier.cloned(), field));
+    let mut types = Vec::new();
+    for (column, field) in union.schema.fields().iter().enumerate() {
+        let found = with_type(&inputs, column)?;
+        types.push(found.as_ref().map(|(of, _)| *of));
+        if let Some((of, typed)) = found {
+            let mut pairs = inputs.iter().zip(&typed);
+            is_changed |= pairs.any(|(before, typed)| !Arc::ptr_eq(before, typed));
+            is_changed |= TextType::of(field) != Some(of);
+            inputs = typed;
+        }
     }
+    let moments: Vec<_> = (0..types.len()).map(|column| moments(&inputs, column)).collect();
+    let cast = inputs.iter().map(|input| with_moments(input, &moments));
+    let cast = cast.collect::<Result<Vec<_>>>()?;
+    is_changed |= inputs.iter().zip(&cast).any(|(before, cast)| !Arc::ptr_eq(before, cast));
+    let fields = union.schema.iter().zip(types).zip(&moments);
+    let fields = fields.map(|(((qualifier, field), of), moment)| {
+        let typed = match (of, moment) {
+            (Some(of), _) => Arc::new(of.field(field.name()).with_nullable(field.is_nullable())),
+            (None, Some(moment)) if moment != field.data_type() => {
+                is_changed = true;
+                Arc::new(field.as_ref().clone().with_data_type(moment.clone()))
+            }
+            (None, _) => Arc::clone(field),
+        };
+        (qualifier.cloned(), typed)
+    });
+    let fields: Vec<(Option<TableReference>, FieldRef)> = fields.collect();
     if !is_changed {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
     let metadata = union.schema.metadata().clone();
     let schema = Arc::new(DFSchema::new_with_metadata(fields, metadata)?);
-    Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema })))
+    Ok(Transformed::yes(LogicalPlan::Union(Union { inputs: cast, schema })))
 }
 
 /// The type of a column of the inputs of a union, and the inputs with literals of this type; `None`
@@ -78,44 +83,51 @@ fn with_type(
     Ok(typed.map(|typed| (of, typed)))
 }
 
-/// The type of a column with timestamps in microseconds of the inputs of a union, and the inputs with
-/// its dates and literals as timestamps too; `None` if no input changes. DataFusion takes
-/// nanoseconds, which end in 2262.
-fn with_moments(
-    inputs: &[Arc<LogicalPlan>],
-    column: usize,
-) -> Result<Option<(DataType, Vec<Arc<LogicalPlan>>)>> {
-    let types = inputs.iter().map(|input| input.schema().fields().get(column));
-    let Some(types) = types.collect::<Option<Vec<_>>>() else { return Ok(None) };
-    let types: Vec<_> = types.into_iter().map(|field| Some(field.data_type().clone())).collect();
-    let Some(moment) = moment_of(&types) else { return Ok(None) };
-    let mut is_changed = false;
-    let cast = inputs.iter().zip(types.iter().flatten()).map(|(input, of)| {
-        let is_literal = || match input.as_ref() {
-            LogicalPlan::Projection(projection) => {
-                let literal = projection.expr.get(column).cloned().map(Expr::unalias);
-                literal.is_some_and(|literal| is_untyped(&literal))
-            }
-            _ => false,
-        };
-        if !is_date(of) && !(of.is_string() && is_literal()) {
-            return Ok(Arc::clone(input));
+/// The type of the timestamps in microseconds of a column of a union whose other values are nulls,
+/// dates and literals; `None` for other columns. DataFusion takes nanoseconds for them, which end
+/// in 2262.
+fn moments(inputs: &[Arc<LogicalPlan>], column: usize) -> Option<DataType> {
+    let types = inputs.iter().map(|input| Some(input.schema().fields().get(column)?.data_type()));
+    let types: Vec<Option<DataType>> = types.map(|of| of.cloned()).collect();
+    let moment = moment_of(&types)?;
+    let is_literal = |input: &LogicalPlan| match input {
+        LogicalPlan::Projection(projection) => {
+            let literal = projection.expr.get(column).cloned().map(Expr::unalias);
+            literal.is_some_and(|literal| is_untyped(&literal))
         }
-        is_changed = true;
-        let columns = input.schema().iter().enumerate().map(|(place, (qualifier, field))| {
-            let value = Expr::Column(Column::from((qualifier, field)));
-            match place == column {
-                true => {
-                    cast(value, moment.clone()).alias_qualified(qualifier.cloned(), field.name())
-                }
-                false => value,
-            }
-        });
-        let projection = Projection::try_new(columns.collect(), Arc::clone(input))?;
-        Ok(Arc::new(LogicalPlan::Projection(projection)))
+        _ => false,
+    };
+    let fits = inputs.iter().zip(&types).all(|(input, of)| {
+        of.as_ref().is_some_and(|of| {
+            is_moment(of) || is_date(of) || of.is_null() || (of.is_string() && is_literal(input))
+        })
     });
-    let cast = cast.collect::<Result<Vec<_>>>()?;
-    Ok(is_changed.then_some((moment, cast)))
+    fits.then_some(moment)
+}
+
+/// The input of a union with the columns that are `moments` as timestamps.
+fn with_moments(
+    input: &Arc<LogicalPlan>,
+    moments: &[Option<DataType>],
+) -> Result<Arc<LogicalPlan>> {
+    let mut is_changed = false;
+    let columns = input.schema().iter().zip(moments).map(|((qualifier, field), moment)| {
+        let value = Expr::Column(Column::from((qualifier, field)));
+        let of = field.data_type();
+        match moment.as_ref().filter(|_| is_date(of) || of.is_string()) {
+            Some(moment) => {
+                is_changed = true;
+                cast(value, moment.clone()).alias_qualified(qualifier.cloned(), field.name())
+            }
+            None => value,
+        }
+    });
+    let columns: Vec<_> = columns.collect();
+    if !is_changed {
+        return Ok(Arc::clone(input));
+    }
+    let projection = Projection::try_new(columns, Arc::clone(input))?;
+    Ok(Arc::new(LogicalPlan::Projection(projection)))
 }
 
 fn mark_at(plan: &LogicalPlan, column: usize) -> Option<TextType> {

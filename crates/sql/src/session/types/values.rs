@@ -181,7 +181,7 @@ fn concerns(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
 }
 
 /// True for a timestamp that reaches beyond those in nanoseconds.
-fn is_moment(of: &DataType) -> bool {
+pub(super) fn is_moment(of: &DataType) -> bool {
     matches!(of, DataType::Timestamp(unit, _) if *unit != TimeUnit::Nanosecond)
 }
 
