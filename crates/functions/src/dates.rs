@@ -29,14 +29,14 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
-pub(crate) use self::arithmetic::sum;
+pub(crate) use self::arithmetic::{sum, sum_in_zone};
 pub use self::clock::session_zone;
 pub use self::literal_operands::LiteralOperands;
 pub use self::moment::instant_of;
 pub(crate) use self::moment::{DAY, local, micros};
 pub use self::names::{DAYS, MONTHS};
 pub(crate) use self::operators::quotient;
-pub use self::operators::{IntervalOperators, date_of};
+pub use self::operators::{IntervalOperators, date_of, moved_instant};
 pub(crate) use self::rewrite::DateParts;
 pub(crate) use self::since_1970::functions as since_1970;
 

@@ -29,7 +29,8 @@ use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 
 pub use checked::{Instead, instead};
 pub use dates::{
-    DAYS, IntervalOperators, LiteralOperands, MONTHS, date_of, instant_of, session_zone,
+    DAYS, IntervalOperators, LiteralOperands, MONTHS, date_of, instant_of, moved_instant,
+    session_zone,
 };
 pub use numbers::IntegerQuotients;
 pub use types::postgres_type;

@@ -65,6 +65,7 @@ mod guards;
 mod heap;
 mod hint;
 mod identity;
+mod inexact_casts;
 mod insert_forms;
 mod interruptible_rules;
 mod join_constraint;

@@ -1,11 +1,13 @@
-//! `date_add` of DuckDB.
+//! `date_add` of DuckDB, and sums of instants and intervals.
 
 use chrono::{Months, NaiveDateTime, TimeDelta};
 use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::datatypes::IntervalMonthDayNano;
 use datafusion::common::{Result, exec_datafusion_err};
 
-use super::moment::{local, micros};
+use super::clock::session_zone;
+use super::moment::{instant_of, local, micros};
 use crate::scalar::{Call, Definition, Interval, Kind, Overload, Timestamp};
 
 pub(super) const FUNCTIONS: &[Definition] = &[Definition::new(
@@ -35,4 +37,52 @@ pub(super) fn add_months(time: NaiveDateTime, months: i64) -> Option<NaiveDateTi
         0.. => time.checked_add_months(number),
         _ => time.checked_sub_months(number),
     }
+}
+
+/// Adds months and days to the local time of an instant, and the rest to the instant of that, as
+/// PostgreSQL does; `None` beyond the calendar.
+pub(crate) fn sum_in_zone(
+    instant: NaiveDateTime,
+    interval: IntervalMonthDayNano,
+    zone: Tz,
+) -> Option<NaiveDateTime> {
+    let here = instant.and_utc().with_timezone(&zone).naive_local();
+    let days = sum(here, IntervalMonthDayNano { nanoseconds: 0, ..interval })?;
+    let rest = IntervalMonthDayNano { months: 0, days: 0, ..interval };
+    sum(instant_of(days, zone)?, rest)
+}
+
+/// The instants after intervals, whose months and days are those of the session's time zone.
+pub(super) fn after(call: &Call) -> Result<ArrayRef> {
+    moved(call, Some)
+}
+
+/// The instants before intervals, as [`after`].
+pub(super) fn before(call: &Call) -> Result<ArrayRef> {
+    moved(call, negative)
+}
+
+fn moved(
+    call: &Call,
+    change: fn(IntervalMonthDayNano) -> Option<IntervalMonthDayNano>,
+) -> Result<ArrayRef> {
+    let zone = session_zone(call.options())?;
+    call.map2::<Timestamp, Interval, Timestamp>(|instant, interval| {
+        let sum = change(interval).and_then(|interval| moved_by(instant, interval, zone));
+        sum.map(Some).ok_or_else(|| exec_datafusion_err!("timestamp out of range"))
+    })
+}
+
+/// An instant moved by an interval, in microseconds since 1970.
+fn moved_by(instant: i64, interval: IntervalMonthDayNano, zone: Tz) -> Option<i64> {
+    if interval.months == 0 && interval.days == 0 {
+        return instant.checked_add(interval.nanoseconds / 1_000);
+    }
+    sum_in_zone(local(instant).ok()?, interval, zone).map(micros)
+}
+
+fn negative(interval: IntervalMonthDayNano) -> Option<IntervalMonthDayNano> {
+    let IntervalMonthDayNano { months, days, nanoseconds } = interval;
+    let (months, days) = (months.checked_neg()?, days.checked_neg()?);
+    Some(IntervalMonthDayNano::new(months, days, nanoseconds.checked_neg()?))
 }

@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use super::arithmetic::{after, before};
 use super::elapsed::days_and_time;
 use crate::adapter::function;
 use crate::scalar::{Call, Definition, Double, Interval, Kind, Overload};
@@ -35,7 +36,11 @@ const MOMENT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 const OPERANDS: &[Kind] = &[Kind::Interval, Kind::Double];
 
+const MOVED: &[Kind] = &[Kind::Instant, Kind::Interval];
+
 const FUNCTIONS: &[Definition] = &[
+    Definition::new("instant_after", &[Overload::new(MOVED, Kind::Instant, after)]).of_session(),
+    Definition::new("instant_before", &[Overload::new(MOVED, Kind::Instant, before)]).of_session(),
     Definition::new("interval_times", &[Overload::new(OPERANDS, Kind::Interval, times)]),
     Definition::new("interval_parts", &[Overload::new(OPERANDS, Kind::Interval, parts)]),
     Definition::new(
@@ -143,6 +148,16 @@ fn called(name: &str, arguments: Vec<Expr>) -> Result<Expr> {
     }
 }
 
+/// Returns the sum of an instant in microseconds and an interval, or their difference, whose months
+/// and days are those of the session's time zone.
+///
+/// # Errors
+/// None; the function is one of this module.
+pub fn moved_instant(instant: Expr, interval: Expr, is_difference: bool) -> Result<Expr> {
+    let name = if is_difference { "instant_before" } else { "instant_after" };
+    called(name, vec![instant, interval])
+}
+
 /// The sum or difference of a date and an interval, as a timestamp.
 fn sum(op: &BinaryOperator, left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Option<Expr> {
     let right_type = kind(right, schema)?;
@@ -166,7 +181,14 @@ fn difference(left: &Expr, right: &Expr, schema: &dyn ExprSchema) -> Result<Opti
     if !is_moment(&left_type) || !is_moment(&right_type) {
         return Ok(None);
     }
-    let elapsed = binary_expr(left.clone(), Operator::Minus, right.clone());
+    // A local time beside an instant is one of the session's time zone.
+    let has_zone = |of: &DataType| matches!(of, DataType::Timestamp(_, Some(_)));
+    let (left, right) = match (has_zone(&left_type), has_zone(&right_type)) {
+        (true, false) => (left.clone(), cast(right.clone(), left_type)),
+        (false, true) => (cast(left.clone(), right_type), right.clone()),
+        _ => (left.clone(), right.clone()),
+    };
+    let elapsed = binary_expr(left, Operator::Minus, right);
     match elapsed.get_type(schema) {
         Ok(DataType::Duration(_)) => called("interval_of_duration", vec![elapsed]).map(Some),
         _ => Ok(None),

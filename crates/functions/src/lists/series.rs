@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, NaiveDateTime};
+use chrono::DateTime;
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{
     Array as _, ArrayRef, AsArray as _, Decimal128Array, Int64Array, ListArray,
@@ -24,7 +24,7 @@ use datafusion::logical_expr::{ScalarFunctionArgs, ScalarUDF};
 
 use super::limits::{self, BATCH_BYTES_MAX, LIST_MAX};
 use crate::adapter::{Scalar, columns, function};
-use crate::dates::{DAY, instant_of, local, micros, session_zone, sum};
+use crate::dates::{DAY, instant_of, local, micros, session_zone, sum, sum_in_zone};
 
 /// Returns the types that the arguments of a series of timestamps or decimals are cast to; `None`
 /// for arguments that are neither, such as integers.
@@ -236,7 +236,7 @@ impl Step {
         };
         let next = match zone {
             None => sum(moment, interval)?,
-            Some(zone) => in_zone(moment, interval, zone)?,
+            Some(zone) => sum_in_zone(moment, interval, zone)?,
         };
         match is_nano {
             true => next.and_utc().timestamp_nanos_opt().map(i128::from),
@@ -250,15 +250,6 @@ impl Step {
 fn mean(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * 30 + i128::from(interval.days);
     days * i128::from(DAY) * 1_000 + i128::from(interval.nanoseconds)
-}
-
-/// Adds months and days to the local time of an instant, and the rest to the instant of that, as
-/// PostgreSQL does; `None` beyond the calendar.
-fn in_zone(instant: NaiveDateTime, step: IntervalMonthDayNano, zone: Tz) -> Option<NaiveDateTime> {
-    let here = instant.and_utc().with_timezone(&zone).naive_local();
-    let days = sum(here, IntervalMonthDayNano { nanoseconds: 0, ..step })?;
-    let rest = IntervalMonthDayNano { months: 0, days: 0, ..step };
-    sum(instant_of(days, zone)?, rest)
 }
 
 /// The number that a value is stored as.

@@ -1,4 +1,5 @@
-//! The identity function with a nullable result, for arguments that are declared as not nullable.
+//! The identity function with a nullable result, for arguments that are declared as not nullable,
+//! and for those of which no interval must be derived.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ pub(crate) struct Nullable {
 }
 
 impl Nullable {
-    /// Wraps an expression that can be null although its field is declared as not nullable.
+    /// Wraps an expression that can be null although its field is declared as not nullable, or from
+    /// which DataFusion derives wrong intervals.
     pub(crate) fn of(expr: Expr) -> Expr {
         let signature = Signature::any(1, Volatility::Immutable);
         ScalarUDF::new_from_impl(Self { signature }).call(vec![expr])

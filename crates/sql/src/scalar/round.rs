@@ -1,6 +1,10 @@
 //! Rounding before a cast to an integer.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, PrimitiveArray,
+};
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, Float16Type, Float32Type,
     Float64Type, i256,
@@ -26,8 +30,11 @@ impl RoundToInteger {
         ScalarUDF::new_from_impl(Self { signature: Signature::any(1, Volatility::Immutable) })
     }
 
-    /// True if a cast between these types has to round first.
+    /// True if a cast between these types, or between lists of them, has to round first.
     pub(crate) fn is_needed(from: &DataType, to: &DataType) -> bool {
+        if let (Some(from), Some(to)) = (item_of(from), item_of(to)) {
+            return Self::is_needed(from, to);
+        }
         let has_fraction = match from {
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale > 0,
             other => other.is_floating(),
@@ -94,8 +101,35 @@ fn rounded(array: &ArrayRef) -> Result<ArrayRef> {
                 }
             })?
         }
+        DataType::List(item) => {
+            let lists = array.as_list::<i32>();
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            let values = rounded(lists.values())?;
+            Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, nulls)?)
+        }
+        DataType::LargeList(item) => {
+            let lists = array.as_list::<i64>();
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            let values = rounded(lists.values())?;
+            Arc::new(LargeListArray::try_new(Arc::clone(item), offsets, values, nulls)?)
+        }
+        DataType::FixedSizeList(item, size) => {
+            let lists = array.as_fixed_size_list();
+            let (values, nulls) = (rounded(lists.values())?, lists.nulls().cloned());
+            Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *size, values, nulls)?)
+        }
         other => return internal_err!("{other} has no fraction to round"),
     })
+}
+
+/// The type of the items of a list.
+fn item_of(of: &DataType) -> Option<&DataType> {
+    match of {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Some(item.data_type())
+        }
+        _ => None,
+    }
 }
 
 fn half_of(value: f32) -> <Float16Type as ArrowPrimitiveType>::Native {
@@ -107,7 +141,7 @@ fn unary<T: ArrowPrimitiveType>(
     round: impl Fn(T::Native) -> T::Native,
 ) -> ArrayRef {
     let rounded: PrimitiveArray<T> = array.as_primitive::<T>().unary(round);
-    std::sync::Arc::new(rounded.with_data_type(array.data_type().clone()))
+    Arc::new(rounded.with_data_type(array.data_type().clone()))
 }
 
 /// Rounds decimals. The result may have one more digit than the decimal type, but fits its native
@@ -119,13 +153,11 @@ fn decimal<T: ArrowPrimitiveType>(
     let overflow = || ArrowError::ArithmeticOverflow("a decimal cannot be rounded".to_owned());
     let rounded: PrimitiveArray<T> =
         array.as_primitive::<T>().try_unary(|value| round(value).ok_or_else(overflow))?;
-    Ok(std::sync::Arc::new(rounded.with_data_type(array.data_type().clone())))
+    Ok(Arc::new(rounded.with_data_type(array.data_type().clone())))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use datafusion::arrow::array::{Decimal128Array, Float64Array};
 
     use super::*;

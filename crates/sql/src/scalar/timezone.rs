@@ -23,17 +23,30 @@ const NAME: &str = "timezone";
 /// zone is a constant: the name of a zone or an offset.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimeZoneConversion {
+    /// True for calls of statements, whose offsets have POSIX's sign: west of UTC is positive.
+    is_posix: bool,
     signature: Signature,
 }
 
 impl TimeZoneConversion {
     pub(crate) fn new() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
+        Self { is_posix: true, signature: Signature::user_defined(Volatility::Immutable) }
     }
 
-    /// A call of the function, which converts `instant`, a timestamp in microseconds.
+    /// A call of the function with a session's `zone`, whose offset has ISO 8601's sign; it
+    /// converts `instant`, a timestamp in microseconds.
     pub(crate) fn call(zone: Expr, instant: Expr) -> Expr {
-        ScalarUDF::new_from_impl(Self::new()).call(vec![zone, instant])
+        let conversion = Self { is_posix: false, ..Self::new() };
+        ScalarUDF::new_from_impl(conversion).call(vec![zone, instant])
+    }
+
+    /// The name of a zone as the time zone database spells it, or an offset with ISO 8601's sign.
+    fn zone(&self, text: &str) -> String {
+        match text.split_at_checked(1) {
+            Some(("+", offset)) if self.is_posix => format!("-{offset}"),
+            Some(("-", offset)) if self.is_posix => format!("+{offset}"),
+            _ => spelled(text).to_owned(),
+        }
     }
 }
 
@@ -73,13 +86,15 @@ impl ScalarUDFImpl for TimeZoneConversion {
         let zone = args.scalar_arguments.first().copied().flatten();
         let zone = zone.and_then(|zone| zone.try_as_str().flatten());
         let Some(zone) = zone else {
-            return plan_err!("AT TIME ZONE takes a constant, such as 'Europe/Berlin' or '+02:00'");
+            return plan_err!("AT TIME ZONE takes a constant, such as 'Europe/Berlin'");
         };
-        let zone = spelled(zone);
-        parsed(zone)?;
+        let name = self.zone(zone);
+        if parsed(&name).is_err() {
+            return plan_err!("'{zone}' is no time zone; say one such as 'Europe/Berlin'");
+        }
         let result = match args.arg_fields[1].data_type() {
             DataType::Timestamp(_, Some(_)) => None,
-            _ => Some(Arc::from(zone)),
+            _ => Some(Arc::from(name)),
         };
         let result = DataType::Timestamp(TimeUnit::Microsecond, result);
         Ok(Arc::new(Field::new(NAME, result, true)))
@@ -89,13 +104,13 @@ impl ScalarUDFImpl for TimeZoneConversion {
         let (ColumnarValue::Scalar(zone), value) = (&args.args[0], &args.args[1]) else {
             return exec_err!("AT TIME ZONE takes a constant");
         };
-        let Some(zone) = zone.try_as_str().flatten().map(spelled) else {
+        let Some(zone) = zone.try_as_str().flatten().map(|zone| self.zone(zone)) else {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_type())?));
         };
         match value {
-            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(converted(array, zone)?)),
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(converted(array, &zone)?)),
             ColumnarValue::Scalar(scalar) => {
-                let array = converted(&scalar.to_array_of_size(1)?, zone)?;
+                let array = converted(&scalar.to_array_of_size(1)?, &zone)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
             }
         }
@@ -119,7 +134,7 @@ pub(super) fn parsed(zone: &str) -> Result<Tz> {
     match zone.parse::<Tz>() {
         Ok(zone) => Ok(zone),
         Err(_) => {
-            plan_err!("'{zone}' is no time zone; say one such as 'Europe/Berlin' or '+02:00'")
+            plan_err!("'{zone}' is no time zone; say one such as 'Europe/Berlin'")
         }
     }
 }

@@ -78,6 +78,16 @@ impl Dialect for TerraceDialect {
         true
     }
 
+    /// `1_000_000`.
+    fn supports_numeric_literal_underscores(&self) -> bool {
+        true
+    }
+
+    /// `a NOTNULL`, as `a IS NOT NULL`.
+    fn supports_notnull_operator(&self) -> bool {
+        true
+    }
+
     /// `(s).*` is all fields of a struct.
     fn supports_select_expr_star(&self) -> bool {
         true

@@ -16,7 +16,7 @@ use std::mem;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     ObjectName, Select, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, TypedString,
-    Value,
+    Value, ValueWithSpan,
 };
 use terrace_table::error::SqlError;
 
@@ -82,6 +82,7 @@ pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
         }
         Expr::Function(function) => {
             refuse_row_types(&function.name)?;
+            as_jsonb(function);
             aggregate(function).or_else(|| set(function))
         }
         _ => None,
@@ -90,6 +91,31 @@ pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
         *expr = written;
     }
     Ok(())
+}
+
+/// Functions of JSONB that return parts of a value, which are those of its normal form.
+const OF_JSONB: [(&str, ()); 8] = [
+    ("jsonb_array_elements", ()),
+    ("jsonb_array_elements_text", ()),
+    ("jsonb_each", ()),
+    ("jsonb_each_text", ()),
+    ("jsonb_extract_path", ()),
+    ("jsonb_extract_path_text", ()),
+    ("jsonb_object_keys", ()),
+    ("jsonb_pretty", ()),
+];
+
+/// Casts a literal that is the value of a function of JSONB.
+fn as_jsonb(function: &mut Function) {
+    if find(&function.name, &OF_JSONB).is_none() {
+        return;
+    }
+    let Some(arguments) = arguments(function) else { return };
+    if let Some(value @ Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. })) =
+        arguments.into_iter().next()
+    {
+        *value = call("jsonb_cast", [mem::replace(value, null())]);
+    }
 }
 
 /// True for `jsonpath`, the type of JSON paths, which exists only in casts.

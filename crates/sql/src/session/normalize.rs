@@ -5,6 +5,8 @@
 //!   (`limits`), and joins of other databases parts of relations (`special_joins`).
 //! - Changes of rows behind WITH get its queries (`with_changes`), and functions WITH ORDINALITY
 //!   and joins with USING that have an alias become subqueries (`ordinality`, `aliased_joins`).
+//! - VALUES within the query of an INSERT move into FROM (`inserted_values`), and
+//!   `LATERAL unnest(l)` becomes `unnest(l)` (`lateral_unnest`).
 //! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
 //! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`, if
@@ -43,6 +45,8 @@
 //! condition, an index, a lock of rows that are no rows of tables.
 
 mod aliased_joins;
+mod inserted_values;
+mod lateral_unnest;
 mod ordinality;
 mod overlaps;
 mod with_changes;
@@ -103,6 +107,8 @@ struct Normalizer {
     depth_max: usize,
     /// True before the query of an INSERT, whose values have the types of the table.
     is_inserted: bool,
+    /// For each query around, true for that of an INSERT itself.
+    inserted: Vec<bool>,
     /// The places where changes of rows may be queries.
     places: Places,
     /// The error that ended the walk.
@@ -162,7 +168,12 @@ impl VisitorMut for Normalizer {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if !mem::take(&mut self.is_inserted) {
+        let is_own = mem::take(&mut self.is_inserted);
+        self.inserted.push(is_own);
+        // VALUES in parentheses are those of the INSERT as well.
+        self.is_inserted =
+            is_own && query.with.is_none() && matches!(*query.body, SetExpr::Query(_));
+        if !is_own {
             types::write_out_values(&mut query.body);
         }
         with_queries::read_columns(query);
@@ -186,7 +197,12 @@ impl VisitorMut for Normalizer {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.depth -= 1 + set_operations_deep(&query.body);
-        ControlFlow::Continue(())
+        let is_own = self.inserted.pop().unwrap_or_default();
+        let written = match !is_own && self.inserted.contains(&true) {
+            true => inserted_values::write_out(query),
+            false => Ok(()),
+        };
+        self.goes_on(written)
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
@@ -223,6 +239,7 @@ impl VisitorMut for Normalizer {
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        lateral_unnest::write_out(table);
         let written = ordinality::write_out(table).and_then(|()| aliased_joins::write_out(table));
         if let Err(error) = written {
             return self.goes_on(Err(error));
@@ -261,6 +278,10 @@ impl VisitorMut for Normalizer {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         self.depth -= 1;
+        if let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = expr {
+            // `1_000`; the tokenizer allows one between digits.
+            digits.retain(|letter| letter != '_');
+        }
         if let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = expr
             && digits.contains(['e', 'E'])
         {

@@ -1,10 +1,12 @@
-//! Relations of a FROM that DataFusion's planner lacks: POSITIONAL and ASOF joins, PIVOT, UNPIVOT.
+//! Relations of a FROM that DataFusion's planner lacks: POSITIONAL and ASOF joins, PIVOT, UNPIVOT,
+//! and VALUES with types of their own.
 
 mod asof;
 mod columns;
 mod pivot;
 mod positional;
 mod unpivot;
+mod values;
 
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::LogicalPlan;
@@ -44,6 +46,11 @@ impl RelationPlanner for Special {
             TableFactor::Unpivot { table, value, null_inclusion, name, columns, alias } => {
                 let unpivot = unpivot::Unpivot { value, null_inclusion, name, columns };
                 (unpivot.plan(*table, context)?, alias.or_else(|| named("unpivot")))
+            }
+            TableFactor::Derived { subquery, alias, sample: None, .. }
+                if values::is_plain(&subquery) =>
+            {
+                (values::plan(*subquery, context)?, alias)
             }
             other => return Ok(RelationPlanning::Original(Box::new(other))),
         };

@@ -178,6 +178,10 @@ fn rewrite_with(
     expr.transform_up(|expr| match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_checked(op) => {
             let types = (type_of(&left, schema)?, type_of(&right, schema)?);
+            let operands = ((&*left, &types.0), (&*right, &types.1));
+            if let Some(moved) = zones::moved(operands.0, op, operands.1, zone)? {
+                return Ok(Transformed::yes(moved));
+            }
             let function = CheckedArithmetic::of(op, &types.0, &types.1);
             Ok(match function.filter(|_| !is_quotient_by_constant(op, &types.0, &right)) {
                 Some(function) => {

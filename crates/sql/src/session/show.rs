@@ -6,8 +6,8 @@
 //! PRAGMA table_info('t');  PRAGMA database_list;
 //! ```
 //!
-//! `SHOW TABLES` without further words, `SHOW COLUMNS`, and DESCRIBE of queries and files are
-//! planned by DataFusion.
+//! `SHOW TABLES` without further words leaves out the schemas of the engine. `SHOW COLUMNS`, and
+//! DESCRIBE of queries and files are planned by DataFusion.
 
 use std::collections::BTreeMap;
 
@@ -70,10 +70,10 @@ impl Session {
                 let rows = self.relations(state, show_options, is_view)?;
                 filtered(rows.logical()?, "table_name", statement, &unplaced(show_options))?
             }
-            SqlStatement::ShowTables { extended, full, show_options, .. }
-                if *extended || *full || has_options(show_options) =>
-            {
-                let rows = self.relations(state, show_options, |_| true)?;
+            SqlStatement::ShowTables { extended, full, show_options, .. } => {
+                let is_any = *extended || *full || has_options(show_options);
+                let is_shown = |it: &Relation| is_any || it.schema != SYSTEM_SCHEMA;
+                let rows = self.relations(state, show_options, is_shown)?;
                 filtered(rows.logical()?, "table_name", statement, &unplaced(show_options))?
             }
             SqlStatement::ShowFunctions { filter } => {

@@ -177,3 +177,126 @@ const ROW: &str = "{\"id\":1,\"name\":\"Ann\",\"body\":{\"k\": [1]}}";
 const NULLS: &str = "{\"id\": 2, \"name\": null}";
 const LIST: &str = "[{\"v\":7}, {\"v\":8}]";
 const OF_EACH: &str = "[{\"c_id\":1,\"v\":7}, {\"c_id\":1,\"v\":8}]\n";
+
+/// VALUES within the query of an INSERT have types of their own, as in the statements of
+/// SQLAlchemy; those of the INSERT itself have the types of the table.
+#[tokio::test]
+async fn values_of_queries_are_inserted() {
+    let session = engine(DRAM).session().expect("session");
+    show(
+        &session,
+        "CREATE TABLE author (id BIGINT, name VARCHAR, is_active BOOLEAN);
+         CREATE TABLE d (x DATE, n NUMERIC(5, 2));
+         INSERT INTO author (id, name, is_active) SELECT p0::BIGINT, p1::VARCHAR, p2::BOOLEAN \
+         FROM (VALUES (12, 'T3', true, 0), (13, 'T4', false, 1)) AS sen(p0, p1, p2, counter) \
+         ORDER BY counter;
+         WITH v(id, nm, z) AS (VALUES (18, 'T8', 1)) INSERT INTO author (id, name) \
+         SELECT id, nm FROM v;
+         INSERT INTO author (id) SELECT 5 WHERE (1, 2) IN (VALUES (1, 2), (3, 4));
+         INSERT INTO author (id, name) SELECT 6, 'x' WHERE 1 IN (VALUES (1), (2));
+         INSERT INTO author (id, name) SELECT c, 'y' FROM (SELECT count(*) AS c \
+         FROM (VALUES (1, 2, 3), (4, 5, 6)) z(a, b, c2)) q;
+         INSERT INTO author (id) VALUES ((SELECT max(x) FROM (VALUES (1, 2), (7, 8)) v(x, y)));
+         INSERT INTO author (id) SELECT x * 10 FROM (VALUES (12.6)) v(x);
+         INSERT INTO author (id, name) (SELECT 1, 'u' UNION ALL VALUES (3, 'v'));
+         INSERT INTO d VALUES ('2024-01-02', '1.5'), (NULL, 2)",
+    )
+    .await;
+    let cases = [
+        (
+            "SELECT * FROM author ORDER BY id",
+            "1 u \n2 y \n3 v \n5  \n6 x \n7  \n12 T3 true\n13 T4 false\n18 T8 \n126  ",
+        ),
+        ("SELECT * FROM d ORDER BY x", "2024-01-02 1.50\n 2.00"),
+    ];
+    check(&session, &cases).await;
+}
+
+/// Columns of an outer query in a subquery of FROM within a subquery, and `LATERAL unnest`.
+const NESTED: &[(&str, &str)] = &[
+    (
+        "SELECT a.id, (SELECT sum(q) FROM (SELECT rating AS q FROM e WHERE e.a_id = a.id) t) \
+         FROM a ORDER BY 1",
+        "1 11\n2 ",
+    ),
+    (
+        "SELECT a.id, EXISTS (SELECT 1 FROM (SELECT e.rating FROM e WHERE e.a_id = a.id) t) \
+         FROM a ORDER BY 1",
+        "1 true\n2 false",
+    ),
+    (
+        "SELECT a.id, (SELECT q FROM (SELECT sum(rating) AS q FROM e WHERE e.a_id = a.id) t), \
+         (SELECT q FROM (SELECT count(*) AS q FROM e WHERE e.a_id = a.id) t) FROM a ORDER BY 1",
+        "1 11 2\n2  0",
+    ),
+    (
+        "SELECT a.id, (SELECT count(*) FROM (SELECT rating FROM (SELECT * FROM e \
+         WHERE e.a_id = a.id) e2) x) FROM a ORDER BY 1",
+        "1 2\n2 0",
+    ),
+    (
+        "SELECT a.id FROM a WHERE a.id IN (SELECT a_id FROM (SELECT a_id FROM e \
+         WHERE e.a_id = a.id) x)",
+        "1",
+    ),
+    (
+        "SELECT a.id FROM a WHERE a.id NOT IN (SELECT a_id FROM (SELECT a_id FROM e \
+         WHERE e.a_id = a.id) x)",
+        "2",
+    ),
+    (
+        "SELECT a.id, x.rating FROM a LEFT JOIN LATERAL (SELECT * FROM (SELECT * FROM e \
+         WHERE e.a_id = a.id) y WHERE rating > 5) x ON true ORDER BY 1",
+        "1 6\n2 ",
+    ),
+    (
+        "SELECT l.id, t FROM l LEFT JOIN LATERAL unnest(l.tags) t ON true ORDER BY 1, 2",
+        "1 a\n1 b\n2 \n3 ",
+    ),
+    ("SELECT l.id, t FROM l CROSS JOIN LATERAL unnest(l.tags) t ORDER BY 1, 2", "1 a\n1 b"),
+    ("SELECT l.id, t FROM l, LATERAL unnest(l.tags) t ORDER BY 1, 2", "1 a\n1 b"),
+    (
+        "SELECT l.id, t, n FROM l LEFT JOIN LATERAL unnest(l.tags) WITH ORDINALITY u(t, n) \
+         ON true ORDER BY 1, 2",
+        "1 a 1\n1 b 2\n2  \n3  ",
+    ),
+    (
+        "SELECT l.id, t FROM l LEFT JOIN LATERAL unnest(l.tags) t ON t = 'b' ORDER BY 1",
+        "1 b\n2 \n3 ",
+    ),
+    ("SELECT * FROM LATERAL unnest(array[1, 2], array[3, 4]) u(a, b)", "1 3\n2 4"),
+];
+
+/// Forms that were read as an alias, or without an effect.
+const FORMS: &[(&str, &str)] = &[
+    ("SELECT 1_000_000, 1_0.5, 1_0e1", "1000000 10.5 100.0"),
+    (
+        "SELECT x ISNULL, x NOTNULL FROM (VALUES (1), (NULL)) t(x) ORDER BY x",
+        "false true\ntrue false",
+    ),
+    ("SELECT count(*) FROM (VALUES (1), (NULL)) t(x) WHERE x + 1 ISNULL AND NOT x NOTNULL", "1"),
+    ("SELECT array[1.5, 2.5]::int[], array[array[1.5]]::int[][]", "[2, 3] [[2]]"),
+    ("SELECT x::int[] FROM (VALUES (array[1.5::float8, 2.5::float8]), (NULL)) t(x)", "[2, 2]\n"),
+    ("SELECT jsonb_array_elements('[1,\"a\",{\"b\":2}]')", "1\n\"a\"\n{\"b\": 2}"),
+    ("SELECT jsonb_object_keys('{\"b\":1,\"aa\":2,\"a\":3}')", "a\nb\naa"),
+    ("SELECT jsonb_extract_path('{\"a\":{\"b\":2}}', 'a')", "{\"b\": 2}"),
+];
+
+const BOTH: &str = "false true\ntrue false";
+
+#[tokio::test]
+async fn nested_queries_name_outer_columns() {
+    let session = engine(DRAM).session().expect("session");
+    show(
+        &session,
+        "CREATE TABLE a (id INT); INSERT INTO a VALUES (1), (2); \
+         CREATE TABLE e (a_id INT, rating INT); INSERT INTO e VALUES (1, 5), (1, 6); \
+         CREATE TABLE l (id INT, tags TEXT[]); \
+         INSERT INTO l VALUES (1, '{a,b}'), (2, '{}'), (3, NULL)",
+    )
+    .await;
+    check(&session, NESTED).await;
+    check(&session, FORMS).await;
+    let shown = show(&session, "SHOW TABLES").await;
+    assert_eq!(shown.lines().count(), 3, "{shown}");
+}

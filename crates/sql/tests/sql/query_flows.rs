@@ -178,8 +178,9 @@ async fn settings_prepared_statements_and_explain() {
     assert_eq!(show(&session, "EXECUTE p(7)").await, "3");
     let plan = show(&session, "EXPLAIN (FORMAT INDENT) SELECT a FROM t WHERE a > 3").await;
     assert!(plan.contains("file_type=segments") && plan.contains("prunes_by=a@0 > 3"), "{plan}");
-    let tables = show(&session, "SHOW TABLES").await;
-    for name in ["public t BASE TABLE", "terrace tiers VIEW", "terrace queries VIEW"] {
+    assert_eq!(show(&session, "SHOW TABLES").await, "main public t BASE TABLE");
+    let tables = show(&session, "SHOW TABLES FROM terrace").await;
+    for name in ["terrace tiers VIEW", "terrace queries VIEW"] {
         assert!(tables.contains(name), "{tables}");
     }
     assert_eq!(show(&session, "SELECT 1; SELECT 2;").await, "2");

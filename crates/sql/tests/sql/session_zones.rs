@@ -57,3 +57,86 @@ async fn ranks_are_bigint() {
     let few = format!("SELECT n FROM ({ranks}) r WHERE n <= 3");
     check(&session, &[(few.as_str(), "1")]).await;
 }
+
+/// Days and months of an interval are those of the session's time zone, as in PostgreSQL 15.
+const MOVED: &[(&str, &str)] = &[
+    (
+        "SELECT (timestamptz '2024-03-09 12:00' + interval '1 day')::text, \
+         (timestamptz '2024-03-09 02:30' + interval '1 day')::text, \
+         (timestamptz '2024-11-02 01:30' + interval '1 day')::text, \
+         (timestamptz '2024-03-10 12:00' - interval '1 day')::text, \
+         (timestamptz '2024-03-09 12:00' + interval '24 hours')::text, \
+         (interval '1 month 1 hour' + timestamptz '2024-02-10 12:00')::text",
+        "2024-03-10 12:00:00-04 2024-03-10 03:30:00-04 2024-11-03 01:30:00-05 \
+         2024-03-09 12:00:00-05 2024-03-10 13:00:00-04 2024-03-10 13:00:00-04",
+    ),
+    (
+        "SELECT (date_trunc('month', t) + i)::text FROM (VALUES \
+         (timestamptz '2024-03-05 12:00', interval '1 month'), \
+         (timestamptz '2024-11-03 12:00', interval '1 month'), (NULL, interval '1 day'), \
+         (timestamptz '2024-03-05 12:00', interval '1 hour')) x(t, i) ORDER BY 1",
+        "2024-03-01 01:00:00-05\n2024-04-01 00:00:00-04\n2024-12-01 00:00:00-05\n",
+    ),
+    (
+        "SELECT (timestamptz '2024-07-01 16:00Z' - timestamp '2024-07-01 12:00')::text, \
+         (timestamp '2024-07-01 12:00' - timestamptz '2024-07-01 16:00Z')::text, \
+         (timestamptz '2024-07-01 16:00Z' - date '2024-07-01')::text",
+        "00:00:00 00:00:00 12:00:00",
+    ),
+    (
+        "SELECT t = ANY(ARRAY[l]), t = l FROM (VALUES (timestamptz '2024-07-01 16:00Z', \
+         timestamp '2024-07-01 12:00')) x(t, l)",
+        "true true",
+    ),
+    (
+        "SELECT age(timestamptz '2024-03-10 12:00', timestamptz '2024-03-09 12:00')::text, \
+         age(timestamptz '2024-07-01 16:00Z', timestamptz '2024-03-01 02:00')::text, \
+         age(timestamptz '2024-07-01 16:00Z', timestamp '2024-07-01 12:00')::text",
+        "1 day 4 mons 10:00:00 00:00:00",
+    ),
+    (
+        "SELECT (timestamptz '2024-01-01 00:00Z' AT TIME ZONE '+05:30')::text, \
+         (timestamptz '2024-01-01 00:00Z' AT TIME ZONE '-08')::text, \
+         (timestamp '2024-01-01' AT TIME ZONE '+05:30')::text",
+        "2023-12-31 18:30:00 2024-01-01 08:00:00 2024-01-01 00:30:00-05",
+    ),
+    (
+        "SELECT '2021-03-04T10:00:00+02:00'::timestamp, '2021-03-04 10:00Z'::timestamp, \
+         '2021-03-04 10:00:00.5 Europe/Berlin'::timestamp",
+        "2021-03-04T10:00:00 2021-03-04T10:00:00 2021-03-04T10:00:00.500",
+    ),
+    (
+        "SELECT to_timestamp(0)::text, extract(epoch FROM to_timestamp(x))::int \
+      FROM (VALUES (1700000000)) t(x)",
+        "1969-12-31 19:00:00-05 1700000000",
+    ),
+    // Local times that a clock change skips or repeats.
+    (
+        "SELECT (timestamp '2024-03-10 02:30'::timestamptz)::text, l::timestamptz::text \
+         FROM (VALUES (timestamp '2024-11-03 01:30')) x(l)",
+        "2024-03-10 03:30:00-04 2024-11-03 01:30:00-05",
+    ),
+    // An interval of a cast from a timestamp to a date is not that of the column.
+    ("SELECT count(*) FROM u WHERE d = t::date", "2"),
+    ("SELECT count(*) FROM u WHERE d < t::date", "0"),
+    ("SELECT count(*) FROM u WHERE t::time < l::time", "0"),
+    ("SELECT count(*) FROM u WHERE l::time < t::time", "1"),
+    ("SELECT count(*) FROM u WHERE l::text > '2024'", "2"),
+];
+
+#[tokio::test]
+async fn intervals_count_in_the_zone_of_the_session() {
+    let session = engine(64 * MIB).session().expect("session");
+    show(
+        &session,
+        "SET timezone = 'America/New_York'; CREATE TABLE u (t timestamptz, l timestamp, d date); \
+         INSERT INTO u VALUES ('2024-07-01 16:00Z', '2024-07-01 12:00', '2024-07-01'), \
+         ('2024-07-01 02:00Z', '2024-07-01 02:00', '2024-06-30')",
+    )
+    .await;
+    check(&session, MOVED).await;
+    show(&session, "SET TIME ZONE 5.5").await;
+    let cases =
+        [("SELECT (timestamptz '2024-01-01 00:00Z'::timestamp)::text", "2024-01-01 05:30:00")];
+    check(&session, &cases).await;
+}

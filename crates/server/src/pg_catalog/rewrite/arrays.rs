@@ -2,12 +2,12 @@
 
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    OrderByKind, Query, SelectItem, SetExpr, TableFactor, Value, ValueWithSpan,
+    GroupByExpr, OrderByKind, Query, SelectItem, SetExpr, TableFactor, Value, ValueWithSpan,
 };
 use terrace_functions::lists::array_items;
 use terrace_sql::session::call;
 
-use super::names::folded;
+use super::names::{folded, last};
 use super::tree::{expression, null, take};
 use super::{empty, memberships, recursion, tables};
 
@@ -69,7 +69,8 @@ pub(super) fn coalesced(function: &mut Function) {
     }
 }
 
-/// Rewrites `ARRAY(SELECT x ...)` to `(SELECT array_agg(x) ...)`, with an empty array for no rows.
+/// Rewrites `ARRAY(SELECT x ...)` to `(SELECT array_agg(x) ...)`, or to an aggregation over that
+/// query, with an empty array for no rows.
 pub(super) fn of_subquery(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let FunctionArguments::Subquery(query) = &mut function.args else { return };
@@ -82,10 +83,11 @@ pub(super) fn of_subquery(expr: &mut Expr) {
         *expr = Expr::Array(Array { elem: vec![], named: true });
         return;
     }
-    if !aggregate(query) {
-        return;
-    }
-    let query = Expr::Subquery(query.clone());
+    let rows = match is_plain(query) && aggregate(query) {
+        true => Some(Expr::Subquery(query.clone())),
+        false => of_rows(query),
+    };
+    let Some(query) = rows else { return };
     let empty = Expr::Array(Array { elem: vec![], named: true });
     *expr = call("coalesce", [query, empty]);
 }
@@ -94,7 +96,13 @@ pub(super) fn of_subquery(expr: &mut Expr) {
 /// `SELECT 'text' || x FROM unnest(a) x`: DataFusion plans no `unnest` over columns of an outer
 /// query.
 fn of_items(query: &mut Query) -> Option<Expr> {
+    if query.order_by.is_some() || query.limit_clause.is_some() {
+        return None;
+    }
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    if select.distinct.is_some() || select.from.iter().any(|from| !from.joins.is_empty()) {
+        return None;
+    }
     let [from] = select.from.as_mut_slice() else { return None };
     tables::without_schema(&mut from.relation);
     let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = &from.relation else {
@@ -114,6 +122,85 @@ fn of_items(query: &mut Query) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// True for a SELECT of one value for each row of its FROM, in the order of one key at most.
+fn is_plain(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_slice()
+    else {
+        return false;
+    };
+    let has_groups =
+        !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    let keys = query.order_by.as_ref().map_or(0, |order| match &order.kind {
+        OrderByKind::Expressions(keys) => keys.len(),
+        OrderByKind::All(_) => 2,
+    });
+    !has_groups && select.having.is_none() && keys <= 1 && is_value(item)
+}
+
+/// True for an expression of columns and constants, and for calls of functions of the catalog.
+fn is_value(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => true,
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_value(inner),
+        Expr::BinaryOp { left, right, .. } => is_value(left) && is_value(right),
+        Expr::Function(function) => {
+            let name = last(&function.name);
+            name.starts_with("pg_") || name == "format_type"
+        }
+        _ => false,
+    }
+}
+
+/// The rows of any query of one column as an array, in their order. Keys that are not the column
+/// become columns of the query.
+fn of_rows(query: &Query) -> Option<Expr> {
+    let mut query = query.clone();
+    let (mut order, mut names) = (Vec::new(), String::new());
+    let given = query.order_by.clone().map(|order| order.kind);
+    if let Some(OrderByKind::Expressions(keys)) = given {
+        for key in keys {
+            let column = match is_item(&query, &key.expr) {
+                true => "item".to_owned(),
+                false => {
+                    let name = format!("key_{}", order.len() + 1);
+                    add_column(&mut query, key.expr)?;
+                    names.push_str(&format!(", {name}"));
+                    name
+                }
+            };
+            order.push(format!("{column}{}", key.options));
+        }
+    }
+    let order = match order.is_empty() {
+        true => String::new(),
+        false => format!(" ORDER BY {}", order.join(", ")),
+    };
+    expression(&format!("(SELECT array_agg(item{order}) FROM ({query}) AS items(item{names}))"))
+}
+
+/// True if a key of the order is the only column of a query: its position, its alias or its text.
+fn is_item(query: &Query, key: &Expr) -> bool {
+    if let Expr::Value(value) = key {
+        return matches!(value.value, Value::Number(..));
+    }
+    let SetExpr::Select(select) = query.body.as_ref() else { return true };
+    match select.projection.first() {
+        Some(SelectItem::ExprWithAlias { expr, alias }) => {
+            expr == key || matches!(key, Expr::Identifier(name) if folded(name) == folded(alias))
+        }
+        Some(SelectItem::UnnamedExpr(expr)) => expr == key,
+        _ => false,
+    }
+}
+
+/// Adds a column to a SELECT without DISTINCT; `None` for any other query.
+fn add_column(query: &mut Query, column: Expr) -> Option<()> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    select.distinct.is_none().then(|| select.projection.push(SelectItem::UnnamedExpr(column)))
 }
 
 /// Makes a query return its rows as one array, in their order. Returns false and changes nothing

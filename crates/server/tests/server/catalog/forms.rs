@@ -124,6 +124,22 @@ const OF_TOOLS: &[(&str, &str)] = &[
 
 /// Statements, each with its only value as a text.
 const FORMS: &[(&str, &str)] = &[
+    ("SELECT array(SELECT unnest(array[3, 1, 2]) ORDER BY 1)::text", "[1, 2, 3]"),
+    ("SELECT array(SELECT unnest(array[3, 1, 2]) AS x ORDER BY x DESC)::text", "[3, 2, 1]"),
+    ("SELECT array(VALUES (1), (2))::text", "[1, 2]"),
+    ("SELECT array(SELECT x FROM unnest(array[3, 1, 2]) x ORDER BY x)::text", "[1, 2, 3]"),
+    ("SELECT array(SELECT a FROM (VALUES (3), (1)) v(a) ORDER BY a DESC LIMIT 1)::text", "[3]"),
+    (
+        "SELECT array(SELECT a FROM (VALUES (1, 2), (2, 1), (3, 1)) v(a, b) ORDER BY b, a \
+         DESC)::text",
+        "[3, 2, 1]",
+    ),
+    (
+        "SELECT array(SELECT count(*) FROM (VALUES (1), (1), (2)) v(a) GROUP BY a ORDER BY \
+         1)::text",
+        "[1, 2]",
+    ),
+    ("SELECT array(SELECT a FROM (VALUES (1)) v(a) WHERE a > 1)::text", "[]"),
     (
         "SELECT count(*)::text FROM pg_class WHERE xmin IS NOT NULL AND \
          tableoid = 'pg_class'::regclass AND relname = 'points'",

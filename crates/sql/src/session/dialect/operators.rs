@@ -8,6 +8,7 @@
 //! + NULL, + '1'                   NULL; CAST('1' AS DOUBLE)
 //! a GLOB 'x*'                     a match with a regular expression
 //! a BETWEEN SYMMETRIC b AND c     a BETWEEN b AND c OR a BETWEEN c AND b
+//! a ISNULL                        a IS NULL
 //! ```
 
 use datafusion::sql::sqlparser::ast::{
@@ -24,11 +25,15 @@ use super::calls::{call, cast, double};
 use super::precedence::{CONCATENATION, POWER};
 
 const GENERIC: GenericDialect = GenericDialect {};
+const IS_NULL: &str = "isnull";
 
-/// The precedence of the next operator if it is `**` or GLOB; `None` for any other.
+/// The precedence of the next operator if it is `**`, GLOB or ISNULL; `None` for any other.
 pub(super) fn precedence(parser: &Parser<'_>) -> Option<u8> {
     if is_double_star(parser) {
         return Some(POWER);
+    }
+    if is_word(&parser.peek_token_ref().token, IS_NULL) {
+        return Some(GENERIC.prec_value(Precedence::Is));
     }
     let glob = usize::from(is_word(&parser.peek_token_ref().token, "not"));
     is_glob(parser, glob).then(|| GENERIC.prec_value(Precedence::Like))
@@ -68,6 +73,10 @@ pub(super) fn parse(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr,
 
 /// Parses an operator that is a word.
 fn word(parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    if is_word(&parser.peek_token_ref().token, IS_NULL) {
+        parser.advance_token();
+        return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
+    }
     let negated = is_word(&parser.peek_token_ref().token, "not");
     let place = usize::from(negated);
     let is_next = |place: usize, word| is_word(&parser.peek_nth_token_ref(place).token, word);

@@ -26,8 +26,8 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use terrace_exec::once::{OnceExec, OnceRows};
 use terrace_sys::sync::lock;
 
-use super::super::short_circuit;
 use super::super::side_effects::Evaluation;
+use super::super::{inexact_casts, short_circuit};
 
 /// The name of the node.
 const NAME: &str = "Once";
@@ -150,7 +150,8 @@ impl UserDefinedLogicalNodeCore for OnceNode {
 }
 
 /// The planner of queries: DataFusion's, which also knows plans that are evaluated once, and those
-/// with side effects. Conditions guard others from here on.
+/// with side effects. Conditions guard others from here on, and casts of which DataFusion would
+/// derive wrong intervals are hidden.
 #[derive(Debug)]
 pub(in super::super) struct OncePlanner;
 
@@ -165,10 +166,10 @@ impl QueryPlanner for OncePlanner {
             Arc::new(Copies::new()),
             Arc::new(Evaluation),
         ]);
-        match short_circuit::with_guards(plan)? {
-            Some(guarded) => planner.create_physical_plan(&guarded, session).await,
-            None => planner.create_physical_plan(plan, session).await,
-        }
+        let guarded = short_circuit::with_guards(plan)?;
+        let plan = guarded.as_ref().unwrap_or(plan);
+        let hidden = inexact_casts::hidden(plan)?;
+        planner.create_physical_plan(hidden.as_ref().unwrap_or(plan), session).await
     }
 }
 

@@ -48,11 +48,13 @@ fn references_only(references: &[Expr], outer: &DFSchema) -> bool {
 }
 
 /// True if a plan is an aggregation without groups whose conditions on outer rows can be moved.
+///
+/// They cannot be moved above an alias: DataFusion adds their columns below it, but not to its
+/// schema.
 fn is_aggregate(plan: &LogicalPlan) -> bool {
     match plan {
         plan if plan.contains_outer_reference() => false,
         LogicalPlan::Projection(projection) => is_aggregate(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => is_aggregate(&alias.input),
         LogicalPlan::Aggregate(aggregate) => {
             aggregate.group_expr.is_empty() && has_movable_conditions(&aggregate.input, true)
         }
@@ -66,7 +68,6 @@ fn is_list(plan: &LogicalPlan) -> bool {
         LogicalPlan::Filter(_) | LogicalPlan::Join(_) => has_movable_conditions(plan, false),
         plan if plan.contains_outer_reference() => false,
         LogicalPlan::Projection(projection) => is_list(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => is_list(&alias.input),
         LogicalPlan::Distinct(Distinct::All(input)) => is_list(input),
         LogicalPlan::Aggregate(aggregate) => {
             let is_set = |key: &Expr| matches!(key, Expr::GroupingSet(_));
@@ -89,7 +90,7 @@ fn has_movable_conditions(plan: &LogicalPlan, only_keys: bool) -> bool {
             // DataFusion files the columns of conditions under the plan that is left when they are
             // gone: those of a plan that is left by several conditions are lost.
             let is_shared = !moved.is_empty()
-                && matches!(*filter.input, LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_))
+                && matches!(*filter.input, LogicalPlan::Filter(_))
                 && !filter.input.all_out_ref_exprs().is_empty();
             !is_shared
                 && moved.into_iter().all(|part| is_movable(part, only_keys))
@@ -98,7 +99,6 @@ fn has_movable_conditions(plan: &LogicalPlan, only_keys: bool) -> bool {
         plan if plan.all_out_ref_exprs().is_empty() => true,
         plan if plan.contains_outer_reference() => false,
         LogicalPlan::Projection(projection) => has_movable_conditions(&projection.input, only_keys),
-        LogicalPlan::SubqueryAlias(alias) => has_movable_conditions(&alias.input, only_keys),
         LogicalPlan::Join(join) => match join.join_type {
             JoinType::Inner => {
                 has_movable_conditions(&join.left, only_keys)
