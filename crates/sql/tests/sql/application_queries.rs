@@ -282,8 +282,6 @@ const FORMS: &[(&str, &str)] = &[
     ("SELECT jsonb_extract_path('{\"a\":{\"b\":2}}', 'a')", "{\"b\": 2}"),
 ];
 
-const BOTH: &str = "false true\ntrue false";
-
 #[tokio::test]
 async fn nested_queries_name_outer_columns() {
     let session = engine(DRAM).session().expect("session");
