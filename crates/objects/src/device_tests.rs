@@ -1,16 +1,16 @@
-//! Stores on a device that counts the bytes read, and whose syncs are slow.
+//! Stores on a device that counts the bytes read, and whose syncs wait for others.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use terrace_region::Backing;
+use terrace_sys::sync::lock;
 
 use crate::config::{Durability, LogConfig, ObjectConfig};
 use crate::durable::blocks::{BlockPosition, HEAD_BYTES, Link, u64_at};
 use crate::durable::log::{BATCH_HEAD_BYTES, BatchHead};
 use crate::id::ObjectId;
-use crate::maintenance::{Maintenance, MaintenanceConfig};
 use crate::memory_files::MemoryFiles;
 use crate::store::ObjectStore;
 
@@ -80,52 +80,70 @@ fn a_dump_has_no_change_that_its_log_lacks() {
     assert_eq!(found, [3; 40], "the change before the last is made again upon the last");
 }
 
-/// Returns the times of the longest put and get beside a maintenance thread that makes checkpoints
-/// constantly.
-fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
+/// Time within which an operation ends that does not wait for a sync, whatever else the machine
+/// does.
+const AT_ONCE: Duration = Duration::from_secs(20);
+
+/// Makes a checkpoint of a store, and within each of its syncs has another thread put (if `puts`)
+/// and get every object, which the sync waits for. Returns the number of syncs, and of those in
+/// which the other thread did not finish.
+fn work_within_syncs(durability: Durability, puts: bool) -> (usize, usize) {
     let files = MemoryFiles::default();
     let store = Arc::new(open(&files, durability));
-    let ids: Vec<ObjectId> =
+    let ids: Arc<[ObjectId]> =
         (0..32).map(|_| store.create_with(&vec![1; 60_000]).expect("room")).collect();
-    files.slow_down(sync);
-    let (every, log_bytes) = (Duration::from_millis(1), 100);
-    let maintenance = MaintenanceConfig { every, log_bytes, ..MaintenanceConfig::default() };
-    let maintenance = Maintenance::start(&store, maintenance).expect("a thread");
-    let stop = AtomicBool::new(false);
-    let end = Instant::now() + 4 * sync;
-    let until_the_end = |work: &dyn Fn(usize)| {
-        let mut longest = Duration::ZERO;
-        for n in 0.. {
-            if Instant::now() > end || stop.load(Ordering::Relaxed) {
-                break;
+    let (syncs, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counts = (Arc::clone(&syncs), Arc::clone(&late));
+    // The files outlive the store, and would keep it.
+    let (within, ids) = (Arc::downgrade(&store), Arc::clone(&ids));
+    files.in_each_sync(move || {
+        // The last sync of all is made when the store is dropped.
+        let Some(store) = within.upgrade() else { return };
+        counts.0.fetch_add(1, Ordering::Relaxed);
+        let ids = Arc::clone(&ids);
+        let (done, is_done) = mpsc::channel();
+        std::thread::spawn(move || {
+            for id in ids.iter() {
+                if puts {
+                    store.put(*id, &vec![2; 60_000]).expect("as long");
+                }
+                store.get_vec(*id).expect("there");
             }
-            let start = Instant::now();
-            work(n % ids.len());
-            longest = longest.max(start.elapsed());
-            // The measured thread leaves the processor to others.
-            std::thread::sleep(Duration::from_micros(500));
+            drop(store);
+            // The other end is gone if this took too long.
+            let _ = done.send(());
+        });
+        if is_done.recv_timeout(AT_ONCE).is_err() {
+            counts.1.fetch_add(1, Ordering::Relaxed);
         }
-        longest
-    };
-    let longest = std::thread::scope(|scope| {
-        let puts = scope
-            .spawn(|| until_the_end(&|n| store.put(ids[n], &vec![2; 60_000]).expect("as long")));
-        let gets = until_the_end(&|n| drop(store.get_vec(ids[n]).expect("there")));
-        (puts.join().expect("no panic"), gets)
     });
-    drop(maintenance);
+    store.checkpoint().expect("a device");
     assert!(files.disk().names.keys().any(|path| path.to_string_lossy().contains("dump-")));
-    longest
+    (syncs.load(Ordering::Relaxed), late.load(Ordering::Relaxed))
 }
 
 #[test]
 fn no_thread_waits_for_the_sync_of_a_checkpoint() {
-    let sync = Duration::from_millis(200);
     for durability in [Durability::Written, Durability::Deferred] {
-        let (put, get) = longest(durability, sync);
-        assert!(put < sync / 2 && get < sync / 2, "{durability:?}: put {put:?}, get {get:?}");
+        let (syncs, late) = work_within_syncs(durability, true);
+        assert!(syncs >= 3 && late == 0, "{durability:?}: {late} of {syncs} syncs");
     }
     // Here a put has to wait for the device; a get does not.
-    let (put, get) = longest(Durability::Synced, sync);
-    assert!(put >= sync && get < sync / 2, "put {put:?}, get {get:?}");
+    let (syncs, late) = work_within_syncs(Durability::Synced, false);
+    assert!(syncs >= 3 && late == 0, "{late} of {syncs} syncs");
+}
+
+#[test]
+fn a_synced_put_waits_for_the_device_and_a_get_does_not() {
+    let files = MemoryFiles::default();
+    let store = Arc::new(open(&files, Durability::Synced));
+    let id = store.create_with(&[1; 40]).expect("room");
+    let (within, found) = (Arc::downgrade(&store), Arc::new(Mutex::new(None)));
+    let seen = Arc::clone(&found);
+    files.in_each_sync(move || {
+        let Some(store) = within.upgrade() else { return };
+        *lock(&seen) = store.get_vec(id).ok();
+    });
+    store.put(id, &[2; 40]).expect("a device");
+    assert_eq!(lock(&found).take(), Some(vec![2; 40]), "the put returned after a sync");
 }

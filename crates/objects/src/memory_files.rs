@@ -1,11 +1,10 @@
-//! Files in memory that record the operations of a store, are slow, and fail: for tests.
+//! Files in memory that record the operations of a store, have slow syncs, and fail: for tests.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use terrace_sys::size::{to_u64, to_usize};
 use terrace_sys::sync::lock;
@@ -87,8 +86,8 @@ pub(crate) struct MemoryFiles {
 struct Inner {
     state: Mutex<State>,
     boot: u128,
-    /// Duration of a file's sync, in milliseconds.
-    sync_ms: AtomicU64,
+    /// Run within every sync of a file.
+    in_sync: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     /// Number of file syncs up to the one that fails.
     syncs_left: AtomicUsize,
     read_bytes: AtomicU64,
@@ -126,10 +125,9 @@ impl MemoryFiles {
         self.state().asked.len()
     }
 
-    /// Sets the duration of every sync of a file from now on.
-    pub(crate) fn slow_down(&self, sync: Duration) {
-        let ms = u64::try_from(sync.as_millis()).unwrap_or(u64::MAX);
-        self.inner.sync_ms.store(ms, Ordering::Relaxed);
+    /// Runs `work` within every sync of a file from now on: the sync ends after it.
+    pub(crate) fn in_each_sync(&self, work: impl Fn() + Send + Sync + 'static) {
+        *lock(&self.inner.in_sync) = Some(Arc::new(work));
     }
 
     /// Makes the sync with this number from now on fail, counted from one, and no other.
@@ -258,7 +256,8 @@ impl StoredFile for MemoryFile {
     fn sync(&self) -> io::Result<()> {
         let (file, since) = (self.file, self.files.asked_count());
         let inner = &self.files.inner;
-        std::thread::sleep(Duration::from_millis(inner.sync_ms.load(Ordering::Relaxed)));
+        let work = lock(&inner.in_sync).clone();
+        work.into_iter().for_each(|work| work());
         let left = inner.syncs_left.load(Ordering::Relaxed);
         inner.syncs_left.store(left.saturating_sub(1), Ordering::Relaxed);
         if left == 1 {

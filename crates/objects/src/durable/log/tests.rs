@@ -44,7 +44,7 @@ fn change(log: &Log) -> Result<(), ObjectError> {
 fn whoever_waits_hears_of_a_sync_that_failed() {
     let (log, files) = log(Durability::Deferred);
     files.fail_sync(1);
-    files.slow_down(std::time::Duration::from_millis(20));
+    files.in_each_sync(|| std::thread::sleep(std::time::Duration::from_millis(20)));
     change(&log).expect("changed");
     std::thread::scope(|scope| {
         (0..4).for_each(|_| drop(scope.spawn(|| assert!(log.sync().is_err()))));
