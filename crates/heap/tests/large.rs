@@ -83,9 +83,14 @@ fn what_another_thread_gives_back_is_waited_for() {
             free(&heap, vec![(object, size.size())]);
         }
         let objects = fill(&heap, &[100 * KIB]);
-        let start = Instant::now();
-        heap.allocate(size).expect_err("full");
-        assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+        // The shortest of some, as other processes may delay one.
+        let refusal = || {
+            let start = Instant::now();
+            heap.allocate(size).expect_err("full");
+            start.elapsed()
+        };
+        let shortest = (0..5).map(|_| refusal()).min().expect("five");
+        assert!(shortest < Duration::from_millis(100), "{shortest:?}");
         free(&heap, objects);
     }
 }

@@ -217,16 +217,23 @@ mod tests {
         let mut page = AlignedBuffer::zeroed(PAGE_BYTES);
         page.fill(7);
         let pages = (0..8).map(|at| at * to_u64(PAGE_BYTES));
-        let mut writes: Vec<Io<'_>> = pages.map(|offset| Io::write(offset, &page)).collect();
+        let batch = || {
+            let mut writes: Vec<Io<'_>> =
+                pages.clone().map(|offset| Io::write(offset, &page)).collect();
+            let began = Instant::now();
+            blocks.run(&mut writes, &|_| {});
+            assert!(writes.iter().all(|io| io.result.is_ok()));
+            began.elapsed()
+        };
+        let times = [(); 5].map(|()| batch());
+        assert!(times.iter().all(|took| *took >= 30 * MS), "{times:?}");
+        // One after the other they would take 240 ms; other processes may delay some batches.
+        assert!(times.iter().any(|took| *took < 200 * MS), "{times:?}");
         let began = Instant::now();
-        blocks.run(&mut writes, &|_| {});
-        let took = began.elapsed();
-        assert!(took >= 30 * MS && took < 200 * MS, "{took:?}");
-        assert!(writes.iter().all(|io| io.result.is_ok()));
         let mut found = AlignedBuffer::zeroed(PAGE_BYTES);
         blocks.run(&mut [Io::read(4096, &mut found)], &|_| {});
         assert_eq!(&*found, &*page);
-        assert!(began.elapsed() >= 60 * MS);
+        assert!(began.elapsed() >= 30 * MS);
     }
 
     #[test]

@@ -186,5 +186,5 @@ async fn a_scan_of_single_rows_is_as_fast_as_one_of_a_bulk_load() {
     assert_eq!(show(&session, both).await, rows.to_string());
     let (singly, bulk) = (scan_time(&session, "singly").await, scan_time(&session, "bulk").await);
     // Loose, since other tests run concurrently. A thousand chunks took a hundred times as long.
-    assert!(singly < 4 * bulk + Duration::from_millis(10), "{singly:?}, bulk {bulk:?}");
+    assert!(singly < 4 * bulk + Duration::from_millis(30), "{singly:?}, bulk {bulk:?}");
 }
