@@ -1,6 +1,7 @@
 //! Scalar functions that DataFusion lacks, or whose results differ from PostgreSQL's.
 
 mod bytes;
+mod float_range;
 mod identity;
 mod moments;
 mod nullable;
@@ -9,12 +10,14 @@ mod single_row;
 mod sleep;
 mod templates;
 mod timezone;
+mod whole_units;
 
 use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use bytes::BytesOfText;
+pub(crate) use float_range::InFloatRange;
 pub(crate) use identity::Identity;
 pub(crate) use moments::MomentOfText;
 pub(crate) use nullable::Nullable;
@@ -24,6 +27,7 @@ pub(crate) use templates::parsing;
 use templates::{ToChar, ToNumber};
 pub(crate) use terrace_table::canonical::Canonical;
 pub(crate) use timezone::TimeZoneConversion;
+pub(crate) use whole_units::RoundToUnit;
 
 /// The scalar functions of every session, in addition to DataFusion's or in place of them.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {

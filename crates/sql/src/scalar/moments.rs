@@ -170,10 +170,24 @@ struct Moment<'a> {
 impl<'a> Moment<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let text = text.trim_ascii();
+        if text.eq_ignore_ascii_case("epoch") {
+            return Some(Self { year: "1970", month: 1, day: 1, time: None, zone: "Z" });
+        }
+        if let Some((year, month, day, rest)) = named_month(text) {
+            let (time, zone) = if rest.is_empty() { (None, "") } else { parts_of_time(rest)? };
+            return Some(Self { year, month, day, time, zone });
+        }
         let (date, rest) = match text.find([' ', 'T', 't']) {
             Some(end) => (&text[..end], text[end + 1..].trim_ascii()),
             None => (text, ""),
         };
+        if rest.is_empty()
+            && let Some(end) = date.find(['Z', 'z', '+'])
+            && (date[end..].eq_ignore_ascii_case("z") || date[end..].parse::<Tz>().is_ok())
+        {
+            let (year, month, day) = parts_of_date(&date[..end])?;
+            return Some(Self { year, month, day, time: None, zone: &date[end..] });
+        }
         let (year, month, day) = parts_of_date(date)?;
         let (time, zone) = if rest.is_empty() { (None, "") } else { parts_of_time(rest)? };
         Some(Self { year, month, day, time, zone })
@@ -189,6 +203,58 @@ impl<'a> Moment<'a> {
             Some((hour, minute, second)) => format!("{date} {hour:02}:{minute:02}:{second}{zone}"),
         }
     }
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// The number of a month of which this is the name, or its first three letters.
+fn month_of(name: &str) -> Option<u32> {
+    let is_this =
+        |month: &&str| name.eq_ignore_ascii_case(month) || name.eq_ignore_ascii_case(&month[..3]);
+    let is_september = name.eq_ignore_ascii_case("sept");
+    let at = MONTHS.iter().position(|month| is_this(&month));
+    u32::try_from(at.or(is_september.then_some(8))? + 1).ok()
+}
+
+/// Year, month and day of a date with the name of a month, such as `January 8, 1999`, `8-Jan-1999`
+/// and `1999 Jan 8`, and the text behind it.
+fn named_month(text: &str) -> Option<(&str, u32, u32, &str)> {
+    if !text.bytes().take(12).any(|letter| letter.is_ascii_alphabetic()) {
+        return None;
+    }
+    let (mut parts, mut rest) = ([""; 3], text);
+    for part in &mut parts {
+        rest = rest.trim_start_matches([' ', ',', '-']);
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        (*part, rest) = rest.split_at(end);
+    }
+    let is_year = |text: &str| text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit());
+    let day_of = |text: &str| match text.len() <= 2 && !text.is_empty() {
+        true => text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?,
+        false => None,
+    };
+    let (month, day, year) = match parts {
+        [month, day, year] if month_of(month).is_some() => (month, day, year),
+        [year, month, day] if is_year(year) => (month, day, year),
+        [day, month, year] => (month, day, year),
+    };
+    if !is_year(year) || !(rest.is_empty() || rest.starts_with([' ', 'T'])) {
+        return None;
+    }
+    Some((year, month_of(month)?, day_of(day)?, rest.trim_start_matches('T').trim_ascii()))
 }
 
 /// Year, month and day of `2024-5-1`, `2024/5/1` and `20240501`.
@@ -259,12 +325,24 @@ mod tests {
             ("2024-5-1", "2024-05-01 00:00:00", "2024-05-01"),
             (" 2024/5/1T8:05:07.25+02 ", "2024-05-01 08:05:07.25+02", "2024-05-01"),
             ("20240501 12 am", "2024-05-01 00:00:00", "2024-05-01"),
+            ("2024-05-01Z", "2024-05-01 00:00:00Z", "2024-05-01"),
+            ("2024-05-01+02", "2024-05-01 00:00:00+02", "2024-05-01"),
+            ("Epoch", "1970-01-01 00:00:00Z", "1970-01-01"),
+            ("January 8, 1999", "1999-01-08 00:00:00", "1999-01-08"),
+            ("8-Jan-1999 04:05", "1999-01-08 04:05:00", "1999-01-08"),
+            ("1999 Sept 8", "1999-09-08 00:00:00", "1999-09-08"),
+            ("may 08 1999 04:05:06 pm +02", "1999-05-08 16:05:06 +02", "1999-05-08"),
             ("2024-05-01 8:30 PM Europe/Oslo", "2024-05-01 20:30:00 Europe/Oslo", "2024-05-01"),
         ] {
             let moment = Moment::read(text).expect(text);
             assert_eq!(moment.text(Target::Instant), timestamp);
             assert_eq!(moment.text(Target::Date), date);
             assert!(timestamp.starts_with(&moment.text(Target::Timestamp)), "{text}");
+        }
+        for text in
+            ["Janu 8, 1999", "Jan 8", "Jan 8 99", "Jan 888 1999", "Jan 8 1999x", "2024-05-01X"]
+        {
+            assert!(Moment::read(text).is_none(), "{text}");
         }
         for text in ["2024-05-01 10:00 nonsense", "2024-5-1 99:99", "2024-5-1 10:60"] {
             assert!(Moment::read(text).is_none(), "{text}");

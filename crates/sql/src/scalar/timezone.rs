@@ -7,7 +7,9 @@ use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{
+    DataFusionError, Result, ScalarValue, exec_datafusion_err, plan_datafusion_err, plan_err,
+};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -20,7 +22,8 @@ const NAME: &str = "timezone";
 ///
 /// A timestamp with time zone becomes the local time in `zone`, without time zone; a timestamp
 /// without becomes the instant at which that is the local time in `zone`, as in PostgreSQL. The
-/// zone is a constant: the name of a zone or an offset.
+/// zone is the name of a zone or an offset. Instants in a constant zone have that zone in their
+/// type, those of zones that differ from row to row have UTC.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimeZoneConversion {
     /// True for calls of statements, whose offsets have POSIX's sign: west of UTC is positive.
@@ -83,15 +86,17 @@ impl ScalarUDFImpl for TimeZoneConversion {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let zone = args.scalar_arguments.first().copied().flatten();
-        let zone = zone.and_then(|zone| zone.try_as_str().flatten());
-        let Some(zone) = zone else {
-            return plan_err!("AT TIME ZONE takes a constant, such as 'Europe/Berlin'");
+        let name = match args.scalar_arguments.first().copied().flatten() {
+            None => "UTC".to_owned(),
+            Some(zone) => match zone.try_as_str().flatten() {
+                None => "UTC".to_owned(),
+                Some(zone) => {
+                    let name = self.zone(zone);
+                    parsed(&name).map_err(|_| no_zone(zone))?;
+                    name
+                }
+            },
         };
-        let name = self.zone(zone);
-        if parsed(&name).is_err() {
-            return plan_err!("'{zone}' is no time zone; say one such as 'Europe/Berlin'");
-        }
         let result = match args.arg_fields[1].data_type() {
             DataType::Timestamp(_, Some(_)) => None,
             _ => Some(Arc::from(name)),
@@ -101,10 +106,15 @@ impl ScalarUDFImpl for TimeZoneConversion {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let (ColumnarValue::Scalar(zone), value) = (&args.args[0], &args.args[1]) else {
-            return exec_err!("AT TIME ZONE takes a constant");
+        let value = &args.args[1];
+        let zone = match &args.args[0] {
+            ColumnarValue::Array(zones) => {
+                let values = value.to_array(args.number_rows)?;
+                return Ok(ColumnarValue::Array(self.converted_singly(&values, zones)?));
+            }
+            ColumnarValue::Scalar(zone) => zone.try_as_str().flatten(),
         };
-        let Some(zone) = zone.try_as_str().flatten().map(|zone| self.zone(zone)) else {
+        let Some(zone) = zone.map(|zone| self.zone(zone)) else {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_type())?));
         };
         match value {
@@ -115,6 +125,46 @@ impl ScalarUDFImpl for TimeZoneConversion {
             }
         }
     }
+}
+
+impl TimeZoneConversion {
+    /// Converts each value by the zone in its row; runs of rows with the same zone together.
+    fn converted_singly(&self, values: &ArrayRef, zones: &ArrayRef) -> Result<ArrayRef> {
+        let zones = cast(zones, &DataType::Utf8View)?;
+        let zones = zones.as_string_view();
+        let zone_of = |row: usize| (!zones.is_null(row)).then(|| zones.value(row));
+        let (mut parts, mut begin) = (Vec::new(), 0);
+        while begin < values.len() {
+            let zone = zone_of(begin);
+            let end = (begin + 1..values.len()).find(|row| zone_of(*row) != zone);
+            let count = end.unwrap_or(values.len()) - begin;
+            let part = values.slice(begin, count);
+            let name = zone.map(|zone| {
+                let name = self.zone(zone);
+                parsed(&name).map(|_| name).map_err(|_| no_zone(zone))
+            });
+            // Local times are microseconds, and so are instants, whatever zone their type has.
+            let of_part = match name.transpose()? {
+                Some(name) => {
+                    let of_part = converted(&part, &name)?;
+                    let moments = of_part.as_primitive::<TimestampMicrosecondType>();
+                    moments.clone().with_timezone_opt(None::<Arc<str>>)
+                }
+                None => TimestampMicrosecondArray::new_null(count),
+            };
+            parts.push(of_part);
+            begin += count;
+        }
+        let is_instant = matches!(values.data_type(), DataType::Timestamp(_, Some(_)));
+        let zone = (!is_instant).then(|| Arc::from("UTC"));
+        let moments: TimestampMicrosecondArray = parts.iter().flatten().collect();
+        Ok(Arc::new(moments.with_timezone_opt::<Arc<str>>(zone)))
+    }
+}
+
+/// The error of a text that names no time zone.
+fn no_zone(zone: &str) -> DataFusionError {
+    plan_datafusion_err!("'{zone}' is no time zone; say one such as 'Europe/Berlin'")
 }
 
 /// Returns the name of a zone in the spelling of the time zone database: `UTC` for `utc`.
@@ -131,12 +181,7 @@ fn spelled(zone: &str) -> &str {
 /// # Errors
 /// If there is no such zone.
 pub(super) fn parsed(zone: &str) -> Result<Tz> {
-    match zone.parse::<Tz>() {
-        Ok(zone) => Ok(zone),
-        Err(_) => {
-            plan_err!("'{zone}' is no time zone; say one such as 'Europe/Berlin'")
-        }
-    }
+    zone.parse::<Tz>().map_err(|_| no_zone(zone))
 }
 
 fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {

@@ -159,8 +159,13 @@ fn find<T: Copy>(name: &ObjectName, functions: &[(&str, T)]) -> Option<T> {
     found.map(|(_, found)| *found)
 }
 
+/// True for a call of the function `name`, without a schema.
+pub(super) fn is_call_of(function: &Function, name: &str) -> bool {
+    find(&function.name, &[(name, ())]).is_some()
+}
+
 /// The arguments of a call, if they are plain expressions.
-fn arguments(function: &mut Function) -> Option<Vec<&mut Expr>> {
+pub(super) fn arguments(function: &mut Function) -> Option<Vec<&mut Expr>> {
     let FunctionArguments::List(list) = &mut function.args else { return None };
     list.args.iter_mut().map(expression).collect()
 }

@@ -50,6 +50,7 @@ mod lateral_unnest;
 mod ordinality;
 mod overlaps;
 mod with_changes;
+mod zone_calls;
 
 use std::mem;
 use std::ops::ControlFlow;
@@ -63,7 +64,7 @@ use datafusion::sql::sqlparser::ast::{
 use terrace_table::error::SqlError;
 
 use super::balance::{balance_chain, balance_unions};
-use super::dialect::{call, double, parsed_query};
+use super::dialect::{double, parsed_query};
 use super::join_constraint::constraint;
 use super::refusal::refused;
 use super::walk::Walk;
@@ -288,12 +289,7 @@ impl VisitorMut for Normalizer {
             let digits = Value::SingleQuotedString(mem::take(digits));
             *expr = double(Expr::Value(digits.into()));
         }
-        if let Expr::AtTimeZone { timestamp, time_zone } = expr {
-            let null = || Box::new(Expr::Value(Value::Null.into()));
-            let zone = mem::replace(time_zone, null());
-            let timestamp = mem::replace(timestamp, null());
-            *expr = call("timezone", [*zone, *timestamp]);
-        }
+        zone_calls::write_out(expr);
         ControlFlow::Continue(())
     }
 }

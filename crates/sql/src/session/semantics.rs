@@ -3,7 +3,9 @@
 //! - Sums, differences, products and negatives of integers and decimals fail on overflow.
 //! - Quotients of decimals are rounded to 16 digits after the point or more.
 //! - Divisions of floating-point numbers by zero fail.
-//! - Casts of floating-point numbers and decimals to integers round.
+//! - Casts of floating-point numbers and decimals to integers round, as do those of timestamps to
+//!   whole seconds or milliseconds.
+//! - Casts to floating-point numbers fail on overflow.
 //! - Casts of texts to bytes parse them: `'\x00ff'`.
 //! - Casts of timestamps to text have a blank between date and time: `2024-06-01 12:00:00`.
 //! - Casts of lists, structs and maps to text are DuckDB's: `[1, NULL]`, `{'a': 1}`.
@@ -20,7 +22,7 @@ pub(super) mod zones;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
@@ -38,7 +40,7 @@ use terrace_functions::columns::{has_moment_text, moment_text};
 use terrace_functions::nested::nested_text;
 
 use super::short_circuit::{is_division, is_divisor};
-use crate::scalar::{BytesOfText, MomentOfText, RoundToInteger};
+use crate::scalar::{BytesOfText, InFloatRange, MomentOfText, RoundToInteger, RoundToUnit};
 
 /// The analyzer rule.
 #[derive(Debug)]
@@ -257,6 +259,15 @@ pub(super) fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> 
     expr.get_type(schema)
 }
 
+/// True for a call that [`operand`] made.
+fn is_operand(call: &ScalarFunction) -> bool {
+    let function = call.func.inner();
+    function.is::<RoundToInteger>()
+        || function.is::<RoundToUnit>()
+        || function.is::<InFloatRange>()
+        || function.is::<MomentOfText>()
+}
+
 /// The operand of a cast to `to`: rounded if the cast would truncate its fraction, and parsed if it
 /// is a text cast to bytes or a moment; of instants, in the session's time zone.
 fn operand(
@@ -265,10 +276,9 @@ fn operand(
     schema: &dyn ExprSchema,
     (zone, is_lenient): (&str, bool),
 ) -> Result<Transformed<Expr>> {
-    let is_done = matches!(&operand, Expr::ScalarFunction(function)
-        if function.func.inner().is::<RoundToInteger>()
-            || function.func.inner().is::<MomentOfText>());
-    if is_done {
+    if let Expr::ScalarFunction(function) = &operand
+        && is_operand(function)
+    {
         return Ok(Transformed::no(operand));
     }
     let from = type_of(&operand, schema)?;
@@ -276,10 +286,26 @@ fn operand(
         RoundToInteger::function()
     } else if BytesOfText::is_needed(&from, to) {
         BytesOfText::function(is_lenient)
+    } else if InFloatRange::is_needed(&from, to) {
+        InFloatRange::function(to, is_lenient)
     } else if MomentOfText::is_needed(&from, to) {
         let text = Arc::new(MomentOfText::function(to, is_lenient)).call(vec![operand]);
-        let instant = zones::operand(&text, &DataType::Utf8View, to, zone, is_lenient);
-        return Ok(Transformed::yes(instant.unwrap_or(text)));
+        let of_text = |text: Expr, to: &DataType| {
+            zones::operand(&text, &DataType::Utf8View, to, zone, is_lenient).unwrap_or(text)
+        };
+        return Ok(Transformed::yes(match to {
+            // Arrow drops the rest of a second.
+            DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, own) => {
+                let exact = DataType::Timestamp(TimeUnit::Microsecond, own.clone());
+                let text = Box::new(of_text(text, &exact));
+                let moment = match is_lenient {
+                    true => Expr::TryCast(TryCast::new(text, exact)),
+                    false => Expr::Cast(Cast::new(text, exact)),
+                };
+                Arc::new(RoundToUnit::function(to)).call(vec![moment])
+            }
+            _ => of_text(text, to),
+        }));
     } else if to.is_string() && has_moment_text(&from) {
         let moment = zones::in_zone(&operand, &from, zone).unwrap_or(operand);
         return Ok(Transformed::yes(moment_text(moment)));
@@ -287,7 +313,13 @@ fn operand(
         return Ok(Transformed::yes(nested_text(operand, zone)));
     } else {
         let instant = zones::operand(&operand, &from, to, zone, is_lenient);
-        return Ok(instant.map_or_else(|| Transformed::no(operand), Transformed::yes));
+        let operand = instant.map_or_else(|| Transformed::no(operand), Transformed::yes);
+        let from = type_of(&operand.data, schema)?;
+        if !RoundToUnit::is_needed(&from, to) {
+            return Ok(operand);
+        }
+        let rounded = Arc::new(RoundToUnit::function(to)).call(vec![operand.data]);
+        return Ok(Transformed::yes(rounded));
     };
     Ok(Transformed::yes(Arc::new(function).call(vec![operand])))
 }

@@ -207,3 +207,33 @@ async fn floats_are_not_divided_by_zero() {
         assert!(text.contains("division by zero"), "{query}: {text}");
     }
 }
+
+#[tokio::test]
+async fn finite_numbers_do_not_become_infinite() {
+    let session = engine(64 * MIB).session().expect("session");
+    for (value, message) in [
+        ("'1e400'::float8", "\"1e400\" is out of range for type double precision"),
+        ("1e400", "\"1e400\" is out of range for type double precision"),
+        ("'-1e39'::float4", "\"-1e39\" is out of range for type real"),
+        ("'3.4028236e38'::real", "\"3.4028236e38\" is out of range for type real"),
+        ("1e39::real", "is out of range for type real"),
+        ("x::real FROM (VALUES (1.5e0), (1e300)) t(x)", "is out of range for type real"),
+        (
+            "x::real FROM (VALUES ('1.5'), ('1e300')) t(x)",
+            "\"1e300\" is out of range for type real",
+        ),
+    ] {
+        let given = error(&session, &format!("SELECT {value}")).await;
+        assert!(given.contains(message), "{value}: {given}");
+    }
+    let cases = [
+        ("SELECT TRY_CAST('1e400' AS float8) IS NULL, TRY_CAST(1e39 AS real) IS NULL", "true true"),
+        ("SELECT '3.4028235e38'::real > 1, 'infinity'::real, '-inf'::float8", "true inf -inf"),
+        ("SELECT 'Infinity'::float8::real, 'NaN'::float8::real", "inf NaN"),
+        (
+            "SELECT TRY_CAST(x AS real) FROM (VALUES ('1.5'), ('1e300'), (NULL), ('x')) t(x)",
+            "1.5\n\n\n",
+        ),
+    ];
+    check(&session, &cases).await;
+}

@@ -1,6 +1,6 @@
 //! Texts of timestamps, and instants in the session's time zone, as in PostgreSQL 15.
 
-use crate::common::{MIB, check, engine, show};
+use crate::common::{MIB, check, engine, error, show};
 
 #[tokio::test]
 async fn texts_of_timestamps_and_floats() {
@@ -139,4 +139,49 @@ async fn intervals_count_in_the_zone_of_the_session() {
     let cases =
         [("SELECT (timestamptz '2024-01-01 00:00Z'::timestamp)::text", "2024-01-01 05:30:00")];
     check(&session, &cases).await;
+}
+
+/// Answers of PostgreSQL 15 in America/New_York.
+const OF_COLUMNS: &[(&str, &str)] = &[
+    (
+        "SELECT (t AT TIME ZONE z)::text, (l AT TIME ZONE z)::text FROM (VALUES \
+         (1, timestamptz '2024-07-01 12:00Z', timestamp '2024-07-01 12:00', 'Europe/Berlin'), \
+         (2, timestamptz '2024-07-01 12:00Z', timestamp '2024-07-01 12:00', 'utc'), \
+         (3, timestamptz '2024-07-01 12:00Z', timestamp '2024-07-01 12:00', NULL), \
+         (4, NULL, NULL, 'UTC'), \
+         (5, timestamptz '2024-07-01 12:00Z', timestamp '2024-07-01 12:00', '+05:30')) \
+         x(i, t, l, z) ORDER BY i",
+        "2024-07-01 14:00:00 2024-07-01 06:00:00-04\n2024-07-01 12:00:00 2024-07-01 08:00:00-04\n\
+         \x20\n\x20\n2024-07-01 06:30:00 2024-07-01 13:30:00-04",
+    ),
+    (
+        "SELECT date_trunc('day', timestamptz '2024-07-01 23:30Z', 'Europe/Berlin')::text, \
+         date_trunc('month', timestamptz '2024-07-01 02:30Z', 'UTC')::text",
+        "2024-07-01 18:00:00-04 2024-06-30 20:00:00-04",
+    ),
+    (
+        "SELECT '2024-07-01Z'::timestamptz::text, '2024-07-01+02'::timestamptz::text, \
+         'January 8, 1999'::date::text, '8-Jan-1999 04:05'::timestamp::text, \
+         'epoch'::timestamptz::text",
+        "2024-06-30 20:00:00-04 2024-06-30 18:00:00-04 1999-01-08 1999-01-08 04:05:00 \
+         1969-12-31 19:00:00-05",
+    ),
+    (
+        "SELECT '2024-01-01 10:00:00.7'::timestamp(0)::text, \
+         '2024-01-01 10:00:00.1235'::timestamp(3)::text, \
+         (timestamp '1969-12-31 23:59:59.5')::timestamp(0)::text, \
+         (timestamptz '2024-01-01 10:00:00.5Z')::timestamptz(0)::text",
+        "2024-01-01 10:00:01 2024-01-01 10:00:00.124 1969-12-31 23:59:59 2024-01-01 05:00:01-05",
+    ),
+];
+
+#[tokio::test]
+async fn zones_of_columns_and_rounded_moments_are_those_of_postgres() {
+    let session = engine(64 * MIB).session().expect("session");
+    show(&session, "SET TIME ZONE 'America/New_York'").await;
+    for (query, answer) in OF_COLUMNS {
+        assert_eq!(show(&session, query).await, *answer, "{query}");
+    }
+    let query = "SELECT timestamp '2024-07-01' AT TIME ZONE z FROM (VALUES ('UTC'), ('Mars')) x(z)";
+    assert!(error(&session, query).await.contains("'Mars' is no time zone"));
 }

@@ -12,7 +12,7 @@ pub(crate) fn double(expr: Expr) -> Expr {
 }
 
 /// Casts an expression to a type.
-pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
+pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
     let (kind, expr) = (CastKind::Cast, Box::new(expr));
     Expr::Cast { kind, expr, data_type, array: false, format: None }
 }
