@@ -225,7 +225,7 @@ fn month_of(name: &str) -> Option<u32> {
     let is_this =
         |month: &&str| name.eq_ignore_ascii_case(month) || name.eq_ignore_ascii_case(&month[..3]);
     let is_september = name.eq_ignore_ascii_case("sept");
-    let at = MONTHS.iter().position(|month| is_this(&month));
+    let at = MONTHS.iter().position(is_this);
     u32::try_from(at.or(is_september.then_some(8))? + 1).ok()
 }
 
