@@ -95,13 +95,14 @@ fn work_within_syncs(durability: Durability, puts: bool) -> (usize, usize) {
     let (syncs, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counts = (Arc::clone(&syncs), Arc::clone(&late));
     // The files outlive the store, and would keep it.
-    let (within, ids) = (Arc::downgrade(&store), Arc::clone(&ids));
+    let within = Arc::downgrade(&store);
     files.in_each_sync(move || {
         // The last sync of all is made when the store is dropped.
         let Some(store) = within.upgrade() else { return };
         counts.0.fetch_add(1, Ordering::Relaxed);
         let ids = Arc::clone(&ids);
         let (done, is_done) = mpsc::channel();
+        // If this thread panics, its end of the channel is gone, and the sync counts as late.
         std::thread::spawn(move || {
             for id in ids.iter() {
                 if puts {

@@ -6,11 +6,11 @@ mod identity;
 mod moments;
 mod nullable;
 mod round;
+mod round_to_unit;
 mod single_row;
 mod sleep;
 mod templates;
 mod timezone;
-mod whole_units;
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ pub(crate) use identity::Identity;
 pub(crate) use moments::MomentOfText;
 pub(crate) use nullable::Nullable;
 pub(crate) use round::RoundToInteger;
+pub(crate) use round_to_unit::RoundToUnit;
 pub(crate) use single_row::SingleRow;
 pub(crate) use templates::parsing;
 use templates::{ToChar, ToNumber};
 pub(crate) use terrace_table::canonical::Canonical;
 pub(crate) use timezone::TimeZoneConversion;
-pub(crate) use whole_units::RoundToUnit;
 
 /// The scalar functions of every session, in addition to DataFusion's or in place of them.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {

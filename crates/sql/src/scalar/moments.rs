@@ -10,6 +10,7 @@ use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use terrace_functions::MONTHS;
 use terrace_table::unary::{apply_to_one, name_of_one};
 
 /// The type of a cast.
@@ -204,21 +205,6 @@ impl<'a> Moment<'a> {
         }
     }
 }
-
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
 
 /// The number of a month of which this is the name, or its first three letters.
 fn month_of(name: &str) -> Option<u32> {

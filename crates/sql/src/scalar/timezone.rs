@@ -43,6 +43,14 @@ impl TimeZoneConversion {
         ScalarUDF::new_from_impl(conversion).call(vec![zone, instant])
     }
 
+    /// The name of a zone that exists, as [`Self::zone`].
+    fn known_zone(&self, text: &str) -> Result<String> {
+        let name = self.zone(text);
+        // The error has the text as it was given.
+        name.parse::<Tz>().map_err(|_| no_zone(text))?;
+        Ok(name)
+    }
+
     /// The name of a zone as the time zone database spells it, or an offset with ISO 8601's sign.
     fn zone(&self, text: &str) -> String {
         match text.split_at_checked(1) {
@@ -86,17 +94,9 @@ impl ScalarUDFImpl for TimeZoneConversion {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let name = match args.scalar_arguments.first().copied().flatten() {
-            None => "UTC".to_owned(),
-            Some(zone) => match zone.try_as_str().flatten() {
-                None => "UTC".to_owned(),
-                Some(zone) => {
-                    let name = self.zone(zone);
-                    parsed(&name).map_err(|_| no_zone(zone))?;
-                    name
-                }
-            },
-        };
+        let zone = args.scalar_arguments.first().copied().flatten();
+        let zone = zone.and_then(|zone| zone.try_as_str().flatten());
+        let name = zone.map_or_else(|| Ok("UTC".to_owned()), |zone| self.known_zone(zone))?;
         let result = match args.arg_fields[1].data_type() {
             DataType::Timestamp(_, Some(_)) => None,
             _ => Some(Arc::from(name)),
@@ -139,10 +139,7 @@ impl TimeZoneConversion {
             let end = (begin + 1..values.len()).find(|row| zone_of(*row) != zone);
             let count = end.unwrap_or(values.len()) - begin;
             let part = values.slice(begin, count);
-            let name = zone.map(|zone| {
-                let name = self.zone(zone);
-                parsed(&name).map(|_| name).map_err(|_| no_zone(zone))
-            });
+            let name = zone.map(|zone| self.known_zone(zone));
             // Local times are microseconds, and so are instants, whatever zone their type has.
             let of_part = match name.transpose()? {
                 Some(name) => {

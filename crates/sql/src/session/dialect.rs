@@ -23,7 +23,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use terrace_table::error::SqlError;
 
 pub use calls::call;
-pub(super) use calls::{cast, double, with_name};
+pub(super) use calls::{arguments, cast, double, expression, is_call_of, with_name};
 use precedence::{CONCATENATION, POWER};
 
 pub(super) use operators::regular_expression;

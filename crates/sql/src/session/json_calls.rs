@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_table::error::SqlError;
 
-use super::dialect::call;
+use super::dialect::{arguments, call, expression};
 use super::json_records::refuse_row_types;
 use super::refusal::refused;
 
@@ -157,24 +157,6 @@ fn find<T: Copy>(name: &ObjectName, functions: &[(&str, T)]) -> Option<T> {
     let name = &name.as_ident()?.value;
     let found = functions.iter().find(|(function, _)| function.eq_ignore_ascii_case(name));
     found.map(|(_, found)| *found)
-}
-
-/// True for a call of the function `name`, without a schema.
-pub(super) fn is_call_of(function: &Function, name: &str) -> bool {
-    find(&function.name, &[(name, ())]).is_some()
-}
-
-/// The arguments of a call, if they are plain expressions.
-pub(super) fn arguments(function: &mut Function) -> Option<Vec<&mut Expr>> {
-    let FunctionArguments::List(list) = &mut function.args else { return None };
-    list.args.iter_mut().map(expression).collect()
-}
-
-fn expression(arg: &mut FunctionArg) -> Option<&mut Expr> {
-    match arg {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
-        _ => None,
-    }
 }
 
 /// Rewrites a JSON aggregate as a call over `array_agg`, which takes over its ORDER BY, FILTER and

@@ -297,11 +297,7 @@ fn operand(
             // Arrow drops the rest of a second.
             DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, own) => {
                 let exact = DataType::Timestamp(TimeUnit::Microsecond, own.clone());
-                let text = Box::new(of_text(text, &exact));
-                let moment = match is_lenient {
-                    true => Expr::TryCast(TryCast::new(text, exact)),
-                    false => Expr::Cast(Cast::new(text, exact)),
-                };
+                let moment = zones::cast(of_text(text, &exact), exact, is_lenient);
                 Arc::new(RoundToUnit::function(to)).call(vec![moment])
             }
             _ => of_text(text, to),
@@ -314,7 +310,6 @@ fn operand(
     } else {
         let instant = zones::operand(&operand, &from, to, zone, is_lenient);
         let operand = instant.map_or_else(|| Transformed::no(operand), Transformed::yes);
-        let from = type_of(&operand.data, schema)?;
         if !RoundToUnit::is_needed(&from, to) {
             return Ok(operand);
         }

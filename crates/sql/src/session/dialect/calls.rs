@@ -36,6 +36,26 @@ pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
     })
 }
 
+/// True for a call of the function `name`, without a schema.
+pub(crate) fn is_call_of(function: &Function, name: &str) -> bool {
+    let [part] = function.name.0.as_slice() else { return false };
+    part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(name))
+}
+
+/// The arguments of a call, if they are plain expressions.
+pub(crate) fn arguments(function: &mut Function) -> Option<Vec<&mut Expr>> {
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    list.args.iter_mut().map(expression).collect()
+}
+
+/// The expression of an argument, if it has neither a name nor a wildcard.
+pub(crate) fn expression(arg: &mut FunctionArg) -> Option<&mut Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    }
+}
+
 /// Wraps a value in `CASE number WHEN number THEN value END`, which has the same value, and a
 /// name that is unique if `number` is.
 pub(in super::super) fn with_name(value: Expr, number: usize) -> Expr {

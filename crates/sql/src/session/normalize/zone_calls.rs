@@ -9,8 +9,7 @@ use std::mem;
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, TimezoneInfo, Value};
 
-use super::super::dialect::{call, cast};
-use super::super::json_calls::{arguments, is_call_of};
+use super::super::dialect::{arguments, call, cast, is_call_of};
 
 /// Rewrites an expression; leaves any other one unchanged.
 pub(super) fn write_out(expr: &mut Expr) {

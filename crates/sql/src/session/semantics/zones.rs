@@ -83,12 +83,7 @@ pub(super) fn operand(
                     DataType::Timestamp(unit, Some(own)),
                 ) if own.as_ref() != zone => {
                     let here = DataType::Timestamp(*unit, Some(zone.into()));
-                    let (operand, here) =
-                        (Box::new(operand.clone()), DataType::new_list(here, true));
-                    Some(match is_lenient {
-                        true => Expr::TryCast(TryCast::new(operand, here)),
-                        false => Expr::Cast(Cast::new(operand, here)),
-                    })
+                    Some(cast(operand.clone(), DataType::new_list(here, true), is_lenient))
                 }
                 _ => None,
             }
@@ -154,7 +149,12 @@ fn microseconds(operand: &Expr, from: &DataType) -> Expr {
 
 /// A cast to TIMESTAMP WITH TIME ZONE of a unit and a zone; a `TRY_CAST` if `is_lenient`.
 fn to_instants(operand: Expr, unit: TimeUnit, zone: &str, is_lenient: bool) -> Expr {
-    let (operand, to) = (Box::new(operand), DataType::Timestamp(unit, Some(zone.into())));
+    cast(operand, DataType::Timestamp(unit, Some(zone.into())), is_lenient)
+}
+
+/// A cast; a `TRY_CAST` if `is_lenient`.
+pub(super) fn cast(operand: Expr, to: DataType, is_lenient: bool) -> Expr {
+    let operand = Box::new(operand);
     match is_lenient {
         true => Expr::TryCast(TryCast::new(operand, to)),
         false => Expr::Cast(Cast::new(operand, to)),

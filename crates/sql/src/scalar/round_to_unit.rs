@@ -39,9 +39,10 @@ impl RoundToUnit {
 
     /// True if a cast between these types has to round first.
     pub(crate) fn is_needed(from: &DataType, to: &DataType) -> bool {
+        use TimeUnit::{Millisecond, Second};
         match (from, to) {
-            (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => {
-                a_second(*from) > a_second(*to)
+            (DataType::Timestamp(from, _), DataType::Timestamp(to @ (Second | Millisecond), _)) => {
+                units_per_second(*from) > units_per_second(*to)
             }
             _ => false,
         }
@@ -86,7 +87,7 @@ impl ScalarUDFImpl for RoundToUnit {
 }
 
 /// The number of units in a second.
-fn a_second(unit: TimeUnit) -> i64 {
+fn units_per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
@@ -96,7 +97,10 @@ fn a_second(unit: TimeUnit) -> i64 {
 }
 
 fn rounded<T: ArrowTimestampType>(array: &ArrayRef, to: TimeUnit) -> Result<ArrayRef> {
-    let (step, origin) = (a_second(T::UNIT) / a_second(to), SECONDS_TO_2000 * a_second(T::UNIT));
+    let (step, origin) = (
+        units_per_second(T::UNIT) / units_per_second(to),
+        SECONDS_TO_2000 * units_per_second(T::UNIT),
+    );
     let round = |moment: i64| {
         let rest = moment.rem_euclid(step);
         let is_up = if moment < origin { rest > step / 2 } else { rest >= step / 2 };
