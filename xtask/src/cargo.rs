@@ -103,6 +103,26 @@ pub fn test_within(limit: Duration, root: &Path, args: &[&str], envs: &[(&str, &
     outcome
 }
 
+/// Runs a cargo command that compiles, and fails if a crate has warnings.
+pub fn run_without_warnings(mut command: Command) -> Outcome {
+    println!("$ {}", describe(&command));
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("{}: {error}", describe(&command));
+            return Outcome::default();
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    print!("{text}");
+    Outcome { ok: output.status.success() && !has_warnings(&text), ..Outcome::default() }
+}
+
+/// Returns true if cargo has printed how many warnings a crate has.
+fn has_warnings(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("warning: `") && line.contains(" generated "))
+}
+
 /// Runs a command, prints its output and counts its tests.
 pub fn run(mut command: Command) -> Outcome {
     let line = describe(&command);
@@ -150,4 +170,18 @@ fn describe(command: &Command) -> String {
     let mut words = vec![program.to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_of_crates_are_seen() {
+        let clean = "warning: the following packages contain code that will be rejected\n    \
+                     Finished `release` profile [optimized] target(s) in 0.30s";
+        assert!(!has_warnings(clean));
+        let one = "warning: unused variable: `x`\nwarning: `terrace-sys` (lib) generated 1 warning";
+        assert!(has_warnings(one));
+    }
 }

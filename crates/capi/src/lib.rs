@@ -17,7 +17,7 @@
 //!
 //! # Rules that hold everywhere
 //!
-//! - Every function that can fail does its work in [`status::attempt`]: nothing unwinds into C.
+//! - Every function that can fail does its work in `status::attempt`: nothing unwinds into C.
 //! - NULL is reported as an error, never dereferenced. Numbers that stand for a choice are checked:
 //!   no unchecked C value becomes a Rust enum.
 //! - A handle is a box; the object behind it is reference-counted, so handles may be closed in any

@@ -3,7 +3,9 @@
 //! | function | DataFusion 55 | here |
 //! |---|---|---|
 //! | `sum` of integers, decimals, durations | wraps around | an error if it does not fit |
+//! | `sum`, `avg` of truth values | refused | 1 for each that is true, else 0 |
 //! | `avg` of integers | adds doubles, in the order of rows | exact, rounded once |
+//! | `avg` of decimals | few digits, the rest is cut off; wraps around | 16 digits, rounded |
 //! | `min`, `max` of floats | depend on the order of rows if one is NaN | NaN is above infinity |
 //! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
 //! | floats over sliding frames | subtracts rows that leave | never subtracts |

@@ -33,6 +33,7 @@ pub use dates::{
     session_zone,
 };
 pub use numbers::IntegerQuotients;
+pub use text::operator_pattern;
 pub use types::postgres_type;
 
 /// Returns the scalar functions.

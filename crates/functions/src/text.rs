@@ -25,6 +25,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use forms::BytesLike;
+pub use pattern::operator_pattern;
 
 use crate::scalar::functions;
 

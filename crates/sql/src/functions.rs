@@ -9,7 +9,6 @@ use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF};
 use terrace_exec::functions::aggregates;
 use terrace_functions::aggregates::Spellings;
 use terrace_functions::json::JsonOperators;
-use terrace_functions::lists::ListOperators;
 use terrace_functions::{IntegerQuotients, IntervalOperators, LiteralOperands};
 
 use crate::session::quotients::DecimalQuotients;
@@ -75,7 +74,6 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     }
     state.register_expr_planner(Arc::new(LiteralOperands))?;
     state.register_expr_planner(Arc::new(JsonOperators))?;
-    state.register_expr_planner(Arc::new(ListOperators))?;
     state.register_expr_planner(Arc::new(IntegerQuotients))?;
     state.register_expr_planner(Arc::new(IntervalOperators))?;
     // After those that change operands.

@@ -43,7 +43,7 @@ impl SqlAggregate {
 
     fn new(stock: AggregateUDF, kind: Kind) -> Self {
         let signature = match kind {
-            Kind::Average => Signature::user_defined(stock.signature().volatility),
+            Kind::Average | Kind::Sum => Signature::user_defined(stock.signature().volatility),
             _ => stock.signature().clone(),
         };
         Self { stock, kind, signature }
@@ -112,9 +112,12 @@ impl SqlAggregate {
         (self.kind == Kind::Average && average::is_exact(argument)).then_some(argument)
     }
 
-    /// Returns true for an average of intervals, which a session plans as another function.
-    fn is_of_intervals(&self, argument: &DataType) -> bool {
-        self.kind == Kind::Average && matches!(argument, DataType::Interval(_))
+    /// Returns the type of the result for arguments of types `arg_types`, if it is not DataFusion's.
+    fn result_type(&self, arg_types: &[DataType]) -> Option<DataType> {
+        match arg_types {
+            [argument] if self.kind == Kind::Average => average::result_type(argument),
+            _ => None,
+        }
     }
 
     /// Returns the type of the sum in the state, if it is not DataFusion's.
@@ -160,18 +163,17 @@ impl AggregateUDFImpl for SqlAggregate {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types {
-            [argument] if self.is_of_intervals(argument) => Ok(argument.clone()),
-            _ => self.stock.return_type(arg_types),
+        match self.result_type(arg_types) {
+            Some(own) => Ok(own),
+            None => self.stock.return_type(arg_types),
         }
     }
 
     fn return_field(&self, arg_fields: &[FieldRef]) -> Result<FieldRef> {
-        match arg_fields {
-            [argument] if self.is_of_intervals(argument.data_type()) => {
-                Ok(Arc::new(Field::new(self.name(), argument.data_type().clone(), true)))
-            }
-            _ => self.stock.return_field(arg_fields),
+        let arg_types: Vec<_> = arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        match self.result_type(&arg_types) {
+            Some(own) => Ok(Arc::new(Field::new(self.name(), own, true))),
+            None => self.stock.return_field(arg_fields),
         }
     }
 
@@ -228,7 +230,10 @@ impl AggregateUDFImpl for SqlAggregate {
             Kind::Sum => sum::groups(&args),
             Kind::Min => extreme::groups(args.return_type(), false),
             Kind::Max => extreme::groups(args.return_type(), true),
-            Kind::Average => self.exact(args.expr_fields).map(average::groups).transpose()?,
+            Kind::Average => match self.exact(args.expr_fields) {
+                Some(argument) => Some(average::groups(&args, argument)?),
+                None => None,
+            },
             Kind::Distinct | Kind::Moving | Kind::Logical => None,
         };
         match own {
@@ -309,12 +314,14 @@ impl AggregateUDFImpl for SqlAggregate {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        if self.kind != Kind::Average {
-            return self.stock.coerce_types(arg_types);
-        }
-        if let [argument] = arg_types
-            && let Some(coerced) = average::coerced(argument)
-        {
+        let coerced = match (self.kind, arg_types) {
+            // Their number of true values, as in DuckDB.
+            (Kind::Sum | Kind::Average, [DataType::Boolean]) => Some(DataType::Int64),
+            (Kind::Average, [argument]) => average::coerced(argument),
+            (Kind::Sum | Kind::Average, _) => None,
+            _ => return self.stock.coerce_types(arg_types),
+        };
+        if let Some(coerced) = coerced {
             return Ok(vec![coerced]);
         }
         let field = |it: &DataType| -> FieldRef { Arc::new(Field::new("", it.clone(), true)) };

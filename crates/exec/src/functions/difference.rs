@@ -7,7 +7,7 @@ use datafusion::logical_expr::AggregateUDF;
 pub(crate) enum Kind {
     /// A sum that does not wrap around.
     Sum,
-    /// An average that is exact for integers, and otherwise as [`Kind::Distinct`].
+    /// An average that is exact for integers and decimals, and otherwise as [`Kind::Distinct`].
     Average,
     /// The minimum of floating-point numbers by the order of SQL.
     Min,

@@ -1,4 +1,5 @@
-//! Sums of integers, decimals and durations that do not wrap around, and averages of integers.
+//! Sums of integers, decimals and durations that do not wrap around, and averages of integers
+//! and decimals.
 
 pub(super) mod average;
 mod distinct;

@@ -1,8 +1,8 @@
-//! Operators of lists: `&&`, which is true for lists with an element in common, and those between a
-//! list and an array that is written as a text, `l = '{1,2}'`.
+//! Operators of lists: `&&`, which is true for lists with an element in common, `||` with NULL, and
+//! those between a list and an array that is written as a text, `l = '{1,2}'`.
 
-use datafusion::common::{DFSchema, Result};
-use datafusion::functions_nested::expr_fn::{array_has_all, array_has_any};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::functions_nested::expr_fn::array_has_any;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable as _, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::array_text::text_array;
 use super::elements::list_type;
 
-/// Expression planner of the operators of lists.
+/// Expression planner of the operators of lists, and of `NULL || NULL`, a text; it runs before that of DataFusion.
 #[derive(Debug)]
 pub struct ListOperators;
 
@@ -20,23 +20,27 @@ impl ExprPlanner for ListOperators {
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
-        use BinaryOperator::{ArrowAt, AtArrow, Eq, Gt, GtEq, Lt, LtEq, NotEq, PGOverlap};
-        let RawBinaryExpr { op, mut left, mut right } = expr;
-        let is_changed = match op {
-            Eq | NotEq | Lt | LtEq | Gt | GtEq | AtArrow | ArrowAt | PGOverlap => {
-                of_text(&mut left, &right, schema)? || of_text(&mut right, &left, schema)?
-            }
-            _ => false,
+        use BinaryOperator::{
+            ArrowAt, AtArrow, Eq, Gt, GtEq, Lt, LtEq, NotEq, PGOverlap, StringConcat,
         };
+        let RawBinaryExpr { op, mut left, mut right } = expr;
+        if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | AtArrow | ArrowAt | PGOverlap)
+            && !of_text(&mut left, &right, schema)?
+        {
+            of_text(&mut right, &left, schema)?;
+        }
         let is_list =
             |expr: &Expr| -> Result<bool> { Ok(list_type(&expr.get_type(schema)?).is_some()) };
+        let is_null = |expr: &Expr| -> Result<bool> { Ok(expr.get_type(schema)?.is_null()) };
         Ok(match op {
             PGOverlap if is_list(&left)? && is_list(&right)? => {
                 PlannerResult::Planned(array_has_any(left, right))
             }
-            // DataFusion has planned these of lists, but not those with texts.
-            AtArrow if is_changed => PlannerResult::Planned(array_has_all(left, right)),
-            ArrowAt if is_changed => PlannerResult::Planned(array_has_all(right, left)),
+            StringConcat if is_null(&left)? && is_null(&right)? => {
+                PlannerResult::Planned(lit(ScalarValue::Utf8(None)))
+            }
+            StringConcat if is_list(&left)? && is_null(&right)? => PlannerResult::Planned(left),
+            StringConcat if is_null(&left)? && is_list(&right)? => PlannerResult::Planned(right),
             op => PlannerResult::Original(RawBinaryExpr { op, left, right }),
         })
     }

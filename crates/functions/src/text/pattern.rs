@@ -72,7 +72,10 @@ impl Options {
     }
 
     fn compile(self, pattern: &str) -> Result<Regex> {
-        let mut text = if self.is_literal { regex::escape(pattern) } else { pattern.to_owned() };
+        let mut text = match self.is_literal {
+            true => regex::escape(pattern),
+            false => Syntax::of(pattern).text,
+        };
         if self.is_whole {
             text = format!("^(?:{text})$");
         }
@@ -87,6 +90,69 @@ impl Options {
         compiled
             .map_err(|error| exec_datafusion_err!("{pattern:?} is no regular expression: {error}"))
     }
+}
+
+/// A regular expression of PostgreSQL in the syntax of the crate `regex`: `\m`, `\M`, `\y`, `\Y` are
+/// the boundaries of words, and `\Z` is the end of the text.
+struct Syntax {
+    text: String,
+    /// True if a period stands for any character.
+    has_period: bool,
+}
+
+impl Syntax {
+    fn of(pattern: &str) -> Self {
+        let mut syntax = Self { text: String::with_capacity(pattern.len()), has_period: false };
+        let mut is_class = false;
+        let mut letters = pattern.chars();
+        while let Some(letter) = letters.next() {
+            match letter {
+                '\\' => {
+                    let escaped = letters.next();
+                    match escaped.filter(|_| !is_class) {
+                        Some('m') => syntax.text.push_str(r"\b{start}"),
+                        Some('M') => syntax.text.push_str(r"\b{end}"),
+                        Some('y') => syntax.text.push_str(r"\b"),
+                        Some('Y') => syntax.text.push_str(r"\B"),
+                        Some('Z') => syntax.text.push_str(r"\z"),
+                        _ => syntax.text.extend(['\\'].into_iter().chain(escaped)),
+                    }
+                    continue;
+                }
+                // A bracket at the beginning of a class is a member of it.
+                '[' if !is_class => {
+                    is_class = true;
+                    syntax.text.push('[');
+                    for first in ['^', ']'] {
+                        if letters.as_str().starts_with(first) {
+                            syntax.text.extend(letters.next());
+                        }
+                    }
+                    continue;
+                }
+                '[' if letters.as_str().starts_with(':') => {
+                    let named = letters.as_str();
+                    let end = named.find(":]").map_or(named.len(), |at| at + 2);
+                    syntax.text.push('[');
+                    syntax.text.push_str(&named[..end]);
+                    letters = named[end..].chars();
+                    continue;
+                }
+                ']' => is_class = false,
+                '.' if !is_class => syntax.has_period = true,
+                _ => {}
+            }
+            syntax.text.push(letter);
+        }
+        syntax
+    }
+}
+
+/// Returns the pattern of PostgreSQL's operators `~`, `~*`, `!~` and `!~*` in the syntax of the
+/// operators of DataFusion, where a period does not match a line break.
+pub fn operator_pattern(pattern: &str) -> String {
+    let Syntax { text, has_period } = Syntax::of(pattern);
+    if has_period { format!("(?s){text}") } else { text }
 }
 
 /// Cache of the last compiled regular expression; mostly all rows have the same one.
@@ -141,5 +207,28 @@ impl Patterns {
         }
         text.push('$');
         self.of(&text, Options { ignores_case, crosses_lines: true, ..Options::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_postgres_have_the_syntax_of_the_crate() {
+        for (pattern, expected) in [
+            ("abc", "abc"),
+            (r"\mcat\M", r"\b{start}cat\b{end}"),
+            (r"\ya\Yb\Z", r"\ba\Bb\z"),
+            (r"\\m\d", r"\\m\d"),
+            (r"a.c", r"(?s)a.c"),
+            (r"a\.c[.]", r"a\.c[.]"),
+            (r"[]\y[:alpha:].]x", r"[]\y[:alpha:].]x"),
+            (r"[^]].", r"(?s)[^]]."),
+            (r"\", r"\"),
+            (r"[[:alpha", r"[[:alpha"),
+        ] {
+            assert_eq!(operator_pattern(pattern), expected, "{pattern}");
+        }
     }
 }

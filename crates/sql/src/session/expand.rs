@@ -9,11 +9,14 @@
 //! - A name that is no column of FROM becomes the expression of the alias of that name (`aliases`),
 //!   in statements that could not be planned as they are. The name of a relation of FROM becomes a
 //!   struct of its columns (`whole_rows`).
+//! - An unquoted name that is a column's except for the case of letters becomes that column
+//!   (`letter_case`), in statements that could not be planned as they are.
 //!
 //! For each part, the innermost first, a query over its tables and the WITH queries in scope is
 //! planned to find their columns, or run to find the values of a PIVOT.
 
 mod aliases;
+mod letter_case;
 mod name_lambdas;
 mod pivots;
 mod planned;
@@ -23,12 +26,14 @@ mod stars;
 mod struct_stars;
 mod whole_rows;
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::arrow::datatypes::FieldRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, Sort};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Query, Select, Statement as SqlStatement, TableFactor, VisitorMut,
@@ -61,8 +66,9 @@ pub(super) async fn write_out(
     expand(session, state, rights, statement, false).await.map(drop)
 }
 
-/// Plans a statement. If that fails for an unknown name, replaces the aliases in it and plans it
-/// again. The inner error is that of planning, the outer one that of the replacement.
+/// Plans a statement. If that fails for an unknown name, replaces names that differ from a column's
+/// by the case of letters, then the aliases in it, and plans it again. The inner error is that of
+/// planning, the outer one that of the replacement.
 ///
 /// # Errors
 /// [`SqlError::Refused`] for an alias of a value that would be computed anew at each use.
@@ -72,11 +78,29 @@ pub(super) async fn plan(
     rights: &Rights<'_>,
     statement: &Statement,
 ) -> Result<Result<LogicalPlan, DataFusionError>, SqlError> {
-    let planned = duplicate_names::plan(state, statement).await;
+    let mut planned = attempt(state, statement).await;
+    let mut statement = Cow::Borrowed(statement);
+    while let Err(error) = &planned
+        && aliases::is_cause(error)
+    {
+        let written = statement.to_mut();
+        let mut tables = vec![];
+        for question in letter_case::questions(error, written) {
+            tables.push(match question {
+                Some(query) => columns(state, rights, query).await.ok(),
+                None => None,
+            });
+        }
+        if !letter_case::quote(error, &tables, written) {
+            break;
+        }
+        planned = attempt(state, &statement).await;
+    }
+    let statement = statement.as_ref();
     if planned.is_err() {
         let mut renamed = statement.clone();
         if column_series::rename(&mut renamed) {
-            let renamed = duplicate_names::plan(state, &renamed).await;
+            let renamed = attempt(state, &renamed).await;
             // With its column found, the statement fails for its own reason.
             let is_found = planned.as_ref().is_err_and(aliases::is_cause)
                 && !renamed.as_ref().is_err_and(aliases::is_cause);
@@ -92,10 +116,32 @@ pub(super) async fn plan(
     if !expand(session, state, rights, &mut written, true).await? {
         return Ok(planned);
     }
-    match duplicate_names::plan(state, &written).await {
+    match attempt(state, &written).await {
         Err(error) if aliases::is_cause(&error) => Ok(planned),
         other => Ok(other),
     }
+}
+
+/// Plans a statement once. DataFusion finds only later that ORDER BY names a column that the rows
+/// do not have.
+async fn attempt(
+    state: &SessionState,
+    statement: &Statement,
+) -> Result<LogicalPlan, DataFusionError> {
+    let plan = duplicate_names::plan(state, statement).await?;
+    let check = |node: &LogicalPlan| {
+        let LogicalPlan::Sort(Sort { expr, input, .. }) = node else {
+            return Ok(TreeNodeRecursion::Continue);
+        };
+        for key in expr {
+            for column in key.expr.column_refs() {
+                input.schema().index_of_column(column)?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    };
+    plan.apply_with_subqueries(check)?;
+    Ok(plan)
 }
 
 async fn expand(

@@ -8,6 +8,8 @@
 //! - VALUES within the query of an INSERT move into FROM (`inserted_values`), and
 //!   `LATERAL unnest(l)` becomes `unnest(l)` (`lateral_unnest`).
 //! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
+//! - `'today'::date` becomes `current_date` (`day_names`).
+//! - Constant patterns of `~` get the syntax of DataFusion's (`regex_operators`).
 //! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`, if
 //!   it returns no columns of `u`.
@@ -45,10 +47,12 @@
 //! condition, an index, a lock of rows that are no rows of tables.
 
 mod aliased_joins;
+mod day_names;
 mod inserted_values;
 mod lateral_unnest;
 mod ordinality;
 mod overlaps;
+mod regex_operators;
 mod with_changes;
 mod zone_calls;
 
@@ -289,6 +293,8 @@ impl VisitorMut for Normalizer {
             let digits = Value::SingleQuotedString(mem::take(digits));
             *expr = double(Expr::Value(digits.into()));
         }
+        day_names::write_out(expr);
+        regex_operators::write_out(expr);
         zone_calls::write_out(expr);
         ControlFlow::Continue(())
     }

@@ -18,6 +18,7 @@ use object_store::memory::InMemory;
 use terrace_cloud::{CloudFiles, UploadStore, VersionStore};
 use terrace_exec::PagedOptions;
 use terrace_functions::json::JsonSubscripts;
+use terrace_functions::lists::ListOperators;
 use terrace_governor::running::{Environment, environment};
 use terrace_governor::tenancy::Seat;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
@@ -131,7 +132,7 @@ impl Session {
             .with_config(config(&engine))
             .with_runtime_env(runtime)
             .with_catalog_list(catalogs)
-            .with_expr_planners(vec![Arc::new(JsonSubscripts)])
+            .with_expr_planners(vec![Arc::new(JsonSubscripts), Arc::new(ListOperators)])
             .with_default_features()
             .with_analyzer_rules(rules::analyzer())
             .with_optimizer_rules(rules::logical())

@@ -78,3 +78,64 @@ async fn rows_with_equal_values_are_inserted_and_prepared() {
     show(&session, "PREPARE p AS SELECT a, a FROM t WHERE a > $1").await;
     check(&session, &[("EXECUTE p(5)", "7 7")]).await;
 }
+
+/// A table made from a file may have names with capitals, which unquoted names are not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unquoted_names_mean_columns_with_capitals() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE f (\"CustomerID\" INT, \"Name\" TEXT, lower INT)").await;
+    show(&session, "INSERT INTO f VALUES (1, 'ann', 5), (2, 'bob', 6)").await;
+    show(&session, "CREATE TABLE t (customerid INT, name TEXT)").await;
+    show(&session, "INSERT INTO t VALUES (1, 'x'), (3, 'y')").await;
+    for (query, answer) in [
+        ("SELECT customerid, NAME FROM f WHERE CustomerId = 1", "1 ann"),
+        ("SELECT f.customerid, f.lower FROM f ORDER BY f.name DESC LIMIT 1", "2 6"),
+        ("SELECT name, count(*) FROM f GROUP BY name HAVING max(customerid) > 1", "bob 1"),
+        ("SELECT a.name, b.name FROM f a JOIN t b ON a.customerid = b.customerid", "ann x"),
+        ("SELECT name FROM f WHERE customerid IN (SELECT customerid FROM t)", "ann"),
+        // The column of the outer query has the name as it is.
+        ("SELECT name FROM t WHERE customerid IN (SELECT customerid FROM f)", "x\ny"),
+        ("SELECT name FROM t WHERE customerid IN (SELECT f.customerid FROM f)", "x"),
+        ("SELECT customerid FROM f UNION ALL SELECT 7 ORDER BY customerid DESC LIMIT 1", "7"),
+        ("SELECT name AS n FROM f UNION ALL SELECT name FROM t ORDER BY n", "ann\nbob\nx\ny"),
+        ("SELECT n FROM (SELECT name AS n, customerid FROM f) WHERE customerid = 2", "bob"),
+        (
+            "WITH q AS (SELECT * FROM f) SELECT customerid AS id FROM q ORDER BY id DESC LIMIT 1",
+            "2",
+        ),
+        ("SELECT name AS name FROM f ORDER BY name LIMIT 1", "ann"),
+        ("SELECT lower FROM f ORDER BY f.name DESC, lower(f.name) LIMIT 1", "6"),
+        (
+            "SELECT name FROM f WHERE EXISTS (SELECT 1 FROM t WHERE t.customerid = f.customerid)",
+            "ann",
+        ),
+    ] {
+        assert_eq!(show(&session, query).await, answer, "{query}");
+    }
+    let output = session.sql("SELECT customerid FROM f").await.expect("run");
+    assert_eq!(output[0].schema.field(0).name(), "CustomerID");
+    show(&session, "CREATE VIEW v AS SELECT customerid FROM f WHERE name = 'bob'").await;
+    assert_eq!(show(&session, "SELECT customerid FROM v").await, "2");
+    show(&session, "CREATE TABLE copy AS SELECT customerid FROM f").await;
+    assert_eq!(show(&session, "SELECT \"CustomerID\" FROM copy ORDER BY 1").await, "1\n2");
+    show(&session, "UPDATE f SET lower = customerid WHERE name = 'ann'").await;
+    assert_eq!(show(&session, "SELECT lower FROM f ORDER BY lower").await, "1\n6");
+    show(&session, "UPDATE f SET name = 'eve' WHERE customerid = 2").await;
+    show(&session, "INSERT INTO f (name, customerid) VALUES ('dan', 3)").await;
+    let names = "SELECT string_agg(name, ' ' ORDER BY customerid) FROM f";
+    assert_eq!(show(&session, names).await, "ann eve dan");
+    show(&session, "DELETE FROM f WHERE customerid = 1").await;
+    assert_eq!(show(&session, "SELECT count(*) FROM f").await, "2");
+
+    show(&session, "CREATE TABLE two (\"Id\" INT, \"ID\" INT)").await;
+    for (query, words) in [
+        ("SELECT id FROM two", "id"),
+        ("SELECT \"customerid\" FROM f", "customerid"),
+        ("SELECT lower + 1 AS name FROM f ORDER BY f.name, missing", "missing"),
+        ("SELECT customerid + 1 AS customerid FROM f", "customerid"),
+    ] {
+        let text = error(&session, query).await;
+        assert!(text.contains(words), "{query}: {text}");
+    }
+}

@@ -35,6 +35,10 @@ const LAMBDAS: &[(&str, &str)] = &[
     ("SELECT list_reduce([1,NULL,3], lambda x, y: coalesce(x,0) + coalesce(y,0))", "4"),
     ("SELECT list_reduce(['a','b'], lambda x, y: x || y, 'z')", "zab"),
     (
+        "SELECT [1, 2] || NULL, NULL || [1], [1] || NULL::INT, (NULL || NULL) IS NULL",
+        "[1, 2] [1] [1, ] true",
+    ),
+    (
         "SELECT list_reduce([1.5,2.5], lambda x, y: x + y), list_reduce([1.5,2.5], \
          lambda x, y: x * y)",
         "4.0 3.75",

@@ -261,3 +261,18 @@ async fn forms_have_the_answers_of_postgresql() {
         error(&session, text).await;
     }
 }
+
+/// A period of PostgreSQL's operators matches a line break.
+#[tokio::test]
+async fn patterns_have_boundaries_of_words() {
+    let session = engine(64 * MIB).session().expect("session");
+    let cases = [
+        (r"SELECT 'a cat' ~ '\mcat', 'concat' ~ '\mcat', 'cats' ~ 'cat\M'", "true false false"),
+        (r"SELECT 'a cat' ~ '\ycat\y', 'cats' !~ 'cat\Y', 'CAT' ~* '\mcat\M'", "true false true"),
+        (r"SELECT E'a\nb' ~ 'a.b', E'a\nb' ~ 'a[.]b', 'a.b' ~ 'a\.b'", "true false true"),
+        (r"SELECT regexp_replace('a cat, concat', '\mcat\M', 'dog')", "a dog, concat"),
+        (r"SELECT regexp_count('cat cats', '\ycat\y'), '\ ' ~ '^\\ $'", "1 true"),
+        (r"SELECT count(*) FROM (VALUES ('x1'), ('xy')) t(s) WHERE s ~ '^.\d\Z'", "1"),
+    ];
+    check(&session, &cases).await;
+}

@@ -120,6 +120,57 @@ async fn averages_of_integers_are_exact() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn truth_values_are_counted_by_sums() {
+    let session = session(64 * MIB);
+    let rows = "(VALUES (1, true), (1, false), (2, NULL), (2, true), (2, true)) t(g, b)";
+    for (query, answer) in [
+        ("sum(b), avg(b), sum(DISTINCT b), sum(g > 1)", "3 0.75 1 3"),
+        ("sum(b) FILTER (WHERE g = 2), pg_typeof(sum(b)), sum(b) > 2", "2 bigint true"),
+        ("max(s) FROM (SELECT sum(b) OVER (ORDER BY g) AS s", "3"),
+    ] {
+        let closing = if query.contains("FROM") { ")" } else { "" };
+        let query = format!("SELECT {query} FROM {rows}{closing}");
+        assert_eq!(show(&session, &query).await, answer, "{query}");
+    }
+    let groups = format!("SELECT g, sum(b), avg(b) FROM {rows} GROUP BY g ORDER BY g");
+    assert_eq!(show(&session, &groups).await, "1 1 0.5\n2 2 1.0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn averages_of_decimals_are_rounded() {
+    let session = session(64 * MIB);
+    let table = "CREATE TABLE t AS SELECT n % 2 AS g, n, CAST(x AS DECIMAL(4, 2)) AS x, \
+                 CAST(x AS DECIMAL(38, 2)) AS wide, CAST(x AS DECIMAL(50, 2)) AS wider \
+                 FROM (VALUES (1, 0.01), (3, 0.01), (5, 0.00), (2, -0.01), (4, -0.01), (6, 0)) \
+                 t(n, x)";
+    show(&session, table).await;
+    for (columns, expected) in [
+        ("avg(x), avg(wide), avg(wider)", "0.0066666666666667 0.006667 0.0066666666666667"),
+        ("avg(DISTINCT x), avg(DISTINCT wide)", "0.0050000000000000 0.005000"),
+        ("avg(wide) FILTER (WHERE n < 4), avg(x) FILTER (WHERE n > 9) IS NULL", "0.010000 true"),
+    ] {
+        for grouping in ["WHERE g = 1", "WHERE g = 1 GROUP BY g", "GROUP BY g HAVING g = 1"] {
+            let sql = format!("SELECT {columns} FROM t {grouping}");
+            assert_eq!(show(&session, &sql).await, expected, "{sql}");
+        }
+    }
+    let negative = "SELECT avg(x), avg(wide), arrow_typeof(avg(x)) FROM t WHERE g = 0";
+    let expected = "-0.0066666666666667 -0.006667 Decimal128(38, 16)";
+    assert_eq!(show(&session, negative).await, expected);
+    let moving = "SELECT sum(a) FROM (SELECT avg(x) OVER (PARTITION BY g ORDER BY n ROWS BETWEEN 2 \
+                  PRECEDING AND CURRENT ROW) AS a, n FROM t) WHERE n = 5";
+    assert_eq!(show(&session, moving).await, "0.0066666666666667");
+    // Their sum has 39 digits; the average of thirds does not fit.
+    let nines = "(VALUES (CAST(repeat('9', 38) AS DECIMAL(38, 0))), \
+                 (CAST(repeat('9', 38) AS DECIMAL(38, 0))), (CAST('0' AS DECIMAL(38, 0)))) t(x)";
+    let wide = format!("SELECT CAST(avg(CAST(x AS DECIMAL(40, 0))) AS VARCHAR) FROM {nines}");
+    assert_eq!(show(&session, &wide).await, format!("{}.{}", "6".repeat(38), "0".repeat(16)));
+    let narrow = error(&session, &format!("SELECT avg(x) FROM {nines}")).await;
+    let words = "decimal(38, 4) out of range: the result of avg does not fit";
+    assert!(narrow.contains(words), "{narrow}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_of_groups_that_spill_are_right() {
     let session = session(32 * MIB);
     let rows = "SELECT value % 120000 AS g, CAST(value AS DECIMAL(20, 2)) AS d, value AS x, \

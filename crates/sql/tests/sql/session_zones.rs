@@ -185,3 +185,23 @@ async fn zones_of_columns_and_rounded_moments_are_those_of_postgres() {
     let query = "SELECT timestamp '2024-07-01' AT TIME ZONE z FROM (VALUES ('UTC'), ('Mars')) x(z)";
     assert!(error(&session, query).await.contains("'Mars' is no time zone"));
 }
+
+/// The words stand for the day and the moment of the statement, in the zone of the session.
+#[tokio::test]
+async fn words_for_days_are_dates() {
+    let session = engine(64 * MIB).session().expect("session");
+    let cases = [
+        ("SELECT 'today'::date = current_date, DATE 'tomorrow' - current_date", "true 1"),
+        ("SELECT TIMESTAMP 'yesterday' = (current_date - 1)::timestamp", "true"),
+        ("SELECT 'now'::timestamptz = now(), ' NOW '::timestamp = now()::timestamp", "true true"),
+        ("SELECT 'now'::date = current_date, 'now'::time = now()::time", "true true"),
+        ("SELECT 'today'::timestamptz = current_date::timestamptz", "true"),
+        ("SELECT count(*) FROM (VALUES (current_date)) t(d) WHERE d < 'tomorrow'::date", "1"),
+        ("SELECT 'today'::text, TRY_CAST('today' AS date) = current_date", "today true"),
+    ];
+    check(&session, &cases).await;
+    show(&session, "SET timezone = 'Pacific/Kiritimati'").await;
+    let local = "SELECT 'today'::timestamptz = date_trunc('day', now())";
+    check(&session, &[(local, "true")]).await;
+    assert!(error(&session, "SELECT 'someday'::date").await.contains("someday"));
+}

@@ -157,10 +157,10 @@ where
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let values = self.counts.values().map(|(value, _)| *value).collect();
-        let values = array(&self.types.result, values, None)?;
+        let values = array(&self.types.values, values, None)?;
         let values = (0..values.len()).map(|row| ScalarValue::try_from_array(&values, row));
         let values = values.collect::<Result<Vec<_>>>()?;
-        Ok(vec![ScalarValue::List(ScalarValue::new_list_nullable(&values, &self.types.result))])
+        Ok(vec![ScalarValue::List(ScalarValue::new_list_nullable(&values, &self.types.values))])
     }
 
     fn size(&self) -> usize {

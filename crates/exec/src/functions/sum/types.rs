@@ -11,18 +11,21 @@ use crate::functions::wide::{Wide, array, out_of_range, state_type};
 /// Computes the result from a sum and the number of its values.
 pub(super) type Finish<S> = fn(&Types, S, u64) -> Result<ScalarValue>;
 
-/// The type of a sum's result and that of its state.
+/// The types of an aggregate that keeps a sum.
 #[derive(Clone, Debug)]
 pub(super) struct Types {
-    pub(super) result: DataType,
+    /// The type of the values, which for a sum has the precision of the result.
+    pub(super) values: DataType,
+    /// The type of the sum in a state.
     pub(super) sum: DataType,
+    pub(super) result: DataType,
 }
 
 impl Types {
     pub(super) fn of(args: &AccumulatorArgs<'_>) -> Self {
         let result = args.return_type().clone();
         let sum = state_type(&result).unwrap_or_else(|| result.clone());
-        Self { result, sum }
+        Self { values: result.clone(), sum, result }
     }
 
     pub(super) fn add<S: Wide>(&self, sum: S, more: S) -> Result<S> {
