@@ -195,7 +195,7 @@ impl Types {
             });
             return Ok(Arc::new(averages.collect::<Result<Float64Array>>()?));
         }
-        let more_digits = scale(&self.result) - scale(&self.sum);
+        let more_digits = scale(&self.result).abs_diff(scale(&self.sum));
         let averages = pairs.map(|(sum, count)| match count {
             0 => Ok(S::ZERO),
             count => {
@@ -222,11 +222,11 @@ fn average<S: Divided>(types: &Types, sum: S, count: u64) -> Result<ScalarValue>
     ScalarValue::try_from_array(&types.averages(&[sum], &[count])?, 0)
 }
 
-/// Returns `sum / count` times a power of ten, rounded to an integer: half away from zero, as
+/// Returns `sum / count` times `10^more_digits`, rounded to an integer: half away from zero, as
 /// PostgreSQL rounds. `count` is at least 1.
-fn rounded<S: Wide>(sum: S, count: u64, more_digits: i8) -> Result<S, ArrowError> {
+fn rounded<S: Wide>(sum: S, count: u64, more_digits: u8) -> Result<S, ArrowError> {
     let count = S::from(i128::from(count));
-    let factor = S::from(10_i128.pow(u32::from(more_digits.unsigned_abs())));
+    let factor = S::from(10).pow_checked(u32::from(more_digits))?;
     let (whole, rest) = (sum.div_checked(count)?, sum.mod_checked(count)?);
     // The rest is smaller than a number of rows: its product fits.
     let rest = rest.mul_checked(factor)?;
