@@ -10,7 +10,8 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use super::array_text::text_array;
 use super::elements::list_type;
 
-/// Expression planner of the operators of lists, and of `NULL || NULL`, a text; it runs before that of DataFusion.
+/// Expression planner of the operators of lists, and of `NULL || NULL`, which is a text. It runs
+/// before that of DataFusion.
 #[derive(Debug)]
 pub struct ListOperators;
 
