@@ -112,7 +112,7 @@ impl SqlAggregate {
         (self.kind == Kind::Average && average::is_exact(argument)).then_some(argument)
     }
 
-    /// Returns the type of the result for arguments of types `arg_types`, if it is not DataFusion's.
+    /// Returns the type of the result for arguments of `arg_types`, if it is not DataFusion's.
     fn result_type(&self, arg_types: &[DataType]) -> Option<DataType> {
         match arg_types {
             [argument] if self.kind == Kind::Average => average::result_type(argument),

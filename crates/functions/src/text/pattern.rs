@@ -92,8 +92,8 @@ impl Options {
     }
 }
 
-/// A regular expression of PostgreSQL in the syntax of the crate `regex`: `\m`, `\M`, `\y`, `\Y` are
-/// the boundaries of words, and `\Z` is the end of the text.
+/// A regular expression of PostgreSQL in the syntax of the crate `regex`: `\m`, `\M`, `\y`, `\Y`
+/// are the boundaries of words, and `\Z` is the end of the text.
 struct Syntax {
     text: String,
     /// True if a period stands for any character.

@@ -50,9 +50,9 @@ pub(in crate::functions) fn coerced(from: &DataType) -> Option<DataType> {
 /// Returns the type of averages of the type `argument`, if it is not DataFusion's: of intervals,
 /// which a session plans as another function, and of decimals.
 ///
-/// An average of decimals has 16 digits after the point, as a quotient has, or as many as fit beside
-/// the digits before the point, and at least DataFusion's, which are four more than those of the
-/// argument.
+/// An average of decimals has 16 digits after the point, as a quotient has, or as many as fit
+/// beside the digits before the point, and at least DataFusion's, which are four more than those of
+/// the argument.
 pub(in crate::functions) fn result_type(argument: &DataType) -> Option<DataType> {
     const DIGITS: i8 = 16;
     let of = |digits: u8, scale: i8, all: u8| {

@@ -3,9 +3,9 @@
 //! ```text
 //! SELECT customerid FROM 'orders.csv'  ->  SELECT "CustomerID" FROM 'orders.csv'
 //! ```
-//! An unquoted name is folded to lower case, as in PostgreSQL. One that no column in scope has then,
-//! also none of an outer query, means the column that is equal to it except for the case of letters,
-//! as in DuckDB: that of the innermost FROM.
+//! An unquoted name is folded to lower case, as in PostgreSQL. One that no column in scope has
+//! then, also none of an outer query, means the column that is equal to it except for the case of
+//! letters, as in DuckDB: that of the innermost FROM.
 
 use std::ops::ControlFlow;
 
@@ -70,7 +70,7 @@ fn missing(error: &DataFusionError) -> Option<(&MissingColumn, &[MissingColumn])
     Some((field, valid_fields))
 }
 
-/// What a name means among the columns of a FROM.
+/// The meaning of a name among the columns of a FROM.
 enum Meaning {
     /// The only column that is equal except for the case of letters.
     Column(String),
@@ -97,8 +97,8 @@ impl Meaning {
 
 /// A query around the visited node.
 struct Around {
-    /// The number of the SELECT whose FROM has the columns; `None` outside of those of a UNION, where
-    /// names are those of the result.
+    /// The number of the SELECT whose FROM has the columns; `None` outside of those of a UNION,
+    /// where names are those of the result.
     select: Option<usize>,
     is_union: bool,
 }

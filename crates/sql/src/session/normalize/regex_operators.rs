@@ -1,4 +1,4 @@
-//! Patterns of the operators `~`, `~*`, `!~` and `!~*`, which are regular expressions of PostgreSQL.
+//! Patterns of the operators `~`, `~*`, `!~` and `!~*`: regular expressions of PostgreSQL.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value};
 use terrace_functions::operator_pattern;
