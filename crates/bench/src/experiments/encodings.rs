@@ -15,11 +15,13 @@ use crate::suite::load::{load, refused};
 use crate::suite::table::Generated;
 use crate::suite::timing::ours;
 use crate::tpch::ab_run::{Duel, Row, Sum, Way, failures};
+use crate::tpch::check::Precision;
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
-const DUEL: Duel =
-    Duel([Way { field: "compact", name: "compact" }, Way { field: "plain", name: "plain" }]);
+const WAYS: [Way; 2] =
+    [Way { field: "compact", name: "compact" }, Way { field: "plain", name: "plain" }];
+const DUEL: Duel = Duel(WAYS, Precision::Exact);
 
 /// Bytes of the segments of a table, in both encodings.
 #[derive(Clone, Debug, PartialEq, Serialize)]

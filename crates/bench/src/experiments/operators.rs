@@ -18,6 +18,7 @@ use crate::setting::{Conditions, Finding, Setting};
 use crate::suite::load::{self, load, refused};
 use crate::suite::timing::ours;
 use crate::tpch::ab_run::{Duel, Row, Sum, Way, failures};
+use crate::tpch::check::Precision;
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
@@ -37,10 +38,9 @@ const SLOW: f64 = 1.5;
 /// system.
 const PUBLISHED_SLOW: usize = 7;
 
-const DUEL: Duel = Duel([
-    Way { field: "paged", name: "paged" },
-    Way { field: "stock", name: "DataFusion's operators" },
-]);
+const WAYS: [Way; 2] =
+    [Way { field: "paged", name: "paged" }, Way { field: "stock", name: "DataFusion's operators" }];
+const DUEL: Duel = Duel(WAYS, Precision::Exact);
 
 #[derive(Clone, Debug, Serialize)]
 struct Summary {

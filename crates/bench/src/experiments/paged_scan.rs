@@ -23,6 +23,7 @@ use crate::suite::reference::partitioned;
 use crate::suite::table::Generated;
 use crate::suite::timing::{ours, theirs};
 use crate::tpch::ab_run::{Duel, Row, Way, failures};
+use crate::tpch::check::Precision;
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 use memory_table::TwinTable;
@@ -31,10 +32,9 @@ use memory_table::TwinTable;
 const ENGINES: &str = "terrace runs with its own operators, optimiser rules and filters of joins \
      at scans; DataFusion as it comes, with the statistics of terrace's tables";
 
-const DUEL: Duel = Duel([
-    Way { field: "ours", name: "terrace" },
-    Way { field: "theirs", name: "DataFusion in memory" },
-]);
+const WAYS: [Way; 2] =
+    [Way { field: "ours", name: "terrace" }, Way { field: "theirs", name: "DataFusion in memory" }];
+const DUEL: Duel = Duel(WAYS, Precision::Digits);
 
 /// Experiment `paged-scan`: Terrace over its tables, and DataFusion over in-memory tables.
 pub(crate) struct PagedScan;

@@ -24,7 +24,7 @@ use crate::suite::file_server::{BUCKET, FileServer};
 use crate::suite::load::{refused, run};
 use crate::suite::table::Generated as _;
 use crate::suite::timing::ours;
-use crate::tpch::check::check_runs;
+use crate::tpch::check::{Precision, check_runs};
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
@@ -207,7 +207,7 @@ impl Visit {
             }
         }
         let [Some(second), Some(local)] = pair else { return };
-        if let Err(difference) = check_runs(&self.query, &local, &second) {
+        if let Err(difference) = check_runs(&self.query, Precision::Exact, &local, &second) {
             self.error = Some(format!("not the answer of local files: {difference}"));
         }
         self.second.push(second.seconds);

@@ -19,7 +19,7 @@ use crate::report::{Bars, Grid, Report, Series};
 use crate::setting::{Finding, Setting};
 use crate::suite::load::{load, refused};
 use crate::suite::timing::ours;
-use crate::tpch::check::check_runs;
+use crate::tpch::check::{Precision, check_runs};
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
@@ -166,7 +166,7 @@ async fn compare(
         }
     }
     if let [Some(without), Some(with)] = &first
-        && let Err(difference) = check_runs(&query, without, with)
+        && let Err(difference) = check_runs(&query, Precision::Exact, without, with)
     {
         error.get_or_insert(format!("not the answer without the tier: {difference}"));
     }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::measure::{geometric_mean, median};
 use crate::report::{Bars, Grid, Series};
 use crate::suite::timing::Timed;
-use crate::tpch::check::check_runs;
+use crate::tpch::check::{Precision, check_runs};
 use crate::tpch::query::Query;
 
 /// One of the two configurations.
@@ -23,9 +23,10 @@ pub(crate) struct Way {
     pub(crate) name: &'static str,
 }
 
-/// Two configurations to compare; ratios are those of the first to the second.
+/// Two configurations to compare; ratios are those of the first to the second. The precision is
+/// that of the comparison of their answers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Duel(pub(crate) [Way; 2]);
+pub(crate) struct Duel(pub(crate) [Way; 2], pub(crate) Precision);
 
 /// Result of a query in both configurations.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ impl Duel {
                 }
             }
             let [Some(first), Some(second)] = pair else { continue };
-            if let Err(difference) = check_runs(&query, &second, &first) {
+            if let Err(difference) = check_runs(&query, self.1, &second, &first) {
                 error = Some(format!("not the answer of {}: {difference}", self.0[1].name));
             }
             times[0].push(first.seconds);
@@ -174,8 +175,9 @@ impl Serialize for Sum {
 mod tests {
     use super::*;
 
-    const DUEL: Duel =
-        Duel([Way { field: "ours", name: "terrace" }, Way { field: "theirs", name: "peer" }]);
+    const WAYS: [Way; 2] =
+        [Way { field: "ours", name: "terrace" }, Way { field: "theirs", name: "peer" }];
+    const DUEL: Duel = Duel(WAYS, Precision::Exact);
 
     #[test]
     fn failed_queries_are_named_and_left_out_of_the_mean() {
