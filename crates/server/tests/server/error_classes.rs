@@ -300,7 +300,7 @@ const ERRORS: &[(&str, &[&str])] = &[
             "SELECT -v FROM t",
             "SELECT d * 2 FROM t",
             "SELECT sum(v) FROM t",
-            "SELECT avg(b) FROM t",
+            "SELECT avg(v) FROM t",
             "SELECT k FROM t WHERE k LIKE 'a%'",
         ],
     ),
