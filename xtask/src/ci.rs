@@ -94,8 +94,7 @@ fn format(root: &Path) -> Outcome {
 
 /// Checks that Clippy has no warnings. Under `.ci/cargo.toml` it compiles this workspace in every
 /// step, and cargo repeats the warnings of what is up to date: only examples and benchmarks are
-/// left. `cargo clippy` would check all dependencies once more, in a third of the time of all
-/// steps.
+/// left. `cargo clippy` would check all dependencies once more.
 fn lint(root: &Path) -> Outcome {
     let mut command = cargo::cargo(root);
     // Behind the name of the command it would replace the file of `cargo::cargo`.
